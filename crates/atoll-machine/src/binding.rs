@@ -1,0 +1,249 @@
+//! Placing memory on a node, and asking on which node it lies.
+//!
+//! Protocol of [`bind_memory`]: set the policy of the address range, which also moves pages that
+//! are there already; pages touched later are then taken from the node. The policy *prefers* the
+//! node instead of demanding it: when a node is full, a demand makes the kernel kill the process,
+//! while a preference takes the next nearest node and the database goes on.
+//!
+//! - BINDING-1: binding never changes what the memory holds, only where it lies.
+//! - BINDING-2: where a container forbids the call, work goes on unbound; the answer says so and
+//!   [`Binding::warn_if_forbidden`] tells the user once.
+//!
+//! After a failed call, the range may be bound in part; it is usable in any case.
+
+use crate::error::MachineError;
+use crate::ids::NodeId;
+use crate::warn_once::WarnOnce;
+use std::io;
+
+/// Bits of the node mask handed to the kernel; more nodes than any kernel is built for.
+const MASK_BITS: u32 = 1024;
+
+/// Values of the kernel's interface that the C library's headers leave to libnuma.
+const MPOL_PREFERRED: libc::c_long = 1;
+const MPOL_MF_MOVE: libc::c_ulong = 1 << 1;
+const MPOL_F_NODE: libc::c_ulong = 1 << 0;
+const MPOL_F_ADDR: libc::c_ulong = 1 << 1;
+
+static UNBOUND: WarnOnce = WarnOnce::new();
+
+/// What became of a request to bind memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Binding {
+    /// The memory prefers this node now.
+    Bound {
+        /// The node, as the kernel numbers it.
+        node: NodeId,
+    },
+    /// This process may not choose; the memory lies where it is touched first.
+    Forbidden {
+        /// The node asked for.
+        node: NodeId,
+        /// The kernel's error number: EPERM, EACCES or ENOSYS.
+        errno: i32,
+    },
+}
+
+impl Binding {
+    /// Hands a warning to `say` if binding was forbidden: the first time in this process only.
+    pub fn warn_if_forbidden(self, say: impl FnOnce(&str)) {
+        if let Self::Forbidden { node, errno } = self {
+            UNBOUND.warn(|| {
+                say(&format!(
+                    "memory cannot be bound to node {node} ({}); it is used unbound, and may lie \
+                     on another node. Allow mbind to this container (CAP_SYS_NICE) to change this",
+                    io::Error::from_raw_os_error(errno)
+                ));
+            });
+        }
+    }
+}
+
+/// Bytes of a page of normal memory.
+#[must_use]
+pub fn page_bytes() -> usize {
+    // SAFETY: the call takes a plain number and touches no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
+}
+
+/// Makes the pages of `len` bytes at `ptr` come from `node` (as the kernel numbers it:
+/// [`Node::physical`](crate::Node)), and moves those there that this process alone has mapped.
+///
+/// The memory must be mapped. When the node is full, pages come from the nearest other one.
+///
+/// # Errors
+///
+/// [`MachineError::Misaligned`] when `ptr` does not begin a page, [`MachineError::NoSuchNode`]
+/// when the node has no memory for this process, [`MachineError::SystemCall`] for anything else,
+/// such as a range that is not mapped. A container that forbids the call is not an error, see
+/// [`Binding::Forbidden`].
+pub fn bind_memory(ptr: *mut u8, len: usize, node: NodeId) -> Result<Binding, MachineError> {
+    let page = page_bytes();
+    if !ptr.addr().is_multiple_of(page) {
+        return Err(MachineError::Misaligned { address: ptr.addr(), page });
+    }
+    if node.0 >= MASK_BITS {
+        return Err(MachineError::NoSuchNode { node });
+    }
+    if len == 0 {
+        return Ok(Binding::Bound { node });
+    }
+    if ptr.addr().checked_add(len).and_then(|end| end.checked_add(page)).is_none() {
+        // The kernel would report the same number as for a bad node.
+        let source = io::Error::from_raw_os_error(libc::EFAULT);
+        return Err(MachineError::SystemCall { call: "mbind", source });
+    }
+    let mut mask = [0_u64; (MASK_BITS / 64) as usize];
+    mask[node.0 as usize / 64] |= 1 << (node.0 % 64);
+    // The kernel looks at one bit less than it is told.
+    let bits = libc::c_ulong::from(MASK_BITS + 1);
+    // SAFETY: `mask` is readable for all the bits named. The range is a plain number to the
+    // kernel, which checks it and changes its placement, never its bytes (BINDING-1).
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            ptr.addr(),
+            len as libc::c_ulong,
+            MPOL_PREFERRED,
+            mask.as_ptr(),
+            bits,
+            MPOL_MF_MOVE,
+        )
+    };
+    if rc >= 0 {
+        return Ok(Binding::Bound { node });
+    }
+    let source = io::Error::last_os_error();
+    match source.raw_os_error() {
+        Some(errno @ (libc::EPERM | libc::EACCES | libc::ENOSYS)) => {
+            Ok(Binding::Forbidden { node, errno })
+        }
+        // All other causes of this number are excluded above.
+        Some(libc::EINVAL) => Err(MachineError::NoSuchNode { node }),
+        _ => Err(MachineError::SystemCall { call: "mbind", source }),
+    }
+}
+
+/// The node that the page at `ptr` lies on, or `None` where the kernel does not say or the
+/// address is not mapped.
+///
+/// A page that was never touched lies nowhere yet; asking makes the kernel read it, so touch
+/// pages before asking.
+#[must_use]
+pub fn node_of(ptr: *const u8) -> Option<NodeId> {
+    let mut node: libc::c_int = -1;
+    // SAFETY: `node` is writable and the node mask is absent, as its size of zero says. The
+    // kernel checks the address itself and reports an unmapped one.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_get_mempolicy,
+            &raw mut node,
+            std::ptr::null_mut::<libc::c_ulong>(),
+            0 as libc::c_ulong,
+            ptr.addr(),
+            MPOL_F_NODE | MPOL_F_ADDR,
+        )
+    };
+    if rc == 0 { u32::try_from(node).ok().map(NodeId) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Pages of private memory, unmapped at the end.
+    struct Pages {
+        start: *mut u8,
+        bytes: usize,
+    }
+
+    impl Pages {
+        fn new(count: usize) -> Self {
+            let bytes = count * page_bytes();
+            // SAFETY: a new private mapping at an address of the kernel's choice.
+            let start = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    bytes,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                )
+            };
+            assert_ne!(start, libc::MAP_FAILED);
+            Self { start: start.cast(), bytes }
+        }
+
+        fn bytes(&mut self) -> &mut [u8] {
+            // SAFETY: the mapping is this long, zeroed by the kernel, and borrowed through `self`.
+            unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
+        }
+    }
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            // SAFETY: the mapping made in `new`; no borrow of it outlives `self`.
+            unsafe { libc::munmap(self.start.cast(), self.bytes) };
+        }
+    }
+
+    #[test]
+    fn bound_memory_keeps_its_bytes_and_lies_on_the_node() {
+        let topology = crate::Topology::discover().unwrap();
+        for node in topology.nodes.iter().filter(|node| node.memory_bytes > 0) {
+            let mut pages = Pages::new(8);
+            pages.bytes().fill(7);
+            let start = pages.start;
+            match bind_memory(start, pages.bytes, node.physical).unwrap() {
+                Binding::Bound { node: bound } => {
+                    assert_eq!(bound, node.physical);
+                    assert_eq!(node_of(start), Some(node.physical));
+                }
+                Binding::Forbidden { errno, .. } => assert_ne!(errno, 0),
+            }
+            assert!(pages.bytes().iter().all(|&byte| byte == 7));
+        }
+    }
+
+    #[test]
+    fn binding_between_pages_is_an_error() {
+        let mut pages = Pages::new(1);
+        let inside = pages.bytes()[8..].as_mut_ptr();
+        let error = bind_memory(inside, 8, NodeId(0)).unwrap_err();
+        assert!(matches!(error, MachineError::Misaligned { .. }));
+    }
+
+    #[test]
+    fn binding_to_a_node_that_does_not_exist_is_an_error() {
+        let pages = Pages::new(1);
+        for node in [NodeId(1023), NodeId(1024), NodeId(u32::MAX)] {
+            match bind_memory(pages.start, pages.bytes, node) {
+                Err(MachineError::NoSuchNode { node: named }) => assert_eq!(named, node),
+                Ok(Binding::Forbidden { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_not_mapped_lies_on_no_node() {
+        assert_eq!(node_of(std::ptr::null()), None);
+    }
+
+    #[test]
+    fn a_container_that_forbids_binding_is_warned_about_once() {
+        let mut said = Vec::new();
+        Binding::Bound { node: NodeId(1) }.warn_if_forbidden(|text| said.push(text.to_owned()));
+        assert!(said.is_empty());
+        for _ in 0..3 {
+            let forbidden = Binding::Forbidden { node: NodeId(1), errno: libc::EPERM };
+            forbidden.warn_if_forbidden(|text| said.push(text.to_owned()));
+        }
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("node 1"), "{said:?}");
+    }
+}

@@ -1,0 +1,46 @@
+//! The machine: everything of the outside world that Atoll touches enters through this crate.
+//!
+//! The outside world is the clock, the words that threads share, the CPUs and which of them a
+//! thread may run on, the memory nodes and how far apart they are, how much memory the process
+//! may use, and the barrier that the kernel offers across threads. The layers above ask here and
+//! nowhere else, so each of these can be replaced: a simulator implements [`Machine`], and a
+//! folder of text files stands in for a machine that is not at hand.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`machine`] | what does transaction code run on? |
+//! | [`native`] | the answer for the real machine |
+//! | [`topology`] | which nodes are there, with which CPUs, memory and distances? |
+//! | [`affinity`] | which CPUs may this process use, and how does a thread stay on one? |
+//! | [`binding`] | how does memory come to lie on a node, and where does it lie? |
+//! | [`memory_limit`] | how much memory may this process use? |
+//! | [`mod@membarrier`] | how does one thread order the memory accesses of all? |
+//! | [`sysfs`] | what do the kernel's small text files say? |
+//! | [`ids`], [`error`], [`warn_once`] | numbers, errors and warnings of the above |
+//!
+//! Nothing here knows tables or transactions, and nothing panics on a bad environment: what a
+//! container forbids is either an error that says what to do or, where work can go on without it,
+//! a value that says so.
+
+pub mod affinity;
+pub mod binding;
+pub mod error;
+pub mod ids;
+pub mod machine;
+pub mod membarrier;
+pub mod memory_limit;
+pub mod native;
+pub mod sysfs;
+pub mod topology;
+pub mod warn_once;
+
+pub use affinity::{allowed_cpus, current_cpu, pin_current_thread};
+pub use binding::{Binding, bind_memory, node_of, page_bytes};
+pub use error::MachineError;
+pub use ids::{CpuId, NodeId};
+pub use machine::{Machine, Ordering, Word};
+pub use membarrier::membarrier;
+pub use memory_limit::{MemoryAllowed, memory_allowed};
+pub use native::{Native, NativeWord};
+pub use topology::{FarPair, Node, Topology};
+pub use warn_once::WarnOnce;

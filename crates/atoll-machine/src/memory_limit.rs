@@ -1,0 +1,251 @@
+//! How much memory this process may use.
+//!
+//! Two authorities have a say: the machine, which has so much and so much of it is available, and
+//! the control groups that the process lies in, each of which may set a limit below that. The
+//! smallest wins. Memory that a group spends on cached files does not count as used, because the
+//! kernel gives it back when asked.
+//!
+//! - LIMIT-1: every group from the process's own up to the root is asked; a limit set far above
+//!   holds as well.
+//! - LIMIT-2: a container may see its groups under a path that the process's own list does not
+//!   name. Folders that do not exist set no limit; what is mounted at the root is always asked.
+
+use crate::error::MachineError;
+use crate::sysfs::{self, MemorySizes, ParseError, in_file, read_if_present, read_parsed};
+use std::path::Path;
+
+/// Memory that this process may use, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryAllowed {
+    /// All that it may ever have: the machine's memory or the limit, whichever is less.
+    pub total_bytes: u64,
+    /// What it could take now, without anyone swapping.
+    pub available_bytes: u64,
+    /// The smallest limit of its control groups, if one is set.
+    pub cgroup_limit_bytes: Option<u64>,
+}
+
+/// Memory that this process may use now. Where the kernel's files cannot be understood, the
+/// physical memory of the machine is taken and no limit.
+#[must_use]
+pub fn memory_allowed() -> MemoryAllowed {
+    memory_allowed_in(Path::new("/")).unwrap_or_else(|_| {
+        let [total_bytes, available_bytes] =
+            [libc::_SC_PHYS_PAGES, libc::_SC_AVPHYS_PAGES].map(pages_in_bytes);
+        MemoryAllowed { total_bytes, available_bytes, cgroup_limit_bytes: None }
+    })
+}
+
+/// The same of a machine that a folder describes: `proc/meminfo`, `proc/self/cgroup` and
+/// `sys/fs/cgroup` of it are read. The latter two may be missing.
+///
+/// # Errors
+///
+/// [`MachineError::Unreadable`] and [`MachineError::Malformed`] name the file.
+pub fn memory_allowed_in(root: &Path) -> Result<MemoryAllowed, MachineError> {
+    let machine = read_parsed(&root.join("proc/meminfo"), sysfs::parse_meminfo)?;
+    let groups = root.join("proc/self/cgroup");
+    let list = read_if_present(&groups)?.unwrap_or_default();
+    let mut least = Limit::default();
+    for (version, group) in memory_groups(&list) {
+        for mount in version.mounts {
+            least = least.and(limit_of(&root.join(mount), &group, version)?);
+        }
+    }
+    Ok(least.applied_to(machine))
+}
+
+fn pages_in_bytes(name: libc::c_int) -> u64 {
+    // SAFETY: the call takes a plain number and touches no memory of ours.
+    let pages = unsafe { libc::sysconf(name) };
+    u64::try_from(pages).unwrap_or(0).saturating_mul(crate::binding::page_bytes() as u64)
+}
+
+/// What differs between the two generations of control groups.
+#[derive(Debug, PartialEq)]
+struct Version {
+    /// Where it may be mounted.
+    mounts: &'static [&'static str],
+    limit: &'static str,
+    used: &'static str,
+    cached_line: &'static str,
+}
+
+static FIRST: Version = Version {
+    mounts: &["sys/fs/cgroup/memory"],
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    cached_line: "total_inactive_file",
+};
+
+static SECOND: Version = Version {
+    mounts: &["sys/fs/cgroup", "sys/fs/cgroup/unified"],
+    limit: "memory.max",
+    used: "memory.current",
+    cached_line: "inactive_file",
+};
+
+/// The groups that account for this process's memory, out of its list of groups.
+fn memory_groups(list: &str) -> Vec<(&'static Version, String)> {
+    list.lines()
+        .filter_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (number, kinds, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let version = match kinds {
+                "" if number == "0" => &SECOND,
+                kinds if kinds.split(',').any(|kind| kind == "memory") => &FIRST,
+                _ => return None,
+            };
+            Some((version, path.to_owned()))
+        })
+        .collect()
+}
+
+/// The limit and the headroom that a row of groups leaves, `None` being no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Limit {
+    bytes: Option<u64>,
+    left_bytes: Option<u64>,
+}
+
+impl Limit {
+    fn and(self, other: Self) -> Self {
+        Self {
+            bytes: smaller(self.bytes, other.bytes),
+            left_bytes: smaller(self.left_bytes, other.left_bytes),
+        }
+    }
+
+    fn applied_to(self, machine: MemorySizes) -> MemoryAllowed {
+        let total_bytes = self.bytes.map_or(machine.total_bytes, |b| b.min(machine.total_bytes));
+        let available = self.left_bytes.map_or(machine.free_bytes, |b| b.min(machine.free_bytes));
+        MemoryAllowed {
+            total_bytes,
+            available_bytes: available.min(total_bytes),
+            cgroup_limit_bytes: self.bytes,
+        }
+    }
+}
+
+fn smaller(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The limit of a group and all above it (LIMIT-1).
+fn limit_of(mount: &Path, group: &str, version: &Version) -> Result<Limit, MachineError> {
+    let mut least = Limit::default();
+    // A path that leaves the mount (a group outside of this container's view) is none of ours.
+    let inside = group.trim_start_matches('/');
+    let inside = if inside.split('/').any(|part| part == "..") { "" } else { inside };
+    for folder in mount.join(inside).ancestors().take_while(|path| path.starts_with(mount)) {
+        let path = folder.join(version.limit);
+        let Some(text) = read_if_present(&path)? else {
+            continue;
+        };
+        let Some(bytes) = in_file(&path, &text, parse_limit(&text))? else {
+            continue;
+        };
+        let used = read_number(&folder.join(version.used))?;
+        let stat = read_if_present(&folder.join("memory.stat"))?.unwrap_or_default();
+        let used = used.saturating_sub(cached_bytes(&stat, version.cached_line));
+        least =
+            least.and(Limit { bytes: Some(bytes), left_bytes: Some(bytes.saturating_sub(used)) });
+    }
+    Ok(least)
+}
+
+fn read_number(path: &Path) -> Result<u64, MachineError> {
+    let Some(text) = read_if_present(path)? else {
+        return Ok(0);
+    };
+    // A group's use is a number in the same form as a limit; "max" cannot be.
+    Ok(in_file(path, &text, parse_limit(&text))?.unwrap_or(0))
+}
+
+/// Parses a limit: bytes, or `max`. The first generation writes "no limit" as a number near the
+/// largest signed one, cut to whole pages.
+fn parse_limit(text: &str) -> Result<Option<u64>, ParseError> {
+    const NO_LIMIT: u64 = i64::MAX as u64 - (1 << 20);
+    let word = text.trim();
+    if word == "max" {
+        return Ok(None);
+    }
+    match word.parse::<u64>() {
+        Ok(bytes) => Ok((bytes < NO_LIMIT).then_some(bytes)),
+        Err(_) => Err(ParseError::NotANumber { word: word.chars().take(80).collect() }),
+    }
+}
+
+/// Bytes on a line `<name> <bytes>`; an estimate, so a line that is missing counts nothing.
+fn cached_bytes(stat: &str, name: &str) -> u64 {
+    let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+    lines
+        .find(|(key, _)| *key == name)
+        .and_then(|(_, bytes)| bytes.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_limit_is_a_number_or_none() {
+        assert_eq!(parse_limit("1073741824\n"), Ok(Some(1 << 30)));
+        assert_eq!(parse_limit("max\n"), Ok(None));
+        assert_eq!(parse_limit("9223372036854771712\n"), Ok(None));
+        assert_eq!(parse_limit("18446744073709551615"), Ok(None));
+        for garbage in ["", "-1", "1 GiB", "maximum", "1e9"] {
+            assert!(parse_limit(garbage).is_err(), "{garbage}");
+        }
+    }
+
+    #[test]
+    fn the_groups_of_memory_are_found_in_both_generations() {
+        let list = "4:cpu,memory:/a:b\n3:cpuset:/x\n0::/user.slice\nnonsense\n";
+        let wanted = [(&FIRST, "/a:b".to_owned()), (&SECOND, "/user.slice".to_owned())];
+        assert_eq!(memory_groups(list), wanted);
+        assert_eq!(memory_groups("7:memoryless:/x"), []);
+    }
+
+    #[test]
+    fn this_process_may_use_some_memory() {
+        let allowed = memory_allowed();
+        assert!(allowed.available_bytes > 0);
+        assert!(allowed.available_bytes <= allowed.total_bytes);
+        assert!(allowed.cgroup_limit_bytes.is_none_or(|limit| limit >= allowed.total_bytes));
+    }
+
+    #[test]
+    fn the_machine_itself_can_always_be_asked() {
+        assert!(pages_in_bytes(libc::_SC_PHYS_PAGES) > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in "[0-9a-z:/,. \n\\-]{0,80}") {
+            let _ = parse_limit(&text);
+            let _ = memory_groups(&text);
+            let _ = cached_bytes(&text, "inactive_file");
+        }
+
+        #[test]
+        fn what_is_allowed_never_exceeds_any_authority(
+            total in 1_u64..1 << 40, free in 0_u64..1 << 40,
+            limit in proptest::option::of(0_u64..1 << 41), used in 0_u64..1 << 41
+        ) {
+            let left_bytes = limit.map(|limit| limit.saturating_sub(used));
+            let allowed = Limit { bytes: limit, left_bytes }
+                .applied_to(MemorySizes { total_bytes: total, free_bytes: free });
+            prop_assert!(allowed.total_bytes <= total);
+            prop_assert!(allowed.total_bytes <= limit.unwrap_or(u64::MAX));
+            prop_assert!(allowed.available_bytes <= free.min(left_bytes.unwrap_or(u64::MAX)));
+            prop_assert_eq!(allowed.cgroup_limit_bytes, limit);
+        }
+    }
+}

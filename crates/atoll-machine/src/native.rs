@@ -1,0 +1,228 @@
+//! The real machine: the hardware's atomics, the kernel's monotonic clock and prefetch hints.
+//!
+//! - NATIVE-1: [`NativeWord`] has exactly the layout of `AtomicU64`, so a table of words can be
+//!   laid over mapped memory.
+//! - NATIVE-2: [`Native::touch`](Machine::touch) issues hints only. A hint on an address that is
+//!   not mapped is dropped by the hardware, so it can never fault.
+
+use crate::machine::{Machine, Ordering, Word};
+use std::sync::atomic::AtomicU64;
+
+/// Rounds of [`Machine::wait`] that stay on the CPU before it is yielded. A lock is held for well
+/// under a microsecond; whoever waits longer waits for a thread that is not running.
+const SPIN_ROUNDS: u32 = 64;
+
+/// Bytes of one cache line.
+const LINE: usize = 64;
+
+/// Prefetching more lines than this only pushes out the first ones.
+const MOST_LINES: usize = 16;
+
+/// The real machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Native;
+
+impl Machine for Native {
+    type Word = NativeWord;
+
+    #[inline]
+    fn now_ns() -> u64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is a live, writable timespec, all the call needs. CLOCK_MONOTONIC is
+        // present on every Linux, so the call cannot fail; if it did, `time` would stay zero.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+        (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    }
+
+    #[inline]
+    fn wait(round: u32) {
+        if round < SPIN_ROUNDS {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+
+    #[inline]
+    fn touch(address: *const u8, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        // The first line starts before `address` unless that is aligned, so count from its start.
+        let offset = address.addr() % LINE;
+        let lines = offset.saturating_add(bytes).div_ceil(LINE).min(MOST_LINES);
+        let first = address.wrapping_sub(offset);
+        for line in 0..lines {
+            prefetch(first.wrapping_add(line * LINE));
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn prefetch(address: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: NATIVE-2. The instruction is part of the base instruction set of x86_64 and reads
+    // nothing that the program can observe.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn prefetch(address: *const u8) {
+    // SAFETY: NATIVE-2. `prfm` is a hint; it changes no register, flag or memory.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{0}]",
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline]
+fn prefetch(_address: *const u8) {}
+
+/// The shared word of the real machine: one atomic of the hardware.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct NativeWord(AtomicU64);
+
+impl Word for NativeWord {
+    #[inline]
+    fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    #[inline]
+    fn load(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+
+    #[inline]
+    fn store(&self, value: u64, order: Ordering) {
+        self.0.store(value, order);
+    }
+
+    #[inline]
+    fn swap(&self, value: u64, order: Ordering) -> u64 {
+        self.0.swap(value, order)
+    }
+
+    #[inline]
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+
+    #[inline]
+    fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        self.0.fetch_add(value, order)
+    }
+
+    #[inline]
+    fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+        self.0.fetch_sub(value, order)
+    }
+
+    #[inline]
+    fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
+        self.0.fetch_or(value, order)
+    }
+
+    #[inline]
+    fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
+        self.0.fetch_and(value, order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_never_goes_back() {
+        let mut last = Native::now_ns();
+        for _ in 0..10_000 {
+            let now = Native::now_ns();
+            assert!(now >= last, "{now} came after {last}");
+            last = now;
+        }
+        assert!(last > 0);
+    }
+
+    #[test]
+    fn the_clock_is_common_to_threads() {
+        let before = Native::now_ns();
+        let inside = std::thread::spawn(Native::now_ns).join().expect("the thread only reads");
+        assert!(before <= inside && inside <= Native::now_ns());
+    }
+
+    #[test]
+    fn touch_takes_any_address_and_any_length() {
+        let bytes = [7_u8; 300];
+        Native::touch(bytes.as_ptr(), bytes.len());
+        Native::touch(std::ptr::null(), 4096);
+        Native::touch(std::ptr::without_provenance(usize::MAX), usize::MAX);
+        Native::touch(std::ptr::without_provenance(1), 0);
+        assert_eq!(bytes, [7_u8; 300]);
+    }
+
+    #[test]
+    fn a_word_has_the_layout_of_its_atomic() {
+        assert_eq!(size_of::<NativeWord>(), 8);
+        assert_eq!(align_of::<NativeWord>(), align_of::<AtomicU64>());
+    }
+
+    #[test]
+    fn every_operation_of_a_word_returns_the_value_before() {
+        let word = NativeWord::new(5);
+        assert_eq!(word.swap(6, Ordering::AcqRel), 5);
+        assert_eq!(word.fetch_add(10, Ordering::AcqRel), 6);
+        assert_eq!(word.fetch_sub(1, Ordering::AcqRel), 16);
+        assert_eq!(word.fetch_or(0xf0, Ordering::AcqRel), 15);
+        assert_eq!(word.fetch_and(0x0f, Ordering::AcqRel), 0xff);
+        word.store(u64::MAX, Ordering::Release);
+        assert_eq!(word.fetch_add(2, Ordering::Relaxed), u64::MAX);
+        assert_eq!(word.load(Ordering::Acquire), 1);
+    }
+
+    #[test]
+    fn compare_exchange_changes_the_word_only_when_it_matches() {
+        let word = NativeWord::new(1);
+        let exchange =
+            |current, new| word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+        assert_eq!(exchange(2, 9), Err(1));
+        assert_eq!(exchange(1, 3), Ok(1));
+        assert_eq!(word.load(Ordering::Acquire), 3);
+        assert_eq!(NativeWord::default().load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn waiting_goes_on_for_any_number_of_rounds() {
+        for round in [0, 1, SPIN_ROUNDS - 1, SPIN_ROUNDS, u32::MAX] {
+            Native::wait(round);
+        }
+    }
+
+    #[test]
+    fn adding_from_several_threads_loses_nothing() {
+        let word = NativeWord::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        word.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(word.load(Ordering::Relaxed), 4000);
+    }
+}

@@ -1,0 +1,342 @@
+//! Parsers of the kernel's small text files, and reading them with errors that name the file.
+//!
+//! - SYSFS-1: a parser is a pure function of the text and never panics; garbage gives a
+//!   [`ParseError`], and the reader adds the file's path and content.
+//! - SYSFS-2: a number that would make the program allocate without bound ([`MOST_IDS`]) is
+//!   garbage, too.
+
+use crate::error::MachineError;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Ids of nodes and CPUs lie below this. Far above what any kernel is built for.
+pub const MOST_IDS: u32 = 1 << 16;
+
+/// How much of a malformed file an error shows, in characters.
+const SHOWN: usize = 200;
+
+/// What is wrong with a text of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// A word that should be a number.
+    #[error("{word:?} is not a number")]
+    NotANumber {
+        /// The word.
+        word: String,
+    },
+    /// An id beyond [`MOST_IDS`].
+    #[error("id {id} is not below {MOST_IDS}")]
+    IdTooLarge {
+        /// The id.
+        id: u32,
+    },
+    /// A range that ends before it begins.
+    #[error("range {first}-{last} runs backwards")]
+    Backwards {
+        /// Its first id.
+        first: u32,
+        /// Its last id.
+        last: u32,
+    },
+    /// A line that should be there.
+    #[error("it has no line {field:?}")]
+    NoField {
+        /// The name at the beginning of the line.
+        field: &'static str,
+    },
+    /// A size that is not in kB, or too large to count in bytes.
+    #[error("{text:?} is not a size in kB")]
+    NotASize {
+        /// The rest of the line.
+        text: String,
+    },
+    /// A row of the distance matrix whose length is not the number of nodes.
+    #[error("it lists {found} distances for {nodes} nodes")]
+    DistanceCount {
+        /// Distances found.
+        found: usize,
+        /// Nodes of the machine.
+        nodes: usize,
+    },
+}
+
+/// Total and free memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemorySizes {
+    /// All of it.
+    pub total_bytes: u64,
+    /// The part in use for nothing.
+    pub free_bytes: u64,
+}
+
+fn parse_number<N: std::str::FromStr>(word: &str) -> Result<N, ParseError> {
+    // The standard parser takes a leading plus sign, which the kernel never writes.
+    let digits = word.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if digits { word.parse().ok() } else { None };
+    number.ok_or_else(|| ParseError::NotANumber { word: shorten(word) })
+}
+
+fn parse_id(word: &str) -> Result<u32, ParseError> {
+    let id = parse_number(word)?;
+    if id < MOST_IDS { Ok(id) } else { Err(ParseError::IdTooLarge { id }) }
+}
+
+/// Parses a list of CPUs or nodes such as `0-3,8,10-11`. The empty list is allowed.
+///
+/// The ids come back sorted, each once.
+///
+/// # Errors
+///
+/// [`ParseError`] for anything but numbers and ascending ranges below [`MOST_IDS`].
+pub fn parse_id_list(text: &str) -> Result<Vec<u32>, ParseError> {
+    let text = text.trim();
+    let mut present = std::collections::BTreeSet::new();
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    for part in text.split(',') {
+        match part.split_once('-') {
+            None => {
+                present.insert(parse_id(part)?);
+            }
+            Some((first, last)) => {
+                let (first, last) = (parse_id(first)?, parse_id(last)?);
+                if last < first {
+                    return Err(ParseError::Backwards { first, last });
+                }
+                present.extend(first..=last);
+            }
+        }
+    }
+    Ok(present.into_iter().collect())
+}
+
+/// Parses one row of the distance matrix: numbers apart by spaces, one for each of `nodes` nodes.
+///
+/// # Errors
+///
+/// [`ParseError`] for a word that is no number and for a row of another length.
+pub fn parse_distances(text: &str, nodes: usize) -> Result<Vec<u32>, ParseError> {
+    let row: Vec<u32> =
+        text.split_ascii_whitespace().map(parse_number).collect::<Result<_, _>>()?;
+    if row.len() == nodes {
+        Ok(row)
+    } else {
+        Err(ParseError::DistanceCount { found: row.len(), nodes })
+    }
+}
+
+/// Parses a node's `meminfo`, whose lines begin with `Node <number>`.
+///
+/// # Errors
+///
+/// [`ParseError`] when `MemTotal` or `MemFree` is missing or no size.
+pub fn parse_node_meminfo(text: &str) -> Result<MemorySizes, ParseError> {
+    let field = |name: &'static str| {
+        text.lines()
+            .filter_map(|line| line.trim_start().strip_prefix("Node "))
+            .filter_map(|line| line.trim_start().split_once(' '))
+            .find_map(|(_, line)| field_of(line, name))
+            .ok_or(ParseError::NoField { field: name })
+            .and_then(parse_kilobytes)
+    };
+    Ok(MemorySizes { total_bytes: field("MemTotal")?, free_bytes: field("MemFree")? })
+}
+
+/// Parses the machine's `meminfo`. What counts as free is `MemAvailable`, or `MemFree` on
+/// kernels that do not estimate it.
+///
+/// # Errors
+///
+/// [`ParseError`] when a line is missing or holds no size.
+pub fn parse_meminfo(text: &str) -> Result<MemorySizes, ParseError> {
+    let field = |name: &'static str| {
+        text.lines()
+            .find_map(|line| field_of(line, name))
+            .ok_or(ParseError::NoField { field: name })
+            .and_then(parse_kilobytes)
+    };
+    let free_bytes = match field("MemAvailable") {
+        Err(ParseError::NoField { .. }) => field("MemFree")?,
+        other => other?,
+    };
+    Ok(MemorySizes { total_bytes: field("MemTotal")?, free_bytes })
+}
+
+/// Parses the memory nodes allowed to a process out of its `status`.
+///
+/// # Errors
+///
+/// [`ParseError`] when the line is missing or no list.
+pub fn parse_mems_allowed(text: &str) -> Result<Vec<u32>, ParseError> {
+    const FIELD: &str = "Mems_allowed_list";
+    let list = text.lines().find_map(|line| field_of(line, FIELD));
+    parse_id_list(list.ok_or(ParseError::NoField { field: FIELD })?)
+}
+
+/// What follows `name:` on a line that begins so.
+fn field_of<'text>(line: &'text str, name: &str) -> Option<&'text str> {
+    line.trim_start().strip_prefix(name)?.strip_prefix(':').map(str::trim)
+}
+
+fn parse_kilobytes(text: &str) -> Result<u64, ParseError> {
+    let size = text.strip_suffix("kB").map(str::trim_end);
+    size.and_then(|word| parse_number::<u64>(word).ok())
+        .and_then(|kilobytes| kilobytes.checked_mul(1024))
+        .ok_or_else(|| ParseError::NotASize { text: shorten(text) })
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
+/// Reads a file whole. Bytes that are no UTF-8 are replaced, and so become garbage to a parser.
+pub(crate) fn read_text(path: &Path) -> Result<String, MachineError> {
+    fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .map_err(|source| MachineError::Unreadable { path: path.to_path_buf(), source })
+}
+
+/// Reads a file whole, or nothing where it does not exist.
+pub(crate) fn read_if_present(path: &Path) -> Result<Option<String>, MachineError> {
+    match read_text(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(MachineError::Unreadable { source, .. }) if absent(&source) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Names the file and what it holds in the error of a parser.
+pub(crate) fn in_file<T>(
+    path: &Path,
+    text: &str,
+    parsed: Result<T, ParseError>,
+) -> Result<T, MachineError> {
+    parsed.map_err(|reason| MachineError::Malformed {
+        path: path.to_path_buf(),
+        content: shorten(text),
+        reason,
+    })
+}
+
+/// Reads a file and parses it.
+pub(crate) fn read_parsed<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, ParseError>,
+) -> Result<T, MachineError> {
+    let text = read_text(path)?;
+    in_file(path, &text, parse(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lists_take_single_ids_and_ranges() {
+        assert_eq!(parse_id_list("0-3,8,10-11\n"), Ok(vec![0, 1, 2, 3, 8, 10, 11]));
+        assert_eq!(parse_id_list("7\n"), Ok(vec![7]));
+        assert_eq!(parse_id_list("\n"), Ok(vec![]));
+        assert_eq!(parse_id_list("3,1-3"), Ok(vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn lists_refuse_garbage_by_kind() {
+        let number = |word: &str| Err(ParseError::NotANumber { word: word.into() });
+        assert_eq!(parse_id_list("0-x"), number("x"));
+        assert_eq!(parse_id_list("0,,1"), number(""));
+        assert_eq!(parse_id_list("-3"), number(""));
+        assert_eq!(parse_id_list("+1"), number("+1"));
+        assert_eq!(parse_id_list("0-2-4"), number("2-4"));
+        assert_eq!(parse_id_list("5-2"), Err(ParseError::Backwards { first: 5, last: 2 }));
+        assert_eq!(parse_id_list("0-4294967295"), Err(ParseError::IdTooLarge { id: u32::MAX }));
+        assert_eq!(parse_id_list("99999999999"), number("99999999999"));
+    }
+
+    #[test]
+    fn node_meminfo_is_in_bytes() {
+        let text = "Node 12 MemTotal:       65843060 kB\nNode 12 MemFree:  1024 kB\n";
+        let sizes = MemorySizes { total_bytes: 65_843_060 * 1024, free_bytes: 1024 * 1024 };
+        assert_eq!(parse_node_meminfo(text), Ok(sizes));
+    }
+
+    #[test]
+    fn node_meminfo_refuses_missing_lines_units_and_overflow() {
+        let field = "MemFree";
+        assert_eq!(
+            parse_node_meminfo("Node 0 MemTotal: 1 kB\n"),
+            Err(ParseError::NoField { field })
+        );
+        for size in ["1 MB", "kB", "-1 kB", "18446744073709551615 kB"] {
+            let text = format!("Node 0 MemTotal: {size}\nNode 0 MemFree: 1 kB");
+            let wanted = ParseError::NotASize { text: size.into() };
+            assert_eq!(parse_node_meminfo(&text), Err(wanted));
+        }
+    }
+
+    #[test]
+    fn machine_meminfo_prefers_available_over_free() {
+        let old = "MemTotal: 8 kB\nMemFree: 2 kB\n";
+        let new = "MemTotal: 8 kB\nMemFree: 2 kB\nMemAvailable: 5 kB\n";
+        assert_eq!(parse_meminfo(old).map(|sizes| sizes.free_bytes), Ok(2048));
+        assert_eq!(parse_meminfo(new).map(|sizes| sizes.free_bytes), Ok(5120));
+        let broken = "MemTotal: 8 kB\nMemFree: 2 kB\nMemAvailable: much\n";
+        assert!(matches!(parse_meminfo(broken), Err(ParseError::NotASize { .. })));
+    }
+
+    #[test]
+    fn a_row_of_distances_has_one_for_each_node() {
+        assert_eq!(parse_distances("10 21\n", 2), Ok(vec![10, 21]));
+        let short = ParseError::DistanceCount { found: 1, nodes: 2 };
+        assert_eq!(parse_distances("10", 2), Err(short));
+        assert!(parse_distances("10 ten", 2).is_err());
+    }
+
+    #[test]
+    fn allowed_nodes_are_found_beside_the_mask_of_the_same_name() {
+        let text = "Name:\tx\nMems_allowed:\t00000003\nMems_allowed_list:\t0-1\n";
+        assert_eq!(parse_mems_allowed(text), Ok(vec![0, 1]));
+        assert!(parse_mems_allowed("Mems_allowed: 3\n").is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_file_and_shows_its_content() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("cpulist");
+        fs::write(&path, b"0-\xff\n").expect("the folder is writable");
+        let error = read_parsed(&path, parse_id_list).expect_err("that is garbage").to_string();
+        assert!(error.contains("cpulist") && error.contains("0-\u{fffd}"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in "[0-9,\\- kBNodeMmTtFr:a-z\n]{0,80}") {
+            let _ = parse_id_list(&text);
+            let _ = parse_distances(&text, 2);
+            let _ = parse_node_meminfo(&text);
+            let _ = parse_meminfo(&text);
+            let _ = parse_mems_allowed(&text);
+        }
+
+        #[test]
+        fn any_characters_are_survived(text in "\\PC{0,60}") {
+            let _ = parse_id_list(&text);
+            let _ = parse_node_meminfo(&format!("Node 0 MemTotal: {text}"));
+            let _ = parse_mems_allowed(&format!("Mems_allowed_list:{text}"));
+        }
+
+        #[test]
+        fn ranges_mean_all_ids_between(first in 0_u32..1000, more in 0_u32..200) {
+            let text = format!("{first}-{}", first + more);
+            let wanted: Vec<u32> = (first..=first + more).collect();
+            prop_assert_eq!(parse_id_list(&text), Ok(wanted));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Safe reads and writes of a store by offset.
+//!
+//! [`View`] reads, in the owner and in processes that attached; [`Access`] also writes. Every access
+//! is checked against the size of the store, so a damaged offset ends in a panic of the owner (a
+//! bug) or, for the checked variants that readers of other processes use, in `None`. Everything is
+//! read and written atomically in units of the widest aligned word, so a race gives old or new
+//! words, never undefined behaviour.
+//!
+//! Invariants
+//! - `ACCESS-1`: the mapping covers `capacity` bytes from `base` for as long as the store lives, and
+//!   the view keeps the store alive.
+//! - `ACCESS-2`: offsets inside the capacity but outside what was committed read as zero or fail to
+//!   be reserved by their writer; they are never handed out by the allocator uncommitted.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use crate::store::Store;
+
+/// Read access to a store.
+#[derive(Clone)]
+pub struct View {
+    base: *const u8,
+    capacity: u64,
+    store: Arc<Store>,
+}
+
+// SAFETY: `base` points into the mapping that `store` owns (ACCESS-1), which belongs to no thread;
+// all access through it is atomic.
+unsafe impl Send for View {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for View {}
+
+/// Read and write access to a store.
+#[derive(Clone)]
+pub struct Access(View);
+
+macro_rules! scalar {
+    ($load:ident, $word:ty, $value:ty) => {
+        /// Reads a value at a naturally aligned offset.
+        #[inline]
+        pub fn $load(&self, offset: u64) -> $value {
+            let pointer = self.at(offset, size_of::<$value>() as u64).cast::<$word>();
+            assert!(pointer.is_aligned(), "offset {offset} is not aligned");
+            // SAFETY: inside the mapping (`at`, ACCESS-1), aligned, only accessed atomically.
+            unsafe { &*pointer }.load(Ordering::Relaxed)
+        }
+    };
+}
+
+impl View {
+    /// Reads `store`.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { base: store.base(), capacity: store.capacity_bytes(), store }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Whether the bytes lie inside the store.
+    #[inline]
+    pub fn contains(&self, offset: u64, len_bytes: u64) -> bool {
+        offset.checked_add(len_bytes).is_some_and(|end| end <= self.capacity)
+    }
+
+    #[inline]
+    fn at(&self, offset: u64, len_bytes: u64) -> *const u8 {
+        assert!(self.contains(offset, len_bytes), "offset {offset} is outside the store");
+        // SAFETY: inside the mapping (ACCESS-1).
+        unsafe { self.base.add(offset as usize) }
+    }
+
+    /// A shared word of the store.
+    #[inline]
+    pub fn word(&self, offset: u64) -> &AtomicU64 {
+        let pointer = self.at(offset, 8).cast::<AtomicU64>();
+        assert!(pointer.is_aligned(), "offset {offset} is not aligned");
+        // SAFETY: inside the mapping (`at`, ACCESS-1), aligned, only accessed atomically.
+        unsafe { &*pointer }
+    }
+
+    scalar!(load_u8, AtomicU8, u8);
+    scalar!(load_u16, AtomicU16, u16);
+    scalar!(load_u32, AtomicU32, u32);
+    scalar!(load_u64, AtomicU64, u64);
+
+    /// Reads bytes, in words as wide as the offset's alignment allows.
+    pub fn read(&self, offset: u64, into: &mut [u8]) {
+        self.at(offset, into.len() as u64);
+        if offset.is_multiple_of(8) {
+            let mut chunks = into.chunks_exact_mut(8);
+            let mut at = offset;
+            for chunk in &mut chunks {
+                chunk.copy_from_slice(&self.load_u64(at).to_le_bytes());
+                at += 8;
+            }
+            for byte in chunks.into_remainder() {
+                *byte = self.load_u8(at);
+                at += 1;
+            }
+        } else {
+            for (i, byte) in into.iter_mut().enumerate() {
+                *byte = self.load_u8(offset + i as u64);
+            }
+        }
+    }
+
+    /// The address of bytes that lie inside the store, for handing them on without copying.
+    pub fn address(&self, offset: u64, len_bytes: u64) -> Option<*const u8> {
+        self.contains(offset, len_bytes).then(|| self.at(offset, len_bytes))
+    }
+}
+
+macro_rules! scalar_store {
+    ($store:ident, $word:ty, $value:ty) => {
+        /// Writes a value at a naturally aligned offset.
+        #[inline]
+        pub fn $store(&self, offset: u64, value: $value) {
+            let pointer = self.at(offset, size_of::<$value>() as u64).cast::<$word>();
+            assert!(pointer.is_aligned(), "offset {offset} is not aligned");
+            // SAFETY: inside the mapping (`at`, ACCESS-1), which is writable (`Access::new`),
+            // aligned, only accessed atomically.
+            unsafe { &*pointer }.store(value, Ordering::Relaxed)
+        }
+    };
+}
+
+impl Access {
+    /// Reads and writes `store`.
+    ///
+    /// # Panics
+    /// When the store is mapped for reading only: a bug of the caller.
+    pub fn new(store: Arc<Store>) -> Self {
+        assert!(store.is_writable(), "only the owner of a store writes to it");
+        Self(View::new(store))
+    }
+
+    /// The same store for reading.
+    pub fn view(&self) -> &View {
+        &self.0
+    }
+
+    scalar_store!(store_u8, AtomicU8, u8);
+    scalar_store!(store_u16, AtomicU16, u16);
+    scalar_store!(store_u32, AtomicU32, u32);
+    scalar_store!(store_u64, AtomicU64, u64);
+
+    /// Writes bytes, in words as wide as the offset's alignment allows.
+    #[inline]
+    pub fn write(&self, offset: u64, bytes: &[u8]) {
+        self.at(offset, bytes.len() as u64);
+        match bytes.len() {
+            2 if offset.is_multiple_of(2) => {
+                self.store_u16(offset, u16::from_le_bytes([bytes[0], bytes[1]]));
+            }
+            4 if offset.is_multiple_of(4) => {
+                let word = [bytes[0], bytes[1], bytes[2], bytes[3]];
+                self.store_u32(offset, u32::from_le_bytes(word));
+            }
+            _ => self.write_words(offset, bytes),
+        }
+    }
+
+    fn write_words(&self, offset: u64, bytes: &[u8]) {
+        let mut at = offset;
+        let (words, rest) =
+            if offset.is_multiple_of(8) { bytes.as_chunks::<8>() } else { (&[][..], bytes) };
+        for word in words {
+            self.store_u64(at, u64::from_le_bytes(*word));
+            at += 8;
+        }
+        for byte in rest {
+            self.store_u8(at, *byte);
+            at += 1;
+        }
+    }
+
+    /// Copies `len_bytes` from one extent into another that nobody else has seen yet. The source
+    /// is frozen, so it does not change meanwhile.
+    pub fn copy(&self, from: u64, to: u64, len_bytes: u64) {
+        assert!(
+            from.abs_diff(to) >= len_bytes,
+            "extents at {from} and {to} overlap in {len_bytes} bytes"
+        );
+        let source = self.at(from, len_bytes);
+        let target = self.at(to, len_bytes).cast_mut();
+        // SAFETY: both lie inside the mapping (`at`, ACCESS-1), which is writable, and do not
+        // overlap; the source does not change (MEMORY-1) and the target is the caller's alone.
+        unsafe { std::ptr::copy_nonoverlapping(source, target, len_bytes as usize) };
+    }
+
+    /// Fills an extent that nobody else has seen yet.
+    pub fn fill(&self, offset: u64, byte: u8, len_bytes: u64) {
+        let target = self.at(offset, len_bytes).cast_mut();
+        // SAFETY: inside the mapping (`at`, ACCESS-1), which is writable, and the caller's alone.
+        unsafe { std::ptr::write_bytes(target, byte, len_bytes as usize) };
+    }
+}
+
+impl Deref for Access {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.0
+    }
+}

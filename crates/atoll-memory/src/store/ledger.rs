@@ -1,0 +1,70 @@
+//! Which chunks of a store have real space behind them: one bit per chunk, in this process's DRAM.
+//!
+//! Reading a bit takes no latch; bits change only under the store's latch (`STORE-2`).
+
+use super::CHUNK_BYTES;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The bitmap and the count of its ones.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    words: Box<[AtomicU64]>,
+    committed: AtomicU64,
+}
+
+impl Ledger {
+    /// A ledger for `chunks` chunks, none committed.
+    pub(super) fn new(chunks: u64) -> Ledger {
+        let words = (0..chunks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ledger { words, committed: AtomicU64::new(0) }
+    }
+
+    /// Bytes committed.
+    pub(super) fn committed_bytes(&self) -> u64 {
+        self.committed.load(Ordering::Acquire) * CHUNK_BYTES
+    }
+
+    /// Whether a chunk has space. `Acquire`: whoever sees the bit may use the chunk.
+    pub(super) fn has(&self, chunk: u64) -> bool {
+        let word = self.words[(chunk / 64) as usize].load(Ordering::Acquire);
+        word & (1 << (chunk % 64)) != 0
+    }
+
+    /// Marks chunks as committed.
+    pub(super) fn set(&self, chunks: Range<u64>) {
+        for chunk in chunks {
+            let bit = 1_u64 << (chunk % 64);
+            let old = self.words[(chunk / 64) as usize].fetch_or(bit, Ordering::AcqRel);
+            if old & bit == 0 {
+                self.committed.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Marks chunks as given back.
+    pub(super) fn clear(&self, chunks: Range<u64>) {
+        for chunk in chunks {
+            let bit = 1_u64 << (chunk % 64);
+            let old = self.words[(chunk / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
+            if old & bit != 0 {
+                self.committed.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// The longest runs of chunks in `within` whose bit is `wanted`, each at most `longest` long.
+    pub(super) fn runs(&self, within: Range<u64>, wanted: bool, longest: u64) -> Vec<Range<u64>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for chunk in within {
+            if self.has(chunk) != wanted {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run) if run.end == chunk && run.end - run.start < longest => run.end += 1,
+                _ => runs.push(chunk..chunk + 1),
+            }
+        }
+        runs
+    }
+}

@@ -1,0 +1,124 @@
+//! One process's mapping of a whole store, at an address aligned to a chunk.
+//!
+//! Invariants:
+//! - `MAP-1`: `base .. base + len` stays mapped, shared, with the same protection, until the
+//!   `Mapping` is dropped.
+//! - `MAP-2`: `base` is a multiple of [`CHUNK_BYTES`], so that an extent that is aligned in the
+//!   store is aligned in memory and huge pages can be used.
+//!
+//! A failure leaves no mapping behind.
+
+use super::CHUNK_BYTES;
+use crate::error::MemoryError;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// An owned mapping; unmapped on drop.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    base: *mut u8,
+    len: usize,
+}
+
+// SAFETY: MAP-1: the address range belongs to the process, not to a thread; who may write which
+// bytes of it when is decided by the users of the store.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of `fd`, shared.
+    pub(super) fn new(fd: BorrowedFd<'_>, len: u64, writable: bool) -> Result<Self, MemoryError> {
+        let too_large = MemoryError::InvalidOption {
+            option: "the store's capacity in bytes",
+            value: len,
+            need: "it must fit this machine's address space",
+        };
+        let chunk = CHUNK_BYTES as usize;
+        let Some((len, padded)) =
+            usize::try_from(len).ok().and_then(|l| Some((l, l.checked_add(chunk)?)))
+        else {
+            return Err(too_large);
+        };
+        // A reservation with room to align; the store then replaces the aligned part of it.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let room = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                padded,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if room == libc::MAP_FAILED {
+            return Err(MemoryError::last_os("mmap"));
+        }
+        let room = room.cast::<u8>();
+        let lead = room.align_offset(chunk);
+        let protection =
+            if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        // SAFETY: `lead < chunk`, so `lead + len` lies in the reservation made above, which nobody
+        // else knows of; MAP_FIXED replaces only that, and the ends are given back once.
+        unsafe {
+            let base = room.add(lead);
+            let mapped = libc::mmap(
+                base.cast(),
+                len,
+                protection,
+                libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                fd.as_raw_fd(),
+                0,
+            );
+            if mapped == libc::MAP_FAILED {
+                let error = MemoryError::last_os("mmap");
+                libc::munmap(room.cast(), padded);
+                return Err(error);
+            }
+            if lead > 0 {
+                libc::munmap(room.cast(), lead);
+            }
+            if lead < chunk {
+                libc::munmap(base.add(len).cast(), chunk - lead);
+            }
+            Ok(Mapping { base, len })
+        }
+    }
+
+    /// The first byte.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Advice for the whole mapping; what the kernel does not know it ignores.
+    pub(super) fn advise(&self, huge_pages: bool) {
+        // SAFETY: MAP-1; neither advice changes contents.
+        unsafe {
+            libc::madvise(self.base.cast(), self.len, libc::MADV_DONTDUMP);
+            if huge_pages {
+                libc::madvise(self.base.cast(), self.len, libc::MADV_HUGEPAGE);
+            }
+        }
+    }
+
+    /// Faults the pages of a range in for writing, where the kernel can do it; an optimisation
+    /// only, so an answer of "no" is as good.
+    pub(super) fn populate(&self, offset: u64, len: u64) {
+        debug_assert!(offset + len <= self.len as u64);
+        // SAFETY: MAP-1, the range was checked by the caller against the store's capacity.
+        unsafe {
+            let start = self.base.add(offset as usize);
+            libc::madvise(start.cast(), len as usize, libc::MADV_POPULATE_WRITE);
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new` and is unmapped only here.
+        unsafe {
+            libc::munmap(self.base.cast(), self.len);
+        }
+    }
+}

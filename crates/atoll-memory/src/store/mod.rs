@@ -1,0 +1,294 @@
+//! A store: a sparse, shareable memory file that each process maps whole, once.
+//!
+//! DRAM (a memfd) or an ordinary file. The owner maps it writable and passes a read-only
+//! descriptor to others, who attach it. Everything in it is addressed by offset.
+//!
+//! Space is reserved before use: [`Store::commit`] gives chunks of 2 MiB real space and counts
+//! them against a limit, so that a full memory or disk is an error from `commit` and never a
+//! SIGBUS from a store instruction. Only committed bytes may be written.
+//!
+//! Invariants:
+//! - `STORE-1`: the mapping covers the capacity and stays where it is for the life of the `Store`.
+//! - `STORE-2`: a chunk's bit in the ledger is set only while the file has space for all of it.
+//!   Bits change only under `latch`, and only by the call whose claim covers the chunk.
+//! - `STORE-3`: a failed call leaves ledger, limit and file as they were.
+//! - `STORE-4`: the ledger is of one process. Only one process may commit in a store at a time;
+//!   the allocator's writer lock sees to it.
+
+mod header;
+mod ledger;
+mod mapping;
+mod space;
+mod sys;
+
+use crate::error::{MemoryError, Shortage};
+use header::{ENCODED_BYTES, Header};
+pub(crate) use header::{HEADER_BYTES, fnv1a, read_u32, read_u64};
+use ledger::Ledger;
+use mapping::Mapping;
+use space::Claim;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Condvar, Mutex};
+
+/// The unit in which space is committed and given back: 2 MiB, a huge page.
+pub const CHUNK_BYTES: u64 = 2 << 20;
+
+/// Settings of a new store.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Sparse virtual size in bytes; rounded up to whole chunks.
+    pub capacity_bytes: u64,
+    /// Bytes that may be committed at once.
+    pub limit_bytes: u64,
+    /// Ask the kernel for huge pages where it allows them for shared memory.
+    pub huge_pages: bool,
+}
+
+/// A random number that names a store for as long as it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StoreId(pub u128);
+
+impl std::fmt::Display for StoreId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A mapped store.
+#[derive(Debug)]
+pub struct Store {
+    mapping: Mapping,
+    fd: OwnedFd,
+    header: Header,
+    writable: bool,
+    limit_bytes: u64,
+    ledger: Ledger,
+    latch: Mutex<Vec<Claim>>,
+    claim_ended: Condvar,
+}
+
+impl Store {
+    /// Makes a store in DRAM. `name` is for people who read `/proc`.
+    ///
+    /// # Errors
+    /// [`MemoryError::InvalidOption`] for an impossible capacity or name, [`MemoryError::System`],
+    /// [`MemoryError::OutOfMemory`] if not even the header has room.
+    pub fn create_memfd(name: &str, options: &StoreOptions) -> Result<Store, MemoryError> {
+        let capacity = checked_capacity(options)?;
+        Store::create(sys::memfd(name, capacity)?, capacity, options)
+    }
+
+    /// Makes a store in a new file, readable by its owner only.
+    ///
+    /// # Errors
+    /// As [`Store::create_memfd`]; an existing file is an error and stays as it is. A failure
+    /// leaves no file behind.
+    pub fn create_file(path: &Path, options: &StoreOptions) -> Result<Store, MemoryError> {
+        let capacity = checked_capacity(options)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(|source| MemoryError::System { call: "open of a new store file", source })?;
+        let fd = OwnedFd::from(file);
+        let made = sys::set_size(&fd, capacity).and_then(|()| Store::create(fd, capacity, options));
+        if made.is_err() {
+            // Removing what was just made; if that fails too, the first error says more.
+            let _ = std::fs::remove_file(path);
+        }
+        made
+    }
+
+    fn create(fd: OwnedFd, capacity: u64, options: &StoreOptions) -> Result<Store, MemoryError> {
+        let header = Header { id: StoreId(sys::random_u128()?), capacity_bytes: capacity };
+        let mapping = Mapping::new(fd.as_fd(), capacity, true)?;
+        mapping.advise(options.huge_pages);
+        let store = Store {
+            mapping,
+            fd,
+            header,
+            writable: true,
+            limit_bytes: options.limit_bytes,
+            ledger: Ledger::new(capacity / CHUNK_BYTES),
+            latch: Mutex::new(Vec::new()),
+            claim_ended: Condvar::new(),
+        };
+        store.commit(0, HEADER_BYTES)?;
+        let bytes = header.encode();
+        // SAFETY: STORE-1 and the commit above: the first page is mapped, writable and has space;
+        // nobody else knows of this store yet.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), store.mapping.base(), bytes.len());
+        }
+        Ok(store)
+    }
+
+    /// Maps a store that another process (or this one) made, for reading only.
+    ///
+    /// # Errors
+    /// [`MemoryError::BadMagic`], [`MemoryError::ForeignVersion`], [`MemoryError::Truncated`] or
+    /// [`MemoryError::Corrupt`] if `fd` is not a whole store of this version;
+    /// [`MemoryError::System`].
+    pub fn attach(fd: OwnedFd) -> Result<Store, MemoryError> {
+        Store::attach_as(fd, false, 0)
+    }
+
+    /// Maps an existing store for writing, with a new limit: for a process that takes a store
+    /// over, or opens a store file again. `fd` must be open for reading and writing.
+    ///
+    /// Chunks that hold data count as committed, even if they are more than `limit_bytes`.
+    ///
+    /// # Errors
+    /// As [`Store::attach`], and [`MemoryError::System`] if `fd` may not be written.
+    pub fn attach_writable(fd: OwnedFd, limit_bytes: u64) -> Result<Store, MemoryError> {
+        let store = Store::attach_as(fd, true, limit_bytes)?;
+        store.find_committed()?;
+        Ok(store)
+    }
+
+    fn attach_as(fd: OwnedFd, writable: bool, limit_bytes: u64) -> Result<Store, MemoryError> {
+        let (file_bytes, _) = sys::sizes(fd.as_fd())?;
+        let file = File::from(fd);
+        let mut bytes = [0_u8; ENCODED_BYTES];
+        let mut got = 0;
+        while got < bytes.len() {
+            match file.read_at(&mut bytes[got..], got as u64) {
+                Ok(0) => break,
+                Ok(n) => got += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => {
+                    return Err(MemoryError::System { call: "read", source });
+                }
+            }
+        }
+        let header = Header::decode(&bytes[..got], file_bytes)?;
+        let fd = OwnedFd::from(file);
+        let mapping = Mapping::new(fd.as_fd(), header.capacity_bytes, writable)?;
+        mapping.advise(false);
+        let ledger = Ledger::new(header.capacity_bytes / CHUNK_BYTES);
+        let (latch, claim_ended) = (Mutex::new(Vec::new()), Condvar::new());
+        Ok(Store { mapping, fd, header, writable, limit_bytes, ledger, latch, claim_ended })
+    }
+
+    /// The random name of the store.
+    #[must_use]
+    pub fn id(&self) -> StoreId {
+        self.header.id
+    }
+
+    /// Virtual size in bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.header.capacity_bytes
+    }
+
+    /// Whether this mapping may be written.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The address of offset 0; the same for the life of the `Store`, a multiple of 2 MiB.
+    #[must_use]
+    pub fn base(&self) -> *const u8 {
+        self.mapping.base()
+    }
+
+    /// As [`Store::base`], for writing; `None` if the store is mapped read-only. Only committed
+    /// bytes may be written.
+    #[must_use]
+    pub fn base_mut(&self) -> Option<*mut u8> {
+        self.writable.then(|| self.mapping.base())
+    }
+
+    /// The address of `len` bytes at `offset`, or `None` if they do not lie in the store.
+    #[must_use]
+    pub fn slice(&self, offset: u64, len: u64) -> Option<*const u8> {
+        self.check(offset, len).ok()?;
+        // SAFETY: STORE-1 and the check: the offset lies in the mapping.
+        Some(unsafe { self.mapping.base().add(offset as usize) })
+    }
+
+    /// A new descriptor of the store that can be read but not mapped for writing.
+    ///
+    /// # Errors
+    /// [`MemoryError::System`] if `/proc` is not there or descriptors have run out.
+    pub fn read_only_fd(&self) -> Result<OwnedFd, MemoryError> {
+        sys::reopen_read_only(self.fd())
+    }
+
+    /// The store's own descriptor; as powerful as the mapping.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Bytes that have space: chunks that this process committed, or, in a read-only mapping,
+    /// what the file occupies.
+    #[must_use]
+    pub fn committed_bytes(&self) -> u64 {
+        if self.writable {
+            return self.ledger.committed_bytes();
+        }
+        sys::sizes(self.fd()).map_or(0, |(_, occupied)| occupied)
+    }
+
+    /// Bytes that may be committed; 0 in a read-only mapping.
+    #[must_use]
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    /// Takes the store's writer lock, held until the descriptor is dropped or the process ends.
+    pub(crate) fn lock_for_writing(&self) -> Result<OwnedFd, MemoryError> {
+        if !self.writable {
+            return Err(MemoryError::ReadOnly);
+        }
+        // An open file of its own: the lock must not be shared with descriptors passed around.
+        let fd = sys::reopen_read_only(self.fd())?;
+        if sys::try_lock(&fd)? { Ok(fd) } else { Err(MemoryError::InUse) }
+    }
+
+    /// An out-of-memory error with the store's present figures.
+    pub(crate) fn out_of_memory(&self, asked_bytes: u64, shortage: Shortage) -> MemoryError {
+        MemoryError::OutOfMemory {
+            asked_bytes,
+            committed_bytes: self.committed_bytes(),
+            limit_bytes: self.limit_bytes,
+            shortage,
+        }
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), MemoryError> {
+        let capacity_bytes = self.capacity_bytes();
+        match offset.checked_add(len) {
+            Some(end) if end <= capacity_bytes => Ok(()),
+            _ => Err(MemoryError::OutOfBounds { offset, len, capacity_bytes }),
+        }
+    }
+}
+
+impl AsFd for Store {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd()
+    }
+}
+
+/// The capacity in whole chunks.
+fn checked_capacity(options: &StoreOptions) -> Result<u64, MemoryError> {
+    let value = options.capacity_bytes;
+    match value.checked_next_multiple_of(CHUNK_BYTES) {
+        Some(capacity) if capacity > 0 && i64::try_from(capacity).is_ok() => Ok(capacity),
+        _ => Err(MemoryError::InvalidOption {
+            option: "the store's capacity in bytes",
+            value,
+            need: "it must be more than 0 and less than 2^63",
+        }),
+    }
+}

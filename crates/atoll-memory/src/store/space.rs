@@ -1,0 +1,178 @@
+//! The space of a store: committing chunks and giving them back.
+//!
+//! The slow system calls run without the latch. A call
+//! 1. waits until no other call has a claim on any chunk of its range,
+//! 2. checks the limit, counting what others are about to commit, and leaves a claim,
+//! 3. reserves (or punches) the chunks without the latch, faulting them in so that no page fault
+//!    meets a transaction,
+//! 4. writes the outcome into the ledger and ends its claim.
+//!
+//! A call that fails in step 3 punches what it had reserved: STORE-3.
+
+use super::{CHUNK_BYTES, Store, sys};
+use crate::error::{MemoryError, Shortage};
+use std::io;
+use std::ops::Range;
+use std::sync::{MutexGuard, PoisonError};
+
+/// Chunks reserved per system call, so that a signal never undoes much work.
+const RUN_CHUNKS: u64 = 8;
+
+/// A range of chunks whose space is being changed by one call.
+#[derive(Debug)]
+pub(super) struct Claim {
+    chunks: Range<u64>,
+    /// How many of them the call is about to commit; they count against the limit already.
+    missing: u64,
+}
+
+impl Store {
+    /// Gives the chunks of a range space, if they have none yet. Cheap if they have.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] at the limit or if the system has no space,
+    /// [`MemoryError::OutOfBounds`], [`MemoryError::ReadOnly`], [`MemoryError::System`]; all
+    /// leave everything as it was.
+    pub fn commit(&self, offset: u64, len: u64) -> Result<(), MemoryError> {
+        self.commit_below(offset, len, 0)
+    }
+
+    /// As [`Store::commit`], but leaves `headroom` bytes below the limit uncommitted.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn commit_below(&self, offset: u64, len: u64, headroom: u64) -> Result<(), MemoryError> {
+        self.check(offset, len)?;
+        if !self.writable {
+            return Err(MemoryError::ReadOnly);
+        }
+        let chunks = touched(offset, len);
+        if chunks.clone().all(|chunk| self.ledger.has(chunk)) {
+            return Ok(());
+        }
+        let mut claims = self.unclaimed(&chunks);
+        let runs = self.ledger.runs(chunks.clone(), false, RUN_CHUNKS);
+        let missing: u64 = runs.iter().map(|run| run.end - run.start).sum();
+        let pending: u64 = claims.iter().map(|claim| claim.missing).sum();
+        let after = self.ledger.committed_bytes() + (pending + missing) * CHUNK_BYTES;
+        if missing > 0 && after > self.limit_bytes {
+            return Err(self.out_of_memory(len, Shortage::Limit));
+        }
+        if missing > 0 && after > self.limit_bytes.saturating_sub(headroom) {
+            return Err(self.out_of_memory(len, Shortage::Headroom));
+        }
+        claims.push(Claim { chunks: chunks.clone(), missing });
+        drop(claims);
+        let reserved = self.reserve_runs(&runs, len);
+        self.end_claim(&chunks, || {
+            if reserved.is_ok() {
+                runs.into_iter().for_each(|run| self.ledger.set(run));
+            }
+        });
+        reserved
+    }
+
+    /// Gives the space of the whole chunks inside a range back; they read as zeros and must be
+    /// committed before they are used again. Parts of chunks at the ends stay as they are, and so
+    /// does what the file system refuses to take back.
+    pub fn decommit(&self, offset: u64, len: u64) {
+        if !self.writable || self.check(offset, len).is_err() {
+            return;
+        }
+        let (first, end) = (offset.div_ceil(CHUNK_BYTES), (offset + len) / CHUNK_BYTES);
+        if first >= end {
+            return;
+        }
+        self.unclaimed(&(first..end)).push(Claim { chunks: first..end, missing: 0 });
+        let mut runs = self.ledger.runs(first..end, true, RUN_CHUNKS);
+        runs.retain(|run| self.punch_run(run).is_ok());
+        self.end_claim(&(first..end), || runs.into_iter().for_each(|run| self.ledger.clear(run)));
+    }
+
+    /// Bytes of the chunks touched by a range that are committed; whole chunks count whole.
+    pub(crate) fn committed_in(&self, offset: u64, len: u64) -> u64 {
+        if self.check(offset, len).is_err() {
+            return 0;
+        }
+        let chunks = touched(offset, len);
+        chunks.filter(|chunk| self.ledger.has(*chunk)).count() as u64 * CHUNK_BYTES
+    }
+
+    /// Fills the ledger from the file: a chunk with data in it gets space for the rest of it.
+    pub(super) fn find_committed(&self) -> Result<(), MemoryError> {
+        let mut from = 0;
+        while from < self.capacity_bytes() {
+            let Some(at) = sys::next_data(self.fd(), from)? else {
+                break;
+            };
+            let chunk = at / CHUNK_BYTES;
+            self.reserve_run(&(chunk..chunk + 1), CHUNK_BYTES)?;
+            self.ledger.set(chunk..chunk + 1);
+            from = (chunk + 1) * CHUNK_BYTES;
+        }
+        Ok(())
+    }
+
+    /// The latch, at a moment when no other call has a claim on any of these chunks.
+    fn unclaimed(&self, chunks: &Range<u64>) -> MutexGuard<'_, Vec<Claim>> {
+        let overlaps =
+            |claim: &Claim| claim.chunks.start < chunks.end && chunks.start < claim.chunks.end;
+        self.claim_ended
+            .wait_while(self.latch(), |claims| claims.iter().any(overlaps))
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the claim on these chunks after writing its outcome into the ledger.
+    fn end_claim(&self, chunks: &Range<u64>, record: impl FnOnce()) {
+        let mut claims = self.latch();
+        record();
+        claims.retain(|claim| claim.chunks != *chunks);
+        drop(claims);
+        self.claim_ended.notify_all();
+    }
+
+    fn latch(&self) -> MutexGuard<'_, Vec<Claim>> {
+        // Nothing under the latch panics half-way through a change.
+        self.latch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives space to all runs or to none.
+    fn reserve_runs(&self, runs: &[Range<u64>], asked_bytes: u64) -> Result<(), MemoryError> {
+        for (n, run) in runs.iter().enumerate() {
+            if let Err(error) = self.reserve_run(run, asked_bytes) {
+                // STORE-3: a failed reservation may leave part of itself on some file systems.
+                for run in &runs[..=n] {
+                    let _ = self.punch_run(run);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn reserve_run(&self, run: &Range<u64>, asked_bytes: u64) -> Result<(), MemoryError> {
+        let (offset, len) = (run.start * CHUNK_BYTES, (run.end - run.start) * CHUNK_BYTES);
+        match sys::reserve(self.fd(), offset, len) {
+            Ok(()) => {
+                self.mapping.populate(offset, len);
+                Ok(())
+            }
+            Err(source) => match source.raw_os_error() {
+                Some(libc::ENOSPC | libc::ENOMEM | libc::EDQUOT | libc::EFBIG) => {
+                    Err(self.out_of_memory(asked_bytes, Shortage::System))
+                }
+                _ => Err(MemoryError::System { call: "fallocate", source }),
+            },
+        }
+    }
+
+    fn punch_run(&self, run: &Range<u64>) -> io::Result<()> {
+        sys::punch(self.fd(), run.start * CHUNK_BYTES, (run.end - run.start) * CHUNK_BYTES)
+    }
+}
+
+/// The chunks that a range touches; none if it is empty.
+fn touched(offset: u64, len: u64) -> Range<u64> {
+    let first = offset / CHUNK_BYTES;
+    if len == 0 { first..first } else { first..(offset + len).div_ceil(CHUNK_BYTES) }
+}

@@ -1,0 +1,331 @@
+//! What can go wrong with a statement, where, and what to do about it.
+//!
+//! A [`SqlError`] is one sentence with a kind, a place in the statement where it is known, and a
+//! hint where one helps. Errors of the layers below and of DataFusion are translated here, in one
+//! place; prefixes of their own and backtraces are taken off.
+
+use std::fmt;
+
+use datafusion::common::{DataFusionError, SchemaError};
+use sqlparser::parser::ParserError;
+use sqlparser::tokenizer::{Location, Span, TokenizerError};
+
+use crate::names;
+
+/// What sort of mistake an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SqlErrorKind {
+    /// The text is not a statement.
+    Syntax,
+    /// A table that does not exist.
+    UnknownTable,
+    /// A column that does not exist.
+    UnknownColumn,
+    /// A value of the wrong type or out of its type's range.
+    Type,
+    /// A rule of the table is broken: a key that exists already, NULL where none may be.
+    Constraint,
+    /// A schema that no table can have, or a table that exists already.
+    Schema,
+    /// A change on a session that reads a snapshot.
+    ReadOnly,
+    /// Something that SQL has and Atoll has not.
+    Unsupported,
+    /// The transaction lost against others, or an earlier statement of it failed.
+    Aborted,
+    /// The snapshot outlived its limits.
+    Expired,
+    /// A file could not be read, or does not hold what it should.
+    Input,
+    /// A query that failed while it was planned or run.
+    Query,
+    /// An error of the database itself.
+    Database,
+}
+
+/// What was wrong with a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlError {
+    kind: SqlErrorKind,
+    message: String,
+    position: Option<(u64, u64)>,
+    hint: Option<String>,
+}
+
+impl SqlError {
+    /// An error without a place.
+    pub(crate) fn new(kind: SqlErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), position: None, hint: None }
+    }
+
+    /// An error for something that SQL has and Atoll has not.
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(SqlErrorKind::Unsupported, message)
+    }
+
+    /// The same error at a place, unless it has one already or the place is unknown.
+    pub(crate) fn at(mut self, span: Span) -> Self {
+        if self.position.is_none() && span.start.line > 0 {
+            self.position = Some((span.start.line, span.start.column));
+        }
+        self
+    }
+
+    /// The same error with a hint.
+    pub(crate) fn with_hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint.or(self.hint);
+        self
+    }
+
+    /// The same error, its message behind a prefix that says which row it is about.
+    pub(crate) fn within(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// What sort of mistake it is.
+    pub fn kind(&self) -> SqlErrorKind {
+        self.kind
+    }
+
+    /// One sentence that says what was wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Line and column in the statement, both from 1 and counted in characters.
+    pub fn position(&self) -> Option<(u64, u64)> {
+        self.position
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The error with the offending line of the statement and a caret under the place.
+    pub fn render(&self, sql: &str) -> String {
+        let mut text = format!("error: {}", self.message);
+        if let Some((line, column)) = self.position
+            && let Some(source) = usize::try_from(line - 1).ok().and_then(|i| sql.lines().nth(i))
+        {
+            let before = usize::try_from(column.saturating_sub(1)).unwrap_or(0);
+            // A tab before the caret must be as wide as the tab above it.
+            let pad: String = source
+                .chars()
+                .chain(std::iter::repeat(' '))
+                .take(before)
+                .map(|c| if c == '\t' { '\t' } else { ' ' })
+                .collect();
+            let number = line.to_string();
+            let gutter = " ".repeat(number.len());
+            text.push_str(&format!("\n{gutter} |\n{number} | {source}\n{gutter} | {pad}^"));
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\nhint: {hint}"));
+        }
+        text
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+impl From<&atoll::Error> for SqlError {
+    fn from(error: &atoll::Error) -> Self {
+        use atoll::StorageError as Storage;
+        let kind = match error {
+            atoll::Error::UnknownTable(_) | atoll::Error::Storage(Storage::UnknownTable(_)) => {
+                SqlErrorKind::UnknownTable
+            }
+            atoll::Error::DuplicateKey { .. }
+            | atoll::Error::Storage(Storage::NullInColumn { .. }) => SqlErrorKind::Constraint,
+            atoll::Error::Storage(Storage::Schema(_) | Storage::TableExists(_)) => {
+                SqlErrorKind::Schema
+            }
+            atoll::Error::Storage(
+                Storage::Type { .. } | Storage::TooLong { .. } | Storage::ColumnCount { .. },
+            ) => SqlErrorKind::Type,
+            atoll::Error::SnapshotExpired { .. } => SqlErrorKind::Expired,
+            atoll::Error::Aborted { .. } => SqlErrorKind::Aborted,
+            atoll::Error::ReadOnly { .. } => SqlErrorKind::ReadOnly,
+            _ => SqlErrorKind::Database,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<atoll::Error> for SqlError {
+    fn from(error: atoll::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<atoll::StorageError> for SqlError {
+    fn from(error: atoll::StorageError) -> Self {
+        Self::from(&atoll::Error::Storage(error))
+    }
+}
+
+impl From<TokenizerError> for SqlError {
+    fn from(error: TokenizerError) -> Self {
+        let span = Span::new(error.location, error.location);
+        Self::new(SqlErrorKind::Syntax, sentence(&error.message)).at(span)
+    }
+}
+
+impl From<ParserError> for SqlError {
+    fn from(error: ParserError) -> Self {
+        let text = match error {
+            ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
+            ParserError::RecursionLimitExceeded => {
+                "the statement is nested too deeply; split it".to_owned()
+            }
+        };
+        // The parser keeps the place at the end of its message only.
+        let (text, place) = match text.rsplit_once(" at Line: ") {
+            Some((before, place)) => (before.to_owned(), parse_location(place)),
+            None => (text, None),
+        };
+        let error = Self::new(SqlErrorKind::Syntax, sentence(&text));
+        match place {
+            Some(location) => error.at(Span::new(location, location)),
+            None => error,
+        }
+    }
+}
+
+/// Reads `3, Column: 14`.
+fn parse_location(text: &str) -> Option<Location> {
+    let (line, column) = text.split_once(", Column: ")?;
+    Some(Location::new(line.trim().parse().ok()?, column.trim().parse().ok()?))
+}
+
+impl From<DataFusionError> for SqlError {
+    fn from(error: DataFusionError) -> Self {
+        let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+        let translated = translate(error.find_root());
+        match span {
+            Some(span) => translated.at(Span::new(
+                Location::new(span.start.line, span.start.column),
+                Location::new(span.end.line, span.end.column),
+            )),
+            None => translated,
+        }
+    }
+}
+
+/// The error at the root of one of DataFusion's.
+fn translate(error: &DataFusionError) -> SqlError {
+    match error {
+        DataFusionError::External(inner) => {
+            if let Some(own) = inner.downcast_ref::<SqlError>() {
+                return own.clone();
+            }
+            if let Some(own) = inner.downcast_ref::<atoll::Error>() {
+                return SqlError::from(own);
+            }
+            SqlError::new(SqlErrorKind::Query, sentence(&inner.to_string()))
+        }
+        DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
+            translate(inner)
+        }
+        DataFusionError::Collection(errors) if !errors.is_empty() => translate(&errors[0]),
+        DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
+            SchemaError::FieldNotFound { field, valid_fields } => names::unknown_column(
+                field.name(),
+                field.relation.as_ref().map(|relation| relation.table()),
+                valid_fields.iter().map(|column| column.name.as_str()),
+            ),
+            other => SqlError::new(SqlErrorKind::Query, sentence(&other.to_string())),
+        },
+        DataFusionError::NotImplemented(text) => SqlError::unsupported(sentence(text)),
+        DataFusionError::SQL(parser, _) => SqlError::from((**parser).clone()),
+        DataFusionError::Plan(text) if text.contains("not supported") => {
+            SqlError::unsupported(sentence(text))
+        }
+        DataFusionError::ArrowError(arrow, _) => {
+            SqlError::new(SqlErrorKind::Query, sentence(&arrow.to_string()))
+        }
+        other => SqlError::new(SqlErrorKind::Query, sentence(&other.message())),
+    }
+}
+
+/// A message of another library as one of ours: no backtrace, no prefix of its kind, no capital
+/// at its start, no full stop at its end.
+fn sentence(text: &str) -> String {
+    let mut text = text.split("\n\nbacktrace:").next().unwrap_or(text).trim();
+    const PREFIXES: [&str; 12] = [
+        "Error during planning: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "Parser error: ",
+        "Cast error: ",
+        "Compute error: ",
+        "Invalid argument error: ",
+        "Arithmetic overflow: ",
+        "Schema error: ",
+        "External error: ",
+        "SQL error: ",
+        "type_coercion\ncaused by\n",
+    ];
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest.trim_start();
+    }
+    let text = text.trim_end_matches('.');
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        // A word in capitals (a keyword) keeps them.
+        (Some(first), Some(second)) if first.is_uppercase() && second.is_lowercase() => {
+            first.to_lowercase().chain(text.chars().skip(1)).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caret_stands_under_the_place() {
+        let error = SqlError::new(SqlErrorKind::Syntax, "no such thing")
+            .at(Span::new(Location::new(2, 8), Location::new(2, 9)))
+            .with_hint(Some("try another".into()));
+        assert_eq!(
+            error.render("SELECT\n  a, b, c"),
+            "error: no such thing\n  |\n2 |   a, b, c\n  |        ^\nhint: try another"
+        );
+    }
+
+    #[test]
+    fn a_tab_before_the_caret_stays_a_tab() {
+        let error = SqlError::new(SqlErrorKind::Syntax, "x")
+            .at(Span::new(Location::new(1, 3), Location::new(1, 3)));
+        assert!(error.render("\tab").ends_with("| \t ^"));
+    }
+
+    #[test]
+    fn prefixes_and_backtraces_of_other_libraries_go() {
+        assert_eq!(
+            sentence("Error during planning: Arrow error: Bad thing.\n\nbacktrace: 0: x"),
+            "bad thing"
+        );
+        assert_eq!(sentence("SELECT is odd"), "SELECT is odd");
+    }
+
+    #[test]
+    fn the_place_of_a_parse_error_is_read_from_its_end() {
+        let error = SqlError::from(ParserError::ParserError(
+            "Expected: an expression, found: ; at Line: 3, Column: 14".into(),
+        ));
+        assert_eq!(error.position(), Some((3, 14)));
+        assert_eq!(error.message(), "expected: an expression, found: ;");
+    }
+}

@@ -1,0 +1,45 @@
+//! SQL for Atoll: short statements on the live database, everything else on a snapshot.
+//!
+//! `CREATE TABLE`, `INSERT`, `UPDATE`, `DELETE` and `COPY` are carried out here, each as one
+//! transaction of the facade ([`atoll::Database`]). `SELECT` and its relatives are planned and run
+//! by DataFusion over the segments of a snapshot, which it reads where they lie: a scan hands out
+//! the snapshot's own Arrow buffers.
+//!
+//! The life of a statement: text → tokens with positions ([`parse`]) → a syntax tree in the
+//! PostgreSQL dialect → either a [`dml::Change`] applied inside a transaction ([`txn`]) or a plan
+//! over a snapshot ([`query`]). Every error is a [`SqlError`] that says what was wrong and, where it
+//! is known, at which line and column.
+//!
+//! `SQL-1`: a `SELECT` can neither read nor write a file, nor change the session: its plans are
+//! refused when they contain anything but reading the snapshot's tables.
+//! `SQL-2`: a statement that fails changes nothing.
+
+#![forbid(unsafe_code)]
+
+mod arrow_value;
+mod copy;
+mod csv;
+mod ddl;
+mod dml;
+mod error;
+mod eval;
+mod infer;
+mod literal;
+mod names;
+mod parquet;
+mod parse;
+mod provider;
+mod prune;
+mod query;
+mod scan;
+mod session;
+mod text;
+mod txn;
+mod types;
+
+pub use copy::{Format, Progress, copy_from};
+pub use error::{SqlError, SqlErrorKind};
+pub use infer::create_table_from;
+pub use parse::statement_is_complete;
+pub use query::QueryResult;
+pub use session::{Outcome, SqlSession};

@@ -1,0 +1,247 @@
+//! Values before they know their column: what a literal, a cast or a file's value is.
+//!
+//! A [`Literal`] is as exact as it was written. It becomes a [`Value`] when the type of its column
+//! is known, and that is where ranges are checked and where lost digits are an error.
+
+use atoll::{DataType, Value};
+
+use crate::text;
+
+/// A constant.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Literal {
+    /// No value.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Integer(i128),
+    /// Digits, and how many of them stand behind the point.
+    Decimal(i128, u8),
+    /// A floating-point number.
+    Float(f64),
+    /// Text, which in a column of another type means what the text says.
+    Text(String),
+    /// Days since 1970-01-01.
+    Date(i32),
+    /// Microseconds since 1970-01-01 00:00.
+    Timestamp(i64),
+    /// Bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Literal {
+    /// The number that digits stand for, as exact as they are written.
+    pub(crate) fn number(digits: &str) -> Option<Self> {
+        if let Ok(integer) = digits.parse() {
+            return Some(Self::Integer(integer));
+        }
+        match text::decimal(digits) {
+            Some((value, scale)) => Some(Self::Decimal(value, scale)),
+            None => digits.parse().ok().filter(|v: &f64| v.is_finite()).map(Self::Float),
+        }
+    }
+
+    /// The literal for a value that stands in a column.
+    pub(crate) fn of(value: Value, data_type: DataType) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Int16(v) => Self::Integer(v.into()),
+            Value::Int32(v) => Self::Integer(v.into()),
+            Value::Int64(v) => Self::Integer(v.into()),
+            Value::Float32(v) => Self::Float(v.into()),
+            Value::Float64(v) => Self::Float(v),
+            Value::Bool(v) => Self::Bool(v),
+            Value::Date(v) => Self::Date(v),
+            Value::Timestamp(v) => Self::Timestamp(v),
+            Value::Decimal(v) => match data_type {
+                DataType::Decimal { scale, .. } => Self::Decimal(v, scale),
+                _ => Self::Decimal(v, 0),
+            },
+            Value::Text(v) => Self::Text(v),
+            Value::Binary(v) => Self::Bytes(v),
+        }
+    }
+
+    /// The value as it stands in a column of a type.
+    ///
+    /// # Errors
+    /// One clause that says why the literal is not a value of that type.
+    pub(crate) fn into_value(self, data_type: DataType) -> Result<Value, String> {
+        use DataType as T;
+        match (self, data_type) {
+            (Self::Null, _) => Ok(Value::Null),
+            (Self::Text(text), T::Text) => Ok(Value::Text(text)),
+            (Self::Text(text), _) => text::parse(&text, data_type),
+            (Self::Bytes(bytes), T::Binary) => Ok(Value::Binary(bytes)),
+            (Self::Bytes(bytes), T::FixedBinary(width)) => {
+                if bytes.len() == width as usize {
+                    return Ok(Value::Binary(bytes));
+                }
+                Err(format!("the value has {} bytes, not {width}", bytes.len()))
+            }
+            (Self::Bool(value), T::Bool) => Ok(Value::Bool(value)),
+            (Self::Date(days), T::Date) => Ok(Value::Date(days)),
+            (Self::Date(days), T::Timestamp) => {
+                Ok(Value::Timestamp(i64::from(days) * text::DAY_US))
+            }
+            (Self::Timestamp(micros), T::Timestamp) => Ok(Value::Timestamp(micros)),
+            (Self::Timestamp(micros), T::Date) if micros % text::DAY_US == 0 => {
+                i32::try_from(micros / text::DAY_US)
+                    .map(Value::Date)
+                    .map_err(|_| "the date is out of range".to_owned())
+            }
+            (number @ (Self::Integer(_) | Self::Decimal(..) | Self::Float(_)), _) => {
+                number.number_into(data_type)
+            }
+            (other, _) => Err(format!("a {} is not a {data_type}", other.kind())),
+        }
+    }
+
+    fn number_into(self, data_type: DataType) -> Result<Value, String> {
+        use DataType as T;
+        match data_type {
+            T::Int16 | T::Int32 | T::Int64 => {
+                let whole = self.whole().map_err(|shown| format!("{shown} is not an integer"))?;
+                let range = || text::out_of_range(&whole.to_string(), data_type);
+                match data_type {
+                    T::Int16 => whole.try_into().map(Value::Int16).map_err(|_| range()),
+                    T::Int32 => whole.try_into().map(Value::Int32).map_err(|_| range()),
+                    _ => whole.try_into().map(Value::Int64).map_err(|_| range()),
+                }
+            }
+            T::Float32 => {
+                let (wide, shown) = (self.float(), self.show());
+                let value = wide as f32;
+                if value.is_infinite() && wide.is_finite() {
+                    return Err(format!("{shown} is out of range for {data_type}"));
+                }
+                Ok(Value::Float32(value))
+            }
+            T::Float64 => Ok(Value::Float64(self.float())),
+            T::Decimal { precision, scale } => {
+                let shown = self.show();
+                let (digits, from) = match self {
+                    Self::Integer(value) => (value, 0),
+                    Self::Decimal(value, from) => (value, from),
+                    _ => text::decimal(&shown)
+                        .ok_or_else(|| format!("{shown} is not a decimal number"))?,
+                };
+                text::rescale(digits, from, precision, scale)
+                    .map(Value::Decimal)
+                    .map_err(|reason| format!("{shown} {reason}"))
+            }
+            _ => Err(format!("{} is a number, not a {data_type}", self.show())),
+        }
+    }
+
+    /// The whole number, or how the number is written when it is not whole.
+    fn whole(&self) -> Result<i128, String> {
+        match *self {
+            Self::Integer(value) => Ok(value),
+            Self::Decimal(value, scale) => {
+                text::rescale(value, scale, 38, 0).map_err(|_| self.show())
+            }
+            Self::Float(value) if value.fract() == 0.0 && value.abs() < 1e38 => Ok(value as i128),
+            _ => Err(self.show()),
+        }
+    }
+
+    /// The nearest floating-point number.
+    pub(crate) fn float(&self) -> f64 {
+        match *self {
+            Self::Integer(value) => value as f64,
+            // Reading the digits rounds once; dividing by a power of ten would round twice.
+            Self::Decimal(..) => self.show().parse().unwrap_or(f64::NAN),
+            Self::Float(value) => value,
+            _ => f64::NAN,
+        }
+    }
+
+    /// The literal as a message shows it.
+    pub(crate) fn show(&self) -> String {
+        match self {
+            Self::Null => "NULL".to_owned(),
+            Self::Bool(value) => value.to_string(),
+            Self::Integer(value) => value.to_string(),
+            Self::Decimal(value, 0) => value.to_string(),
+            Self::Decimal(value, scale) => {
+                let scale = usize::from(*scale);
+                let digits = format!("{:0>width$}", value.unsigned_abs(), width = scale + 1);
+                let (whole, fraction) = digits.split_at(digits.len() - scale);
+                format!("{}{whole}.{fraction}", if *value < 0 { "-" } else { "" })
+            }
+            Self::Float(value) => value.to_string(),
+            Self::Text(text) => text::quote(text),
+            other => format!("a {}", other.kind()),
+        }
+    }
+
+    /// Name of the literal's kind, for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "NULL",
+            Self::Bool(_) => "boolean",
+            Self::Integer(_) | Self::Decimal(..) | Self::Float(_) => "number",
+            Self::Text(_) => "text",
+            Self::Date(_) => "date",
+            Self::Timestamp(_) => "timestamp",
+            Self::Bytes(_) => "bytea",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_exact_as_written() {
+        assert_eq!(Literal::number("7"), Some(Literal::Integer(7)));
+        assert_eq!(Literal::number("0.10"), Some(Literal::Decimal(10, 2)));
+        assert_eq!(Literal::number("1e100"), Some(Literal::Float(1e100)));
+        assert_eq!(Literal::number("1e999"), None);
+        assert_eq!(Literal::Decimal(-5, 2).show(), "-0.05");
+    }
+
+    #[test]
+    fn a_number_is_checked_against_its_column() {
+        let range = Literal::Integer(300_000).into_value(DataType::Int16).unwrap_err();
+        assert_eq!(range, "300000 is out of range for smallint (-32768 to 32767)");
+        assert_eq!(Literal::Decimal(20, 1).into_value(DataType::Int32), Ok(Value::Int32(2)));
+        assert!(Literal::Decimal(25, 1).into_value(DataType::Int32).is_err());
+        assert!(Literal::Float(2.5).into_value(DataType::Int64).is_err());
+        assert!(Literal::Integer(1).into_value(DataType::Bool).is_err());
+        assert!(Literal::Integer(1).into_value(DataType::Text).is_err());
+        assert!(Literal::Float(1e300).into_value(DataType::Float32).is_err());
+        assert!(Literal::Float(f64::NAN).into_value(DataType::Int32).is_err());
+    }
+
+    #[test]
+    fn floats_become_decimals_by_their_shortest_digits() {
+        let money = DataType::Decimal { precision: 9, scale: 2 };
+        assert_eq!(Literal::Float(0.1).into_value(money), Ok(Value::Decimal(10)));
+        assert!(Literal::Float(0.125).into_value(money).is_err());
+        assert!(Literal::Float(f64::INFINITY).into_value(money).is_err());
+    }
+
+    #[test]
+    fn text_means_what_it_says_in_its_column() {
+        let text = |t: &str| Literal::Text(t.into());
+        assert_eq!(text("1970-01-03").into_value(DataType::Date), Ok(Value::Date(2)));
+        assert_eq!(text("t").into_value(DataType::Bool), Ok(Value::Bool(true)));
+        assert_eq!(text("\\x01").into_value(DataType::Binary), Ok(Value::Binary(vec![1])));
+        assert!(text("x").into_value(DataType::Date).is_err());
+    }
+
+    #[test]
+    fn a_timestamp_is_a_date_only_at_midnight() {
+        assert_eq!(Literal::Timestamp(text::DAY_US).into_value(DataType::Date), Ok(Value::Date(1)));
+        assert!(Literal::Timestamp(1).into_value(DataType::Date).is_err());
+        assert_eq!(Literal::Date(1).into_value(DataType::Timestamp).unwrap(), {
+            Value::Timestamp(text::DAY_US)
+        });
+    }
+}

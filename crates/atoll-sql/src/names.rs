@@ -1,0 +1,136 @@
+//! Names in statements: folding as PostgreSQL does it, and the names near a mistyped one.
+//!
+//! `NAME-1`: a name without quotes is folded to lower case; a quoted one is taken as it stands.
+
+use sqlparser::ast::{Ident, ObjectName};
+use sqlparser::tokenizer::Span;
+
+use crate::error::{SqlError, SqlErrorKind};
+
+/// The one schema that a database has.
+pub(crate) const SCHEMA: &str = "public";
+/// The name under which a database's catalog is known to queries.
+pub(crate) const CATALOG: &str = "atoll";
+/// Most names that an error proposes.
+const NEAR_MAX: usize = 3;
+
+/// The name that an identifier stands for.
+pub(crate) fn fold(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The table that a possibly qualified name stands for, and where it stands.
+pub(crate) fn table_name(name: &ObjectName) -> Result<(String, Span), SqlError> {
+    let idents: Option<Vec<&Ident>> = name.0.iter().map(|part| part.as_ident()).collect();
+    let idents = idents.unwrap_or_default();
+    match idents.as_slice() {
+        [table] => Ok((fold(table), table.span)),
+        [schema, table] if fold(schema) == SCHEMA => Ok((fold(table), table.span)),
+        [schema, ..] => Err(SqlError::new(
+            SqlErrorKind::UnknownTable,
+            format!("schema \"{}\" does not exist; the only one is {SCHEMA}", fold(schema)),
+        )
+        .at(schema.span)),
+        [] => Err(SqlError::new(SqlErrorKind::Syntax, format!("{name} is not a table name"))),
+    }
+}
+
+/// The column that a name without qualifier stands for.
+pub(crate) fn column_name(name: &ObjectName) -> Result<&Ident, SqlError> {
+    match name.0.as_slice() {
+        [part] => part.as_ident(),
+        _ => None,
+    }
+    .ok_or_else(|| SqlError::new(SqlErrorKind::Syntax, format!("{name} is not a column name")))
+}
+
+/// The error for a table that does not exist.
+pub(crate) fn unknown_table(name: &str, known: &[String]) -> SqlError {
+    let error =
+        SqlError::new(SqlErrorKind::UnknownTable, format!("table \"{name}\" does not exist"));
+    error.with_hint(hint(name, known.iter().map(String::as_str), "the tables are"))
+}
+
+/// The error for a column that does not exist.
+pub(crate) fn unknown_column<'a>(
+    name: &str,
+    table: Option<&str>,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> SqlError {
+    let of = table.map(|table| format!(" in table \"{table}\"")).unwrap_or_default();
+    SqlError::new(SqlErrorKind::UnknownColumn, format!("column \"{name}\" does not exist{of}"))
+        .with_hint(hint(name, known, "the columns are"))
+}
+
+/// "did you mean", or the list of what there is where nothing is near and the list is short.
+fn hint<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+    list: &str,
+) -> Option<String> {
+    let near = near(name, known.clone());
+    if !near.is_empty() {
+        return Some(format!("did you mean {}?", near.join(" or ")));
+    }
+    let all: Vec<&str> = known.collect();
+    (!all.is_empty() && all.len() <= 12).then(|| format!("{list} {}", all.join(", ")))
+}
+
+/// The known names nearest to a mistyped one, best first.
+pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let lower = name.to_lowercase();
+    let allowed = (lower.chars().count() / 3).max(1);
+    let mut found: Vec<(usize, &str)> = known
+        .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= allowed)
+        .collect();
+    found.sort();
+    found.truncate(NEAR_MAX);
+    found.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// Edits (insert, delete, replace, swap of neighbours) between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let replace = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let mut best = replace.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(rows[i - 2][j - 2] + 1);
+                }
+                best
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swap_of_two_letters_is_near() {
+        assert_eq!(near("flihgts", ["flights", "planes"].into_iter()), ["flights"]);
+    }
+
+    #[test]
+    fn a_short_name_has_no_far_neighbours() {
+        assert!(near("ab", ["xy", "zz"].into_iter()).is_empty());
+        assert_eq!(near("ab", ["abc"].into_iter()), ["abc"]);
+    }
+
+    #[test]
+    fn unquoted_names_are_folded_and_quoted_ones_kept() {
+        assert_eq!(fold(&Ident::new("Flights")), "flights");
+        assert_eq!(fold(&Ident::with_quote('"', "Flights")), "Flights");
+    }
+}

@@ -1,0 +1,255 @@
+//! From text to statements, with the place of every token kept.
+//!
+//! A script is cut into tokens once and then into statements at its semicolons, so that lines and
+//! columns count from the start of what the user wrote, and a statement is parsed only when those
+//! before it have been carried out.
+
+use sqlparser::ast::Statement;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use crate::error::{SqlError, SqlErrorKind};
+
+/// Deepest nesting of expressions and subqueries.
+const NESTING_MAX: usize = 128;
+
+/// The tokens of one statement, without its semicolon.
+pub(crate) type StatementTokens = Vec<TokenWithSpan>;
+
+/// Cuts a script into the tokens of its statements; empty statements are left out.
+///
+/// # Errors
+/// Text that is not made of tokens, such as a string without its end.
+pub(crate) fn split(sql: &str) -> Result<Vec<StatementTokens>, SqlError> {
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
+    Ok(tokens
+        .split(|token| token.token == Token::SemiColon)
+        .filter(|part| part.iter().any(|token| !matches!(token.token, Token::Whitespace(_))))
+        .map(<[TokenWithSpan]>::to_vec)
+        .collect())
+}
+
+/// Parses the tokens of one statement.
+///
+/// # Errors
+/// Syntax errors, with the place where the parser stopped.
+pub(crate) fn statement(tokens: StatementTokens) -> Result<Statement, SqlError> {
+    let end = tokens.last().map(|token| token.span.end);
+    let dialect = PostgreSqlDialect {};
+    let mut parser =
+        Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+    let parsed = parser.parse_statement().and_then(|statement| match parser.peek_token() {
+        TokenWithSpan { token: Token::EOF, .. } => Ok(statement),
+        _ => parser.expected("end of statement", parser.peek_token()),
+    });
+    parsed.map_err(|error| {
+        let error = SqlError::from(error);
+        // The end of the text has no place of its own; it is behind the last token.
+        match end {
+            Some(end) => error.at(sqlparser::tokenizer::Span::new(end, end)),
+            None => error,
+        }
+    })
+}
+
+/// Parses text that holds exactly one statement.
+///
+/// # Errors
+/// No statement, more than one, or a syntax error.
+pub(crate) fn one(sql: &str) -> Result<Statement, SqlError> {
+    let mut statements = split(sql)?;
+    match statements.len() {
+        1 => statement(statements.remove(0)),
+        0 => Err(SqlError::new(SqlErrorKind::Syntax, "there is no statement in the text")),
+        _ => {
+            let second = statements[1]
+                .iter()
+                .find(|token| !matches!(token.token, Token::Whitespace(_)))
+                .map(|token| token.span);
+            let error = SqlError::new(
+                SqlErrorKind::Syntax,
+                format!("one statement is expected, the text holds {}", statements.len()),
+            );
+            Err(second.map_or(error.clone(), |span| error.at(span)))
+        }
+    }
+}
+
+/// Whether a shell should send what was typed so far: it ends with a semicolon that is not inside
+/// a string, a quoted name or a comment.
+pub fn statement_is_complete(text: &str) -> bool {
+    let mut rest = text;
+    let mut ended = false;
+    while let Some(first) = rest.chars().next() {
+        let after = match first {
+            '\'' => quoted(rest, '\''),
+            '"' => quoted(rest, '"'),
+            'e' | 'E' if rest[1..].starts_with('\'') && !ends_in_word(text, rest) => {
+                escaped(&rest[1..])
+            }
+            '$' => dollar_quoted(rest),
+            '-' if rest.starts_with("--") => {
+                // A comment changes nothing about whether the statement has ended.
+                rest = rest.split_once('\n').map_or("", |(_, after)| after);
+                continue;
+            }
+            '/' if rest.starts_with("/*") => {
+                let Some(after) = comment(rest) else { return false };
+                rest = after;
+                continue;
+            }
+            _ => Some(&rest[first.len_utf8()..]),
+        };
+        let Some(after) = after else { return false };
+        if !first.is_whitespace() {
+            ended = first == ';';
+        }
+        rest = after;
+    }
+    ended
+}
+
+/// Whether the character before `rest` belongs to a word, so that an `e` here starts no string.
+fn ends_in_word(text: &str, rest: &str) -> bool {
+    let before = &text[..text.len() - rest.len()];
+    before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// What follows a quoted piece; a doubled quote ends it and starts the next, which is the same.
+fn quoted(text: &str, quote: char) -> Option<&str> {
+    text[1..].split_once(quote).map(|(_, after)| after)
+}
+
+/// What follows a string in which a backslash takes the next character with it.
+fn escaped(text: &str) -> Option<&str> {
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => {
+                chars.next();
+            }
+            '\'' => return Some(&text[at + 1..]),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What follows `$tag$ … $tag$`, or the dollar sign alone where it opens nothing.
+fn dollar_quoted(text: &str) -> Option<&str> {
+    let tag_end = text[1..].find('$').map(|at| at + 2);
+    let tag = tag_end.map(|end| &text[..end]).filter(|tag| {
+        let name = &tag[1..tag.len() - 1];
+        name.chars().all(|c| c.is_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+    });
+    match tag {
+        Some(tag) => text[tag.len()..].split_once(tag).map(|(_, after)| after),
+        None => Some(&text[1..]),
+    }
+}
+
+/// What follows a comment; comments nest.
+fn comment(text: &str) -> Option<&str> {
+    let mut depth = 0usize;
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at + 1 < bytes.len() {
+        match &bytes[at..at + 2] {
+            b"/*" => {
+                depth += 1;
+                at += 2;
+            }
+            b"*/" => {
+                depth -= 1;
+                at += 2;
+                if depth == 0 {
+                    return Some(&text[at..]);
+                }
+            }
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_script_is_cut_at_semicolons_outside_strings() {
+        let parts = split("SELECT ';' AS a; ;\n-- c;\nSELECT 2;").unwrap();
+        assert_eq!(parts.len(), 2);
+        assert!(matches!(statement(parts[1].clone()).unwrap(), Statement::Query(_)));
+    }
+
+    #[test]
+    fn a_syntax_error_has_its_place_in_the_whole_script() {
+        let parts = split("SELECT 1;\nSELECT FROM WHERE").unwrap();
+        let error = statement(parts[1].clone()).unwrap_err();
+        assert_eq!(error.position().map(|(line, _)| line), Some(2));
+        assert_eq!(error.kind(), SqlErrorKind::Syntax);
+    }
+
+    #[test]
+    fn an_error_at_the_end_of_the_text_has_a_place() {
+        let error = one("SELECT * FROM").unwrap_err();
+        assert_eq!(error.position(), Some((1, 14)), "{error}");
+    }
+
+    #[test]
+    fn rubbish_behind_a_statement_is_an_error() {
+        assert!(one("INSERT INTO t VALUES (1) 2").is_err());
+        assert!(one("SELECT 1; SELECT 2").unwrap_err().message().contains("holds 2"));
+        assert!(one(" -- nothing").is_err());
+    }
+
+    #[test]
+    fn a_string_without_end_is_an_error_with_a_place() {
+        assert!(split("SELECT 'abc").unwrap_err().position().is_some());
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_and_not_a_crash() {
+        let sql = format!("SELECT {}1{}", "(".repeat(5000), ")".repeat(5000));
+        assert!(one(&sql).unwrap_err().message().contains("nested too deeply"));
+    }
+
+    #[test]
+    fn a_statement_is_complete_at_its_semicolon_only() {
+        for text in [
+            "SELECT 1;",
+            "SELECT 1; ",
+            "SELECT ';';",
+            "SELECT 1; -- done",
+            "SELECT 1; /* done */",
+            "SELECT $$;$$;",
+            "SELECT $a$ $b$ ; $a$;",
+            "SELECT E'\\';';",
+            "SELECT \"a;\" FROM t;",
+            "SELECT '''';",
+            "SELECT $1;",
+        ] {
+            assert!(statement_is_complete(text), "{text}");
+        }
+        for text in [
+            "",
+            "SELECT 1",
+            "SELECT ';",
+            "SELECT 'it''s;",
+            "SELECT 1 -- ;",
+            "SELECT 1 /* ; /* */ ;",
+            "SELECT $$;",
+            "SELECT E'\\';",
+            "SELECT \"a;",
+            "SELECT 1; SELECT 2",
+        ] {
+            assert!(!statement_is_complete(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A snapshot as DataFusion sees it: one catalog, one schema, and its tables.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use atoll::{Snapshot, SnapshotTable};
+use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvider};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::names::SCHEMA;
+use crate::prune;
+use crate::scan::SnapshotScan;
+
+/// An error of the database on its way through DataFusion.
+pub(crate) fn external(error: atoll::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// The tables of one snapshot, or of none between two statements.
+#[derive(Clone)]
+pub(crate) struct SnapshotCatalog {
+    snapshot: Option<Snapshot>,
+}
+
+impl SnapshotCatalog {
+    /// The catalog of a snapshot.
+    pub(crate) fn of(snapshot: Snapshot) -> Self {
+        Self { snapshot: Some(snapshot) }
+    }
+
+    /// A catalog without tables, which holds no lease.
+    pub(crate) fn empty() -> Self {
+        Self { snapshot: None }
+    }
+}
+
+impl fmt::Debug for SnapshotCatalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotCatalog").field("tables", &self.table_names()).finish()
+    }
+}
+
+impl CatalogProvider for SnapshotCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == SCHEMA).then(|| Arc::new(self.clone()) as Arc<dyn SchemaProvider>)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for SnapshotCatalog {
+    fn table_names(&self) -> Vec<String> {
+        self.snapshot.as_ref().map(Snapshot::tables).unwrap_or_default()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some(snapshot) = self.snapshot.as_ref().filter(|_| self.table_exist(name)) else {
+            return Ok(None);
+        };
+        let table = snapshot.table(name).map_err(external)?;
+        Ok(Some(Arc::new(SnapshotProvider::new(snapshot.clone(), table))))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.table_names().iter().any(|table| table == name)
+    }
+}
+
+/// A table of a snapshot.
+pub(crate) struct SnapshotProvider {
+    snapshot: Snapshot,
+    table: SnapshotTable,
+    schema: SchemaRef,
+}
+
+impl SnapshotProvider {
+    /// The provider for a table.
+    pub(crate) fn new(snapshot: Snapshot, table: SnapshotTable) -> Self {
+        let schema = table.arrow_schema();
+        Self { snapshot, table, schema }
+    }
+}
+
+impl fmt::Debug for SnapshotProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotProvider").field("table", &self.table.name()).finish()
+    }
+}
+
+#[async_trait]
+impl TableProvider for SnapshotProvider {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.snapshot.check().map_err(external)?;
+        let segments = (0..self.table.segment_count())
+            .map(|index| self.table.segment(index))
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(external)?;
+        let total = segments.len();
+        let keep =
+            prune::may_match(session, self.table.schema(), &self.schema, &segments, filters)?;
+        let mut kept = Vec::with_capacity(total);
+        let mut rows = 0;
+        for (segment, _) in segments.into_iter().zip(keep).filter(|(_, keep)| *keep) {
+            // A limit comes without filters, so the first rows there are will do.
+            if limit.is_some_and(|limit| rows >= limit) {
+                break;
+            }
+            let present = segment.row_count();
+            rows += present;
+            if present > 0 {
+                kept.push(segment);
+            }
+        }
+        let projection = match projection {
+            Some(columns) => columns.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let scan = SnapshotScan::try_new(
+            self.snapshot.clone(),
+            self.table.name().to_owned(),
+            &self.schema,
+            projection,
+            kept,
+            total,
+        )?;
+        let partitions = session.config().target_partitions();
+        Ok(Arc::new(scan.with_partitions(partitions).with_filters(filters).with_limit(limit)))
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        // Zones are ranges of whole segments: rows must still be filtered above.
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+}

@@ -1,0 +1,211 @@
+//! Queries: planned and run by DataFusion over the tables of one snapshot.
+//!
+//! The engine is made once for a session; a statement lends it a snapshot and takes it back, so
+//! that no lease outlives its statement unless the result still refers to its bytes.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use atoll::Snapshot;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement as PlannedStatement;
+use sqlparser::ast::{ObjectName, Statement, visit_relations};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::error::{SqlError, SqlErrorKind};
+use crate::names::{self, CATALOG, SCHEMA};
+use crate::provider::SnapshotCatalog;
+
+/// What a query returned. Its buffers may be the snapshot's; they keep the snapshot's lease.
+#[derive(Debug, Clone)]
+pub struct QueryResult {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl QueryResult {
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// The rows.
+    pub fn batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+
+    /// The rows, given away.
+    pub fn into_batches(self) -> Vec<RecordBatch> {
+        self.batches
+    }
+
+    /// How many rows there are.
+    pub fn row_count(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+}
+
+/// The planner and the threads of a session's queries.
+pub(crate) struct Engine {
+    context: SessionContext,
+    runtime: Option<Runtime>,
+}
+
+impl Engine {
+    /// An engine with a thread for each CPU that the process may use.
+    ///
+    /// # Errors
+    /// No thread could be had.
+    pub(crate) fn new() -> Result<Self, SqlError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let fault = |what: String| SqlError::new(SqlErrorKind::Database, what);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("atoll-sql query")
+            .build()
+            .map_err(|error| fault(format!("no threads could be started for queries: {error}")))?;
+        let mut config = SessionConfig::new()
+            .with_target_partitions(threads)
+            .with_information_schema(true)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA);
+        let parser = &mut config.options_mut().sql_parser;
+        parser.collect_spans = true;
+        // As in PostgreSQL, 0.1 is exactly one tenth.
+        parser.parse_float_as_decimal = true;
+        // SQL-1: a query has no business in the file system, not even to spill.
+        let environment = RuntimeEnvBuilder::new()
+            .with_disk_manager_builder(
+                DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+            )
+            .build_arc()?;
+        let context = SessionContext::new_with_config_rt(config, environment);
+        context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
+        Ok(Self { context, runtime: Some(runtime) })
+    }
+
+    /// Runs a query on a snapshot.
+    ///
+    /// # Errors
+    /// What DataFusion finds wrong with it, translated; anything but reading tables.
+    pub(crate) fn run(
+        &self,
+        snapshot: &Snapshot,
+        statement: Statement,
+    ) -> Result<QueryResult, SqlError> {
+        check_tables(&statement, snapshot)?;
+        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
+        let result = self.block_on(self.collect(statement));
+        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
+        result
+    }
+
+    /// Plans a query on a snapshot without running it.
+    #[cfg(test)]
+    pub(crate) fn plan(
+        &self,
+        snapshot: &Snapshot,
+        statement: Statement,
+    ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
+        self.block_on(self.physical(statement))
+    }
+
+    async fn physical(&self, statement: Statement) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+        let state = self.context.state();
+        let statement = PlannedStatement::Statement(Box::new(statement));
+        let plan = state.statement_to_plan(statement).await?;
+        // SQL-1.
+        SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false)
+            .verify_plan(&plan)?;
+        Ok(state.create_physical_plan(&plan).await?)
+    }
+
+    async fn collect(&self, statement: Statement) -> Result<QueryResult, SqlError> {
+        let plan = self.physical(statement).await?;
+        let schema = plan.schema();
+        let batches = collect(plan, self.context.task_ctx()).await?;
+        Ok(QueryResult { schema, batches })
+    }
+
+    /// Waits for a query, also when the caller is itself inside a runtime.
+    fn block_on<R: Send>(
+        &self,
+        future: impl Future<Output = Result<R, SqlError>> + Send,
+    ) -> Result<R, SqlError> {
+        let Some(runtime) = &self.runtime else {
+            return Err(SqlError::new(SqlErrorKind::Database, "the session has ended"));
+        };
+        if Handle::try_current().is_err() {
+            return runtime.block_on(future);
+        }
+        // A runtime's own thread must not wait for another; a thread of ours may.
+        std::thread::scope(|scope| scope.spawn(|| runtime.block_on(future)).join()).unwrap_or_else(
+            |_| Err(SqlError::new(SqlErrorKind::Database, "the query's thread panicked")),
+        )
+    }
+}
+
+impl Drop for Engine {
+    /// Lets go of the threads without waiting, which is allowed everywhere.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Checks the tables that a query names, to say better what is wrong than the planner would.
+fn check_tables(statement: &Statement, snapshot: &Snapshot) -> Result<(), SqlError> {
+    let known = snapshot.tables();
+    let local = common_table_names(statement);
+    let found = visit_relations(statement, |name: &ObjectName| {
+        let unknown = match names::table_name(name) {
+            Ok((table, span)) if !known.contains(&table) && !local.contains(&table) => {
+                // A function that makes a table looks the same; the planner knows them.
+                Some((table, span)).filter(|(table, _)| !is_function(table))
+            }
+            _ => None,
+        };
+        match unknown {
+            Some((table, span)) => {
+                std::ops::ControlFlow::Break(names::unknown_table(&table, &known).at(span))
+            }
+            None => std::ops::ControlFlow::Continue(()),
+        }
+    });
+    match found {
+        std::ops::ControlFlow::Break(error) => Err(error),
+        std::ops::ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+fn is_function(name: &str) -> bool {
+    matches!(name, "generate_series" | "range" | "unnest")
+}
+
+/// Names that `WITH` gives to queries anywhere in a statement.
+fn common_table_names(statement: &Statement) -> Vec<String> {
+    struct Names(Vec<String>);
+    impl sqlparser::ast::Visitor for Names {
+        type Break = ();
+        fn pre_visit_query(&mut self, query: &sqlparser::ast::Query) -> std::ops::ControlFlow<()> {
+            if let Some(with) = &query.with {
+                self.0.extend(with.cte_tables.iter().map(|cte| names::fold(&cte.alias.name)));
+            }
+            std::ops::ControlFlow::Continue(())
+        }
+    }
+    let mut found = Names(Vec::new());
+    // The visitor never breaks off.
+    let _ = sqlparser::ast::Visit::visit(statement, &mut found);
+    found.0
+}

@@ -1,0 +1,335 @@
+//! Reading a table of a snapshot: one record batch for each segment, its buffers the snapshot's.
+//!
+//! `SCAN-1`: a column's bytes are not copied unless deleted rows lie scattered between present
+//! ones; rows that lie together are slices of the segment. `SCAN-2`: before each segment the
+//! snapshot is asked whether it still holds, so a query on an expired one ends with an error.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use atoll::{Snapshot, SnapshotSegment};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err, stats::Precision};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+
+use crate::provider::external;
+
+/// Most runs of present rows that are handed out as slices; with more, rows are gathered.
+const SLICES_MAX: usize = 4;
+
+/// The plan node that reads segments.
+pub(crate) struct SnapshotScan {
+    snapshot: Snapshot,
+    table: String,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    segments: Arc<[SnapshotSegment]>,
+    segments_total: usize,
+    partitions: Vec<Range<usize>>,
+    filters: String,
+    limit: Option<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl SnapshotScan {
+    /// A scan of the given segments, which are those of `segments_total` that may be wanted.
+    ///
+    /// # Errors
+    /// A projection out of range.
+    pub(crate) fn try_new(
+        snapshot: Snapshot,
+        table: String,
+        schema: &SchemaRef,
+        projection: Vec<usize>,
+        segments: Vec<SnapshotSegment>,
+        segments_total: usize,
+    ) -> Result<Self> {
+        let schema = Arc::new(schema.project(&projection)?);
+        let properties = Arc::new(properties(&schema, 1));
+        let whole = 0..segments.len();
+        Ok(Self {
+            snapshot,
+            table,
+            projection,
+            schema,
+            segments: segments.into(),
+            segments_total,
+            partitions: vec![whole],
+            filters: String::new(),
+            limit: None,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// The same scan in as many parts as are wanted and there are segments for.
+    pub(crate) fn with_partitions(mut self, wanted: usize) -> Self {
+        let segments = self.segments.len();
+        let count = wanted.clamp(1, segments.max(1));
+        self.partitions =
+            (0..count).map(|i| segments * i / count..segments * (i + 1) / count).collect();
+        self.properties = Arc::new(properties(&self.schema, count));
+        self
+    }
+
+    /// The same scan with the filters that chose its segments, for `EXPLAIN`.
+    pub(crate) fn with_filters(mut self, filters: &[Expr]) -> Self {
+        self.filters = filters.iter().map(ToString::to_string).collect::<Vec<_>>().join(" AND ");
+        self
+    }
+
+    /// The same scan, of whose rows no more than these are wanted.
+    pub(crate) fn with_limit(mut self, limit: Option<usize>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Segments that the filters or the limit left out.
+    pub(crate) fn segments_pruned(&self) -> usize {
+        self.segments_total - self.segments.len()
+    }
+
+    fn rows(&self, segments: Range<usize>) -> usize {
+        let rows = self.segments[segments].iter().map(SnapshotSegment::row_count).sum();
+        self.limit.map_or(rows, |limit| limit.min(rows))
+    }
+}
+
+fn properties(schema: &SchemaRef, partitions: usize) -> PlanProperties {
+    PlanProperties::new(
+        EquivalenceProperties::new(Arc::clone(schema)),
+        Partitioning::UnknownPartitioning(partitions),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    )
+}
+
+impl fmt::Debug for SnapshotScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotScan")
+            .field("table", &self.table)
+            .field("segments", &self.segments.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for SnapshotScan {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<&str> =
+            self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let (scanned, pruned) = (self.segments.len(), self.segments_pruned());
+        if matches!(format, DisplayFormatType::TreeRender) {
+            writeln!(f, "table={}", self.table)?;
+            return writeln!(f, "segments={scanned} of {}", self.segments_total);
+        }
+        write!(
+            f,
+            "SnapshotScan: table={}, columns=[{}], segments_scanned={scanned}, \
+             segments_pruned={pruned}, partitions={}",
+            self.table,
+            columns.join(", "),
+            self.partitions.len()
+        )?;
+        if let Some(limit) = self.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        if !self.filters.is_empty() {
+            write!(f, ", pruned_by={}", self.filters)?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for SnapshotScan {
+    fn name(&self) -> &'static str {
+        "SnapshotScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let Some(segments) = self.partitions.get(partition) else {
+            return internal_err!("the scan has no partition {partition}");
+        };
+        if partition == 0 {
+            let pruned = MetricBuilder::new(&self.metrics).global_counter("segments_pruned");
+            pruned.add(self.segments_pruned());
+        }
+        let reader = SegmentReader {
+            snapshot: self.snapshot.clone(),
+            segments: Arc::clone(&self.segments),
+            next: segments.clone(),
+            projection: self.projection.clone(),
+            schema: Arc::clone(&self.schema),
+            ready: Vec::new(),
+            wanted: self.limit.unwrap_or(usize::MAX),
+            scanned: MetricBuilder::new(&self.metrics).counter("segments_scanned", partition),
+            baseline: BaselineMetrics::new(&self.metrics, partition),
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            futures::stream::iter(reader),
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let rows = match args.partition() {
+            Some(partition) => match self.partitions.get(partition) {
+                Some(segments) => self.rows(segments.clone()),
+                None => return internal_err!("the scan has no partition {partition}"),
+            },
+            None => self.rows(0..self.segments.len()),
+        };
+        let mut statistics = Statistics::new_unknown(&self.schema);
+        // Each part stops at the limit by itself, so together they may give more.
+        statistics.num_rows = match self.limit {
+            Some(_) => Precision::Inexact(rows),
+            None => Precision::Exact(rows),
+        };
+        Ok(Arc::new(statistics))
+    }
+}
+
+/// The batches of one partition, made one after the other as they are asked for.
+struct SegmentReader {
+    snapshot: Snapshot,
+    segments: Arc<[SnapshotSegment]>,
+    next: Range<usize>,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    /// Batches of the present segment still to hand out, the last one first.
+    ready: Vec<RecordBatch>,
+    wanted: usize,
+    scanned: Count,
+    baseline: BaselineMetrics,
+}
+
+impl Iterator for SegmentReader {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let elapsed = self.baseline.elapsed_compute().clone();
+        let _timer = elapsed.timer();
+        while self.wanted > 0 {
+            if let Some(batch) = self.ready.pop() {
+                let rows = batch.num_rows().min(self.wanted);
+                self.wanted -= rows;
+                self.baseline.record_output(rows);
+                return Some(Ok(batch.slice(0, rows)));
+            }
+            let index = self.next.next()?;
+            match self.read(index) {
+                Ok(batches) => self.ready = batches,
+                Err(error) => {
+                    self.wanted = 0;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl SegmentReader {
+    /// The present rows of a segment as batches, the last one first.
+    fn read(&self, index: usize) -> Result<Vec<RecordBatch>> {
+        self.snapshot.check().map_err(external)?;
+        self.scanned.add(1);
+        let segment = &self.segments[index];
+        if self.projection.is_empty() {
+            return Ok(vec![self.batch(Vec::new(), segment.row_count())?]);
+        }
+        let columns = self
+            .projection
+            .iter()
+            .map(|column| segment.array(*column))
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(external)?;
+        let Some(presence) = segment.presence() else {
+            return Ok(vec![self.batch(columns, segment.slots())?]);
+        };
+        let runs: Vec<(usize, usize)> = presence.set_slices().take(SLICES_MAX + 1).collect();
+        if runs.len() > SLICES_MAX {
+            // Absent rows may lack what the schema promises, so they go before it is applied.
+            let loose = Arc::new(nullable(&self.schema));
+            let all = RecordBatch::try_new(loose, columns)?;
+            let present = filter_record_batch(&all, &BooleanArray::new(presence, None))?;
+            return Ok(vec![self.batch(present.columns().to_vec(), present.num_rows())?]);
+        }
+        runs.into_iter()
+            .rev()
+            .map(|(start, end)| {
+                let slices = columns.iter().map(|column| column.slice(start, end - start));
+                self.batch(slices.collect(), end - start)
+            })
+            .collect()
+    }
+
+    fn batch(&self, columns: Vec<arrow_array::ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+/// The schema with every column nullable.
+fn nullable(schema: &SchemaRef) -> arrow_schema::Schema {
+    let fields: Vec<_> =
+        schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    arrow_schema::Schema::new(fields)
+}

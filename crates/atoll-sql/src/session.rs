@@ -1,0 +1,319 @@
+//! A session: statements one after the other, on a live database or on one snapshot.
+
+use atoll::{Database, Snapshot};
+use sqlparser::ast::{Insert, Statement};
+
+use crate::dml::{self, Change};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::parse::{self, StatementTokens};
+use crate::query::{Engine, QueryResult};
+use crate::txn::{self, OpenTransaction};
+use crate::{copy, ddl, parquet};
+
+/// What a statement did.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// A query returned rows.
+    Rows(QueryResult),
+    /// Anything else was carried out.
+    Done {
+        /// What it was, as PostgreSQL says it: `CREATE TABLE`, `INSERT 0 3`, `UPDATE 1`.
+        tag: String,
+        /// Rows that it touched.
+        rows: u64,
+    },
+}
+
+impl Outcome {
+    fn done(tag: impl Into<String>, rows: u64) -> Self {
+        Self::Done { tag: tag.into(), rows }
+    }
+
+    /// Rows returned, or rows touched.
+    pub fn row_count(&self) -> u64 {
+        match self {
+            Self::Rows(result) => result.row_count() as u64,
+            Self::Done { rows, .. } => *rows,
+        }
+    }
+}
+
+/// What a session works on.
+enum Target {
+    Database { db: Database, open: Option<OpenTransaction> },
+    Snapshot(Snapshot),
+}
+
+/// A session. It may move between threads; it runs one statement at a time.
+pub struct SqlSession {
+    target: Target,
+    /// Made when the first query comes: a session that only writes needs no threads for queries.
+    engine: Option<Engine>,
+}
+
+impl SqlSession {
+    /// A session on a live database. Each `SELECT` runs on a snapshot taken for it.
+    pub fn on_database(db: Database) -> Self {
+        Self { target: Target::Database { db, open: None }, engine: None }
+    }
+
+    /// A session that queries one snapshot; changes are refused.
+    pub fn on_snapshot(snapshot: Snapshot) -> Self {
+        Self { target: Target::Snapshot(snapshot), engine: None }
+    }
+
+    /// Whether a transaction is open: `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
+    pub fn in_transaction(&self) -> bool {
+        matches!(self.target, Target::Database { open: Some(_), .. })
+    }
+
+    /// Runs exactly one statement; a semicolon at its end is welcome.
+    ///
+    /// # Errors
+    /// What was wrong with it. It has then changed nothing.
+    pub fn execute(&mut self, sql: &str) -> Result<Outcome, SqlError> {
+        let parsed = parse::one(sql);
+        self.carry_out(parsed)
+    }
+
+    /// Runs the statements of a script in order and stops behind the first that fails, so an error
+    /// can only be the last of the outcomes. Positions count from the start of the script.
+    pub fn execute_script(&mut self, sql: &str) -> Vec<Result<Outcome, SqlError>> {
+        let statements: Vec<StatementTokens> = match parse::split(sql) {
+            Ok(statements) => statements,
+            Err(error) => return vec![Err(error)],
+        };
+        let mut outcomes = Vec::with_capacity(statements.len());
+        for tokens in statements {
+            let outcome = self.carry_out(parse::statement(tokens));
+            let failed = outcome.is_err();
+            outcomes.push(outcome);
+            if failed {
+                break;
+            }
+        }
+        outcomes
+    }
+
+    fn carry_out(&mut self, parsed: Result<Statement, SqlError>) -> Result<Outcome, SqlError> {
+        let outcome = parsed.and_then(|statement| self.dispatch(statement));
+        if outcome.is_err()
+            && let Target::Database { open: Some(open), .. } = &mut self.target
+        {
+            open.fail();
+        }
+        outcome
+    }
+
+    fn dispatch(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
+        match statement {
+            Statement::Query(_)
+            | Statement::ExplainTable { .. }
+            | Statement::ShowTables { .. }
+            | Statement::ShowColumns { .. }
+            | Statement::ShowVariable { .. } => self.query(statement),
+            Statement::Explain { statement: ref inner, .. } => {
+                if matches!(inner.as_ref(), Statement::Query(_)) {
+                    return self.query(statement);
+                }
+                Err(SqlError::unsupported("EXPLAIN works on queries only"))
+            }
+            Statement::CreateTable(create) => {
+                let db = self.outside_transaction("CREATE TABLE")?;
+                ddl::create_table(db, &create)?;
+                Ok(Outcome::done("CREATE TABLE", 0))
+            }
+            Statement::Insert(insert) => self.insert(&insert),
+            Statement::Update(update) => {
+                let db = self.writable("UPDATE")?;
+                let (name, span) = dml::update_table(&update)?;
+                let change = dml::update_change(copy::find_table(db, &name, span)?, &update)?;
+                self.apply(change).map(|rows| Outcome::done(format!("UPDATE {rows}"), rows))
+            }
+            Statement::Delete(delete) => {
+                let db = self.writable("DELETE")?;
+                let (name, span) = dml::delete_table(&delete)?;
+                let change = dml::delete_change(copy::find_table(db, &name, span)?, &delete)?;
+                self.apply(change).map(|rows| Outcome::done(format!("DELETE {rows}"), rows))
+            }
+            Statement::Copy { source, to, target, options, legacy_options, .. } => {
+                let db = self.writable("COPY")?;
+                let source = copy::source(db, &source, to, &target, (&options, &legacy_options))?;
+                self.apply(Change::Copy(source))
+                    .map(|rows| Outcome::done(format!("COPY {rows}"), rows))
+            }
+            Statement::StartTransaction { modes, statements, .. } => {
+                if !modes.is_empty() || !statements.is_empty() {
+                    return Err(SqlError::unsupported("BEGIN takes no options"));
+                }
+                self.begin()
+            }
+            Statement::Commit { chain: false, .. } => self.commit(),
+            Statement::Rollback { chain: false, savepoint: None } => self.rollback(),
+            other => Err(unsupported(&other)),
+        }
+    }
+
+    /// The database, for a statement that changes it.
+    fn writable(&self, what: &str) -> Result<&Database, SqlError> {
+        match &self.target {
+            Target::Database { db, open } => {
+                open.as_ref().map_or(Ok(()), OpenTransaction::check)?;
+                Ok(db)
+            }
+            Target::Snapshot(_) => Err(SqlError::new(
+                SqlErrorKind::ReadOnly,
+                format!("{what} is refused: this session reads a snapshot, which never changes"),
+            )
+            .with_hint(Some("change the database in the process that owns it".to_owned()))),
+        }
+    }
+
+    /// The database, for a statement that cannot be part of a transaction.
+    fn outside_transaction(&self, what: &str) -> Result<&Database, SqlError> {
+        let db = self.writable(what)?;
+        if self.in_transaction() {
+            return Err(SqlError::unsupported(format!(
+                "{what} is not supported inside a transaction; COMMIT or ROLLBACK first"
+            )));
+        }
+        Ok(db)
+    }
+
+    /// Applies a change, in the open transaction or in one of its own.
+    fn apply(&mut self, change: Change) -> Result<u64, SqlError> {
+        match &mut self.target {
+            Target::Database { open: Some(open), .. } => open.apply(change),
+            Target::Database { db, open: None } => txn::run(db, |t| change.apply(t)),
+            Target::Snapshot(_) => {
+                Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"))
+            }
+        }
+    }
+
+    fn insert(&mut self, insert: &Insert) -> Result<Outcome, SqlError> {
+        let db = self.writable("INSERT")?;
+        let (name, span) = dml::insert_table(insert)?;
+        let table = copy::find_table(db, &name, span)?;
+        let change = match dml::insert_values(insert)? {
+            Some(values) => dml::insert(table, insert, values)?,
+            None => {
+                self.outside_transaction("INSERT … SELECT")?;
+                self.insert_query(table, insert)?
+            }
+        };
+        self.apply(change).map(|rows| Outcome::done(format!("INSERT 0 {rows}"), rows))
+    }
+
+    /// The rows that a query delivers, as a change.
+    fn insert_query(&mut self, table: atoll::Table, insert: &Insert) -> Result<Change, SqlError> {
+        let targets = dml::insert_columns(&table, insert)?;
+        let source = insert
+            .source
+            .clone()
+            .ok_or_else(|| SqlError::new(SqlErrorKind::Syntax, "INSERT needs VALUES or a query"))?;
+        let result = self.rows(Statement::Query(source))?;
+        if result.schema().fields().len() != targets.len() {
+            return Err(SqlError::new(
+                SqlErrorKind::Syntax,
+                format!(
+                    "the query returns {} columns for {} columns of the table",
+                    result.schema().fields().len(),
+                    targets.len()
+                ),
+            ));
+        }
+        let mut rows = Vec::with_capacity(result.row_count());
+        for batch in result.batches() {
+            let before = rows.len() as u64;
+            let filled =
+                parquet::for_each_row(table.schema(), &targets, batch, before, |row, _| {
+                    rows.push(row.to_vec());
+                    Ok(())
+                });
+            match filled {
+                Ok(()) => {}
+                Err(txn::Stop::Fail(error)) => return Err(error),
+                Err(txn::Stop::Abort(reason)) => {
+                    return Err(SqlError::new(SqlErrorKind::Aborted, reason));
+                }
+            }
+        }
+        Ok(Change::Insert { table, rows })
+    }
+
+    fn query(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
+        self.rows(statement).map(Outcome::Rows)
+    }
+
+    fn rows(&mut self, statement: Statement) -> Result<QueryResult, SqlError> {
+        let snapshot = match &self.target {
+            Target::Snapshot(snapshot) => snapshot.clone(),
+            Target::Database { open: Some(open), .. } => {
+                open.check()?;
+                return Err(SqlError::unsupported(
+                    "a query inside BEGIN … COMMIT is not supported: it would not see the \
+                     transaction's own changes",
+                )
+                .with_hint(Some("COMMIT or ROLLBACK first".to_owned())));
+            }
+            Target::Database { db, open: None } => db.snapshot()?,
+        };
+        snapshot.check()?;
+        let engine = match &mut self.engine {
+            Some(engine) => engine,
+            none => none.insert(Engine::new()?),
+        };
+        engine.run(&snapshot, statement)
+    }
+
+    fn begin(&mut self) -> Result<Outcome, SqlError> {
+        self.writable("BEGIN")?;
+        let Target::Database { db, open } = &mut self.target else {
+            return Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"));
+        };
+        if open.is_some() {
+            return Err(SqlError::new(SqlErrorKind::Syntax, "a transaction is open already"));
+        }
+        *open = Some(OpenTransaction::begin(db)?);
+        Ok(Outcome::done("BEGIN", 0))
+    }
+
+    fn take_open(&mut self) -> Result<OpenTransaction, SqlError> {
+        match &mut self.target {
+            Target::Database { open, .. } => open.take(),
+            Target::Snapshot(_) => None,
+        }
+        .ok_or_else(|| {
+            SqlError::new(SqlErrorKind::Syntax, "no transaction is open")
+                .with_hint(Some("each statement outside BEGIN … COMMIT is one by itself".into()))
+        })
+    }
+
+    fn commit(&mut self) -> Result<Outcome, SqlError> {
+        let committed = self.take_open()?.commit()?;
+        Ok(Outcome::done(if committed { "COMMIT" } else { "ROLLBACK" }, 0))
+    }
+
+    fn rollback(&mut self) -> Result<Outcome, SqlError> {
+        drop(self.take_open()?);
+        Ok(Outcome::done("ROLLBACK", 0))
+    }
+}
+
+/// The error for a statement that is not carried out.
+fn unsupported(statement: &Statement) -> SqlError {
+    let text = statement.to_string();
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .take_while(|word| word.chars().all(|c| c.is_ascii_uppercase()))
+        .take(2)
+        .collect();
+    let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
+    SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
+        "the statements are CREATE TABLE, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
+         SELECT, EXPLAIN and SHOW"
+            .to_owned(),
+    ))
+}

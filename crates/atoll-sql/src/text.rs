@@ -1,0 +1,319 @@
+//! From text to values: what a CSV field or a quoted literal means in a column.
+//!
+//! `TEXT-1`: no digit of a number is lost. A decimal with more digits behind the point than its
+//! column has, or a timestamp finer than a microsecond, is an error unless the digits are zeros.
+
+use std::num::IntErrorKind;
+use std::str::FromStr;
+
+use atoll::{DataType, Value};
+use chrono::{NaiveDate, NaiveTime, Timelike};
+
+/// Microseconds of a day.
+pub(crate) const DAY_US: i64 = 86_400_000_000;
+/// Longest piece of a bad value that a message repeats, in characters.
+const QUOTED_MAX: usize = 60;
+
+/// Reads a value of a type.
+///
+/// # Errors
+/// One clause that repeats the text and says why it is not a value of that type.
+pub(crate) fn parse(text: &str, data_type: DataType) -> Result<Value, String> {
+    match data_type {
+        DataType::Int16 => integer(text, data_type).map(Value::Int16),
+        DataType::Int32 => integer(text, data_type).map(Value::Int32),
+        DataType::Int64 => integer(text, data_type).map(Value::Int64),
+        DataType::Float32 => float::<f32>(text, data_type).map(Value::Float32),
+        DataType::Float64 => float::<f64>(text, data_type).map(Value::Float64),
+        DataType::Bool => boolean(text).map(Value::Bool),
+        DataType::Date => date(text.trim()).map(Value::Date),
+        DataType::Timestamp => timestamp(text.trim()).map(Value::Timestamp),
+        DataType::Decimal { precision, scale } => {
+            let (digits, from) = decimal(text.trim())
+                .ok_or_else(|| format!("{} is not a decimal number", quote(text)))?;
+            rescale(digits, from, precision, scale)
+                .map(Value::Decimal)
+                .map_err(|reason| format!("{} {reason}", quote(text)))
+        }
+        DataType::Text => Ok(Value::Text(text.to_owned())),
+        DataType::Binary => bytes(text).map(Value::Binary),
+        DataType::FixedBinary(width) => {
+            let bytes = bytes(text)?;
+            if bytes.len() == width as usize {
+                return Ok(Value::Binary(bytes));
+            }
+            Err(format!("{} has {} bytes, not {width}", quote(text), bytes.len()))
+        }
+    }
+}
+
+/// A value as a message shows it: in quotes, shortened, without control characters.
+pub(crate) fn quote(text: &str) -> String {
+    let mut shown: String = text.chars().take(QUOTED_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("\"{}\"", shown.replace(char::is_control, "?"))
+}
+
+/// The range of an integer type, for messages.
+pub(crate) fn out_of_range(shown: &str, data_type: DataType) -> String {
+    let (low, high) = match data_type {
+        DataType::Int16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DataType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    format!("{shown} is out of range for {data_type} ({low} to {high})")
+}
+
+fn integer<T: FromStr<Err = std::num::ParseIntError>>(
+    text: &str,
+    data_type: DataType,
+) -> Result<T, String> {
+    text.trim().parse().map_err(|error: std::num::ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
+            out_of_range(&quote(text), data_type)
+        }
+        _ => format!("{} is not an integer", quote(text)),
+    })
+}
+
+fn float<T: FromStr + Copy + Into<f64>>(text: &str, data_type: DataType) -> Result<T, String> {
+    let trimmed = text.trim();
+    let value: T = trimmed.parse().map_err(|_| format!("{} is not a number", quote(text)))?;
+    let named = trimmed.contains(['n', 'N']);
+    if value.into().is_infinite() && !named {
+        return Err(format!("{} is out of range for {data_type}", quote(text)));
+    }
+    Ok(value)
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "t" | "true" | "y" | "yes" | "on" | "1" => Ok(true),
+        "f" | "false" | "n" | "no" | "off" | "0" => Ok(false),
+        _ => Err(format!("{} is neither true nor false", quote(text))),
+    }
+}
+
+/// Days since 1970-01-01 of `YYYY-MM-DD`.
+pub(crate) fn date(text: &str) -> Result<i32, String> {
+    date_parts(text).ok_or_else(|| format!("{} is not a date; write YYYY-MM-DD", quote(text)))
+}
+
+fn date_parts(text: &str) -> Option<i32> {
+    let mut parts = text.splitn(3, '-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    if year.len() != 4 {
+        return None;
+    }
+    let date = NaiveDate::from_ymd_opt(digits(year)? as i32, digits(month)?, digits(day)?)?;
+    Some(date.to_epoch_days())
+}
+
+/// Digits only, unlike `parse`, which takes a sign as well.
+fn digits(text: &str) -> Option<u32> {
+    let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if all { text.parse().ok() } else { None }
+}
+
+/// Microseconds since 1970-01-01 00:00 of `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`, with `T` for the
+/// space and `Z` behind it if one likes.
+pub(crate) fn timestamp(text: &str) -> Result<i64, String> {
+    let fault = || format!("{} is not a timestamp; write YYYY-MM-DD HH:MM:SS", quote(text));
+    let (day, rest) = match text.find([' ', 'T', 't']) {
+        Some(at) => (&text[..at], text[at + 1..].trim_start()),
+        None => (text, ""),
+    };
+    let days = i64::from(date_parts(day).ok_or_else(fault)?);
+    if rest.is_empty() {
+        return if day.len() == text.len() { Ok(days * DAY_US) } else { Err(fault()) };
+    }
+    let (time, zone) = match rest.find(['Z', 'z', '+', '-']) {
+        Some(at) => rest.split_at(at),
+        None => (rest, ""),
+    };
+    if !matches!(zone, "" | "Z" | "z" | "+00" | "+0000" | "+00:00" | "-00" | "-00:00") {
+        return Err(format!(
+            "{} has a time zone, which a timestamp has not; convert it to UTC",
+            quote(text)
+        ));
+    }
+    Ok(days * DAY_US + time_of_day(time.trim_end()).ok_or_else(fault)??)
+}
+
+/// Microseconds of a day of `HH:MM[:SS[.ffffff]]`; the inner error is for lost digits.
+fn time_of_day(text: &str) -> Option<Result<i64, String>> {
+    let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let mut parts = clock.splitn(3, ':');
+    let hour = digits(parts.next()?)?;
+    let minute = digits(parts.next()?)?;
+    let second = parts.next().map_or(Some(0), digits)?;
+    let time = NaiveTime::from_hms_opt(hour, minute, second)?;
+    digits(fraction.get(..1)?)?;
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (kept, lost) = fraction.split_at(fraction.len().min(6));
+    if lost.bytes().any(|byte| byte != b'0') {
+        return Some(Err(format!("{} is finer than a microsecond", quote(text))));
+    }
+    let micros = digits(&format!("{kept:0<6}"))?;
+    Some(Ok(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(micros)))
+}
+
+/// Bytes: `\x` and hexadecimal digits, or the text's own bytes.
+pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
+    let Some(hex) = text.strip_prefix("\\x").or_else(|| text.strip_prefix("\\X")) else {
+        return Ok(text.as_bytes().to_vec());
+    };
+    let fault = || format!("{} is not pairs of hexadecimal digits", quote(text));
+    if hex.len() % 2 != 0 || !hex.is_ascii() {
+        return Err(fault());
+    }
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).map_err(|_| fault()))
+        .collect()
+}
+
+/// The digits of a number and how many of them stand behind the point; `None` if the text is not
+/// a number or has more digits than 128 bits hold.
+pub(crate) fn decimal(text: &str) -> Option<(i128, u8)> {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (negative, unsigned) = match mantissa.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+    };
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value: i128 = 0;
+    for byte in whole.bytes().chain(fraction.bytes()) {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(i128::from(byte - b'0'))?;
+    }
+    let mut scale = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+    while scale < 0 {
+        if value == 0 {
+            scale = 0;
+            break;
+        }
+        value = value.checked_mul(10)?;
+        scale += 1;
+    }
+    Some((if negative { -value } else { value }, u8::try_from(scale).ok()?))
+}
+
+/// Moves the point of a decimal to where its column has it.
+///
+/// # Errors
+/// The rest of a sentence that began with the value: digits would be lost, or there are too many.
+pub(crate) fn rescale(digits: i128, from: u8, precision: u8, to: u8) -> Result<i128, String> {
+    let mut digits = digits;
+    for _ in to..from {
+        if digits % 10 != 0 {
+            return Err(format!(
+                "has more digits behind the point than decimal({precision},{to}) keeps"
+            ));
+        }
+        digits /= 10;
+    }
+    let mut fits = true;
+    for _ in from..to {
+        match digits.checked_mul(10) {
+            Some(more) => digits = more,
+            None => fits = false,
+        }
+    }
+    let limit = 10u128.checked_pow(u32::from(precision)).unwrap_or(u128::MAX);
+    if !fits || digits.unsigned_abs() >= limit {
+        return Err(format!("has more digits than decimal({precision},{to}) holds"));
+    }
+    Ok(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const D2: DataType = DataType::Decimal { precision: 9, scale: 2 };
+
+    #[test]
+    fn integers_are_checked_against_their_range() {
+        assert_eq!(parse(" -32768 ", DataType::Int16), Ok(Value::Int16(i16::MIN)));
+        assert_eq!(
+            parse("300000", DataType::Int16).unwrap_err(),
+            "\"300000\" is out of range for smallint (-32768 to 32767)"
+        );
+        assert_eq!(parse("1.5", DataType::Int32).unwrap_err(), "\"1.5\" is not an integer");
+        assert_eq!(parse("9223372036854775807", DataType::Int64), Ok(Value::Int64(i64::MAX)));
+        assert!(parse("9223372036854775808", DataType::Int64).is_err());
+    }
+
+    #[test]
+    fn decimals_keep_every_digit_or_fail() {
+        assert_eq!(parse("12.3", D2), Ok(Value::Decimal(1230)));
+        assert_eq!(parse("12.300", D2), Ok(Value::Decimal(1230)));
+        assert_eq!(parse("-0.01", D2), Ok(Value::Decimal(-1)));
+        assert_eq!(parse("1e3", D2), Ok(Value::Decimal(100_000)));
+        assert_eq!(parse(".5", D2), Ok(Value::Decimal(50)));
+        assert!(parse("12.345", D2).unwrap_err().contains("more digits behind the point"));
+        assert!(parse("12345678", D2).unwrap_err().contains("more digits than"));
+        assert!(parse("-", D2).is_err());
+        assert!(parse("1.2.3", D2).is_err());
+        assert!(parse("1e999999999", D2).is_err());
+        assert_eq!(parse("0e99", D2), Ok(Value::Decimal(0)));
+    }
+
+    #[test]
+    fn dates_and_timestamps_are_read_and_checked() {
+        assert_eq!(date("1970-01-02"), Ok(1));
+        assert_eq!(date("2000-02-29"), Ok(11_016));
+        assert!(date("2001-02-29").is_err());
+        assert!(date("2001-2-").is_err());
+        assert!(date("01-02-03").is_err());
+        assert_eq!(timestamp("1970-01-01 00:00:01.5"), Ok(1_500_000));
+        assert_eq!(timestamp("1970-01-02T01:02Z"), Ok(DAY_US + 3_720_000_000));
+        assert_eq!(timestamp("1970-01-02"), Ok(DAY_US));
+        assert_eq!(timestamp("1969-12-31 23:59:59"), Ok(-1_000_000));
+        assert_eq!(timestamp("1970-01-01 00:00:00.0000010"), Ok(1));
+        assert!(timestamp("1970-01-01 00:00:00.0000001").unwrap_err().contains("finer"));
+        assert!(timestamp("1970-01-01 10:00:00+02").unwrap_err().contains("time zone"));
+        assert!(timestamp("1970-01-01 25:00:00").is_err());
+        assert!(timestamp("1970-01-01 ").is_err());
+        assert!(timestamp("1970-01-01 10:00:00.").is_err());
+        assert!(timestamp("ärger").is_err());
+    }
+
+    #[test]
+    fn floats_overflow_only_when_they_say_so() {
+        assert_eq!(parse("1e3", DataType::Float64), Ok(Value::Float64(1000.0)));
+        assert!(parse("1e400", DataType::Float64).unwrap_err().contains("out of range"));
+        assert!(parse("1e39", DataType::Float32).unwrap_err().contains("out of range"));
+        assert_eq!(parse("-Infinity", DataType::Float64), Ok(Value::Float64(f64::NEG_INFINITY)));
+    }
+
+    #[test]
+    fn bytes_are_hexadecimal_behind_their_mark() {
+        assert_eq!(bytes("\\x0aFF"), Ok(vec![10, 255]));
+        assert_eq!(bytes("abc"), Ok(b"abc".to_vec()));
+        assert!(bytes("\\x0").is_err());
+        assert!(bytes("\\xzz").is_err());
+        assert!(parse("\\x00", DataType::FixedBinary(2)).unwrap_err().contains("1 bytes, not 2"));
+    }
+
+    #[test]
+    fn a_long_bad_value_is_shortened_in_the_message() {
+        let message = parse(&"x".repeat(1000), DataType::Int32).unwrap_err();
+        assert!(message.len() < 120, "{message}");
+    }
+}

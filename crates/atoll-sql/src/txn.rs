@@ -1,0 +1,208 @@
+//! Transactions of statements: one for each statement by itself, or one that a session holds open
+//! between `BEGIN` and `COMMIT`.
+//!
+//! A transaction of the facade belongs to the thread that began it, and a session may move between
+//! threads. So an open transaction lives on a thread of its own, which is sent one change after the
+//! other and answers each; dropping the session ends the thread, and that rolls back.
+//!
+//! `TXN-1`: an abort of a statement's own transaction is tried again from its start, never from the
+//! middle. `TXN-2`: after an error an open transaction takes no further change, and its `COMMIT`
+//! rolls back.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use atoll::{Database, Transaction, TxnError};
+
+use crate::dml::Change;
+use crate::error::{SqlError, SqlErrorKind};
+
+/// Attempts before a statement gives up against others.
+const ATTEMPTS_MAX: u32 = 1000;
+/// Longest pause between two attempts.
+const PAUSE_MAX: Duration = Duration::from_millis(2);
+
+/// Why a change stopped inside a transaction.
+pub(crate) enum Stop {
+    /// The transaction was aborted; trying again may succeed.
+    Abort(String),
+    /// The change itself is wrong.
+    Fail(SqlError),
+}
+
+impl From<TxnError> for Stop {
+    fn from(error: TxnError) -> Self {
+        match error {
+            TxnError::Abort(reason) => Self::Abort(format!("{reason}")),
+            TxnError::Error(error) => Self::Fail(SqlError::from(error)),
+        }
+    }
+}
+
+impl From<SqlError> for Stop {
+    fn from(error: SqlError) -> Self {
+        Self::Fail(error)
+    }
+}
+
+/// Runs a change as one transaction, again and again while others make it abort.
+///
+/// # Errors
+/// Those of the change, and [`SqlErrorKind::Aborted`] when the attempts are used up.
+pub(crate) fn run(
+    db: &Database,
+    mut change: impl FnMut(&mut Transaction) -> Result<u64, Stop>,
+) -> Result<u64, SqlError> {
+    let mut pause = Duration::from_micros(1);
+    let mut last = String::new();
+    for attempt in 0..ATTEMPTS_MAX {
+        if attempt > 0 {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        let mut transaction = db.begin();
+        let stopped = match change(&mut transaction) {
+            Ok(rows) => match transaction.commit() {
+                Ok(()) => return Ok(rows),
+                Err(error) => Stop::from(error),
+            },
+            Err(stop) => {
+                transaction.rollback();
+                stop
+            }
+        };
+        match stopped {
+            Stop::Abort(reason) => last = reason,
+            Stop::Fail(error) => return Err(error),
+        }
+    }
+    Err(SqlError::new(
+        SqlErrorKind::Aborted,
+        format!("the statement was aborted {ATTEMPTS_MAX} times by others ({last}); run it again"),
+    ))
+}
+
+enum Request {
+    Apply(Change),
+    Commit,
+}
+
+/// A transaction that a session holds open.
+pub(crate) struct OpenTransaction {
+    /// `None` once the thread was told to end.
+    requests: Option<Sender<Request>>,
+    replies: Receiver<Result<u64, SqlError>>,
+    thread: Option<JoinHandle<()>>,
+    failed: bool,
+}
+
+impl OpenTransaction {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// No thread could be had for it.
+    pub(crate) fn begin(db: &Database) -> Result<Self, SqlError> {
+        let (requests, received) = channel();
+        let (answers, replies) = channel();
+        let db = db.clone();
+        let thread = Builder::new()
+            .name("atoll-sql transaction".to_owned())
+            .spawn(move || serve(&db, &received, &answers))
+            .map_err(|error| {
+                let message = format!("no thread could be started for the transaction: {error}");
+                SqlError::new(SqlErrorKind::Database, message)
+            })?;
+        Ok(Self { requests: Some(requests), replies, thread: Some(thread), failed: false })
+    }
+
+    /// Applies a change and says how many rows it touched.
+    ///
+    /// # Errors
+    /// Those of the change; from then on, and after an abort, that the transaction has failed.
+    pub(crate) fn apply(&mut self, change: Change) -> Result<u64, SqlError> {
+        self.check()?;
+        let reply = self.ask(Request::Apply(change));
+        self.failed = reply.is_err();
+        reply
+    }
+
+    /// Says whether the transaction still takes statements.
+    ///
+    /// # Errors
+    /// An earlier statement of it failed.
+    pub(crate) fn check(&self) -> Result<(), SqlError> {
+        if !self.failed {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            SqlErrorKind::Aborted,
+            "an earlier statement of this transaction failed, so it takes no further one",
+        )
+        .with_hint(Some("ROLLBACK, and begin again".to_owned())))
+    }
+
+    /// Notes that a statement of the transaction failed before it came this far.
+    pub(crate) fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// Commits; `false` if an earlier statement failed and the transaction was rolled back instead.
+    ///
+    /// # Errors
+    /// The transaction was aborted at its end.
+    pub(crate) fn commit(mut self) -> Result<bool, SqlError> {
+        if self.failed {
+            return Ok(false);
+        }
+        self.ask(Request::Commit).map(|_| true)
+    }
+
+    fn ask(&mut self, request: Request) -> Result<u64, SqlError> {
+        let gone = || SqlError::new(SqlErrorKind::Database, "the transaction's thread has ended");
+        let requests = self.requests.as_ref().ok_or_else(gone)?;
+        requests.send(request).map_err(|_| gone())?;
+        self.replies.recv().map_err(|_| gone())?
+    }
+}
+
+impl Drop for OpenTransaction {
+    /// Ends the thread, which rolls back what was not committed, and waits for it.
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been reported by itself; its transaction is rolled back.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The life of a transaction's thread.
+fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Result<u64, SqlError>>) {
+    let mut transaction = db.begin();
+    while let Ok(request) = requests.recv() {
+        let reply = match request {
+            Request::Apply(change) => change.apply(&mut transaction).map_err(failure),
+            Request::Commit => {
+                let result = transaction.commit().map(|()| 0).map_err(|e| failure(e.into()));
+                // If nobody listens any more, nobody is left to be told.
+                let _ = answers.send(result);
+                return;
+            }
+        };
+        if answers.send(reply).is_err() {
+            break;
+        }
+    }
+    transaction.rollback();
+}
+
+fn failure(stop: Stop) -> SqlError {
+    match stop {
+        Stop::Fail(error) => error,
+        Stop::Abort(reason) => SqlError::new(
+            SqlErrorKind::Aborted,
+            format!("the transaction was aborted ({reason}); run it again from BEGIN"),
+        ),
+    }
+}

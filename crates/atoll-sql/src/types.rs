@@ -1,0 +1,160 @@
+//! SQL's names of types and the types of columns.
+
+use atoll::DataType;
+use sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
+
+use crate::error::{SqlError, SqlErrorKind};
+
+/// Most digits of a decimal.
+const DECIMAL_PRECISION_MAX: u8 = 38;
+
+/// The type of a column that is declared with this name.
+///
+/// # Errors
+/// A type that Atoll does not have, or a number with parameters out of range; the hint says what to
+/// use. The width of `binary(n)` is checked where a schema is made.
+pub(crate) fn column_type(name: &SqlType) -> Result<DataType, SqlError> {
+    Ok(match name {
+        SqlType::SmallInt(None) | SqlType::Int2(None) => DataType::Int16,
+        SqlType::Int(None) | SqlType::Integer(None) | SqlType::Int4(None) => DataType::Int32,
+        SqlType::BigInt(None) | SqlType::Int8(None) => DataType::Int64,
+        SqlType::Real | SqlType::Float4 => DataType::Float32,
+        SqlType::DoublePrecision
+        | SqlType::Float8
+        | SqlType::Double(ExactNumberInfo::None)
+        | SqlType::Float(ExactNumberInfo::None) => DataType::Float64,
+        SqlType::Float(ExactNumberInfo::Precision(bits)) => float(*bits)?,
+        SqlType::Bool | SqlType::Boolean => DataType::Bool,
+        SqlType::Date => DataType::Date,
+        SqlType::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            DataType::Timestamp
+        }
+        SqlType::Decimal(info) | SqlType::Numeric(info) | SqlType::Dec(info) => decimal(info)?,
+        SqlType::Text
+        | SqlType::Varchar(None)
+        | SqlType::CharacterVarying(None)
+        | SqlType::CharVarying(None)
+        | SqlType::String(None) => DataType::Text,
+        SqlType::Bytea => DataType::Binary,
+        SqlType::Binary(Some(width)) => {
+            DataType::FixedBinary(u32::try_from(*width).unwrap_or(u32::MAX))
+        }
+        other => return Err(unknown(other)),
+    })
+}
+
+fn float(bits: u64) -> Result<DataType, SqlError> {
+    match bits {
+        1..=24 => Ok(DataType::Float32),
+        25..=53 => Ok(DataType::Float64),
+        _ => Err(SqlError::new(
+            SqlErrorKind::Schema,
+            format!("float({bits}) is out of range; use 1 to 53 bits"),
+        )),
+    }
+}
+
+fn decimal(info: &ExactNumberInfo) -> Result<DataType, SqlError> {
+    let (precision, scale) = match *info {
+        ExactNumberInfo::None => {
+            return Err(SqlError::unsupported("a decimal without precision is not supported")
+                .with_hint(Some(format!(
+                    "say how many digits it has, as in decimal({DECIMAL_PRECISION_MAX},10)"
+                ))));
+        }
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    match (u8::try_from(precision), u8::try_from(scale)) {
+        (Ok(precision @ 1..=DECIMAL_PRECISION_MAX), Ok(scale)) if scale <= precision => {
+            Ok(DataType::Decimal { precision, scale })
+        }
+        _ => Err(SqlError::new(
+            SqlErrorKind::Schema,
+            format!(
+                "decimal({precision},{scale}) is out of range; use 1 to {DECIMAL_PRECISION_MAX} digits, \
+                 and no more of them behind the point"
+            ),
+        )),
+    }
+}
+
+/// The error for a type that no column can have.
+fn unknown(name: &SqlType) -> SqlError {
+    let hint = match name {
+        SqlType::Varchar(Some(_))
+        | SqlType::CharacterVarying(Some(_))
+        | SqlType::CharVarying(Some(_))
+        | SqlType::Char(_)
+        | SqlType::Character(_) => "lengths of text are not checked; use text",
+        SqlType::Timestamp(..) => "use timestamp, which keeps microseconds and no time zone",
+        SqlType::TinyInt(_) => "use smallint",
+        SqlType::Binary(None) | SqlType::Varbinary(_) | SqlType::Blob(_) => {
+            "use bytea, or binary(n) for exactly n bytes"
+        }
+        SqlType::Uuid => "use binary(16)",
+        _ => {
+            "the types are smallint, integer, bigint, real, double precision, boolean, date, \
+             timestamp, decimal(p,s), text, bytea and binary(n)"
+        }
+    };
+    SqlError::unsupported(format!("a column cannot have the type {name}"))
+        .with_hint(Some(hint.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use sqlparser::dialect::PostgreSqlDialect;
+    use sqlparser::parser::Parser;
+
+    use super::*;
+
+    fn of(text: &str) -> Result<DataType, SqlError> {
+        let dialect = PostgreSqlDialect {};
+        let mut parser = Parser::new(&dialect).try_with_sql(text).unwrap();
+        column_type(&parser.parse_data_type().unwrap())
+    }
+
+    #[test]
+    fn every_documented_name_has_its_type() {
+        let cases = [
+            ("smallint", DataType::Int16),
+            ("int2", DataType::Int16),
+            ("INTEGER", DataType::Int32),
+            ("int", DataType::Int32),
+            ("int4", DataType::Int32),
+            ("bigint", DataType::Int64),
+            ("int8", DataType::Int64),
+            ("real", DataType::Float32),
+            ("float4", DataType::Float32),
+            ("double precision", DataType::Float64),
+            ("float8", DataType::Float64),
+            ("boolean", DataType::Bool),
+            ("bool", DataType::Bool),
+            ("date", DataType::Date),
+            ("timestamp", DataType::Timestamp),
+            ("timestamp without time zone", DataType::Timestamp),
+            ("decimal(15,2)", DataType::Decimal { precision: 15, scale: 2 }),
+            ("numeric(9)", DataType::Decimal { precision: 9, scale: 0 }),
+            ("text", DataType::Text),
+            ("varchar", DataType::Text),
+            ("bytea", DataType::Binary),
+            ("binary(16)", DataType::FixedBinary(16)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(of(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_type_that_no_column_can_have_says_what_to_use() {
+        assert!(of("varchar(10)").unwrap_err().hint().unwrap().contains("use text"));
+        assert!(of("timestamptz").unwrap_err().hint().unwrap().contains("no time zone"));
+        assert!(of("jsonb").unwrap_err().hint().unwrap().contains("the types are"));
+        assert!(of("decimal(39,2)").is_err());
+        assert!(of("decimal(5,6)").is_err());
+        assert!(of("numeric").is_err());
+    }
+}

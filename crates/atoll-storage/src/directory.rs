@@ -1,0 +1,238 @@
+//! The owner's side of the directory: growing it, and copying the path to a node that changes.
+//!
+//! Invariants
+//! - `DIR-1`: a node is changed only by a worker inside, under the latch of this module (segment
+//!   nodes: under their segment's latch), and only when it is not frozen in that worker's epoch.
+//! - `DIR-2`: a node that is not frozen has no frozen node above it: a node is born with its whole
+//!   path unfrozen, and what is held later is newer than all of them.
+//!
+//! A failure to allocate leaves the directory as it was, but for nodes above that are copied
+//! already and say the same as before.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll_memory::{Inside, Memory, MemoryError, Purpose, Retired};
+
+use crate::error::StorageError;
+use crate::layout::{
+    FAN_NODE_BYTES, FANOUT, FORMAT, MAGIC, ROOT_HEADER_WORDS, ROOT_TABLES_FIRST, SEGMENTS_MAX,
+    TABLE_HEADER_WORDS, TABLE_NODE_BYTES, TABLES_MAX, TableId, WORD, root, table,
+};
+
+/// See the module.
+pub struct Directory {
+    memory: Arc<Memory>,
+    latch: Mutex<()>,
+}
+
+/// Who changes the directory, and with which memory.
+#[derive(Clone, Copy)]
+pub struct Change {
+    /// What the gate told the worker.
+    pub inside: Inside,
+    /// What the memory is for.
+    pub purpose: Purpose,
+}
+
+impl Change {
+    /// A change that a transaction makes on its way forward.
+    pub fn forward(inside: Inside) -> Self {
+        Self { inside, purpose: Purpose::Ordinary }
+    }
+
+    /// A change that undoes another.
+    pub fn rollback(inside: Inside) -> Self {
+        Self { inside, purpose: Purpose::Rollback }
+    }
+}
+
+fn root_bytes(capacity: u64) -> u64 {
+    (ROOT_HEADER_WORDS + capacity) * WORD
+}
+
+impl Directory {
+    /// The directory of a new database: no tables.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub fn create(memory: Arc<Memory>) -> Result<Self, MemoryError> {
+        let bytes = root_bytes(ROOT_TABLES_FIRST);
+        let extent = memory.allocate(bytes, Purpose::Ordinary)?;
+        let access = memory.access();
+        access.fill(extent.offset, 0, bytes);
+        access.store_u64(extent.offset + root::MAGIC, MAGIC);
+        access.store_u64(extent.offset + root::FORMAT, FORMAT);
+        access.store_u64(extent.offset + root::BIRTH, memory.epoch());
+        access.store_u64(extent.offset + root::CAPACITY, ROOT_TABLES_FIRST);
+        memory.set_root(extent.offset);
+        Ok(Self { memory, latch: Mutex::new(()) })
+    }
+
+    /// The memory that the directory describes.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Adds a table without segments; its name and schema are `schema` (see
+    /// [`crate::schema_codec`]).
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; [`StorageError::Schema`] when there are [`TABLES_MAX`] tables.
+    pub fn add_table(&self, change: Change, schema: &[u8]) -> Result<TableId, StorageError> {
+        let _latch = self.latch(change);
+        let access = self.memory.access();
+        let mut top = self.own_root(change)?;
+        let tables = access.load_u64(top + root::TABLES);
+        if tables == TABLES_MAX {
+            return Err(StorageError::Schema(format!(
+                "a database has {TABLES_MAX} tables at most"
+            )));
+        }
+        if tables == access.load_u64(top + root::CAPACITY) {
+            top = self.grow_root(change, top)?;
+        }
+        let text = self.memory.allocate(schema.len() as u64, change.purpose)?;
+        let node = match self.memory.allocate(TABLE_NODE_BYTES, change.purpose) {
+            Ok(node) => node.offset,
+            Err(error) => {
+                self.memory.discard(text.offset);
+                return Err(error.into());
+            }
+        };
+        access.write(text.offset, schema);
+        access.fill(node, 0, TABLE_NODE_BYTES);
+        access.store_u64(node, change.inside.epoch);
+        access.store_u64(node + table::ID, tables);
+        access.store_u64(node + table::SCHEMA, text.offset);
+        access.store_u64(node + table::SCHEMA_BYTES, schema.len() as u64);
+        access.store_u64(top + (ROOT_HEADER_WORDS + tables) * WORD, node);
+        access.store_u64(top + root::TABLES, tables + 1);
+        Ok(TableId(tables as u32))
+    }
+
+    /// Adds a segment to a table; returns its number.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`]; `None` inside `Ok` when the table is full.
+    pub fn add_segment(
+        &self,
+        change: Change,
+        table: TableId,
+        node: u64,
+    ) -> Result<Option<u64>, MemoryError> {
+        let _latch = self.latch(change);
+        let access = self.memory.access();
+        let table_node = self.own_table(change, table)?;
+        let number = access.load_u64(table_node + table::SEGMENTS);
+        if number == SEGMENTS_MAX {
+            return Ok(None);
+        }
+        let place = self.own_leaf_entry(change, table_node, number)?;
+        access.store_u64(place, node);
+        access.store_u64(table_node + table::SEGMENTS, number + 1);
+        Ok(Some(number))
+    }
+
+    /// Publishes the copy of a segment's node.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub fn replace_segment(
+        &self,
+        change: Change,
+        table: TableId,
+        number: u64,
+        node: u64,
+    ) -> Result<(), MemoryError> {
+        let _latch = self.latch(change);
+        let table_node = self.own_table(change, table)?;
+        let place = self.own_leaf_entry(change, table_node, number)?;
+        self.memory.access().store_u64(place, node);
+        Ok(())
+    }
+
+    /// The seal comes before the latch: waiting for workers of an older epoch with the latch in
+    /// hand would be waiting for one that waits for the latch.
+    fn latch(&self, change: Change) -> MutexGuard<'_, ()> {
+        self.memory.seal(change.inside.epoch);
+        self.latch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The root, copied first if it is frozen.
+    fn own_root(&self, change: Change) -> Result<u64, MemoryError> {
+        let top = self.memory.root();
+        let birth = self.memory.access().load_u64(top + root::BIRTH);
+        if !change.inside.is_frozen(birth) {
+            return Ok(top);
+        }
+        let access = self.memory.access();
+        let bytes = root_bytes(access.load_u64(top + root::CAPACITY));
+        let copy = self.memory.copy_extent(top, bytes, change.purpose)?;
+        access.store_u64(copy.offset + root::BIRTH, change.inside.epoch);
+        self.replace_root(change, top, copy.offset, birth, bytes);
+        Ok(copy.offset)
+    }
+
+    fn grow_root(&self, change: Change, top: u64) -> Result<u64, MemoryError> {
+        let access = self.memory.access();
+        let capacity = access.load_u64(top + root::CAPACITY);
+        let bytes = root_bytes(capacity);
+        let grown = self.memory.allocate(root_bytes(capacity * 2), change.purpose)?;
+        access.fill(grown.offset, 0, root_bytes(capacity * 2));
+        access.copy(top, grown.offset, bytes);
+        access.store_u64(grown.offset + root::CAPACITY, capacity * 2);
+        access.store_u64(grown.offset + root::BIRTH, change.inside.epoch);
+        let birth = access.load_u64(top + root::BIRTH);
+        self.replace_root(change, top, grown.offset, birth, bytes);
+        Ok(grown.offset)
+    }
+
+    fn replace_root(&self, change: Change, old: u64, new: u64, birth: u64, size_bytes: u64) {
+        self.memory.set_root(new);
+        self.memory.retire(Retired { offset: old, size_bytes, birth }, change.inside.epoch);
+    }
+
+    fn own_table(&self, change: Change, table: TableId) -> Result<u64, MemoryError> {
+        let top = self.own_root(change)?;
+        let place = top + (ROOT_HEADER_WORDS + u64::from(table.0)) * WORD;
+        self.own_child(change, place, TABLE_NODE_BYTES)
+    }
+
+    /// Place of a segment's pointer in its leaf, with the path to it unfrozen and present.
+    fn own_leaf_entry(
+        &self,
+        change: Change,
+        table_node: u64,
+        number: u64,
+    ) -> Result<u64, MemoryError> {
+        let (leaf_number, entry) = (number / FANOUT, number % FANOUT);
+        let mid_place = table_node + (TABLE_HEADER_WORDS + leaf_number / FANOUT) * WORD;
+        let mid = self.own_child(change, mid_place, FAN_NODE_BYTES)?;
+        let leaf_place = mid + (1 + leaf_number % FANOUT) * WORD;
+        let leaf = self.own_child(change, leaf_place, FAN_NODE_BYTES)?;
+        Ok(leaf + (1 + entry) * WORD)
+    }
+
+    /// The node that the pointer at `place` leads to: made if there is none, copied if frozen.
+    fn own_child(&self, change: Change, place: u64, bytes: u64) -> Result<u64, MemoryError> {
+        let access = self.memory.access();
+        let node = access.load_u64(place);
+        if node == 0 {
+            let made = self.memory.allocate(bytes, change.purpose)?;
+            access.fill(made.offset, 0, bytes);
+            access.store_u64(made.offset, change.inside.epoch);
+            access.store_u64(place, made.offset);
+            return Ok(made.offset);
+        }
+        let birth = access.load_u64(node);
+        if !change.inside.is_frozen(birth) {
+            return Ok(node);
+        }
+        let copy = self.memory.copy_extent(node, bytes, change.purpose)?;
+        access.store_u64(copy.offset, change.inside.epoch);
+        access.store_u64(place, copy.offset);
+        let retired = Retired { offset: node, size_bytes: bytes, birth };
+        self.memory.retire(retired, change.inside.epoch);
+        Ok(copy.offset)
+    }
+}

@@ -1,0 +1,77 @@
+//! What can go wrong in a table.
+
+use atoll_memory::MemoryError;
+
+use crate::types::DataType;
+
+/// An error of the storage layer. The table is as it was before the call.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// A schema that no table can have.
+    #[error("{0}")]
+    Schema(String),
+    /// A value of another type than its column's.
+    #[error("column \"{column}\" holds {expected}, not {given}")]
+    Type {
+        /// The column.
+        column: String,
+        /// What it holds.
+        expected: DataType,
+        /// Type of the value it was given.
+        given: &'static str,
+    },
+    /// NULL for a column that must have a value.
+    #[error("column \"{column}\" must not be NULL")]
+    NullInColumn {
+        /// The column.
+        column: String,
+    },
+    /// A row of the wrong length.
+    #[error("the table has {expected} columns, the row has {given}")]
+    ColumnCount {
+        /// Columns of the table.
+        expected: usize,
+        /// Values in the row.
+        given: usize,
+    },
+    /// A key of the wrong length.
+    #[error("the primary key has {expected} columns, the key given has {given}")]
+    KeyCount {
+        /// Columns of the key.
+        expected: usize,
+        /// Values given.
+        given: usize,
+    },
+    /// A value longer than the format allows.
+    #[error("column \"{column}\": a value of {bytes} bytes is too long; the most is {bytes_max}")]
+    TooLong {
+        /// The column.
+        column: String,
+        /// Bytes given.
+        bytes: usize,
+        /// Bytes allowed.
+        bytes_max: usize,
+    },
+    /// A second table of a name.
+    #[error("table \"{0}\" exists already")]
+    TableExists(String),
+    /// No table of that name.
+    #[error("table \"{0}\" does not exist")]
+    UnknownTable(String),
+    /// A table that can hold no further segment.
+    #[error("table \"{0}\" is full: it has {1} rows")]
+    TableFull(String, u64),
+    /// A directory in shared memory that does not hold what it should: not from this version, or
+    /// damaged.
+    #[error("the shared directory is damaged: {what} at offset {offset}")]
+    Corrupt {
+        /// What was read.
+        what: &'static str,
+        /// Where, in bytes from the start of the store.
+        offset: u64,
+    },
+    /// Memory could not be had.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}

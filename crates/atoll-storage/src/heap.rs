@@ -1,0 +1,212 @@
+//! The long texts and binaries of a column of a segment.
+//!
+//! Bytes are appended to blocks and never changed, so a block needs no copy on write: what a
+//! snapshot shows of it stays, what comes later lies behind. The heap list, which numbers the
+//! blocks, is an extent like any other. A block whose last value is gone is retired and its number
+//! used again.
+//!
+//! Invariants
+//! - `HEAP-1`: bytes between a block's start and `used` never change while the block is listed.
+//! - `HEAP-2`: `live` counts the bytes of values that a row shows or an open transaction may restore.
+//!   They are released when the transaction that replaced them commits, or the one that wrote them
+//!   aborts. A block is dropped at 0.
+
+use std::sync::PoisonError;
+
+use atoll_memory::{Access, Extent, Memory, MemoryError, Retired};
+
+use crate::directory::Change;
+use crate::image::{HeapPlace, heap_view};
+use crate::layout::{column, heap_list, heap_list_bytes};
+use crate::segment::{Barrier, Segment};
+
+const BLOCK_BYTES_FIRST: u64 = 4 << 10;
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+const LIST_CAPACITY_FIRST: u64 = 7;
+
+/// What the owner knows of a column's blocks.
+#[derive(Default)]
+pub struct Heap {
+    blocks: Vec<Option<Block>>,
+    current: Option<usize>,
+}
+
+struct Block {
+    extent: Extent,
+    birth: u64,
+    used: u64,
+    live: u64,
+}
+
+impl Barrier {
+    /// Appends a long value to the heap of a column; returns its view.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`]; nothing is appended then.
+    pub fn heap_append(
+        &self,
+        change: Change,
+        target: &Segment,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<[u8; 16], MemoryError> {
+        self.memory().seal(change.inside.epoch); // before the latches, see `Directory::latch`
+        let mut heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+        let number = match heap.current_with_room(bytes.len() as u64) {
+            Some(number) => number,
+            None => self.add_block(change, target, at, &mut heap, bytes.len() as u64)?,
+        };
+        let block = heap.blocks[number].as_mut().expect("the current block is listed");
+        let place =
+            HeapPlace { len: bytes.len() as u32, block: number as u32, offset: block.used as u32 };
+        self.memory().access().write(block.extent.offset + block.used, bytes);
+        // Keeps the next value aligned for copying in words.
+        block.used += (bytes.len() as u64).next_multiple_of(8);
+        block.live += bytes.len() as u64;
+        Ok(heap_view(bytes, place))
+    }
+
+    /// A value in the heap is gone for good; never fails, since at worst a block is kept.
+    pub fn heap_release(&self, change: Change, target: &Segment, at: usize, place: HeapPlace) {
+        self.memory().seal(change.inside.epoch);
+        let mut heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+        let number = place.block as usize;
+        let Some(block) = heap.blocks.get_mut(number).and_then(Option::as_mut) else { return };
+        block.live -= u64::from(place.len);
+        if block.live > 0 || heap.current == Some(number) {
+            return;
+        }
+        self.drop_block(change, target, at, &mut heap, number);
+    }
+
+    /// Reads the bytes of a value in the heap; `None` when the place is not in its list.
+    pub fn heap_read(&self, target: &Segment, at: usize, place: HeapPlace) -> Option<Vec<u8>> {
+        let access = self.memory().access();
+        let line = target.node() + crate::layout::column_line(at);
+        let list = access.load_u64(line + column::HEAP);
+        read_place(access, list, place)
+    }
+
+    fn add_block(
+        &self,
+        change: Change,
+        target: &Segment,
+        at: usize,
+        heap: &mut Heap,
+        bytes: u64,
+    ) -> Result<usize, MemoryError> {
+        let number = heap.blocks.iter().position(Option::is_none).unwrap_or(heap.blocks.len());
+        let usual = (BLOCK_BYTES_FIRST << number.min(8)).min(BLOCK_BYTES_MAX);
+        let extent =
+            self.memory().allocate(usual.max(bytes.next_multiple_of(8)), change.purpose)?;
+        let listed = self.with_heap_line(change, target, at, |line| {
+            let list = self.own_list(change, line, number as u64 + 1)?;
+            let access = self.memory().access();
+            let pair = list + heap_list::FIRST + number as u64 * heap_list::PAIR;
+            access.store_u64(pair, extent.offset);
+            access.store_u64(pair + 8, extent.size_bytes);
+            let entries = access.load_u64(list + heap_list::ENTRIES).max(number as u64 + 1);
+            access.store_u64(list + heap_list::ENTRIES, entries);
+            Ok(())
+        });
+        if let Err(error) = listed {
+            self.memory().discard(extent.offset);
+            return Err(error);
+        }
+        if number == heap.blocks.len() {
+            heap.blocks.push(None);
+        }
+        let birth = change.inside.epoch;
+        heap.blocks[number] = Some(Block { extent, birth, used: 0, live: 0 });
+        let before = heap.current.replace(number);
+        if let Some(before) = before
+            && heap.blocks[before].as_ref().is_some_and(|block| block.live == 0)
+        {
+            self.drop_block(change, target, at, heap, before);
+        }
+        Ok(number)
+    }
+
+    /// Drops a block that holds nothing any more; if memory for that is missing it stays.
+    fn drop_block(
+        &self,
+        change: Change,
+        target: &Segment,
+        at: usize,
+        heap: &mut Heap,
+        number: usize,
+    ) {
+        let unlisted = self.with_heap_line(change, target, at, |line| {
+            let list = self.own_list(change, line, heap.blocks.len() as u64)?;
+            let pair = list + heap_list::FIRST + number as u64 * heap_list::PAIR;
+            self.memory().access().store_u64(pair, 0);
+            self.memory().access().store_u64(pair + 8, 0);
+            Ok(())
+        });
+        if unlisted.is_ok()
+            && let Some(block) = heap.blocks[number].take()
+        {
+            retire(self.memory(), change, &block);
+        }
+    }
+
+    /// The heap list of a column's line, with room for `entries` and not frozen.
+    fn own_list(&self, change: Change, line: u64, entries: u64) -> Result<u64, MemoryError> {
+        let memory = self.memory();
+        let access = memory.access();
+        let epoch = change.inside.epoch;
+        let old = access.load_u64(line + column::HEAP);
+        if old == 0 {
+            let capacity = LIST_CAPACITY_FIRST.max(entries);
+            let list = memory.allocate(heap_list_bytes(capacity), change.purpose)?;
+            access.fill(list.offset, 0, heap_list_bytes(capacity));
+            access.store_u64(list.offset + heap_list::CAPACITY, capacity);
+            access.store_u64(line + column::HEAP_BIRTH, epoch);
+            access.store_u64(line + column::HEAP, list.offset);
+            return Ok(list.offset);
+        }
+        let birth = access.load_u64(line + column::HEAP_BIRTH);
+        let capacity = access.load_u64(old + heap_list::CAPACITY);
+        if !change.inside.is_frozen(birth) && entries <= capacity {
+            return Ok(old);
+        }
+        let (bytes, room) = (heap_list_bytes(capacity), capacity.max(entries.next_power_of_two()));
+        let list = memory.allocate(heap_list_bytes(room), change.purpose)?;
+        access.fill(list.offset, 0, heap_list_bytes(room));
+        access.copy(old, list.offset, bytes);
+        access.store_u64(list.offset + heap_list::CAPACITY, room);
+        access.store_u64(line + column::HEAP_BIRTH, epoch);
+        access.store_u64(line + column::HEAP, list.offset);
+        memory.retire(Retired { offset: old, size_bytes: bytes, birth }, epoch);
+        Ok(list.offset)
+    }
+}
+
+impl Heap {
+    fn current_with_room(&self, bytes: u64) -> Option<usize> {
+        let number = self.current?;
+        let block = self.blocks[number].as_ref()?;
+        (block.used + bytes <= block.extent.size_bytes).then_some(number)
+    }
+}
+
+fn retire(memory: &Memory, change: Change, block: &Block) {
+    let Extent { offset, size_bytes } = block.extent;
+    let retired = Retired { offset, size_bytes, birth: block.birth };
+    memory.retire(retired, change.inside.epoch);
+}
+
+fn read_place(access: &Access, list: u64, place: HeapPlace) -> Option<Vec<u8>> {
+    if list == 0 || u64::from(place.block) >= access.load_u64(list + heap_list::ENTRIES) {
+        return None;
+    }
+    let pair = list + heap_list::FIRST + u64::from(place.block) * heap_list::PAIR;
+    let (block, bytes) = (access.load_u64(pair), access.load_u64(pair + 8));
+    let end = u64::from(place.offset) + u64::from(place.len);
+    if block == 0 || end > bytes {
+        return None;
+    }
+    let mut out = vec![0; place.len as usize];
+    access.read(block + u64::from(place.offset), &mut out);
+    Some(out)
+}

@@ -1,0 +1,129 @@
+//! Values as the bytes that lie in a segment.
+//!
+//! Integers, floats, dates, timestamps and decimals are little-endian; a `bool` is one byte here and
+//! one bit in the segment. A text or binary is a 16-byte view in Arrow's layout: its length, then
+//! either up to 12 bytes inline, or the first 4 bytes, the number of a heap block and an offset in
+//! it. The image of NULL is zero, and NaN in a floating-point column, so that such a column reads
+//! as NaN where no validity bitmap is looked at.
+
+use crate::types::{DataType, Value};
+
+/// Longest text or binary that lies in its view.
+pub const INLINE_BYTES_MAX: usize = 12;
+
+/// The image of a value that needs no heap. `Err` holds the bytes of one that does.
+pub fn encode<'v>(
+    data_type: DataType,
+    value: &'v Value,
+    room: &'v mut [u8; 16],
+) -> Result<&'v [u8], &'v [u8]> {
+    macro_rules! fixed {
+        ($value:expr) => {{
+            let bytes = $value.to_le_bytes();
+            room[..bytes.len()].copy_from_slice(&bytes);
+            Ok(&room[..bytes.len()])
+        }};
+    }
+    match value {
+        Value::Null => null(data_type, room),
+        Value::Int16(value) => fixed!(value),
+        Value::Int32(value) | Value::Date(value) => fixed!(value),
+        Value::Int64(value) | Value::Timestamp(value) => fixed!(value),
+        Value::Float32(value) => fixed!(value),
+        Value::Float64(value) => fixed!(value),
+        Value::Bool(value) => fixed!(u8::from(*value)),
+        Value::Decimal(value) => fixed!(value),
+        Value::Binary(bytes) if !data_type.is_view() => Ok(bytes),
+        Value::Text(text) => view(text.as_bytes(), room),
+        Value::Binary(bytes) => view(bytes, room),
+    }
+}
+
+fn null(data_type: DataType, room: &mut [u8; 16]) -> Result<&[u8], &[u8]> {
+    /// As wide as the widest fixed-size binary.
+    static ZERO: [u8; crate::types::FIXED_BINARY_BYTES_MAX as usize] =
+        [0; crate::types::FIXED_BINARY_BYTES_MAX as usize];
+    match data_type {
+        DataType::Float32 => room[..4].copy_from_slice(&f32::NAN.to_le_bytes()),
+        DataType::Float64 => room[..8].copy_from_slice(&f64::NAN.to_le_bytes()),
+        _ => return Ok(&ZERO[..data_type.width().max(1)]),
+    }
+    Ok(&room[..data_type.width()])
+}
+
+fn view<'v>(bytes: &'v [u8], room: &'v mut [u8; 16]) -> Result<&'v [u8], &'v [u8]> {
+    if bytes.len() > INLINE_BYTES_MAX {
+        return Err(bytes);
+    }
+    *room = [0; 16];
+    room[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    room[4..4 + bytes.len()].copy_from_slice(bytes);
+    Ok(room)
+}
+
+/// Where the bytes of a long text or binary lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeapPlace {
+    /// Bytes of the value.
+    pub len: u32,
+    /// Number of the block in its column's heap list.
+    pub block: u32,
+    /// Offset in the block.
+    pub offset: u32,
+}
+
+/// The view of a value in the heap.
+pub fn heap_view(bytes: &[u8], place: HeapPlace) -> [u8; 16] {
+    let mut view = [0; 16];
+    view[..4].copy_from_slice(&place.len.to_le_bytes());
+    view[4..8].copy_from_slice(&bytes[..4]);
+    view[8..12].copy_from_slice(&place.block.to_le_bytes());
+    view[12..].copy_from_slice(&place.offset.to_le_bytes());
+    view
+}
+
+/// The place in the heap that a view names; `None` for an inline view.
+pub fn heap_place(view: &[u8]) -> Option<HeapPlace> {
+    let word = |at: usize| {
+        view.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
+    };
+    let len = word(0)?;
+    if len as usize <= INLINE_BYTES_MAX {
+        return None;
+    }
+    Some(HeapPlace { len, block: word(8)?, offset: word(12)? })
+}
+
+/// The value of an image without a heap; `None` for a view into the heap or an image of the wrong
+/// width.
+pub fn decode(data_type: DataType, image: &[u8]) -> Option<Value> {
+    macro_rules! fixed {
+        ($rust:ty) => {
+            <$rust>::from_le_bytes(image.try_into().ok()?)
+        };
+    }
+    Some(match data_type {
+        DataType::Int16 => Value::Int16(fixed!(i16)),
+        DataType::Int32 => Value::Int32(fixed!(i32)),
+        DataType::Date => Value::Date(fixed!(i32)),
+        DataType::Int64 => Value::Int64(fixed!(i64)),
+        DataType::Timestamp => Value::Timestamp(fixed!(i64)),
+        DataType::Float32 => Value::Float32(fixed!(f32)),
+        DataType::Float64 => Value::Float64(fixed!(f64)),
+        DataType::Bool => Value::Bool(*image.first()? != 0),
+        DataType::Decimal { .. } => Value::Decimal(fixed!(i128)),
+        DataType::FixedBinary(_) => Value::Binary(image.to_vec()),
+        DataType::Text | DataType::Binary => {
+            let len = u32::from_le_bytes(image.get(..4)?.try_into().ok()?) as usize;
+            return of_bytes(data_type, image.get(4..4 + len).filter(|_| len <= 12)?.to_vec());
+        }
+    })
+}
+
+/// The value of a text or binary's bytes.
+pub fn of_bytes(data_type: DataType, bytes: Vec<u8>) -> Option<Value> {
+    match data_type {
+        DataType::Text => String::from_utf8(bytes).ok().map(Value::Text),
+        _ => Some(Value::Binary(bytes)),
+    }
+}

@@ -1,0 +1,296 @@
+//! The hash index of a primary key: from the hash of a key to rows that may have it.
+//!
+//! The index keeps no keys. An entry is one word, 28 bits of the hash and 36 bits of row id, so a
+//! bucket of 8 entries is one cache line and a lookup of a key costs one line here and one in the
+//! row that it confirms the key with. The same 28 bits name the home bucket, so a part grows
+//! without reading the keys of its rows.
+//!
+//! The index is cut into parts by the hash; each part is an open-addressed table of buckets that
+//! doubles by itself. Lookups take no latch. Inserting and removing take the part's latch, since
+//! two inserts could otherwise miss each other's growth.
+//!
+//! Invariants
+//! - `INDEX-1`: an entry never moves within a table; a part that grows fills a new table before it
+//!   publishes it and writes to the old one no more. A lookup that misses looks again if the part's
+//!   table is not the one it searched.
+//! - `INDEX-2`: old tables stay until the index goes; together they are smaller than the new one.
+//!
+//! All shared words go through [`Machine`].
+
+use std::sync::OnceLock;
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use crate::layout::RowId;
+
+const PARTS_BITS: u32 = 6;
+const BUCKET: usize = 8;
+const FIRST_BUCKETS_BITS: u32 = 1;
+const GROWTHS: usize = 40;
+
+const EMPTY: u64 = 0;
+/// A removed entry: lookups go on past it, inserts may use it. No row id reaches it.
+const GONE: u64 = u64::MAX;
+const TAG_BITS: u32 = 28;
+const ROW_BITS: u32 = 64 - TAG_BITS;
+const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
+const _: () = assert!(crate::layout::SEGMENTS_MAX << crate::layout::SLOT_BITS < ROW_MASK);
+/// Longest run of buckets that an insert looks at before the part grows; a part that is nearly empty
+/// (many keys of one hash) looks further instead.
+const PROBES_FIRST: usize = 4;
+
+/// See the module.
+pub struct HashIndex<M: Machine> {
+    parts: Box<[Part<M>]>,
+}
+
+#[repr(align(64))]
+struct Part<M: Machine> {
+    latch: M::Word,
+    /// Generation of the current table: its place in `tables`.
+    current: M::Word,
+    tables: [OnceLock<Buckets<M>>; GROWTHS],
+}
+
+struct Buckets<M: Machine> {
+    bits: u32,
+    probes: usize,
+    buckets: Box<[Bucket<M>]>,
+}
+
+#[repr(align(64))]
+struct Bucket<M: Machine>([M::Word; BUCKET]);
+
+impl<M: Machine> Default for HashIndex<M> {
+    fn default() -> Self {
+        Self { parts: (0..1 << PARTS_BITS).map(|_| Part::default()).collect() }
+    }
+}
+
+impl<M: Machine> Default for Part<M> {
+    fn default() -> Self {
+        Self {
+            latch: M::Word::new(0),
+            current: M::Word::new(0),
+            tables: [const { OnceLock::new() }; GROWTHS],
+        }
+    }
+}
+
+/// An entry's word. Row ids are stored from 1, so that no entry is [`EMPTY`].
+fn entry(hash: u64, row: RowId) -> u64 {
+    hash & !ROW_MASK | (row.0 + 1)
+}
+
+impl<M: Machine> HashIndex<M> {
+    fn part(&self, hash: u64) -> &Part<M> {
+        &self.parts[(hash & ((1 << PARTS_BITS) - 1)) as usize]
+    }
+
+    /// Brings the first cache line that a lookup of `hash` needs on its way.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let bucket = self.part(hash).table().bucket(hash, 0);
+        M::touch(std::ptr::from_ref(bucket).cast(), 64);
+    }
+
+    /// The first row with this hash for which `is_it` holds. Takes no latch; a row that is inserted
+    /// or removed meanwhile may be found or not.
+    #[inline]
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(RowId) -> bool) -> Option<RowId> {
+        let part = self.part(hash);
+        let mut generation = part.current.load(Ordering::Acquire);
+        loop {
+            let table = part.at(generation);
+            if let Some(row) = table.find(hash, &mut is_it) {
+                return Some(row);
+            }
+            let now = part.current.load(Ordering::Acquire);
+            if now == generation {
+                return None;
+            }
+            generation = now; // INDEX-1
+        }
+    }
+
+    /// Adds a row. The caller has made sure that no other row has the same key.
+    pub fn insert(&self, hash: u64, row: RowId) {
+        let part = self.part(hash);
+        let _latch = Latch::<M>::take(&part.latch);
+        while !part.table().insert(entry(hash, row)) {
+            part.grow();
+        }
+    }
+
+    /// Removes a row; does nothing if it is not there.
+    pub fn remove(&self, hash: u64, row: RowId) {
+        let part = self.part(hash);
+        let _latch = Latch::<M>::take(&part.latch);
+        part.table().remove(entry(hash, row));
+    }
+}
+
+impl<M: Machine> Part<M> {
+    fn at(&self, generation: u64) -> &Buckets<M> {
+        self.tables[generation as usize]
+            .get_or_init(|| Buckets::new(FIRST_BUCKETS_BITS, PROBES_FIRST))
+    }
+
+    fn table(&self) -> &Buckets<M> {
+        self.at(self.current.load(Ordering::Acquire))
+    }
+
+    /// Publishes a table of at least twice the size with the same entries; under the latch.
+    fn grow(&self) {
+        let generation = self.current.load(Ordering::Relaxed);
+        let old = self.at(generation);
+        let is_full = old.entries().count() * 4 >= old.buckets.len() * BUCKET;
+        let bits = old.bits + u32::from(is_full);
+        let mut probes = if is_full { PROBES_FIRST } else { old.probes * 2 };
+        loop {
+            let grown = Buckets::new(bits, probes);
+            if old.entries().all(|word| grown.insert(word)) {
+                let next = generation + 1;
+                assert!(self.tables[next as usize].set(grown).is_ok(), "grown under the latch");
+                self.current.store(next, Ordering::Release);
+                return;
+            }
+            probes *= 2;
+        }
+    }
+}
+
+impl<M: Machine> Buckets<M> {
+    fn new(bits: u32, probes: usize) -> Self {
+        let bucket = |_| Bucket(std::array::from_fn(|_| M::Word::new(EMPTY)));
+        let buckets: Box<[_]> = (0..1usize << bits).map(bucket).collect();
+        Self { bits, probes: probes.min(buckets.len()), buckets }
+    }
+
+    /// The bucket at `distance` from the home of an entry: the top bits of its tag.
+    #[inline]
+    fn bucket(&self, entry: u64, distance: usize) -> &Bucket<M> {
+        let home = (entry >> (64 - self.bits)) as usize;
+        &self.buckets[(home + distance) & (self.buckets.len() - 1)]
+    }
+
+    #[inline]
+    fn find(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Option<RowId> {
+        for distance in 0..self.probes {
+            let bucket = self.bucket(wanted, distance);
+            for word in &bucket.0 {
+                let word = word.load(Ordering::Acquire);
+                if word == EMPTY {
+                    return None;
+                }
+                if word != GONE && (word ^ wanted) >> ROW_BITS == 0 {
+                    let row = RowId((word & ROW_MASK) - 1);
+                    if is_it(row) {
+                        return Some(row);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Puts an entry into the first free place near its home; false when there is none.
+    fn insert(&self, entry: u64) -> bool {
+        for distance in 0..self.probes {
+            for word in &self.bucket(entry, distance).0 {
+                if matches!(word.load(Ordering::Relaxed), EMPTY | GONE) {
+                    word.store(entry, Ordering::Release);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn remove(&self, entry: u64) {
+        for distance in 0..self.probes {
+            for word in &self.bucket(entry, distance).0 {
+                if word.load(Ordering::Relaxed) == entry {
+                    return word.store(GONE, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = u64> {
+        let words = self.buckets.iter().flat_map(|bucket| &bucket.0);
+        words.map(|word| word.load(Ordering::Relaxed)).filter(|word| !matches!(*word, EMPTY | GONE))
+    }
+}
+
+/// A latch that spins: it is held for a few cache lines, or for a growth.
+struct Latch<'w, M: Machine>(&'w M::Word);
+
+impl<'w, M: Machine> Latch<'w, M> {
+    fn take(word: &'w M::Word) -> Self {
+        let mut round = 0;
+        while word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            M::wait(round);
+            round += 1;
+        }
+        Self(word)
+    }
+}
+
+impl<M: Machine> Drop for Latch<'_, M> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::HashMap;
+
+    use atoll_machine::Native;
+
+    use super::*;
+    use crate::key::mix;
+
+    #[test]
+    fn the_index_finds_what_was_inserted_and_not_removed() {
+        let index = HashIndex::<Native>::default();
+        let mut model = HashMap::new();
+        for i in 0..200_000u64 {
+            index.insert(mix(i), RowId(i * 7));
+            model.insert(i, RowId(i * 7));
+            if i % 3 == 0 {
+                index.remove(mix(i / 2), RowId(i / 2 * 7));
+                model.remove(&(i / 2));
+            }
+        }
+        for i in 0..200_000u64 {
+            let found = index.find(mix(i), |row| row == RowId(i * 7));
+            assert_eq!(found, model.get(&i).copied(), "key {i}");
+        }
+    }
+
+    #[test]
+    fn rows_that_share_a_hash_are_told_apart_by_the_caller() {
+        let index = HashIndex::<Native>::default();
+        for i in 0..2000 {
+            index.insert(42, RowId(i));
+        }
+        assert_eq!(index.find(42, |row| row == RowId(13)), Some(RowId(13)));
+        assert_eq!(index.find(42, |_| false), None);
+    }
+
+    #[test]
+    fn lookups_beside_growth_miss_nothing_that_was_there() {
+        let index = HashIndex::<Native>::default();
+        (0..1000u64).for_each(|i| index.insert(mix(i), RowId(i)));
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1000..100_000u64).for_each(|i| index.insert(mix(i), RowId(i))));
+            for round in 0..200_000u64 {
+                let i = round % 1000;
+                assert_eq!(index.find(mix(i), |row| row == RowId(i)), Some(RowId(i)));
+            }
+        });
+    }
+}

@@ -1,0 +1,75 @@
+//! Hashes of primary keys.
+
+use crate::types::{DataType, Value};
+
+/// Spreads the bits of a word over the whole of another (the finaliser of splitmix64, Steele, Lea
+/// and Flood, "Fast splittable pseudorandom number generators", 2014).
+#[inline]
+pub fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+/// Hash of a key; equal keys have equal hashes.
+#[inline]
+pub fn hash(key: &[Value]) -> u64 {
+    key.iter().fold(0x9e37_79b9_7f4a_7c15, |state, value| {
+        let word = match value {
+            Value::Null => 0,
+            Value::Int16(value) => *value as u64,
+            Value::Int32(value) | Value::Date(value) => *value as u64,
+            Value::Int64(value) | Value::Timestamp(value) => *value as u64,
+            Value::Float32(value) => u64::from(value.to_bits()),
+            Value::Float64(value) => value.to_bits(),
+            Value::Bool(value) => u64::from(*value),
+            Value::Decimal(value) => mix(*value as u64) ^ (*value >> 64) as u64,
+            Value::Text(text) => bytes(text.as_bytes()),
+            Value::Binary(value) => bytes(value),
+        };
+        mix(state ^ word)
+    })
+}
+
+fn bytes(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let start = mix(bytes.len() as u64);
+    let state = words.iter().fold(start, |state, word| mix(state ^ u64::from_le_bytes(*word)));
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(state ^ u64::from_le_bytes(last))
+}
+
+/// The key as people write it, for messages.
+pub fn display(key: &[Value], types: impl Iterator<Item = DataType>) -> String {
+    let parts: Vec<String> = key
+        .iter()
+        .zip(types)
+        .map(|(value, data_type)| match value {
+            Value::Null => "NULL".into(),
+            Value::Int16(value) => value.to_string(),
+            Value::Int32(value) | Value::Date(value) => value.to_string(),
+            Value::Int64(value) | Value::Timestamp(value) => value.to_string(),
+            Value::Float32(value) => value.to_string(),
+            Value::Float64(value) => value.to_string(),
+            Value::Bool(value) => value.to_string(),
+            Value::Decimal(value) => decimal(*value, data_type),
+            Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Value::Binary(bytes) => {
+                bytes.iter().fold("\\x".into(), |text, byte| format!("{text}{byte:02x}"))
+            }
+        })
+        .collect();
+    parts.join(", ")
+}
+
+fn decimal(digits: i128, data_type: DataType) -> String {
+    let DataType::Decimal { scale, .. } = data_type else { return digits.to_string() };
+    if scale == 0 {
+        return digits.to_string();
+    }
+    let unit = 10u128.pow(scale.into());
+    let (whole, part) = (digits.unsigned_abs() / unit, digits.unsigned_abs() % unit);
+    let sign = if digits < 0 { "-" } else { "" };
+    format!("{sign}{whole}.{part:0width$}", width = usize::from(scale))
+}

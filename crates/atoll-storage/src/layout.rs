@@ -1,0 +1,182 @@
+//! Where things lie in the directory: the one description of the shared format.
+//!
+//! The directory is a tree of nodes in the store, reached from a root offset. A node is made of
+//! 8-byte little-endian words; a pointer is an offset in the store, 0 is none. Every node but the
+//! root begins with its birth, the epoch in which it was allocated: a frozen node is copied before
+//! it changes, with the path above it.
+//!
+//! ```text
+//! root      magic | format | birth | tables | capacity | table node × capacity
+//! table     birth | table id | schema | schema bytes | segments | mid node × 59
+//! mid       birth | leaf node × 255
+//! leaf      birth | segment node × 255
+//! segment   birth | filled | columns | presence | its birth | 3 unused | column × columns
+//! column    values | birth | validity | birth | heap list | birth | min | max
+//! heap list entries | capacity | (block, bytes) × capacity
+//! schema    see crate::schema_codec
+//! ```
+//!
+//! A table's segments are numbered from 0; number `n` is found at mid `n / 255 / 255`, leaf
+//! `n / 255 % 255`, entry `n % 255`.
+
+/// Rows of a segment: one Arrow record batch.
+pub const SEGMENT_ROWS: usize = 8192;
+/// Bits of a slot within a row id.
+pub const SLOT_BITS: u32 = SEGMENT_ROWS.trailing_zeros();
+/// Bytes of a bitmap with a bit for each slot.
+pub const BITMAP_BYTES: u64 = SEGMENT_ROWS as u64 / 8;
+
+/// "ATOLLDIR", little-endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLDIR");
+/// Number of this format; a reader refuses any other.
+pub const FORMAT: u64 = 1;
+
+/// Bytes of a word.
+pub const WORD: u64 = 8;
+
+/// Words of the root before its table pointers.
+pub const ROOT_HEADER_WORDS: u64 = 5;
+/// Table pointers of the first root; it doubles when they are used up.
+pub const ROOT_TABLES_FIRST: u64 = 251;
+/// Most tables of a database.
+pub const TABLES_MAX: u64 = 65_536;
+
+/// Words of the table node before its mid pointers.
+pub const TABLE_HEADER_WORDS: u64 = 5;
+/// Bytes of a table node.
+pub const TABLE_NODE_BYTES: u64 = 64 * WORD;
+/// Mid nodes of a table.
+pub const TABLE_MIDS: u64 = 59;
+
+/// Pointers in a mid or leaf node.
+pub const FANOUT: u64 = 255;
+/// Bytes of a mid or leaf node.
+pub const FAN_NODE_BYTES: u64 = 256 * WORD;
+/// Most segments of a table.
+pub const SEGMENTS_MAX: u64 = TABLE_MIDS * FANOUT * FANOUT;
+
+/// Bytes of a segment node before its columns, and of each column.
+pub const SEGMENT_LINE_BYTES: u64 = 8 * WORD;
+
+/// Offsets within the root, in bytes.
+pub mod root {
+    use super::WORD;
+    /// [`super::MAGIC`].
+    pub const MAGIC: u64 = 0;
+    /// [`super::FORMAT`].
+    pub const FORMAT: u64 = WORD;
+    /// Birth of the root.
+    pub const BIRTH: u64 = 2 * WORD;
+    /// Tables in use.
+    pub const TABLES: u64 = 3 * WORD;
+    /// Table pointers there is room for.
+    pub const CAPACITY: u64 = 4 * WORD;
+}
+
+/// Offsets within a table node, in bytes.
+pub mod table {
+    use super::WORD;
+    /// Number of the table, its place in the root.
+    pub const ID: u64 = WORD;
+    /// Its schema.
+    pub const SCHEMA: u64 = 2 * WORD;
+    /// Bytes of the schema.
+    pub const SCHEMA_BYTES: u64 = 3 * WORD;
+    /// Segments in use.
+    pub const SEGMENTS: u64 = 4 * WORD;
+}
+
+/// Offsets within a segment node, in bytes.
+pub mod segment {
+    use super::WORD;
+    /// Slots that have ever been filled.
+    pub const FILLED: u64 = WORD;
+    /// Columns.
+    pub const COLUMNS: u64 = 2 * WORD;
+    /// Presence bitmap.
+    pub const PRESENCE: u64 = 3 * WORD;
+    /// Its birth.
+    pub const PRESENCE_BIRTH: u64 = 4 * WORD;
+}
+
+/// Offsets within a column's line of a segment node, in bytes.
+pub mod column {
+    use super::WORD;
+    /// Values.
+    pub const VALUES: u64 = 0;
+    /// Their birth.
+    pub const VALUES_BIRTH: u64 = WORD;
+    /// Validity bitmap, 0 when the column cannot be NULL.
+    pub const VALIDITY: u64 = 2 * WORD;
+    /// Its birth.
+    pub const VALIDITY_BIRTH: u64 = 3 * WORD;
+    /// Heap list, 0 while no value was longer than 12 bytes.
+    pub const HEAP: u64 = 4 * WORD;
+    /// Its birth.
+    pub const HEAP_BIRTH: u64 = 5 * WORD;
+    /// Smallest value ever stored, see [`crate::zone`].
+    pub const MIN: u64 = 6 * WORD;
+    /// Greatest value ever stored.
+    pub const MAX: u64 = 7 * WORD;
+}
+
+/// Offsets within a heap list, in bytes.
+pub mod heap_list {
+    use super::WORD;
+    /// Blocks listed, empty places included.
+    pub const ENTRIES: u64 = 0;
+    /// Blocks there is room for.
+    pub const CAPACITY: u64 = WORD;
+    /// First (block, bytes) pair.
+    pub const FIRST: u64 = 2 * WORD;
+    /// Bytes of a pair.
+    pub const PAIR: u64 = 2 * WORD;
+}
+
+/// Bytes of a segment node.
+pub const fn segment_node_bytes(columns: usize) -> u64 {
+    SEGMENT_LINE_BYTES * (1 + columns as u64)
+}
+
+/// Offset of a column's line within its segment's node.
+#[inline]
+pub const fn column_line(column: usize) -> u64 {
+    SEGMENT_LINE_BYTES * (1 + column as u64)
+}
+
+/// Bytes of a column's values in a segment.
+pub const fn values_bytes(width: usize) -> u64 {
+    if width == 0 { BITMAP_BYTES } else { (SEGMENT_ROWS * width) as u64 }
+}
+
+/// Bytes of a heap list with room for `capacity` blocks.
+pub const fn heap_list_bytes(capacity: u64) -> u64 {
+    heap_list::FIRST + capacity * heap_list::PAIR
+}
+
+/// A row's place in its table: segment and slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowId(pub u64);
+
+impl RowId {
+    /// The row at a slot of a segment.
+    pub const fn new(segment: u64, slot: usize) -> Self {
+        Self(segment << SLOT_BITS | slot as u64)
+    }
+
+    /// Number of its segment.
+    #[inline]
+    pub const fn segment(self) -> u64 {
+        self.0 >> SLOT_BITS
+    }
+
+    /// Its slot in the segment.
+    #[inline]
+    pub const fn slot(self) -> usize {
+        (self.0 & (SEGMENT_ROWS as u64 - 1)) as usize
+    }
+}
+
+/// Number of a table, its place in the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub u32);

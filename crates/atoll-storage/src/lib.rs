@@ -1,0 +1,30 @@
+//! Tables at rest: types, segments in Arrow layout, the directory, the write barrier, the index.
+//!
+//! A database is a tree in a [store](atoll_memory::Store): directory, tables, segments of 8,192
+//! rows, and an extent for each column of a segment ([`layout`] draws it). The owner changes it
+//! through the [write barrier](segment), which copies what a snapshot shows before it changes; a
+//! snapshot, in any process, is the offset of a root and is read by [`reader`].
+//!
+//! This crate knows nothing of transactions: it never asks who may change a row, only how.
+
+pub mod chunked;
+pub mod directory;
+pub mod error;
+pub mod heap;
+pub mod image;
+pub mod index;
+pub mod key;
+pub mod layout;
+pub mod reader;
+pub mod schema_codec;
+pub mod segment;
+pub mod table;
+pub mod types;
+pub mod undo;
+pub mod zone;
+
+pub use directory::{Change, Directory};
+pub use error::StorageError;
+pub use layout::{RowId, SEGMENT_ROWS, TableId};
+pub use table::{Filling, Table};
+pub use types::{Column, DataType, Schema, Value};

@@ -1,0 +1,202 @@
+//! The directory as a snapshot shows it, read from a root in any process.
+//!
+//! The bytes may come from another process, so nothing is believed: every offset is checked against
+//! the store before it is used, every count against its limit, and a damaged directory ends in
+//! [`StorageError::Corrupt`]. What a snapshot shows does not change while its lease lasts
+//! (`MEMORY-1`), so reads need no lock and results can be kept.
+
+use atoll_memory::View;
+
+use crate::error::StorageError;
+use crate::layout::{
+    BITMAP_BYTES, FAN_NODE_BYTES, FANOUT, FORMAT, MAGIC, ROOT_HEADER_WORDS, SEGMENT_ROWS,
+    SEGMENTS_MAX, TABLE_HEADER_WORDS, TABLE_NODE_BYTES, TABLES_MAX, TableId, WORD, column,
+    column_line, heap_list, heap_list_bytes, root, segment, segment_node_bytes, table,
+    values_bytes,
+};
+use crate::schema_codec;
+use crate::types::{DataType, NAME_BYTES_MAX, Schema, Value};
+use crate::zone;
+
+/// Largest schema that a reader accepts, in bytes.
+const SCHEMA_BYTES_MAX: u64 = (crate::types::COLUMNS_MAX * (NAME_BYTES_MAX + 32)) as u64;
+
+/// A table of a snapshot.
+#[derive(Debug, Clone)]
+pub struct TableView {
+    /// Its number.
+    pub id: TableId,
+    /// Its name.
+    pub name: String,
+    /// Its columns and primary key.
+    pub schema: Schema,
+    /// Its segments.
+    pub segments: u64,
+    node: u64,
+}
+
+/// An extent of a snapshot: offset in the store and bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Offset.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A segment of a snapshot.
+#[derive(Debug, Clone)]
+pub struct SegmentView {
+    /// Slots that have ever been filled.
+    pub filled: usize,
+    /// Presence bitmap.
+    pub presence: Span,
+    node: u64,
+}
+
+/// A column of a segment of a snapshot.
+#[derive(Debug, Clone)]
+pub struct ColumnView {
+    /// Values, for all slots.
+    pub values: Span,
+    /// Validity bitmap, for columns that can be NULL.
+    pub validity: Option<Span>,
+    /// Heap blocks by number; an empty span where a block is gone.
+    pub heap: Vec<Span>,
+}
+
+fn corrupt(what: &'static str, offset: u64) -> StorageError {
+    StorageError::Corrupt { what, offset }
+}
+
+/// Checks that bytes lie in the store, and aligned.
+fn check(view: &View, what: &'static str, offset: u64, bytes: u64) -> Result<u64, StorageError> {
+    let fits = offset != 0 && offset.is_multiple_of(WORD) && view.contains(offset, bytes);
+    fits.then_some(offset).ok_or_else(|| corrupt(what, offset))
+}
+
+/// The tables that a root leads to.
+///
+/// # Errors
+/// [`StorageError::Corrupt`].
+pub fn tables(view: &View, top: u64) -> Result<Vec<TableView>, StorageError> {
+    check(view, "root", top, ROOT_HEADER_WORDS * WORD)?;
+    if view.load_u64(top + root::MAGIC) != MAGIC || view.load_u64(top + root::FORMAT) != FORMAT {
+        return Err(corrupt("root of this format", top));
+    }
+    let count = view.load_u64(top + root::TABLES);
+    if count > TABLES_MAX || count > view.load_u64(top + root::CAPACITY) {
+        return Err(corrupt("number of tables", top));
+    }
+    check(view, "root", top, (ROOT_HEADER_WORDS + count) * WORD)?;
+    (0..count)
+        .map(|at| table_view(view, view.load_u64(top + (ROOT_HEADER_WORDS + at) * WORD), at))
+        .collect()
+}
+
+fn table_view(view: &View, node: u64, at: u64) -> Result<TableView, StorageError> {
+    check(view, "table", node, TABLE_NODE_BYTES)?;
+    let segments = view.load_u64(node + table::SEGMENTS);
+    let bytes = view.load_u64(node + table::SCHEMA_BYTES);
+    if view.load_u64(node + table::ID) != at || segments > SEGMENTS_MAX {
+        return Err(corrupt("table", node));
+    }
+    if bytes > SCHEMA_BYTES_MAX {
+        return Err(corrupt("schema", node));
+    }
+    let text = check(view, "schema", view.load_u64(node + table::SCHEMA), bytes)?;
+    let mut encoded = vec![0; bytes as usize];
+    view.read(text, &mut encoded);
+    let (name, schema) = schema_codec::decode(&encoded).ok_or_else(|| corrupt("schema", text))?;
+    Ok(TableView { id: TableId(at as u32), name, schema, segments, node })
+}
+
+impl TableView {
+    /// A segment of the table.
+    ///
+    /// # Errors
+    /// [`StorageError::Corrupt`], also for a number that is not below `segments`.
+    pub fn segment(&self, view: &View, number: u64) -> Result<SegmentView, StorageError> {
+        if number >= self.segments {
+            return Err(corrupt("segment number", number));
+        }
+        let (leaf_number, entry) = (number / FANOUT, number % FANOUT);
+        let mid_place = self.node + (TABLE_HEADER_WORDS + leaf_number / FANOUT) * WORD;
+        let mid = check(view, "mid node", view.load_u64(mid_place), FAN_NODE_BYTES)?;
+        let leaf_place = mid + (1 + leaf_number % FANOUT) * WORD;
+        let leaf = check(view, "leaf node", view.load_u64(leaf_place), FAN_NODE_BYTES)?;
+        let columns = self.schema.columns().len();
+        let node = view.load_u64(leaf + (1 + entry) * WORD);
+        check(view, "segment", node, segment_node_bytes(columns))?;
+        let filled = view.load_u64(node + segment::FILLED);
+        if filled > SEGMENT_ROWS as u64 || view.load_u64(node + segment::COLUMNS) != columns as u64
+        {
+            return Err(corrupt("segment", node));
+        }
+        let offset = view.load_u64(node + segment::PRESENCE);
+        let offset = check(view, "presence bitmap", offset, BITMAP_BYTES)?;
+        let presence = Span { offset, bytes: BITMAP_BYTES };
+        Ok(SegmentView { filled: filled as usize, presence, node })
+    }
+
+    /// Where a column of a segment lies.
+    ///
+    /// # Errors
+    /// [`StorageError::Corrupt`].
+    ///
+    /// # Panics
+    /// When the table has no such column.
+    pub fn column(
+        &self,
+        view: &View,
+        segment: &SegmentView,
+        at: usize,
+    ) -> Result<ColumnView, StorageError> {
+        let described = &self.schema.columns()[at];
+        let line = segment.node + column_line(at);
+        let bytes = values_bytes(described.data_type.width());
+        let span = |what, offset, bytes| {
+            check(view, what, offset, bytes).map(|offset| Span { offset, bytes })
+        };
+        let values = span("values", view.load_u64(line + column::VALUES), bytes)?;
+        let validity = described
+            .nullable
+            .then(|| span("validity", view.load_u64(line + column::VALIDITY), BITMAP_BYTES))
+            .transpose()?;
+        let list = view.load_u64(line + column::HEAP);
+        let heap =
+            if described.data_type.is_view() && list != 0 { heap(view, list)? } else { Vec::new() };
+        Ok(ColumnView { values, validity, heap })
+    }
+
+    /// The smallest and greatest value that a column of a segment has ever held; `None` where that
+    /// is not known or it never held any.
+    pub fn zone(&self, view: &View, segment: &SegmentView, at: usize) -> Option<(Value, Value)> {
+        let data_type: DataType = self.schema.columns().get(at)?.data_type;
+        let line = segment.node + column_line(at);
+        let min = view.load_u64(line + column::MIN);
+        let max = view.load_u64(line + column::MAX);
+        if !data_type.has_zone() || min > max {
+            return None;
+        }
+        Some((zone::value(data_type, min)?, zone::value(data_type, max)?))
+    }
+}
+
+fn heap(view: &View, list: u64) -> Result<Vec<Span>, StorageError> {
+    check(view, "heap list", list, heap_list_bytes(0))?;
+    let entries = view.load_u64(list + heap_list::ENTRIES);
+    if entries > u64::from(u32::MAX) || !view.contains(list, heap_list_bytes(entries)) {
+        return Err(corrupt("heap list", list));
+    }
+    (0..entries)
+        .map(|number| {
+            let pair = list + heap_list::FIRST + number * heap_list::PAIR;
+            let (offset, bytes) = (view.load_u64(pair), view.load_u64(pair + WORD));
+            if offset == 0 {
+                return Ok(Span { offset: 0, bytes: 0 });
+            }
+            check(view, "heap block", offset, bytes).map(|offset| Span { offset, bytes })
+        })
+        .collect()
+}

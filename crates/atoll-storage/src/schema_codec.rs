@@ -1,0 +1,129 @@
+//! Schemas as bytes in the directory.
+//!
+//! ```text
+//! name | u32 columns | (u8 type, u8 nullable, u32 parameter, name) × columns
+//! u32 key columns | u32 position × key columns          name = u32 bytes, UTF-8
+//! ```
+//! All integers are little-endian. The bytes come from shared memory, so decoding trusts nothing.
+
+use crate::types::{COLUMNS_MAX, Column, DataType, NAME_BYTES_MAX, Schema};
+
+/// The bytes of a table's name and schema.
+pub fn encode(name: &str, schema: &Schema) -> Vec<u8> {
+    let mut out = Vec::new();
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend((text.len() as u32).to_le_bytes());
+        out.extend(text.as_bytes());
+    };
+    text(&mut out, name);
+    out.extend((schema.columns().len() as u32).to_le_bytes());
+    for column in schema.columns() {
+        let (kind, parameter) = column.data_type.encode();
+        out.extend([kind, u8::from(column.nullable)]);
+        out.extend(parameter.to_le_bytes());
+        text(&mut out, &column.name);
+    }
+    out.extend((schema.primary_key().len() as u32).to_le_bytes());
+    for position in schema.primary_key() {
+        out.extend((*position as u32).to_le_bytes());
+    }
+    out
+}
+
+/// The name and schema of some bytes; `None` for bytes that [`encode`] did not make.
+pub fn decode(bytes: &[u8]) -> Option<(String, Schema)> {
+    let mut input = Input(bytes);
+    let name = input.text()?;
+    let count = input.u32()? as usize;
+    if count > COLUMNS_MAX {
+        return None;
+    }
+    let mut columns = Vec::with_capacity(count);
+    for _ in 0..count {
+        let kind = input.u8()?;
+        let nullable = match input.u8()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let data_type = DataType::decode(kind, input.u32()?)?;
+        columns.push(Column { name: input.text()?, data_type, nullable });
+    }
+    let keys = input.u32()? as usize;
+    if keys > count {
+        return None;
+    }
+    let mut names = Vec::new();
+    for _ in 0..keys {
+        names.push(columns.get(input.u32()? as usize)?.name.clone());
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    input.0.is_empty().then_some(())?;
+    Some((name, Schema::new(columns, &names).ok()?))
+}
+
+struct Input<'b>(&'b [u8]);
+
+impl<'b> Input<'b> {
+    fn take(&mut self, len: usize) -> Option<&'b [u8]> {
+        let (head, tail) = self.0.split_at_checked(len)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take(4)?.try_into().ok().map(u32::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let len = self.u32()? as usize;
+        if len > NAME_BYTES_MAX {
+            return None;
+        }
+        String::from_utf8(self.take(len)?.to_vec()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let schema = Schema::new(
+            vec![
+                Column::new("id", DataType::Int64),
+                Column::nullable("price", DataType::Decimal { precision: 12, scale: 2 }),
+                Column::nullable("tag", DataType::FixedBinary(16)),
+            ],
+            &["id"],
+        );
+        encode("orders", &schema.unwrap())
+    }
+
+    #[test]
+    fn a_schema_comes_back_as_it_was() {
+        let (name, schema) = decode(&sample()).unwrap();
+        assert_eq!(name, "orders");
+        assert_eq!(encode(&name, &schema), sample());
+    }
+
+    #[test]
+    fn bytes_cut_short_or_changed_are_refused_or_decode_without_a_panic() {
+        let bytes = sample();
+        for len in 0..bytes.len() {
+            assert!(decode(&bytes[..len]).is_none(), "{len} bytes");
+        }
+        for at in 0..bytes.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                let _ = decode(&damaged);
+            }
+        }
+    }
+}

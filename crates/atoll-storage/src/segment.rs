@@ -1,0 +1,376 @@
+//! Segments in the owner, and the write barrier.
+//!
+//! Every store into table memory goes through this module, which does what a store needs and lets
+//! no caller forget it: it copies an extent that a snapshot shows before it changes, publishes the
+//! copy in the directory, and widens the zone.
+//!
+//! Protocol of a store, inside the gate
+//! 1. Load the birth of the column's extent from the segment's node. Not frozen: store. That is the
+//!    fast path, one load and one compare.
+//! 2. Frozen: seal the epoch, take the segment's latch, copy the node if it is frozen (and, through
+//!    [`Directory`], the path above it), look again, copy the extent, publish place then birth.
+//!
+//! Invariants
+//! - `SEG-1`: an extent that is not frozen lies in a node that is not frozen, so the fast path needs
+//!   to look at nothing but the extent's birth (the argument is `DIR-2`'s).
+//! - `SEG-2`: a birth is published after the place it belongs to; whoever sees the birth of its own
+//!   epoch sees the place.
+//! - `SEG-3`: values of a row are stored by one worker at a time: the row's lock is its caller's.
+//!   Bits share words with other rows' bits, so they are set and cleared atomically.
+//!
+//! A failed allocation leaves the segment as it was.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll_memory::{Access, Memory, MemoryError, Retired};
+
+use crate::directory::{Change, Directory};
+use crate::heap::Heap;
+use crate::layout::{
+    BITMAP_BYTES, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
+    values_bytes,
+};
+use crate::types::{DataType, Schema};
+use crate::zone;
+
+/// A segment as its owner sees it.
+pub struct Segment {
+    number: u64,
+    /// Offset of its current node.
+    node: AtomicU64,
+    latch: Mutex<()>,
+    /// One for each column; only text and binary ever use theirs.
+    heaps: Box<[Mutex<Heap>]>,
+}
+
+/// The segments' surroundings: what every operation on them needs.
+#[derive(Clone)]
+pub struct Barrier {
+    directory: Arc<Directory>,
+    memory: Arc<Memory>,
+    table: TableId,
+}
+
+/// An extent of a segment: offsets in its node of the extent's place and birth, and its size.
+#[derive(Clone, Copy)]
+struct Slotted {
+    place: u64,
+    birth: u64,
+    bytes: u64,
+}
+
+const PRESENCE: Slotted =
+    Slotted { place: segment::PRESENCE, birth: segment::PRESENCE_BIRTH, bytes: BITMAP_BYTES };
+
+fn values_of(at: usize, data_type: DataType) -> Slotted {
+    let line = column_line(at);
+    Slotted {
+        place: line + column::VALUES,
+        birth: line + column::VALUES_BIRTH,
+        bytes: values_bytes(data_type.width()),
+    }
+}
+
+fn validity_of(at: usize) -> Slotted {
+    let line = column_line(at);
+    Slotted {
+        place: line + column::VALIDITY,
+        birth: line + column::VALIDITY_BIRTH,
+        bytes: BITMAP_BYTES,
+    }
+}
+
+impl Barrier {
+    /// The barrier of a table.
+    pub fn new(directory: Arc<Directory>, table: TableId) -> Self {
+        let memory = Arc::clone(directory.memory());
+        Self { directory, memory, table }
+    }
+
+    /// The memory behind the barrier.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Number of the table.
+    pub fn table(&self) -> TableId {
+        self.table
+    }
+
+    fn access(&self) -> &Access {
+        self.memory.access()
+    }
+
+    /// Makes an empty segment and adds it to the directory; `None` when the table is full.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub fn create(&self, change: Change, schema: &Schema) -> Result<Option<Segment>, MemoryError> {
+        let mut made = Vec::new();
+        let result = self.create_node(change, schema, &mut made).and_then(|node| {
+            self.directory.add_segment(change, self.table, node).map(|number| (node, number))
+        });
+        if !matches!(result, Ok((_, Some(_)))) {
+            made.iter().for_each(|offset| self.memory.discard(*offset));
+        }
+        let (node, number) = result?;
+        Ok(number.map(|number| Segment {
+            number,
+            node: AtomicU64::new(node),
+            latch: Mutex::new(()),
+            heaps: schema.columns().iter().map(|_| Mutex::default()).collect(),
+        }))
+    }
+
+    fn create_node(
+        &self,
+        change: Change,
+        schema: &Schema,
+        made: &mut Vec<u64>,
+    ) -> Result<u64, MemoryError> {
+        let epoch = change.inside.epoch;
+        let access = self.access();
+        let mut zeroed = |bytes: u64| -> Result<u64, MemoryError> {
+            let extent = self.memory.allocate(bytes, change.purpose)?;
+            made.push(extent.offset);
+            // Slots that were never filled must read as well-formed values (empty views).
+            access.fill(extent.offset, 0, bytes);
+            Ok(extent.offset)
+        };
+        let node = zeroed(segment_node_bytes(schema.columns().len()))?;
+        access.store_u64(node, epoch);
+        access.store_u64(node + segment::COLUMNS, schema.columns().len() as u64);
+        access.store_u64(node + PRESENCE.place, zeroed(PRESENCE.bytes)?);
+        access.store_u64(node + PRESENCE.birth, epoch);
+        for (at, described) in schema.columns().iter().enumerate() {
+            let values = values_of(at, described.data_type);
+            access.store_u64(node + values.place, zeroed(values.bytes)?);
+            access.store_u64(node + values.birth, epoch);
+            if described.nullable {
+                let validity = validity_of(at);
+                access.store_u64(node + validity.place, zeroed(validity.bytes)?);
+                access.store_u64(node + validity.birth, epoch);
+            }
+            access.store_u64(node + column_line(at) + column::MIN, zone::EMPTY_MIN);
+            access.store_u64(node + column_line(at) + column::MAX, zone::EMPTY_MAX);
+        }
+        Ok(node)
+    }
+
+    /// Stores the image of a value (see [`crate::image`]) and whether it is valid.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing is stored then.
+    #[inline]
+    pub fn store_value(
+        &self,
+        change: Change,
+        target: &Segment,
+        slot: usize,
+        cell: Cell<'_>,
+    ) -> Result<(), MemoryError> {
+        let Cell { column: at, data_type, nullable, image, valid } = cell;
+        let values = self.own(change, target, values_of(at, data_type))?;
+        if nullable {
+            let validity = self.own(change, target, validity_of(at))?;
+            self.set_bit(validity, slot, valid);
+        }
+        match data_type.width() {
+            0 => self.set_bit(values, slot, image.first().is_some_and(|byte| *byte != 0)),
+            width => self.access().write(values + (slot * width) as u64, image),
+        }
+        if valid && let Some(word) = zone::word(data_type, image) {
+            let line = target.node.load(Ordering::Acquire) + column_line(at);
+            self.widen(line, word);
+        }
+        Ok(())
+    }
+
+    /// Makes a slot present or absent.
+    ///
+    /// # Errors
+    /// As [`Barrier::store_value`].
+    pub fn set_presence(
+        &self,
+        change: Change,
+        target: &Segment,
+        slot: usize,
+        present: bool,
+    ) -> Result<(), MemoryError> {
+        let presence = self.own(change, target, PRESENCE)?;
+        if present {
+            let node = target.node.load(Ordering::Acquire);
+            let filled = self.access().word(node + segment::FILLED);
+            filled.fetch_max(slot as u64 + 1, Ordering::Relaxed);
+        }
+        self.set_bit(presence, slot, present);
+        Ok(())
+    }
+
+    /// Place of an extent that may be written by the caller now.
+    #[inline]
+    fn own(&self, change: Change, target: &Segment, what: Slotted) -> Result<u64, MemoryError> {
+        let node = target.node.load(Ordering::Acquire);
+        let birth = self.access().word(node + what.birth).load(Ordering::Acquire);
+        if change.inside.is_frozen(birth) {
+            return self.own_slow(change, target, what);
+        }
+        Ok(self.access().load_u64(node + what.place))
+    }
+
+    #[cold]
+    fn own_slow(
+        &self,
+        change: Change,
+        target: &Segment,
+        what: Slotted,
+    ) -> Result<u64, MemoryError> {
+        self.memory.seal(change.inside.epoch); // before the latch, see `Directory::latch`
+        let _latch = target.latch.lock().unwrap_or_else(PoisonError::into_inner);
+        let node = self.own_node(change, target)?;
+        let access = self.access();
+        let birth = access.load_u64(node + what.birth);
+        let place = access.load_u64(node + what.place);
+        if !change.inside.is_frozen(birth) {
+            return Ok(place);
+        }
+        let copy = self.memory.copy_extent(place, what.bytes, change.purpose)?;
+        access.store_u64(node + what.place, copy.offset);
+        access.word(node + what.birth).store(change.inside.epoch, Ordering::Release); // SEG-2
+        let retired = Retired { offset: place, size_bytes: what.bytes, birth };
+        self.memory.retire(retired, change.inside.epoch);
+        Ok(copy.offset)
+    }
+
+    /// The segment's node, copied first if it is frozen; under the segment's latch, sealed.
+    fn own_node(&self, change: Change, target: &Segment) -> Result<u64, MemoryError> {
+        let node = target.node.load(Ordering::Acquire);
+        let access = self.access();
+        let birth = access.load_u64(node);
+        if !change.inside.is_frozen(birth) {
+            return Ok(node);
+        }
+        let bytes = segment_node_bytes(target.heaps.len());
+        let copy = self.memory.copy_extent(node, bytes, change.purpose)?;
+        access.store_u64(copy.offset, change.inside.epoch);
+        let published =
+            self.directory.replace_segment(change, self.table, target.number, copy.offset);
+        if let Err(error) = published {
+            self.memory.discard(copy.offset);
+            return Err(error);
+        }
+        target.node.store(copy.offset, Ordering::Release);
+        let retired = Retired { offset: node, size_bytes: bytes, birth };
+        self.memory.retire(retired, change.inside.epoch);
+        Ok(copy.offset)
+    }
+
+    /// Place and birth of a column's heap list in a node that may be written, for [`Heap`].
+    pub(crate) fn with_heap_line<R>(
+        &self,
+        change: Change,
+        target: &Segment,
+        at: usize,
+        body: impl FnOnce(u64) -> Result<R, MemoryError>,
+    ) -> Result<R, MemoryError> {
+        self.memory.seal(change.inside.epoch);
+        let _latch = target.latch.lock().unwrap_or_else(PoisonError::into_inner);
+        let node = self.own_node(change, target)?;
+        body(node + column_line(at))
+    }
+
+    fn set_bit(&self, bitmap: u64, slot: usize, on: bool) {
+        let word = self.access().word(bitmap + (slot / 64 * 8) as u64);
+        let bit = 1u64 << (slot % 64);
+        if on {
+            word.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    fn widen(&self, line: u64, value: u64) {
+        let (min, max) =
+            (self.access().word(line + column::MIN), self.access().word(line + column::MAX));
+        if value < min.load(Ordering::Relaxed) {
+            min.fetch_min(value, Ordering::Relaxed);
+        }
+        if value > max.load(Ordering::Relaxed) {
+            max.fetch_max(value, Ordering::Relaxed);
+        }
+    }
+
+    fn bit(&self, bitmap: u64, slot: usize) -> bool {
+        self.access().load_u64(bitmap + (slot / 64 * 8) as u64) >> (slot % 64) & 1 == 1
+    }
+
+    /// Whether a slot is present.
+    pub fn is_present(&self, target: &Segment, slot: usize) -> bool {
+        let node = target.node.load(Ordering::Acquire);
+        self.bit(self.access().load_u64(node + segment::PRESENCE), slot)
+    }
+
+    /// Reads the image of a value; returns whether it is valid.
+    pub fn load_value(
+        &self,
+        target: &Segment,
+        slot: usize,
+        at: usize,
+        data_type: DataType,
+        nullable: bool,
+        image: &mut [u8],
+    ) -> bool {
+        let node = target.node.load(Ordering::Acquire);
+        let values = self.access().load_u64(node + column_line(at) + column::VALUES);
+        match data_type.width() {
+            0 => image[0] = u8::from(self.bit(values, slot)),
+            width => self.access().read(values + (slot * width) as u64, &mut image[..width]),
+        }
+        if !nullable {
+            return true;
+        }
+        self.bit(self.access().load_u64(node + column_line(at) + column::VALIDITY), slot)
+    }
+
+    /// Rows present, by the bitmap.
+    pub fn count(&self, target: &Segment) -> u64 {
+        let node = target.node.load(Ordering::Acquire);
+        let presence = self.access().load_u64(node + segment::PRESENCE);
+        (0..SEGMENT_ROWS as u64 / 64)
+            .map(|word| u64::from(self.access().load_u64(presence + word * 8).count_ones()))
+            .sum()
+    }
+}
+
+/// A value on its way into a slot.
+#[derive(Clone, Copy)]
+pub struct Cell<'i> {
+    /// Position of its column.
+    pub column: usize,
+    /// The column's type.
+    pub data_type: DataType,
+    /// Whether the column can be NULL.
+    pub nullable: bool,
+    /// The image, as wide as the type.
+    pub image: &'i [u8],
+    /// False for NULL.
+    pub valid: bool,
+}
+
+impl Segment {
+    /// Its number in the table.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Offset of its current node.
+    pub(crate) fn node(&self) -> u64 {
+        self.node.load(Ordering::Acquire)
+    }
+
+    /// The heap of a column.
+    pub(crate) fn heap(&self, column: usize) -> &Mutex<Heap> {
+        &self.heaps[column]
+    }
+}

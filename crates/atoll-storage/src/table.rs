@@ -1,0 +1,481 @@
+//! A table in its owner: segments, the index of the primary key, and places for new rows.
+//!
+//! Everything here is physical. Who may touch a row, and when a change counts, is decided above, by
+//! a scheme; this module only sees to it that a change lands whole, can be undone, and never
+//! reaches what a snapshot shows.
+//!
+//! Invariants
+//! - `TABLE-1`: a row's key is in its slot before the index names the row, and stays until the index
+//!   no longer does. So a row found by hash can be confirmed by reading its key.
+//! - `TABLE-2`: a slot is handed out again only after the delete that freed it has committed and the
+//!   index no longer names it; the views in it are empty by then.
+//! - `TABLE-3`: each worker fills segments of its own, so inserts meet no other worker.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll_machine::Machine;
+use atoll_memory::{Memory, MemoryError};
+
+use crate::chunked::Chunked;
+use crate::directory::{Change, Directory};
+use crate::error::StorageError;
+use crate::image::{self, HeapPlace};
+use crate::index::HashIndex;
+use crate::key;
+use crate::layout::{RowId, SEGMENT_ROWS, TableId};
+use crate::schema_codec;
+use crate::segment::{Barrier, Cell, Segment};
+use crate::types::{Column, DataType, FIXED_BINARY_BYTES_MAX, Schema, Value};
+use crate::undo::{Before, UndoList};
+
+/// Longest text or binary, in bytes: an extent holds it.
+pub const VALUE_BYTES_MAX: usize = 256 << 20;
+
+/// See the module.
+pub struct Table<M: Machine> {
+    name: String,
+    schema: Schema,
+    barrier: Barrier,
+    segments: Chunked<Segment>,
+    segment_count: AtomicUsize,
+    index: HashIndex<M>,
+    /// Slots whose rows were deleted.
+    free: Mutex<Vec<RowId>>,
+    free_count: AtomicUsize,
+    /// Segments that a worker left half filled.
+    left: Mutex<Vec<Filling>>,
+}
+
+/// Where a worker puts its next new row of a table.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filling {
+    segment: u64,
+    next: usize,
+    active: bool,
+}
+
+impl Filling {
+    /// Whether a segment is being filled.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+}
+
+impl<M: Machine> Table<M> {
+    /// Adds a table to the directory.
+    ///
+    /// # Errors
+    /// [`StorageError::Schema`] for a bad name, [`StorageError::Memory`].
+    pub fn create(
+        directory: &Arc<Directory>,
+        change: Change,
+        name: &str,
+        schema: Schema,
+    ) -> Result<Self, StorageError> {
+        crate::types::check_name("table", name)?;
+        let id = directory.add_table(change, &schema_codec::encode(name, &schema))?;
+        Ok(Self {
+            name: name.to_owned(),
+            schema,
+            barrier: Barrier::new(Arc::clone(directory), id),
+            segments: Chunked::default(),
+            segment_count: AtomicUsize::new(0),
+            index: HashIndex::default(),
+            free: Mutex::default(),
+            free_count: AtomicUsize::new(0),
+            left: Mutex::default(),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its columns and primary key.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Its number.
+    pub fn id(&self) -> TableId {
+        self.barrier.table()
+    }
+
+    /// The index of its primary key.
+    pub fn index(&self) -> &HashIndex<M> {
+        &self.index
+    }
+
+    /// The memory it lies in.
+    pub fn memory(&self) -> &Arc<Memory> {
+        self.barrier.memory()
+    }
+
+    /// Rows present at some moment during the call.
+    pub fn row_count(&self) -> u64 {
+        let segments = self.segment_count.load(Ordering::Acquire) as u64;
+        (0..segments).filter_map(|n| self.segments.get(n)).map(|s| self.barrier.count(s)).sum()
+    }
+
+    fn segment(&self, row: RowId) -> &Segment {
+        self.segments.get(row.segment()).expect("a row id comes from this table")
+    }
+
+    fn column(&self, at: usize) -> &Column {
+        &self.schema.columns()[at]
+    }
+
+    /// Whether the row is present.
+    #[inline]
+    pub fn is_present(&self, row: RowId) -> bool {
+        self.barrier.is_present(self.segment(row), row.slot())
+    }
+
+    /// Whether the slot holds this key, present or not.
+    #[inline]
+    pub fn has_key(&self, row: RowId, wanted: &[Value]) -> bool {
+        let mut key = self.schema.primary_key().iter().zip(wanted);
+        key.all(|(column, value)| self.holds(row, *column, value))
+    }
+
+    #[inline]
+    fn holds(&self, row: RowId, at: usize, value: &Value) -> bool {
+        let mut room = [0; 16];
+        if let Value::Int64(wanted) = value
+            && self.column(at).data_type == DataType::Int64
+        {
+            self.load(row, at, &mut room[..8]);
+            return room[..8] == wanted.to_le_bytes();
+        }
+        self.value(row, at) == *value
+    }
+
+    /// A row with this key that the index names at the moment and `is_it` accepts. It may belong to
+    /// a transaction that is still open, inserted or deleted by it: lock it, then look again.
+    #[inline]
+    pub fn find(
+        &self,
+        hash: u64,
+        wanted: &[Value],
+        is_it: impl Fn(RowId) -> bool,
+    ) -> Option<RowId> {
+        self.index.find(hash, |row| self.has_key(row, wanted) && is_it(row))
+    }
+
+    fn load(&self, row: RowId, at: usize, image: &mut [u8]) -> bool {
+        let Column { data_type, nullable, .. } = *self.column(at);
+        self.barrier.load_value(self.segment(row), row.slot(), at, data_type, nullable, image)
+    }
+
+    /// A value of a row.
+    pub fn value(&self, row: RowId, at: usize) -> Value {
+        let data_type = self.column(at).data_type;
+        let width = data_type.width().max(1);
+        let mut room = [0; 16];
+        let mut wide = Vec::new();
+        let image = if width <= room.len() {
+            &mut room[..width]
+        } else {
+            wide.resize(width, 0);
+            &mut wide[..]
+        };
+        if !self.load(row, at, image) {
+            return Value::Null;
+        }
+        let heap = data_type.is_view().then(|| image::heap_place(image)).flatten();
+        let value = match heap {
+            Some(place) => self
+                .barrier
+                .heap_read(self.segment(row), at, place)
+                .and_then(|bytes| image::of_bytes(data_type, bytes)),
+            None => image::decode(data_type, image),
+        };
+        // Only a row that is being deleted under a reader without its lock reads as neither.
+        value.unwrap_or(Value::Null)
+    }
+
+    /// A place for a new row.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`], [`StorageError::TableFull`].
+    pub fn claim(&self, change: Change, filling: &mut Filling) -> Result<RowId, StorageError> {
+        if self.free_count.load(Ordering::Relaxed) > 0
+            && let Some(row) = self.pop_free()
+        {
+            return Ok(row);
+        }
+        if !filling.active || filling.next == SEGMENT_ROWS {
+            let left = lock(&self.left).pop();
+            *filling = match left {
+                Some(filling) => filling,
+                None => self.new_segment(change)?,
+            };
+        }
+        let row = RowId::new(filling.segment, filling.next);
+        filling.next += 1;
+        Ok(row)
+    }
+
+    fn pop_free(&self) -> Option<RowId> {
+        let row = lock(&self.free).pop()?;
+        self.free_count.fetch_sub(1, Ordering::Relaxed);
+        Some(row)
+    }
+
+    fn new_segment(&self, change: Change) -> Result<Filling, StorageError> {
+        let Some(segment) = self.barrier.create(change, &self.schema)? else {
+            let rows = self.segment_count.load(Ordering::Relaxed) * SEGMENT_ROWS;
+            return Err(StorageError::TableFull(self.name.clone(), rows as u64));
+        };
+        let number = segment.number();
+        self.segments.get_or_init(number, || segment);
+        self.segment_count.fetch_max(number as usize + 1, Ordering::AcqRel);
+        Ok(Filling { segment: number, next: 0, active: true })
+    }
+
+    /// A worker will insert no more; the next one goes on where it stopped.
+    pub fn leave(&self, filling: Filling) {
+        if filling.active && filling.next < SEGMENT_ROWS {
+            lock(&self.left).push(filling);
+        }
+    }
+
+    /// Gives a slot back that no row uses: its delete has committed, or its insert has been undone.
+    pub fn free(&self, row: RowId) {
+        lock(&self.free).push(row);
+        self.free_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Stores a value and writes down what stood there.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`], [`StorageError::TooLong`]; nothing is changed then.
+    pub fn store(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        value: &Value,
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        let Column { data_type, nullable, .. } = *self.column(at);
+        let width = data_type.width().max(1);
+        let mut old = [0; 16];
+        let mut old_wide = Vec::new();
+        let old = if width <= old.len() {
+            &mut old[..width]
+        } else {
+            old_wide.resize(width, 0);
+            &mut old_wide[..]
+        };
+        let valid = self.load(row, at, old);
+        let mut room = [0; 16];
+        let image = self.encode(change, row, at, value, &mut room)?;
+        let was = Before::Value { column: at as u16, valid, image: old };
+        undo.push(change.inside.epoch, self.id(), row, was);
+        let cell =
+            Cell { column: at, data_type, nullable, image, valid: !matches!(value, Value::Null) };
+        self.barrier.store_value(change, self.segment(row), row.slot(), cell).map_err(|error| {
+            undo.pop(width);
+            self.release_heap(change, row, at, image::heap_place(image));
+            error.into()
+        })
+    }
+
+    /// Fills a slot that was claimed, key and all, and makes it present. The slot's own undo entry
+    /// is all that rolling back needs.
+    ///
+    /// # Errors
+    /// As [`Table::store`]; the slot is absent then.
+    pub fn fill(
+        &self,
+        change: Change,
+        row: RowId,
+        values: &[Value],
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        for (at, value) in values.iter().enumerate() {
+            let stored = self.fill_value(change, row, at, value);
+            if let Err(error) = stored {
+                (0..at).for_each(|before| self.empty_view(change, row, before));
+                return Err(error);
+            }
+        }
+        undo.push(change.inside.epoch, self.id(), row, Before::Presence(false));
+        let present = self.barrier.set_presence(change, self.segment(row), row.slot(), true);
+        present.map_err(|error| {
+            undo.pop(0);
+            (0..values.len()).for_each(|at| self.empty_view(change, row, at));
+            error.into()
+        })
+    }
+
+    fn fill_value(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        value: &Value,
+    ) -> Result<(), StorageError> {
+        let Column { data_type, nullable, .. } = *self.column(at);
+        let mut room = [0; 16];
+        let image = self.encode(change, row, at, value, &mut room)?;
+        let cell =
+            Cell { column: at, data_type, nullable, image, valid: !matches!(value, Value::Null) };
+        self.barrier.store_value(change, self.segment(row), row.slot(), cell).map_err(|error| {
+            self.release_heap(change, row, at, image::heap_place(image));
+            error.into()
+        })
+    }
+
+    fn encode<'v>(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        value: &'v Value,
+        room: &'v mut [u8; 16],
+    ) -> Result<&'v [u8], StorageError> {
+        let data_type = self.column(at).data_type;
+        let long = match value {
+            Value::Text(text) => text.as_bytes(),
+            Value::Binary(bytes) if data_type.is_view() => bytes,
+            _ => &[],
+        };
+        if long.len() <= image::INLINE_BYTES_MAX {
+            return image::encode(data_type, value, room).map_err(|_| self.too_long(at, 0));
+        }
+        if long.len() > VALUE_BYTES_MAX {
+            return Err(self.too_long(at, long.len()));
+        }
+        *room = self.barrier.heap_append(change, self.segment(row), at, long)?;
+        Ok(room)
+    }
+
+    fn too_long(&self, at: usize, bytes: usize) -> StorageError {
+        let column = self.column(at).name.clone();
+        StorageError::TooLong { column, bytes, bytes_max: VALUE_BYTES_MAX }
+    }
+
+    /// Makes a slot absent and writes down that it was present.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; nothing is changed then.
+    pub fn erase(
+        &self,
+        change: Change,
+        row: RowId,
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        undo.push(change.inside.epoch, self.id(), row, Before::Presence(true));
+        self.barrier.set_presence(change, self.segment(row), row.slot(), false).map_err(|error| {
+            undo.pop(0);
+            error.into()
+        })
+    }
+
+    /// Puts back what an undo entry says.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] when even the memory kept for rollbacks is used up; the entry
+    /// can be tried again.
+    pub fn restore(
+        &self,
+        change: Change,
+        row: RowId,
+        was: &crate::undo::Was,
+    ) -> Result<(), MemoryError> {
+        let segment = self.segment(row);
+        match was {
+            crate::undo::Was::Presence(present) => {
+                self.barrier.set_presence(change, segment, row.slot(), *present)?;
+                if !present {
+                    (0..self.schema.columns().len())
+                        .for_each(|at| self.empty_view(change, row, at));
+                }
+                Ok(())
+            }
+            crate::undo::Was::Value { column, valid, image } => {
+                let at = usize::from(*column);
+                let Column { data_type, nullable, .. } = *self.column(at);
+                let width = data_type.width().max(1);
+                let mut now = [0; 16];
+                let heap = data_type.is_view().then(|| {
+                    self.load(row, at, &mut now);
+                    image::heap_place(&now)
+                });
+                let image = &image[..width];
+                let cell = Cell { column: at, data_type, nullable, image, valid: *valid };
+                self.barrier.store_value(change, segment, row.slot(), cell)?;
+                self.release_heap(change, row, at, heap.flatten());
+                Ok(())
+            }
+        }
+    }
+
+    /// After commit: what an undo entry kept for the case of a rollback is no longer needed. For a
+    /// deleted row, its long values go too.
+    pub fn forget(&self, change: Change, row: RowId, was: &crate::undo::Was) {
+        match was {
+            crate::undo::Was::Value { column, image, .. } => {
+                let at = usize::from(*column);
+                if self.column(at).data_type.is_view() {
+                    self.release_heap(change, row, at, image::heap_place(image));
+                }
+            }
+            crate::undo::Was::Presence(true) => {
+                (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
+            }
+            crate::undo::Was::Presence(false) => {}
+        }
+    }
+
+    /// Replaces a long value of an absent slot by an empty view, so that the slot reads as
+    /// well-formed when the block behind it is gone. If the view cannot be replaced for want of
+    /// memory, the block is kept.
+    fn empty_view(&self, change: Change, row: RowId, at: usize) {
+        let Column { data_type, nullable, .. } = *self.column(at);
+        if !data_type.is_view() {
+            return;
+        }
+        let mut now = [0; 16];
+        self.load(row, at, &mut now);
+        let Some(place) = image::heap_place(&now) else { return };
+        let cell = Cell { column: at, data_type, nullable, image: &[0; 16], valid: !nullable };
+        let stored = self.barrier.store_value(change, self.segment(row), row.slot(), cell);
+        if stored.is_ok() {
+            self.release_heap(change, row, at, Some(place));
+        }
+    }
+
+    fn release_heap(&self, change: Change, row: RowId, at: usize, place: Option<HeapPlace>) {
+        if let Some(place) = place {
+            self.barrier.heap_release(change, self.segment(row), at, place);
+        }
+    }
+
+    /// Bytes of the image of a column, 0 for a column that does not exist.
+    pub fn image_bytes(&self, column: u16) -> usize {
+        let column = self.schema.columns().get(usize::from(column));
+        column.map_or(0, |column| column.data_type.width().max(1))
+    }
+
+    /// Hash of a key of this table.
+    pub fn hash(&self, wanted: &[Value]) -> u64 {
+        key::hash(wanted)
+    }
+
+    /// A key as people write it.
+    pub fn display_key(&self, wanted: &[Value]) -> String {
+        let types = self.schema.primary_key().iter().map(|at| self.column(*at).data_type);
+        key::display(wanted, types)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const _: () = assert!(FIXED_BINARY_BYTES_MAX as usize <= VALUE_BYTES_MAX);

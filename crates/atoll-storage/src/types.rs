@@ -1,0 +1,388 @@
+//! The types of columns, the values that go in and out of them, and schemas.
+//!
+//! A type fixes how a column's values lie in a segment (see [`crate::segment`]): fixed-width
+//! little-endian words, one bit for `bool`, and 16-byte views for `text` and `binary`. Every layout
+//! is the Arrow layout of the same type, so a segment leaves the database without conversion.
+
+use std::fmt;
+
+use crate::error::StorageError;
+
+/// Longest table or column name, in bytes.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Most columns of one table.
+pub const COLUMNS_MAX: usize = 256;
+/// Widest fixed-size binary, in bytes.
+pub const FIXED_BINARY_BYTES_MAX: u32 = 4096;
+
+/// Type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DataType {
+    /// 16-bit signed integer.
+    Int16,
+    /// 32-bit signed integer.
+    Int32,
+    /// 64-bit signed integer.
+    Int64,
+    /// 32-bit IEEE 754.
+    Float32,
+    /// 64-bit IEEE 754.
+    Float64,
+    /// True or false, one bit.
+    Bool,
+    /// Days since 1970-01-01, 32 bits.
+    Date,
+    /// Microseconds since 1970-01-01 00:00 without a time zone, 64 bits.
+    Timestamp,
+    /// 128-bit decimal: `precision` digits in all (1–38), `scale` of them behind the point.
+    Decimal {
+        /// Digits in all.
+        precision: u8,
+        /// Digits behind the point, 0..=precision.
+        scale: u8,
+    },
+    /// UTF-8 of any length up to 2 GiB: 12 bytes inline, longer in the segment's heap.
+    Text,
+    /// Bytes of any length up to 2 GiB, kept like text.
+    Binary,
+    /// Exactly this many bytes.
+    FixedBinary(u32),
+}
+
+impl DataType {
+    /// Bytes of one value in a segment; 0 for `bool`, whose values are bits.
+    pub const fn width(self) -> usize {
+        match self {
+            Self::Bool => 0,
+            Self::Int16 => 2,
+            Self::Int32 | Self::Float32 | Self::Date => 4,
+            Self::Int64 | Self::Float64 | Self::Timestamp => 8,
+            Self::Decimal { .. } | Self::Text | Self::Binary => 16,
+            Self::FixedBinary(width) => width as usize,
+        }
+    }
+
+    /// Whether longer values lie in the segment's heap.
+    pub const fn is_view(self) -> bool {
+        matches!(self, Self::Text | Self::Binary)
+    }
+
+    /// Whether a minimum and a maximum are kept for each segment (see [`crate::zone`]).
+    pub const fn has_zone(self) -> bool {
+        !matches!(self, Self::Bool | Self::Text | Self::Binary | Self::FixedBinary(_))
+            && !matches!(self, Self::Decimal { precision, .. } if precision > 18)
+    }
+
+    /// Code of the type in the directory: kind, parameter, parameter.
+    pub(crate) const fn encode(self) -> (u8, u32) {
+        match self {
+            Self::Int16 => (1, 0),
+            Self::Int32 => (2, 0),
+            Self::Int64 => (3, 0),
+            Self::Float32 => (4, 0),
+            Self::Float64 => (5, 0),
+            Self::Bool => (6, 0),
+            Self::Date => (7, 0),
+            Self::Timestamp => (8, 0),
+            Self::Decimal { precision, scale } => (9, (precision as u32) << 8 | scale as u32),
+            Self::Text => (10, 0),
+            Self::Binary => (11, 0),
+            Self::FixedBinary(width) => (12, width),
+        }
+    }
+
+    /// The type of a code, or `None` for a code that no version wrote.
+    pub(crate) fn decode(kind: u8, parameter: u32) -> Option<Self> {
+        let [_, _, precision, scale] = parameter.to_be_bytes();
+        let data_type = match kind {
+            1 => Self::Int16,
+            2 => Self::Int32,
+            3 => Self::Int64,
+            4 => Self::Float32,
+            5 => Self::Float64,
+            6 => Self::Bool,
+            7 => Self::Date,
+            8 => Self::Timestamp,
+            9 => Self::Decimal { precision, scale },
+            10 => Self::Text,
+            11 => Self::Binary,
+            12 => Self::FixedBinary(parameter),
+            _ => return None,
+        };
+        data_type.check().is_ok().then_some(data_type)
+    }
+
+    fn check(self) -> Result<(), String> {
+        match self {
+            Self::Decimal { precision, scale } if !(1..=38).contains(&precision) => Err(format!(
+                "decimal({precision},{scale}) has no valid precision; use 1 to 38 digits"
+            )),
+            Self::Decimal { precision, scale } if scale > precision => Err(format!(
+                "decimal({precision},{scale}) has more digits behind the point than in all"
+            )),
+            Self::FixedBinary(width) if width == 0 || width > FIXED_BINARY_BYTES_MAX => Err(
+                format!("binary({width}) is out of range; use 1 to {FIXED_BINARY_BYTES_MAX} bytes"),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int16 => f.write_str("smallint"),
+            Self::Int32 => f.write_str("integer"),
+            Self::Int64 => f.write_str("bigint"),
+            Self::Float32 => f.write_str("real"),
+            Self::Float64 => f.write_str("double precision"),
+            Self::Bool => f.write_str("boolean"),
+            Self::Date => f.write_str("date"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::Decimal { precision, scale } => write!(f, "decimal({precision},{scale})"),
+            Self::Text => f.write_str("text"),
+            Self::Binary => f.write_str("bytea"),
+            Self::FixedBinary(width) => write!(f, "binary({width})"),
+        }
+    }
+}
+
+/// A value on its way into or out of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// No value; allowed in nullable columns only.
+    Null,
+    /// `smallint`.
+    Int16(i16),
+    /// `integer`.
+    Int32(i32),
+    /// `bigint`.
+    Int64(i64),
+    /// `real`.
+    Float32(f32),
+    /// `double precision`.
+    Float64(f64),
+    /// `boolean`.
+    Bool(bool),
+    /// Days since 1970-01-01.
+    Date(i32),
+    /// Microseconds since 1970-01-01 00:00.
+    Timestamp(i64),
+    /// The digits of a decimal; the point stands where the column's scale says.
+    Decimal(i128),
+    /// `text`.
+    Text(String),
+    /// `bytea` and `binary(n)`.
+    Binary(Vec<u8>),
+}
+
+impl Value {
+    /// Whether the value may stand in a column of this type.
+    pub fn fits(&self, data_type: DataType) -> bool {
+        match (self, data_type) {
+            (Self::Null, _)
+            | (Self::Int16(_), DataType::Int16)
+            | (Self::Int32(_), DataType::Int32)
+            | (Self::Int64(_), DataType::Int64)
+            | (Self::Float32(_), DataType::Float32)
+            | (Self::Float64(_), DataType::Float64)
+            | (Self::Bool(_), DataType::Bool)
+            | (Self::Date(_), DataType::Date)
+            | (Self::Timestamp(_), DataType::Timestamp)
+            | (Self::Text(_), DataType::Text)
+            | (Self::Binary(_), DataType::Binary) => true,
+            (Self::Decimal(digits), DataType::Decimal { precision, .. }) => {
+                digits.unsigned_abs() < 10u128.pow(u32::from(precision))
+            }
+            (Self::Binary(bytes), DataType::FixedBinary(width)) => bytes.len() == width as usize,
+            _ => false,
+        }
+    }
+
+    /// Name of the value's own type, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "NULL",
+            Self::Int16(_) => "smallint",
+            Self::Int32(_) => "integer",
+            Self::Int64(_) => "bigint",
+            Self::Float32(_) => "real",
+            Self::Float64(_) => "double precision",
+            Self::Bool(_) => "boolean",
+            Self::Date(_) => "date",
+            Self::Timestamp(_) => "timestamp",
+            Self::Decimal(_) => "decimal",
+            Self::Text(_) => "text",
+            Self::Binary(_) => "bytea",
+        }
+    }
+}
+
+macro_rules! value_from {
+    ($($rust:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$rust> for Value {
+            fn from(value: $rust) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+value_from!(i16 => Int16, i32 => Int32, i64 => Int64, f32 => Float32, f64 => Float64, bool => Bool,
+    &str => Text, String => Text, Vec<u8> => Binary);
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// Type of its values.
+    pub data_type: DataType,
+    /// Whether NULL may stand in it.
+    pub nullable: bool,
+}
+
+impl Column {
+    /// A column that must not be NULL.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
+        Self { name: name.into(), data_type, nullable: false }
+    }
+
+    /// A column that may be NULL.
+    pub fn nullable(name: impl Into<String>, data_type: DataType) -> Self {
+        Self { name: name.into(), data_type, nullable: true }
+    }
+}
+
+/// The columns of a table and which of them are its primary key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    columns: Vec<Column>,
+    primary_key: Vec<usize>,
+}
+
+impl Schema {
+    /// A schema whose primary key is the named columns, in that order.
+    ///
+    /// # Errors
+    /// [`StorageError::Schema`] for no column, too many, a name that is empty, too long or used
+    /// twice, a type out of range, and a primary key that is missing, unknown, nullable or of a
+    /// floating-point type.
+    pub fn new(columns: Vec<Column>, primary_key: &[&str]) -> Result<Self, StorageError> {
+        let fault = |text: String| Err(StorageError::Schema(text));
+        if columns.is_empty() || columns.len() > COLUMNS_MAX {
+            return fault(format!("a table has 1 to {COLUMNS_MAX} columns, not {}", columns.len()));
+        }
+        for (i, column) in columns.iter().enumerate() {
+            check_name("column", &column.name)?;
+            let checked = column.data_type.check();
+            checked.map_err(|text| StorageError::Schema(format!("{}: {text}", column.name)))?;
+            if columns[..i].iter().any(|other| other.name == column.name) {
+                return fault(format!("column \"{}\" is named twice", column.name));
+            }
+        }
+        let mut key = Vec::new();
+        for name in primary_key {
+            let Some(at) = columns.iter().position(|column| column.name == *name) else {
+                return fault(format!("primary key column \"{name}\" is not in the table"));
+            };
+            if columns[at].nullable {
+                return fault(format!("primary key column \"{name}\" must be NOT NULL"));
+            }
+            if matches!(columns[at].data_type, DataType::Float32 | DataType::Float64) {
+                return fault(format!("primary key column \"{name}\" cannot be floating point"));
+            }
+            if key.contains(&at) {
+                return fault(format!("primary key column \"{name}\" is named twice"));
+            }
+            key.push(at);
+        }
+        if key.is_empty() {
+            return fault("a table needs a primary key".into());
+        }
+        Ok(Self { columns, primary_key: key })
+    }
+
+    /// The columns in order.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Positions of the primary key's columns, in key order.
+    pub fn primary_key(&self) -> &[usize] {
+        &self.primary_key
+    }
+
+    /// Position of a column.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// Checks that a value may stand in a column.
+    ///
+    /// # Errors
+    /// [`StorageError::Type`] names the column, what it holds and what it was given.
+    pub fn check_value(&self, column: usize, value: &Value) -> Result<(), StorageError> {
+        let expected = &self.columns[column];
+        if matches!(value, Value::Null) && !expected.nullable {
+            return Err(StorageError::NullInColumn { column: expected.name.clone() });
+        }
+        if value.fits(expected.data_type) {
+            return Ok(());
+        }
+        Err(StorageError::Type {
+            column: expected.name.clone(),
+            expected: expected.data_type,
+            given: value.kind(),
+        })
+    }
+
+    /// Checks a whole row.
+    ///
+    /// # Errors
+    /// [`StorageError::ColumnCount`], and those of [`Schema::check_value`].
+    pub fn check_row(&self, row: &[Value]) -> Result<(), StorageError> {
+        if row.len() != self.columns.len() {
+            return Err(StorageError::ColumnCount {
+                expected: self.columns.len(),
+                given: row.len(),
+            });
+        }
+        row.iter().enumerate().try_for_each(|(column, value)| self.check_value(column, value))
+    }
+
+    /// Checks a primary key.
+    ///
+    /// # Errors
+    /// [`StorageError::KeyCount`], and those of [`Schema::check_value`].
+    pub fn check_key(&self, key: &[Value]) -> Result<(), StorageError> {
+        if key.len() != self.primary_key.len() {
+            return Err(StorageError::KeyCount {
+                expected: self.primary_key.len(),
+                given: key.len(),
+            });
+        }
+        key.iter()
+            .zip(&self.primary_key)
+            .try_for_each(|(value, column)| self.check_value(*column, value))
+    }
+}
+
+/// Checks the name of a table or column.
+///
+/// # Errors
+/// [`StorageError::Schema`] for a name that is empty, too long or has a control character.
+pub fn check_name(what: &str, name: &str) -> Result<(), StorageError> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(StorageError::Schema(format!(
+            "\"{}\" is not a {what} name; use 1 to {NAME_BYTES_MAX} bytes without control characters",
+            name.escape_debug()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! What a transaction changed and how to change it back.
+//!
+//! A worker that stores before its transaction commits first writes down what stood there. Rolling
+//! back replays its list from the end. A snapshot that was taken meanwhile shows the stores as well,
+//! so whoever takes it copies the part of the list that was written up to the cut, and readers of
+//! the snapshot replay that on their side.
+//!
+//! A list is made of 64-bit words in shared chunks: the taker keeps the chunks alive by counting
+//! references and copies nothing while the worker waits. An entry is
+//!
+//! ```text
+//! epoch | table (32 bits), column (16), kind (8), flags (8) | row | image words × width / 8
+//! ```
+//!
+//! Invariants
+//! - `UNDO-1`: an entry is written in the same section of the gate as the store it undoes, and
+//!   before it; its epoch is the section's. After a drain the entries of all earlier epochs can be
+//!   seen.
+//! - `UNDO-2`: words below `len` never change while somebody else holds the chunk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::layout::{RowId, TableId};
+
+const CHUNK_WORDS: usize = 512;
+const HEADER_WORDS: usize = 3;
+
+const KIND_VALUE: u8 = 1;
+const KIND_PRESENCE: u8 = 2;
+const FLAG_SET: u8 = 1;
+
+/// What stood in a place before it was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before<'i> {
+    /// A value.
+    Value {
+        /// Position of its column.
+        column: u16,
+        /// Whether it was valid.
+        valid: bool,
+        /// Its image, see [`crate::image`].
+        image: &'i [u8],
+    },
+    /// Whether the slot was present.
+    Presence(bool),
+}
+
+/// An entry of an undo list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Epoch of the store.
+    pub epoch: u64,
+    /// Table of the row.
+    pub table: TableId,
+    /// The row.
+    pub row: RowId,
+    /// What stood there.
+    pub was: Was,
+}
+
+/// [`Before`], owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Was {
+    /// A value.
+    Value {
+        /// Position of its column.
+        column: u16,
+        /// Whether it was valid.
+        valid: bool,
+        /// Its image, padded with zeroes to whole words.
+        image: Vec<u8>,
+    },
+    /// Whether the slot was present.
+    Presence(bool),
+}
+
+/// A piece of a list; see the module.
+pub struct Chunk {
+    len: AtomicUsize,
+    words: Box<[AtomicU64]>,
+}
+
+impl Chunk {
+    fn with_room(words: usize) -> Arc<Self> {
+        Arc::new(Self {
+            len: AtomicUsize::new(0),
+            words: (0..words.max(CHUNK_WORDS)).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    /// The words written so far.
+    pub fn words(&self) -> Vec<u64> {
+        let len = self.len.load(Ordering::Acquire);
+        self.words[..len].iter().map(|word| word.load(Ordering::Relaxed)).collect()
+    }
+}
+
+/// A worker's list. The worker pushes; others may hold its chunks.
+pub struct UndoList {
+    chunks: Vec<Arc<Chunk>>,
+    entries: usize,
+    first_epoch: u64,
+}
+
+impl Default for UndoList {
+    fn default() -> Self {
+        Self { chunks: vec![Chunk::with_room(0)], entries: 0, first_epoch: 0 }
+    }
+}
+
+impl UndoList {
+    /// Entries written.
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Epoch of the first entry, 0 when there is none.
+    pub fn first_epoch(&self) -> u64 {
+        self.first_epoch
+    }
+
+    /// The chunks, to be held by a taker.
+    pub fn chunks(&self) -> &[Arc<Chunk>] {
+        &self.chunks
+    }
+
+    /// Writes an entry; returns whether a chunk was added.
+    pub fn push(&mut self, epoch: u64, table: TableId, row: RowId, was: Before<'_>) -> bool {
+        let (column, kind, set, image) = match was {
+            Before::Value { column, valid, image } => (column, KIND_VALUE, valid, image),
+            Before::Presence(present) => (0, KIND_PRESENCE, present, &[][..]),
+        };
+        let needed = HEADER_WORDS + image.len().div_ceil(8);
+        let last = self.chunks.last().expect("a list has a chunk");
+        let added = last.len.load(Ordering::Relaxed) + needed > last.words.len();
+        if added {
+            self.chunks.push(Chunk::with_room(needed));
+        }
+        let chunk = self.chunks.last().expect("a list has a chunk");
+        let at = chunk.len.load(Ordering::Relaxed);
+        let flags = if set { FLAG_SET } else { 0 };
+        let what = u64::from(table.0) << 32
+            | u64::from(column) << 16
+            | u64::from(kind) << 8
+            | u64::from(flags);
+        let words = &chunk.words[at..at + needed];
+        words[0].store(epoch, Ordering::Relaxed);
+        words[1].store(what, Ordering::Relaxed);
+        words[2].store(row.0, Ordering::Relaxed);
+        for (word, bytes) in words[HEADER_WORDS..].iter().zip(image.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
+        }
+        chunk.len.store(at + needed, Ordering::Release);
+        if self.entries == 0 {
+            self.first_epoch = epoch;
+        }
+        self.entries += 1;
+        added
+    }
+
+    /// All entries in the order of writing.
+    pub fn entries(&self, width: impl Fn(TableId, u16) -> usize) -> Vec<Entry> {
+        let mut out = Vec::with_capacity(self.entries);
+        for chunk in &self.chunks {
+            out.extend(parse(&chunk.words(), &width).expect("a list is well-formed"));
+        }
+        out
+    }
+
+    /// Takes back the last entry, whose store did not happen. It is the last of its chunk.
+    pub fn pop(&mut self, image_bytes: usize) {
+        let chunk = self.chunks.last().expect("a list has a chunk");
+        let len = chunk.len.load(Ordering::Relaxed) - HEADER_WORDS - image_bytes.div_ceil(8);
+        chunk.len.store(len, Ordering::Release);
+        self.entries -= 1;
+    }
+
+    /// Empties the list. A chunk that somebody still holds is left to them (`UNDO-2`).
+    pub fn clear(&mut self) {
+        self.chunks.truncate(1);
+        if Arc::get_mut(&mut self.chunks[0]).is_none() {
+            self.chunks[0] = Chunk::with_room(0);
+        }
+        self.chunks[0].len.store(0, Ordering::Release);
+        self.entries = 0;
+        self.first_epoch = 0;
+    }
+}
+
+/// The entries of some words. `width` gives the bytes of a column's image, 0 for a column that
+/// does not exist. `None` for words that are not a list: they may come from shared memory.
+pub fn parse(words: &[u64], width: impl Fn(TableId, u16) -> usize) -> Option<Vec<Entry>> {
+    let mut out = Vec::new();
+    let mut rest = words;
+    while !rest.is_empty() {
+        let (header, tail) = rest.split_at_checked(HEADER_WORDS)?;
+        let (table, column) = (TableId((header[1] >> 32) as u32), (header[1] >> 16) as u16);
+        let set = header[1] as u8 & FLAG_SET != 0;
+        let (was, used) = match (header[1] >> 8) as u8 {
+            KIND_PRESENCE => (Was::Presence(set), 0),
+            KIND_VALUE => {
+                let used = width(table, column).div_ceil(8);
+                let image = tail.get(..used).filter(|_| used > 0)?;
+                let image = image.iter().flat_map(|word| word.to_le_bytes()).collect();
+                (Was::Value { column, valid: set, image }, used)
+            }
+            _ => return None,
+        };
+        out.push(Entry { epoch: header[0], table, row: RowId(header[2]), was });
+        rest = &tail[used..];
+    }
+    Some(out)
+}
+
+/// The words of an entry, as [`parse`] reads them.
+pub fn write(entry: &Entry, out: &mut Vec<u64>) {
+    let mut list = UndoList::default();
+    let was = match &entry.was {
+        Was::Value { column, valid, image } => {
+            Before::Value { column: *column, valid: *valid, image }
+        }
+        Was::Presence(present) => Before::Presence(*present),
+    };
+    list.push(entry.epoch, entry.table, entry.row, was);
+    list.chunks.iter().for_each(|chunk| out.extend(chunk.words()));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const WIDTH: usize = 100;
+
+    fn fill(list: &mut UndoList, entries: u64) {
+        for i in 0..entries {
+            let image = [i as u8; WIDTH];
+            let was = match i % 3 {
+                0 => Before::Presence(i % 2 == 0),
+                _ => Before::Value { column: 7, valid: i % 2 == 0, image: &image },
+            };
+            list.push(i, TableId(9), RowId(i << 20), was);
+        }
+    }
+
+    #[test]
+    fn entries_come_back_in_order_across_chunks() {
+        let mut list = UndoList::default();
+        fill(&mut list, 500);
+        assert!(list.chunks().len() > 1);
+        let entries = list.entries(|_, _| WIDTH);
+        assert_eq!(entries.len(), 500);
+        for (i, entry) in entries.iter().enumerate() {
+            assert_eq!((entry.epoch, entry.row), (i as u64, RowId((i as u64) << 20)));
+        }
+        let mut words = Vec::new();
+        entries.iter().for_each(|entry| write(entry, &mut words));
+        assert_eq!(parse(&words, |_, _| WIDTH).unwrap(), entries);
+    }
+
+    #[test]
+    fn chunks_that_a_taker_holds_outlive_the_list() {
+        let mut list = UndoList::default();
+        fill(&mut list, 4);
+        let held = list.chunks().to_vec();
+        let before = held[0].words();
+        list.clear();
+        fill(&mut list, 2);
+        assert_eq!(held[0].words(), before);
+    }
+
+    #[test]
+    fn words_that_are_no_list_are_refused() {
+        assert!(parse(&[1, 2], |_, _| 8).is_none());
+        assert!(parse(&[1, 0xff00, 3], |_, _| 8).is_none());
+        assert!(parse(&[1, u64::from(KIND_VALUE) << 8, 3], |_, _| 8).is_none());
+        assert!(parse(&[1, u64::from(KIND_VALUE) << 8, 3, 4], |_, _| 0).is_none());
+    }
+}

@@ -1,0 +1,214 @@
+//! Which transactions are open, so that a snapshot can undo them on its side.
+//!
+//! A cut waits for no transaction. Those that are open at the cut have stored values that the
+//! snapshot shows but must not: the taker collects what undoes them. It copies nothing while a
+//! worker waits; it takes references to the chunks of the worker's undo list.
+//!
+//! Protocol, for a cut of epoch `E` (epoch `E + 1` is sealed when [`Taking::collect`] is called)
+//! 1. A worker opens its [`Context`] before its first store and closes it inside the gate, at the
+//!    point where it commits or when it has undone everything. The epoch of that section is the
+//!    epoch in which the transaction ended.
+//! 2. A worker that closes in a later epoch than its first store, while a snapshot is being taken,
+//!    hands its list over.
+//! 3. The taker looks at every context, then at what was handed over with an end after `E`.
+//!
+//! Invariants
+//! - `REG-1`: after the seal of `E + 1`, a transaction with stores in `E` or before that had not
+//!   ended by then is found in step 3: its context is open, or it closed under a later epoch and
+//!   handed over *before* it closed, both under the context's latch.
+//! - `REG-2`: a transaction that ended in `E` or before is not found: it closed before the seal.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use atoll_storage::TableId;
+use atoll_storage::undo::{self, Chunk, Entry, UndoList};
+
+use crate::scheme::AbortReason;
+
+/// See the module.
+#[derive(Default)]
+pub struct Registry {
+    contexts: Mutex<Vec<Weak<Context>>>,
+    handed_over: Mutex<Vec<HandedOver>>,
+    /// Snapshots being taken: from before their cut until they have collected.
+    takers: AtomicU64,
+    next_transaction: AtomicU64,
+    /// Counts of workers that are gone.
+    past: Mutex<Counts>,
+}
+
+/// The time from before a cut until [`Taking::collect`]; dropped when the snapshot is complete.
+pub struct Taking<'r>(&'r Registry);
+
+/// What a worker shows to takers.
+#[derive(Default)]
+pub struct Context {
+    open: Mutex<Open>,
+    commits: AtomicU64,
+    aborts: [AtomicU64; AbortReason::ALL.len()],
+}
+
+#[derive(Default)]
+struct Open {
+    /// 0 when no transaction has stored anything.
+    transaction: u64,
+    chunks: Vec<Arc<Chunk>>,
+}
+
+struct HandedOver {
+    transaction: u64,
+    ended: u64,
+    chunks: Vec<Arc<Chunk>>,
+}
+
+/// Transactions ended since the database was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Committed.
+    pub commits: u64,
+    /// Aborted, by [`AbortReason::index`].
+    pub aborts: [u64; AbortReason::ALL.len()],
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registry {
+    /// A context for a new worker.
+    pub fn register(&self) -> Arc<Context> {
+        let context = Arc::new(Context::default());
+        let mut contexts = lock(&self.contexts);
+        contexts.retain(|known| known.strong_count() > 0);
+        contexts.push(Arc::downgrade(&context));
+        context
+    }
+
+    /// A worker is gone; its counts stay.
+    pub fn retire(&self, context: &Context) {
+        let counts = context.counts();
+        lock(&self.past).add(counts);
+        context.commits.store(0, Ordering::Relaxed);
+        context.aborts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+
+    /// A number for a transaction that is going to store.
+    pub fn number(&self) -> u64 {
+        self.next_transaction.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Transactions ended so far.
+    pub fn counts(&self) -> Counts {
+        let mut sum = *lock(&self.past);
+        self.each(|context| sum.add(context.counts()));
+        sum
+    }
+
+    /// A snapshot is going to be taken. To be called before the cut, so that a worker that sees the
+    /// new epoch sees that its list is wanted.
+    pub fn taking(&self) -> Taking<'_> {
+        self.takers.fetch_add(1, Ordering::SeqCst);
+        Taking(self)
+    }
+
+    fn each(&self, mut body: impl FnMut(&Context)) {
+        let contexts: Vec<_> = lock(&self.contexts).iter().filter_map(Weak::upgrade).collect();
+        contexts.iter().for_each(|context| body(context));
+    }
+}
+
+impl Taking<'_> {
+    /// What undoes the stores of epochs up to `epoch` of the transactions that were open at its
+    /// end, in the order in which it is to be applied. `width` as in [`undo::parse`].
+    pub fn collect(&self, epoch: u64, width: impl Fn(TableId, u16) -> usize) -> Vec<Entry> {
+        let mut lists: Vec<(u64, Vec<Arc<Chunk>>)> = Vec::new();
+        self.0.each(|context| {
+            let open = lock(&context.open);
+            if open.transaction != 0 {
+                lists.push((open.transaction, open.chunks.clone()));
+            }
+        });
+        {
+            let mut handed_over = lock(&self.0.handed_over);
+            handed_over.retain(|list| list.ended > epoch);
+            for list in handed_over.iter() {
+                if !lists.iter().any(|(transaction, _)| *transaction == list.transaction) {
+                    lists.push((list.transaction, list.chunks.clone()));
+                }
+            }
+        }
+        let mut out = Vec::new();
+        for (_, chunks) in lists {
+            let start = out.len();
+            for chunk in chunks {
+                let entries = undo::parse(&chunk.words(), &width).expect("lists are well-formed");
+                out.extend(entries.into_iter().filter(|entry| entry.epoch <= epoch));
+            }
+            out[start..].reverse();
+        }
+        out
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        let mut handed_over = lock(&self.0.handed_over);
+        if self.0.takers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            handed_over.clear();
+        }
+    }
+}
+
+impl Context {
+    /// A transaction is going to store for the first time, or has added a chunk.
+    pub fn open(&self, transaction: u64, list: &UndoList) {
+        let mut open = lock(&self.open);
+        open.transaction = transaction;
+        let known = open.chunks.len();
+        open.chunks.extend_from_slice(&list.chunks()[known..]);
+    }
+
+    /// The transaction ends in `epoch`; called inside the gate.
+    pub fn close(&self, registry: &Registry, epoch: u64, first_epoch: u64) {
+        let mut open = lock(&self.open);
+        let chunks = std::mem::take(&mut open.chunks);
+        let transaction = std::mem::take(&mut open.transaction);
+        if first_epoch < epoch && registry.takers.load(Ordering::SeqCst) > 0 {
+            // Before the latch goes (REG-1).
+            let list = HandedOver { transaction, ended: epoch, chunks };
+            lock(&registry.handed_over).push(list);
+        } else {
+            open.chunks = chunks;
+            open.chunks.clear();
+        }
+    }
+
+    /// Counts the end of a transaction. Only the context's worker calls this.
+    pub fn count(&self, end: Result<(), AbortReason>) {
+        let counter = match end {
+            Ok(()) => &self.commits,
+            Err(reason) => &self.aborts[reason.index()],
+        };
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            commits: self.commits.load(Ordering::Relaxed),
+            aborts: std::array::from_fn(|at| self.aborts[at].load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.commits += other.commits;
+        self.aborts.iter_mut().zip(other.aborts).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Aborted for any reason.
+    pub fn aborts_all(&self) -> u64 {
+        self.aborts.iter().sum()
+    }
+}

@@ -1,0 +1,112 @@
+//! Attaching to a database that another process owns.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use atoll_machine::{Machine, Native};
+use atoll_memory::Store;
+use atoll_memory::lease::{Client, Descriptor, RuntimeDir};
+
+use crate::error::{Error, Result};
+use crate::leases::SnapshotInfo;
+use crate::snapshot::{Origin, Snapshot, SnapshotParts};
+
+/// Stores that this process has mapped. A store is mapped once, whoever gave it, and stays mapped
+/// while a snapshot of it lives or an attachment that brought it.
+static STORES: Mutex<Option<HashMap<u128, Weak<Store>>>> = Mutex::new(None);
+
+/// A connection to a database of another process.
+pub struct Attachment {
+    client: Client,
+    /// Keeps what was mapped once from being mapped again for each snapshot.
+    stores: Mutex<Vec<Arc<Store>>>,
+}
+
+/// Attaches to the database with this name, in `runtime_dir` or the user's own.
+///
+/// # Errors
+/// [`Error::Lease`]: no such name (those that exist are named), its owner is gone or does not
+/// answer, it belongs to another user, or it is of another version.
+pub fn attach(name: &str, runtime_dir: Option<&Path>) -> Result<Attachment> {
+    let client = Client::connect(name, &RuntimeDir::open(runtime_dir)?)?;
+    Ok(Attachment { client, stores: Mutex::default() })
+}
+
+impl Attachment {
+    /// Name of the database.
+    pub fn name(&self) -> &str {
+        &self.client.owner().database
+    }
+
+    /// Process that owns the database.
+    pub fn owner_pid(&self) -> u32 {
+        self.client.owner().pid
+    }
+
+    /// Takes a snapshot. Nothing is copied.
+    ///
+    /// # Errors
+    /// [`Error::Lease`] when the owner refuses (it says why) or is gone; [`Error::Memory`] when the
+    /// store cannot be mapped.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        let begin = Native::now_ns();
+        let descriptor = self.client.take()?;
+        let snapshot = open(descriptor, begin)?;
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        keep(&snapshot, &mut stores);
+        Ok(snapshot)
+    }
+
+    /// The snapshots of the database that are held, and by whom.
+    ///
+    /// # Errors
+    /// [`Error::Lease`], [`Error::BadStatus`].
+    pub fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
+        let text = self.client.status()?;
+        let name = || self.name().to_owned();
+        serde_json::from_str(&text).map_err(|_| Error::BadStatus { name: name() })
+    }
+}
+
+fn keep(snapshot: &Snapshot, stores: &mut Vec<Arc<Store>>) {
+    let store = snapshot.store();
+    if !stores.iter().any(|kept| kept.id() == store.id()) {
+        stores.push(Arc::clone(store));
+    }
+    snapshot.bases().iter().for_each(|base| keep(base, stores));
+}
+
+fn open(mut descriptor: Descriptor, begin: u64) -> Result<Snapshot> {
+    let bases = std::mem::take(&mut descriptor.bases);
+    let bases = bases.into_iter().map(|base| open(base, begin)).collect::<Result<Vec<_>>>()?;
+    let store = mapped(&descriptor)?;
+    Snapshot::open(SnapshotParts {
+        database: descriptor.database.clone(),
+        store,
+        root: descriptor.root,
+        epoch: descriptor.epoch,
+        patch: descriptor.patch,
+        line: descriptor.lease_word,
+        take_ns: descriptor.take_ns,
+        attach_ns: Native::now_ns() - begin,
+        origin: Origin::There(Box::new(descriptor)),
+        bases,
+    })
+}
+
+/// The store of a descriptor, mapped now if it was not.
+fn mapped(descriptor: &Descriptor) -> Result<Arc<Store>> {
+    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let stores = stores.get_or_insert_with(HashMap::new);
+    if let Some(store) = stores.get(&descriptor.store_id).and_then(Weak::upgrade) {
+        return Ok(store);
+    }
+    let fd = descriptor.store.try_clone().map_err(|source| {
+        Error::Memory(atoll_memory::MemoryError::System { call: "dup of a store", source })
+    })?;
+    let store = Arc::new(Store::attach(fd)?);
+    stores.retain(|_, store| store.strong_count() > 0);
+    stores.insert(store.id().0, Arc::downgrade(&store));
+    Ok(store)
+}

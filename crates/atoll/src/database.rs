@@ -1,0 +1,417 @@
+//! The database in the process that owns it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_machine::{Machine, Native, Topology};
+use atoll_memory::lease::{LeaseId, Peer, RuntimeDir, Server};
+use atoll_memory::{Memory, Purpose, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_storage::{Directory, Schema, undo};
+use atoll_txn::{Engine, NoWait, Stop};
+
+use crate::error::{Error, Result, TxnError, TxnResult};
+use crate::keeper::Keeper;
+use crate::leases::{Leases, Limits, NewLease, SnapshotInfo};
+use crate::publish::Publication;
+use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
+use crate::transaction::{Core, CoreWorker, Transaction};
+
+/// Share of what a process may use that a database takes at most, in percent.
+const MEMORY_PERCENT: u64 = 80;
+/// Share of the memory limit that is kept back for rollbacks.
+const HEADROOM_SHARE: u64 = 64;
+/// Share of the memory limit that snapshots may keep alive, as in the source of the idea
+/// ("Memory Instant Snapshot Sharing Mechanism", section 3: copied bytes are limited to 50 %).
+const SNAPSHOT_SHARE: u64 = 2;
+/// Smallest memory limit that a database works with.
+const MEMORY_BYTES_MIN: u64 = 32 << 20;
+/// Longest pause before an aborted transaction is tried again.
+const PAUSE_MAX: Duration = Duration::from_micros(200);
+
+/// Settings of a database.
+#[derive(Debug, Clone, Default)]
+pub struct DatabaseOptions {
+    /// Most bytes that its store may take; by default 80 % of what the process may use.
+    pub memory_limit_bytes: Option<u64>,
+    /// Logical nodes; by default the machine's own.
+    pub nodes: Option<usize>,
+    /// Oldest age of a snapshot; by default none.
+    pub snapshot_age_max: Option<Duration>,
+    /// Most bytes of replaced data that snapshots keep alive together; by default half of the
+    /// memory limit.
+    pub snapshot_bytes_max: Option<u64>,
+}
+
+/// What a database has done and what it uses.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+pub struct Counters {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Transactions aborted, those tried again included.
+    pub aborts: u64,
+    /// Extents copied because a snapshot shows them.
+    pub extents_copied: u64,
+    /// Bytes of those copies.
+    pub bytes_copied_on_write: u64,
+    /// Bytes allocated in the store.
+    pub memory_allocated_bytes: u64,
+    /// Bytes that the store takes from the machine.
+    pub memory_committed_bytes: u64,
+    /// Most that it may take.
+    pub memory_limit_bytes: u64,
+    /// Bytes of replaced data that snapshots keep alive.
+    pub memory_kept_bytes: u64,
+    /// Snapshots held.
+    pub snapshots: u64,
+    /// The current epoch.
+    pub epoch: u64,
+}
+
+/// A table of a database; cheap to clone.
+#[derive(Clone)]
+pub struct Table(pub(crate) Arc<atoll_storage::Table<Native>>);
+
+impl Table {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Its columns and primary key.
+    pub fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    /// Rows present at some moment during the call, uncommitted ones included.
+    pub fn row_count(&self) -> u64 {
+        self.0.row_count()
+    }
+}
+
+/// A database and everything of it that snapshots in this process keep alive.
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<Core>,
+    pub(crate) leases: Mutex<Leases>,
+    workers: Mutex<Vec<CoreWorker>>,
+    pub(crate) bases: Vec<Snapshot>,
+    topology: Topology,
+    /// One snapshot is taken at a time.
+    taking: Mutex<()>,
+}
+
+/// A database, owned by this process and in its memory. Clones are the same database; its memory
+/// goes when the last clone and the last snapshot in this process have gone.
+#[derive(Clone)]
+pub struct Database(Arc<Handle>);
+
+struct Handle {
+    /// Stops before the rest goes.
+    server: Mutex<Option<Server>>,
+    _keeper: Keeper,
+    inner: Arc<Inner>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Database {
+    /// A new, empty database.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when its store cannot be made, [`Error::Machine`].
+    pub fn create(options: DatabaseOptions) -> Result<Self> {
+        Self::derive(Vec::new(), options)
+    }
+
+    /// A new database that also shows the tables of the given snapshots. Its own tables lie in a
+    /// store of its own; the snapshots are read where they are.
+    ///
+    /// # Errors
+    /// As [`Database::create`]; [`Error::SnapshotExpired`].
+    pub fn derive(bases: Vec<Snapshot>, options: DatabaseOptions) -> Result<Self> {
+        bases.iter().try_for_each(Snapshot::check)?;
+        let topology = match options.nodes {
+            Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
+            None => Topology::discover()?,
+        };
+        let (memory, limits) = create_memory(&options)?;
+        let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
+        let leases = Mutex::new(Leases::new(&memory, limits)?);
+        let inner = Arc::new(Inner {
+            engine: Arc::new(Engine::new(NoWait, directory)),
+            leases,
+            workers: Mutex::default(),
+            bases,
+            topology,
+            taking: Mutex::default(),
+        });
+        let keeper = Keeper::start(&inner);
+        Ok(Self(Arc::new(Handle { server: Mutex::new(None), _keeper: keeper, inner })))
+    }
+
+    /// Gives the database a name by which other processes attach to it, in `runtime_dir` or the
+    /// user's own.
+    ///
+    /// # Errors
+    /// [`Error::Lease`] for a name that is taken or bad; [`Error::Published`];
+    /// [`Error::SnapshotExpired`] or [`Error::LocalBase`] when it is built on a snapshot that
+    /// cannot be handed on.
+    pub fn publish(&self, name: &str, runtime_dir: Option<&Path>) -> Result<()> {
+        let mut server = lock(&self.0.server);
+        if let Some(server) = &*server {
+            return Err(Error::Published(server.name().to_owned()));
+        }
+        for base in &self.0.inner.bases {
+            base.check()?;
+            base.descriptor()?;
+        }
+        let publication = Arc::new(Publication::new(&self.0.inner));
+        *server = Some(Server::start(name, &RuntimeDir::open(runtime_dir)?, publication)?);
+        Ok(())
+    }
+
+    /// The name that it is published by.
+    pub fn name(&self) -> Option<String> {
+        lock(&self.0.server).as_ref().map(|server| server.name().to_owned())
+    }
+
+    /// The snapshots that it is built on.
+    pub fn bases(&self) -> &[Snapshot] {
+        &self.0.inner.bases
+    }
+
+    /// Adds a table, at once and outside any transaction.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for a name that exists or cannot be one; [`Error::Memory`].
+    pub fn create_table(&self, name: &str, schema: Schema) -> Result<Table> {
+        self.0.inner.engine.create_table(name, schema).map(Table).map_err(Error::of_stop)
+    }
+
+    /// A table by name.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when there is none.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        Ok(Table(self.0.inner.engine.table(name)?))
+    }
+
+    /// The names of its own tables in the order of creation.
+    pub fn tables(&self) -> Vec<String> {
+        let tables = self.0.inner.engine.all_tables();
+        tables.iter().map(|table| table.name().to_owned()).collect()
+    }
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTransactions`].
+    pub fn begin(&self) -> Result<Transaction> {
+        let inner = &self.0.inner;
+        let pooled = lock(&inner.workers).pop();
+        let worker = match pooled {
+            Some(worker) => worker,
+            None => inner.engine.worker().map_err(Error::of_stop)?,
+        };
+        Ok(Transaction::new(Arc::clone(inner), worker))
+    }
+
+    /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
+    ///
+    /// # Errors
+    /// What `body` returns; the transaction is rolled back then.
+    pub fn transaction<R>(
+        &self,
+        mut body: impl FnMut(&mut Transaction) -> TxnResult<R>,
+    ) -> Result<R> {
+        let mut transaction = self.begin()?;
+        let mut attempt = 0u32;
+        loop {
+            let done = body(&mut transaction)
+                .and_then(|result| transaction.commit_in_place().map(|()| result));
+            match done {
+                Ok(result) => return Ok(result),
+                Err(TxnError::Error(error)) => return Err(error),
+                Err(TxnError::Abort(_)) => {
+                    pause(attempt);
+                    attempt = attempt.saturating_add(1);
+                    transaction.restart();
+                }
+            }
+        }
+    }
+
+    /// Takes a snapshot for this process.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotLimit`], [`Error::TooManySnapshots`], [`Error::Memory`],
+    /// [`Error::SnapshotExpired`] for a base.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.0.inner.snapshot(self.name().unwrap_or_default())
+    }
+
+    /// The snapshots that are held, and by whom.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        lock(&self.0.inner.leases).list(self.0.inner.memory())
+    }
+
+    /// What it has done and what it uses.
+    pub fn counters(&self) -> Counters {
+        self.0.inner.counters()
+    }
+
+    /// The machine that it runs on.
+    pub fn topology(&self) -> &Topology {
+        &self.0.inner.topology
+    }
+}
+
+/// Waits a little before another attempt, longer each time and never the same on two threads.
+fn pause(attempt: u32) {
+    if attempt < 2 {
+        return std::thread::yield_now();
+    }
+    let most = (1u64 << attempt.min(8)).min(PAUSE_MAX.as_micros() as u64);
+    let micros = atoll_storage::key::mix(Native::now_ns()) % most + 1;
+    std::thread::sleep(Duration::from_micros(micros));
+}
+
+fn create_memory(options: &DatabaseOptions) -> Result<(Arc<Memory>, Limits)> {
+    let allowed = atoll_machine::memory_allowed();
+    let most = allowed.total_bytes.min(allowed.cgroup_limit_bytes.unwrap_or(u64::MAX));
+    let limit_bytes =
+        options.memory_limit_bytes.unwrap_or(most / 100 * MEMORY_PERCENT).max(MEMORY_BYTES_MIN);
+    // Virtual, so generous: what the limit allows must never fail for want of addresses.
+    let buddy_bytes = (limit_bytes * 2).next_power_of_two().clamp(1 << 30, 128 << 30);
+    let swing_config = SwingConfig { buddy_bytes, ..SwingConfig::default() };
+    let store_options = StoreOptions {
+        capacity_bytes: SwingMalloc::capacity_for(&swing_config),
+        limit_bytes,
+        huge_pages: true,
+    };
+    let store = Arc::new(Store::create_memfd("atoll", &store_options)?);
+    let swing = SwingMalloc::create(Arc::clone(&store), &swing_config)?;
+    swing.set_headroom(limit_bytes / HEADROOM_SHARE);
+    let limits = Limits {
+        age: options.snapshot_age_max,
+        bytes: options.snapshot_bytes_max.unwrap_or(limit_bytes / SNAPSHOT_SHARE),
+    };
+    Ok((Arc::new(Memory::new(store, swing)), limits))
+}
+
+/// A snapshot that was just taken.
+pub(crate) struct Taken {
+    pub(crate) root: u64,
+    pub(crate) epoch: u64,
+    /// Offset and bytes of the patch.
+    pub(crate) patch: (u64, u64),
+    pub(crate) line: u64,
+    pub(crate) take_ns: u64,
+}
+
+impl Inner {
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        self.engine.memory()
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let (memory, counts) = (self.memory(), self.engine.counts());
+        Counters {
+            commits: counts.commits,
+            aborts: counts.aborts_all(),
+            extents_copied: memory.copied().extents,
+            bytes_copied_on_write: memory.copied().bytes,
+            memory_allocated_bytes: memory.swing().allocated_bytes(),
+            memory_committed_bytes: memory.store().committed_bytes(),
+            memory_limit_bytes: memory.store().limit_bytes(),
+            memory_kept_bytes: memory.kept_bytes_all(),
+            snapshots: memory.leases(),
+            epoch: memory.epoch(),
+        }
+    }
+
+    /// A worker that has no open transaction is used again.
+    pub(crate) fn give_back(&self, worker: CoreWorker) {
+        lock(&self.workers).push(worker);
+    }
+
+    /// Takes a snapshot for `holder`: the cut, the patch that undoes what was open at it, and a
+    /// line in the book.
+    pub(crate) fn take(&self, id: LeaseId, holder: Peer) -> Result<Taken> {
+        self.bases.iter().try_for_each(Snapshot::check)?;
+        let memory = self.memory();
+        let _taking = lock(&self.taking);
+        lock(&self.leases).may_take(memory)?;
+        let begin = Native::now_ns();
+        let taking = self.engine.taking();
+        let cut = memory.cut();
+        let open = self.engine.open_at(&taking, cut.epoch);
+        drop(taking);
+        let taken = self.write_patch(&open).and_then(|patch| {
+            let new = NewLease { holder, epoch: cut.epoch, patch: patch.0 };
+            let line = lock(&self.leases).add(memory, id, new).inspect_err(|_| {
+                if patch.0 != 0 {
+                    memory.discard(patch.0);
+                }
+            })?;
+            let take_ns = Native::now_ns() - begin;
+            Ok(Taken { root: cut.root, epoch: cut.epoch, patch, line, take_ns })
+        });
+        taken.inspect_err(|_| memory.release(cut.epoch))
+    }
+
+    fn write_patch(&self, open: &[undo::Entry]) -> Result<(u64, u64)> {
+        if open.is_empty() {
+            return Ok((0, 0));
+        }
+        let mut words = Vec::new();
+        open.iter().for_each(|entry| undo::write(entry, &mut words));
+        let bytes = words.len() as u64 * 8;
+        let extent = self.memory().allocate(bytes, Purpose::Ordinary)?;
+        for (at, word) in words.iter().enumerate() {
+            self.memory().access().store_u64(extent.offset + at as u64 * 8, *word);
+        }
+        Ok((extent.offset, bytes))
+    }
+
+    /// A lease has ended: frees what it alone kept.
+    pub(crate) fn end_lease(&self, id: LeaseId) {
+        let memory = self.memory();
+        let Some(lease) = lock(&self.leases).remove(memory, id) else { return };
+        memory.release(lease.epoch);
+        if lease.patch != 0 {
+            memory.discard(lease.patch);
+        }
+    }
+
+    fn snapshot(self: &Arc<Self>, name: String) -> Result<Snapshot> {
+        let begin = Native::now_ns();
+        let id = lock(&self.leases).local_id();
+        let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
+        let taken = self.take(id, holder)?;
+        let origin = Origin::Here { _lease: LocalLease { inner: Arc::clone(self), id } };
+        Snapshot::open(SnapshotParts {
+            database: name,
+            store: Arc::clone(self.memory().store()),
+            root: taken.root,
+            epoch: taken.epoch,
+            patch: taken.patch,
+            line: taken.line,
+            take_ns: taken.take_ns,
+            attach_ns: Native::now_ns() - begin,
+            origin,
+            bases: self.bases.clone(),
+        })
+    }
+
+    pub(crate) fn enforce(&self) {
+        lock(&self.leases).enforce(self.memory());
+    }
+}
+
+/// Converts the end of a transaction that nobody will try again.
+pub(crate) fn ended(result: std::result::Result<(), Stop>) -> TxnResult<()> {
+    result.map_err(TxnError::from)
+}

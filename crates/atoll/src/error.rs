@@ -1,0 +1,170 @@
+//! What an embedding program can be told.
+
+use std::time::Duration;
+
+use atoll_machine::MachineError;
+use atoll_memory::MemoryError;
+use atoll_memory::lease::LeaseError;
+use atoll_storage::StorageError;
+use atoll_txn::{AbortReason, Stop};
+
+/// An error of a database: the world's or the caller's, never a normal outcome of a transaction.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Something about a table or a value.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Memory could not be had.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// Something about a name, or between this process and another.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// Something about this machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A row with this key exists.
+    #[error("table \"{table}\" has a row with key ({key}) already")]
+    DuplicateKey {
+        /// The table.
+        table: String,
+        /// The key as people write it.
+        key: String,
+    },
+    /// An update would change a key.
+    #[error(
+        "column \"{column}\" is part of the primary key of \"{table}\", which an update cannot \
+         change; delete the row and insert it again"
+    )]
+    KeyUpdate {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// Too many transactions are open.
+    #[error("{0} transactions are open at a time, which is the most; end one and try again")]
+    TooManyTransactions(usize),
+    /// A transaction was aborted and the caller did not ask to try again.
+    #[error("the transaction was rolled back: {0}")]
+    Aborted(AbortReason),
+    /// A snapshot is over one of its limits.
+    #[error("the snapshot has expired: {0}; take a new one")]
+    SnapshotExpired(Expiry),
+    /// No snapshot is given because those that live keep too much memory.
+    #[error(
+        "no snapshot: those that are held keep {kept_bytes} bytes of replaced data alive, the \
+         limit is {limit_bytes}; release one, or raise the limit"
+    )]
+    SnapshotLimit {
+        /// Bytes that held snapshots keep.
+        kept_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// More snapshots are held than there are places for.
+    #[error("{0} snapshots are held, which is the most; release one")]
+    TooManySnapshots(usize),
+    /// A database is published already.
+    #[error("the database is published as \"{0}\" already")]
+    Published(String),
+    /// A snapshot of a database of this process cannot be handed on.
+    #[error(
+        "a snapshot of a database in this very process cannot be a base of a published one; \
+         publish that database and attach to it by name"
+    )]
+    LocalBase,
+    /// A column that cannot be one array.
+    #[error("column \"{column}\" of \"{table}\" cannot be given as one array: {why}")]
+    NotContiguous {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Why not, and what to do.
+        why: &'static str,
+    },
+    /// Bytes of a snapshot that are not what they should be.
+    #[error("column \"{column}\" of the snapshot is damaged: {detail}")]
+    Damaged {
+        /// The column.
+        column: String,
+        /// What Arrow says about it.
+        detail: String,
+    },
+    /// An answer of an owner that cannot be understood.
+    #[error("the owner of \"{name}\" answered with something else than a list of snapshots")]
+    BadStatus {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Which limit a snapshot is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// It is older than this.
+    Age(Duration),
+    /// It keeps more replaced data alive than its owner allows.
+    Bytes,
+}
+
+impl std::fmt::Display for Expiry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Age(limit) => write!(f, "it is older than {limit:?}"),
+            Self::Bytes => f.write_str("it keeps more replaced data alive than its owner allows"),
+        }
+    }
+}
+
+impl Error {
+    /// An error that ended a transaction; aborts become [`Error::Aborted`].
+    pub(crate) fn of_stop(stop: Stop) -> Self {
+        match stop {
+            Stop::Abort(reason) => Self::Aborted(reason),
+            Stop::DuplicateKey { table, key } => Self::DuplicateKey { table, key },
+            Stop::KeyUpdate { table, column } => Self::KeyUpdate { table, column },
+            Stop::Storage(StorageError::Memory(error)) => Self::Memory(error),
+            Stop::Storage(error) => Self::Storage(error),
+            Stop::TooManyWorkers(most) => Self::TooManyTransactions(most),
+            other => unreachable!("no other way to stop: {other}"),
+        }
+    }
+}
+
+/// How an operation inside a transaction can end other than well: an abort, after which the
+/// transaction may be tried again, or an error.
+#[derive(Debug, thiserror::Error)]
+pub enum TxnError {
+    /// The transaction has been rolled back.
+    #[error("the transaction was rolled back: {0}")]
+    Abort(AbortReason),
+    /// It failed.
+    #[error(transparent)]
+    Error(#[from] Error),
+}
+
+impl From<Stop> for TxnError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Abort(reason) => Self::Abort(reason),
+            other => Self::Error(Error::of_stop(other)),
+        }
+    }
+}
+
+impl From<TxnError> for Error {
+    fn from(error: TxnError) -> Self {
+        match error {
+            TxnError::Abort(reason) => Self::Aborted(reason),
+            TxnError::Error(error) => error,
+        }
+    }
+}
+
+/// Result of an operation on a database.
+pub type Result<T> = std::result::Result<T, Error>;
+/// Result of an operation inside a transaction.
+pub type TxnResult<T> = std::result::Result<T, TxnError>;

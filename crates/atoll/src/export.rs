@@ -1,0 +1,220 @@
+//! A column of a segment as an Arrow array over the memory where it lies.
+//!
+//! Invariants
+//! - `EXPORT-1`: an array's buffers keep the snapshot, whose lease keeps their bytes unchanged and
+//!   unused by others (`MEMORY-1` of `atoll-memory`). Heap blocks may grow behind the bytes that
+//!   the snapshot's views name; those bytes themselves do not change.
+//! - `EXPORT-2`: texts are looked at once in a snapshot: that views stay inside their blocks and
+//!   are UTF-8. What was sound then stays so by `EXPORT-1`.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowPrimitiveType, BinaryViewType, ByteViewType, Date32Type, Float32Type, Float64Type,
+    Int16Type, Int32Type, Int64Type, StringViewType, TimestampMicrosecondType,
+};
+use arrow_array::{
+    ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, GenericByteViewArray,
+    PrimitiveArray,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, TimeUnit};
+use atoll_storage::reader::{ColumnView, Span};
+use atoll_storage::undo::{Entry, Was};
+use atoll_storage::{Column, DataType, StorageError};
+
+use crate::error::{Error, Result};
+use crate::snapshot::{ColumnKey, PatchedColumn, Shared};
+
+/// The Arrow type of a column.
+pub(crate) fn arrow_type(data_type: DataType) -> arrow_schema::DataType {
+    match data_type {
+        DataType::Int16 => arrow_schema::DataType::Int16,
+        DataType::Int32 => arrow_schema::DataType::Int32,
+        DataType::Int64 => arrow_schema::DataType::Int64,
+        DataType::Float32 => arrow_schema::DataType::Float32,
+        DataType::Float64 => arrow_schema::DataType::Float64,
+        DataType::Bool => arrow_schema::DataType::Boolean,
+        DataType::Date => arrow_schema::DataType::Date32,
+        DataType::Timestamp => arrow_schema::DataType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Decimal { precision, scale } => {
+            arrow_schema::DataType::Decimal128(precision, scale as i8)
+        }
+        DataType::Text => arrow_schema::DataType::Utf8View,
+        DataType::Binary => arrow_schema::DataType::BinaryView,
+        DataType::FixedBinary(width) => arrow_schema::DataType::FixedSizeBinary(width as i32),
+    }
+}
+
+/// Sets a bit of an Arrow bitmap.
+pub(crate) fn set_bit(bits: &mut [u8], slot: usize, on: bool) {
+    let bit = 1u8 << (slot % 8);
+    if on {
+        bits[slot / 8] |= bit;
+    } else {
+        bits[slot / 8] &= !bit;
+    }
+}
+
+/// Where the values of a column of a segment are, patched if they have to be.
+pub(crate) struct ColumnSource {
+    shared: Arc<Shared>,
+    key: ColumnKey,
+    column: Column,
+    view: ColumnView,
+    patched: Option<PatchedColumn>,
+}
+
+impl ColumnSource {
+    /// The column `key` of a snapshot; `patch` is that of its segment.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        key: ColumnKey,
+        column: &Column,
+        view: ColumnView,
+        patch: &[Entry],
+    ) -> Self {
+        let touches = |entry: &Entry| matches!(&entry.was, Was::Value { column, .. } if usize::from(*column) == key.2);
+        let patched = patch.iter().any(touches).then(|| {
+            shared.patched(key, || patched_column(shared, column.data_type, &view, key.2, patch))
+        });
+        Self { shared: Arc::clone(shared), key, column: column.clone(), view, patched }
+    }
+
+    /// Where the values lie in the store.
+    pub(crate) fn values(&self) -> Span {
+        self.view.values
+    }
+
+    /// The values, if they had to be copied.
+    pub(crate) fn patched_values(&self) -> Option<&[u8]> {
+        self.patched.as_ref().map(|patched| patched.values.as_slice())
+    }
+
+    fn buffer(&self, span: Span) -> Result<Buffer> {
+        if span.bytes == 0 {
+            return Ok(MutableBuffer::new(0).into());
+        }
+        let corrupt = StorageError::Corrupt { what: "extent", offset: span.offset };
+        let address = self.shared.view().address(span.offset, span.bytes).ok_or(corrupt)?;
+        let address = NonNull::new(address.cast_mut()).expect("a mapping is not at 0");
+        let keeper = Arc::clone(&self.shared);
+        // SAFETY: the bytes lie in a mapping that the snapshot keeps, and do not change as long as
+        // it lives (EXPORT-1); the buffer holds the snapshot.
+        Ok(unsafe { Buffer::from_custom_allocation(address, span.bytes as usize, keeper) })
+    }
+
+    fn values_buffer(&self) -> Result<Buffer> {
+        match &self.patched {
+            Some(patched) => Ok(patched.values.clone()),
+            None => self.buffer(self.view.values),
+        }
+    }
+
+    fn nulls(&self, slots: usize) -> Result<Option<NullBuffer>> {
+        let Some(span) = self.view.validity else { return Ok(None) };
+        let bits = match self.patched.as_ref().and_then(|patched| patched.validity.clone()) {
+            Some(bits) => bits,
+            None => self.buffer(span)?,
+        };
+        let nulls = NullBuffer::new(BooleanBuffer::new(bits, 0, slots));
+        Ok((nulls.null_count() > 0).then_some(nulls))
+    }
+
+    fn damaged(&self, error: &ArrowError) -> Error {
+        Error::Damaged { column: self.column.name.clone(), detail: error.to_string() }
+    }
+
+    fn primitive<T: ArrowPrimitiveType>(&self, slots: usize) -> Result<ArrayRef> {
+        let values = ScalarBuffer::<T::Native>::new(self.values_buffer()?, 0, slots);
+        let array = PrimitiveArray::<T>::try_new(values, self.nulls(slots)?);
+        Ok(Arc::new(array.map_err(|error| self.damaged(&error))?))
+    }
+
+    /// The array of the first `slots` values.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] and [`Error::Damaged`] for a damaged snapshot.
+    pub(crate) fn array(&self, slots: usize) -> Result<ArrayRef> {
+        Ok(match self.column.data_type {
+            DataType::Int16 => self.primitive::<Int16Type>(slots)?,
+            DataType::Int32 => self.primitive::<Int32Type>(slots)?,
+            DataType::Int64 => self.primitive::<Int64Type>(slots)?,
+            DataType::Float32 => self.primitive::<Float32Type>(slots)?,
+            DataType::Float64 => self.primitive::<Float64Type>(slots)?,
+            DataType::Date => self.primitive::<Date32Type>(slots)?,
+            DataType::Timestamp => self.primitive::<TimestampMicrosecondType>(slots)?,
+            DataType::Bool => {
+                let bits = BooleanBuffer::new(self.values_buffer()?, 0, slots);
+                Arc::new(BooleanArray::new(bits, self.nulls(slots)?))
+            }
+            DataType::Decimal { precision, scale } => {
+                let values = ScalarBuffer::<i128>::new(self.values_buffer()?, 0, slots);
+                let array = Decimal128Array::try_new(values, self.nulls(slots)?)
+                    .and_then(|array| array.with_precision_and_scale(precision, scale as i8));
+                Arc::new(array.map_err(|error| self.damaged(&error))?)
+            }
+            DataType::FixedBinary(width) => {
+                let values = self.values_buffer()?.slice_with_length(0, slots * width as usize);
+                let nulls = self.nulls(slots)?;
+                let array = FixedSizeBinaryArray::try_new(width as i32, values, nulls);
+                Arc::new(array.map_err(|error| self.damaged(&error))?)
+            }
+            DataType::Text => self.views::<StringViewType>(slots)?,
+            DataType::Binary => self.views::<BinaryViewType>(slots)?,
+        })
+    }
+
+    fn views<T: ByteViewType>(&self, slots: usize) -> Result<ArrayRef> {
+        let views = ScalarBuffer::<u128>::new(self.values_buffer()?, 0, slots);
+        let blocks = self.view.heap.iter().map(|block| self.buffer(*block));
+        let blocks = blocks.collect::<Result<Vec<_>>>()?;
+        let nulls = self.nulls(slots)?;
+        if self.shared.is_sound(self.key, slots) {
+            // SAFETY: `try_new` accepted the same views over the same blocks before (EXPORT-2).
+            let array = unsafe { GenericByteViewArray::<T>::new_unchecked(views, blocks, nulls) };
+            return Ok(Arc::new(array));
+        }
+        let array = GenericByteViewArray::<T>::try_new(views, blocks, nulls);
+        let array = array.map_err(|error| self.damaged(&error))?;
+        self.shared.set_sound(self.key, slots);
+        Ok(Arc::new(array))
+    }
+}
+
+/// A private copy of a column with the patch applied.
+fn patched_column(
+    shared: &Shared,
+    data_type: DataType,
+    view: &ColumnView,
+    at: usize,
+    patch: &[Entry],
+) -> PatchedColumn {
+    let copy = |span: Span| {
+        // In words of 16 bytes, so that the widest values are aligned.
+        let mut buffer = MutableBuffer::from_len_zeroed(span.bytes as usize);
+        shared.view().read(span.offset, buffer.as_slice_mut());
+        shared.count_patched(span.bytes as usize);
+        buffer
+    };
+    let mut values = copy(view.values);
+    let mut validity = view.validity.map(copy);
+    for entry in patch {
+        let Was::Value { column, valid, image } = &entry.was else { continue };
+        if usize::from(*column) != at {
+            continue;
+        }
+        let slot = entry.row.slot();
+        match data_type.width() {
+            0 => set_bit(values.as_slice_mut(), slot, image.first().is_some_and(|b| *b != 0)),
+            width => {
+                values.as_slice_mut()[slot * width..][..width].copy_from_slice(&image[..width])
+            }
+        }
+        if let Some(bits) = &mut validity {
+            set_bit(bits.as_slice_mut(), slot, *valid);
+        }
+    }
+    PatchedColumn { values: values.into(), validity: validity.map(Buffer::from) }
+}

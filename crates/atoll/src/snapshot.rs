@@ -1,0 +1,274 @@
+//! A snapshot as its holder sees it, in the owner's process or in another.
+//!
+//! The store may show what transactions had stored that were open at the cut. The owner wrote down
+//! what undoes it, the *patch*; a reader applies it to a private copy of an extent when it first
+//! reads that extent. Everything else is read where it lies.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_buffer::Buffer;
+use atoll_memory::lease::{Descriptor, LeaseId, dup_tree};
+use atoll_memory::{MemoryError, Store, View};
+use atoll_storage::reader::{self, TableView};
+use atoll_storage::undo::{self, Entry};
+use atoll_storage::{StorageError, TableId};
+
+use crate::database::Inner;
+use crate::error::{Error, Result};
+use crate::leases;
+use crate::snapshot_table::SnapshotTable;
+
+/// Largest patch that a reader accepts, in bytes.
+const PATCH_BYTES_MAX: u64 = 1 << 32;
+
+/// What keeps a snapshot alive.
+pub(crate) enum Origin {
+    /// A lease in the book of a database of this process.
+    Here {
+        /// Ends the lease when the snapshot goes.
+        _lease: LocalLease,
+    },
+    /// What another process gave; the lease lasts as long as its descriptor.
+    There(Box<Descriptor>),
+}
+
+/// A lease in the book of a database of this process; ends when dropped.
+pub(crate) struct LocalLease {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) id: LeaseId,
+}
+
+impl Drop for LocalLease {
+    fn drop(&mut self) {
+        self.inner.end_lease(self.id);
+    }
+}
+
+/// What a snapshot is made of.
+pub(crate) struct SnapshotParts {
+    pub(crate) database: String,
+    pub(crate) store: Arc<Store>,
+    pub(crate) root: u64,
+    pub(crate) epoch: u64,
+    pub(crate) patch: (u64, u64),
+    pub(crate) line: u64,
+    pub(crate) take_ns: u64,
+    pub(crate) attach_ns: u64,
+    pub(crate) origin: Origin,
+    pub(crate) bases: Vec<Snapshot>,
+}
+
+/// A column of a segment: table, segment, position.
+pub(crate) type ColumnKey = (TableId, u64, usize);
+
+/// A private copy of a column with the patch applied.
+#[derive(Clone)]
+pub(crate) struct PatchedColumn {
+    pub(crate) values: Buffer,
+    pub(crate) validity: Option<Buffer>,
+}
+
+pub(crate) struct Shared {
+    parts: SnapshotParts,
+    view: View,
+    tables: Vec<Arc<TableView>>,
+    /// Patch entries by table and segment, in the order in which they are applied.
+    patch: HashMap<(TableId, u64), Vec<Entry>>,
+    bytes_patched: AtomicU64,
+    patched: Mutex<HashMap<ColumnKey, PatchedColumn>>,
+    /// Columns of texts whose first so many slots were found sound.
+    sound: Mutex<HashSet<(ColumnKey, usize)>>,
+}
+
+// Arrow asks this of whatever keeps the memory of its buffers. A panic cannot leave a snapshot half
+// changed: it is only read, and its caches are filled by whole entries.
+impl RefUnwindSafe for Shared {}
+impl UnwindSafe for Shared {}
+
+/// A frozen, consistent view of a whole database: what had committed at the cut and nothing else.
+///
+/// Clones, tables, segments and Arrow buffers all keep it; its lease ends when the last of them
+/// goes, or with this process.
+#[derive(Clone)]
+pub struct Snapshot(Arc<Shared>);
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Snapshot of \"{}\" at epoch {}", self.database(), self.epoch())
+    }
+}
+
+impl Snapshot {
+    /// A snapshot from parts that may come from another process.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when they do not lead to a directory of this format.
+    pub(crate) fn open(parts: SnapshotParts) -> Result<Self> {
+        let view = View::new(Arc::clone(&parts.store));
+        if !leases::is_line(&view, parts.line) {
+            return Err(corrupt("lease", parts.line));
+        }
+        let tables = reader::tables(&view, parts.root)?;
+        let patch = read_patch(&view, parts.patch, &tables)?;
+        Ok(Self(Arc::new(Shared {
+            parts,
+            view,
+            tables: tables.into_iter().map(Arc::new).collect(),
+            patch,
+            bytes_patched: AtomicU64::new(0),
+            patched: Mutex::default(),
+            sound: Mutex::default(),
+        })))
+    }
+
+    /// Name of the database, as it was published; empty for one that was not.
+    pub fn database(&self) -> &str {
+        &self.0.parts.database
+    }
+
+    /// The epoch that it shows.
+    pub fn epoch(&self) -> u64 {
+        self.0.parts.epoch
+    }
+
+    /// Nanoseconds that the owner needed to take it.
+    pub fn take_ns(&self) -> u64 {
+        self.0.parts.take_ns
+    }
+
+    /// Nanoseconds from asking for it until it could be used here, taking included.
+    pub fn attach_ns(&self) -> u64 {
+        self.0.parts.attach_ns
+    }
+
+    /// Bytes that this process has copied because a transaction was open at the cut.
+    pub fn bytes_patched(&self) -> u64 {
+        self.0.bytes_patched.load(Ordering::Relaxed)
+    }
+
+    /// The snapshots that it is built on.
+    pub fn bases(&self) -> &[Self] {
+        &self.0.parts.bases
+    }
+
+    /// Whether it may still be used.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotExpired`] when it, or one that it is built on, is over a limit.
+    pub fn check(&self) -> Result<()> {
+        leases::check_line(&self.0.view, self.0.parts.line)?;
+        self.bases().iter().try_for_each(Self::check)
+    }
+
+    /// Names of its tables: its own, then those of its bases that no earlier one hides.
+    pub fn tables(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.tables.iter().map(|table| table.name.clone()).collect();
+        for base in self.bases() {
+            for name in base.tables() {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+
+    /// A table by name.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when there is none, [`Error::SnapshotExpired`].
+    pub fn table(&self, name: &str) -> Result<SnapshotTable> {
+        self.check()?;
+        if let Some(table) = self.0.tables.iter().find(|table| table.name == name) {
+            return Ok(SnapshotTable::new(Arc::clone(&self.0), Arc::clone(table)));
+        }
+        let unknown = || StorageError::UnknownTable(name.to_owned()).into();
+        self.bases().iter().find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.0.parts.store
+    }
+
+    /// Duplicates of what another process needs to hold the same snapshot.
+    ///
+    /// # Errors
+    /// [`Error::LocalBase`] for a snapshot of a database of this process.
+    pub(crate) fn descriptor(&self) -> Result<Descriptor> {
+        let Origin::There(own) = &self.0.parts.origin else { return Err(Error::LocalBase) };
+        let system = |source| MemoryError::System { call: "dup of a lease", source };
+        let mut copy = dup_tree(own).map_err(system)?;
+        copy.bases = self.bases().iter().map(Self::descriptor).collect::<Result<_>>()?;
+        Ok(copy)
+    }
+}
+
+impl Shared {
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        leases::check_line(&self.view, self.parts.line)
+    }
+
+    /// The patch of a segment, in the order in which it is applied.
+    pub(crate) fn patch(&self, table: TableId, segment: u64) -> &[Entry] {
+        self.patch.get(&(table, segment)).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn count_patched(&self, bytes: usize) {
+        self.bytes_patched.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The patched copy of a column, made by `make` for the first who asks.
+    pub(crate) fn patched(
+        &self,
+        key: ColumnKey,
+        make: impl FnOnce() -> PatchedColumn,
+    ) -> PatchedColumn {
+        let mut patched = self.patched.lock().unwrap_or_else(PoisonError::into_inner);
+        patched.entry(key).or_insert_with(make).clone()
+    }
+
+    pub(crate) fn is_sound(&self, key: ColumnKey, slots: usize) -> bool {
+        self.sound.lock().unwrap_or_else(PoisonError::into_inner).contains(&(key, slots))
+    }
+
+    pub(crate) fn set_sound(&self, key: ColumnKey, slots: usize) {
+        self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert((key, slots));
+    }
+}
+
+fn corrupt(what: &'static str, offset: u64) -> Error {
+    StorageError::Corrupt { what, offset }.into()
+}
+
+fn read_patch(
+    view: &View,
+    (offset, bytes): (u64, u64),
+    tables: &[TableView],
+) -> Result<HashMap<(TableId, u64), Vec<Entry>>> {
+    if bytes == 0 {
+        return Ok(HashMap::new());
+    }
+    let sound = offset.is_multiple_of(8) && bytes.is_multiple_of(8) && bytes <= PATCH_BYTES_MAX;
+    if !sound || !view.contains(offset, bytes) {
+        return Err(corrupt("patch", offset));
+    }
+    let words: Vec<u64> = (0..bytes / 8).map(|at| view.load_u64(offset + at * 8)).collect();
+    let width = |table: TableId, column: u16| {
+        let table = tables.get(table.0 as usize);
+        let column = table.and_then(|table| table.schema.columns().get(usize::from(column)));
+        column.map_or(0, |column| column.data_type.width().max(1))
+    };
+    let entries = undo::parse(&words, width).ok_or_else(|| corrupt("patch", offset))?;
+    let mut by_segment: HashMap<_, Vec<Entry>> = HashMap::new();
+    for entry in entries {
+        by_segment.entry((entry.table, entry.row.segment())).or_default().push(entry);
+    }
+    Ok(by_segment)
+}

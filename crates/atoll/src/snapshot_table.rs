@@ -1,0 +1,259 @@
+//! Tables and segments of a snapshot, as Arrow arrays over the memory where they lie.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{Field, SchemaRef};
+use atoll_memory::stitch::{Piece, Stitched};
+use atoll_storage::reader::{SegmentView, TableView};
+use atoll_storage::undo::Was;
+use atoll_storage::{Column, SEGMENT_ROWS, Schema, Value};
+
+use crate::error::{Error, Result};
+use crate::export::{self, ColumnSource};
+use crate::snapshot::Shared;
+
+/// A table of a snapshot; keeps the snapshot.
+#[derive(Clone)]
+pub struct SnapshotTable {
+    shared: Arc<Shared>,
+    table: Arc<TableView>,
+    arrow: OnceLock<SchemaRef>,
+}
+
+/// 8,192 rows of a table of a snapshot; keeps the snapshot.
+#[derive(Clone)]
+pub struct SnapshotSegment {
+    shared: Arc<Shared>,
+    table: Arc<TableView>,
+    arrow: SchemaRef,
+    number: u64,
+    view: SegmentView,
+    presence: Option<BooleanBuffer>,
+}
+
+/// A whole column at one address; keeps the snapshot.
+pub struct Contiguous {
+    stitched: Stitched,
+    rows: usize,
+    column: Column,
+    _shared: Arc<Shared>,
+}
+
+impl SnapshotTable {
+    pub(crate) fn new(shared: Arc<Shared>, table: Arc<TableView>) -> Self {
+        Self { shared, table, arrow: OnceLock::new() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.table.name
+    }
+
+    /// Its columns and primary key.
+    pub fn schema(&self) -> &Schema {
+        &self.table.schema
+    }
+
+    /// The same as an Arrow schema.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        Arc::clone(self.arrow.get_or_init(|| {
+            let columns = self.table.schema.columns().iter();
+            let field = |column: &Column| {
+                Field::new(&column.name, export::arrow_type(column.data_type), column.nullable)
+            };
+            Arc::new(arrow_schema::Schema::new(columns.map(field).collect::<Vec<_>>()))
+        }))
+    }
+
+    /// Segments, empty ones included.
+    pub fn segment_count(&self) -> usize {
+        self.table.segments as usize
+    }
+
+    /// Rows present.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for a damaged directory.
+    pub fn row_count(&self) -> Result<u64> {
+        (0..self.segment_count()).map(|at| Ok(self.segment(at)?.row_count() as u64)).sum()
+    }
+
+    /// A segment, 0 to [`SnapshotTable::segment_count`] − 1.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for a damaged directory or a number out of range,
+    /// [`Error::SnapshotExpired`].
+    pub fn segment(&self, index: usize) -> Result<SnapshotSegment> {
+        self.shared.check()?;
+        let number = index as u64;
+        let mut view = self.table.segment(self.shared.view(), number)?;
+        let patch = self.shared.patch(self.table.id, number);
+        let presence = patched_presence(&self.shared, &view, patch);
+        // A segment may have been filled further by transactions that do not count.
+        let last = (0..view.filled).rev().find(|slot| presence.value(*slot));
+        view.filled = last.map_or(0, |slot| slot + 1);
+        let presence = presence.slice(0, view.filled);
+        let is_full = presence.count_set_bits() == view.filled;
+        Ok(SnapshotSegment {
+            shared: Arc::clone(&self.shared),
+            table: Arc::clone(&self.table),
+            arrow: self.arrow_schema(),
+            number,
+            view,
+            presence: (!is_full).then_some(presence),
+        })
+    }
+
+    /// A whole fixed-width column at one address, without copying: the extents are mapped side by
+    /// side. Values of NULL are zero, or NaN for floating point.
+    ///
+    /// # Errors
+    /// [`Error::NotContiguous`] for `boolean`, `text` and `bytea`, and when rows were deleted or a
+    /// segment but the last is not full; [`Error::Memory`] when the mapping is refused.
+    ///
+    /// # Panics
+    /// When the table has no such column.
+    pub fn contiguous(&self, column: usize) -> Result<Contiguous> {
+        let described = &self.table.schema.columns()[column];
+        let refuse = |why| Error::NotContiguous {
+            table: self.table.name.clone(),
+            column: described.name.clone(),
+            why,
+        };
+        let width = described.data_type.width();
+        if width == 0 || described.data_type.is_view() {
+            return Err(refuse("its values have no fixed number of bytes; read it as Arrow"));
+        }
+        let segments: Vec<SnapshotSegment> =
+            (0..self.segment_count()).map(|at| self.segment(at)).collect::<Result<_>>()?;
+        let filled: Vec<&SnapshotSegment> =
+            segments.iter().filter(|segment| segment.slots() > 0).collect();
+        let short = filled.iter().rev().skip(1).any(|segment| segment.slots() < SEGMENT_ROWS);
+        if short || filled.iter().any(|segment| segment.presence.is_some()) {
+            return Err(refuse("rows are missing between others; read it as Arrow, or copy"));
+        }
+        let sources = filled
+            .iter()
+            .map(|segment| segment.source(column))
+            .collect::<Result<Vec<ColumnSource>>>()?;
+        let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(sources.len());
+        for (source, segment) in sources.iter().zip(&filled) {
+            let bytes = segment.slots() * width;
+            pieces.push(match source.patched_values() {
+                Some(copy) => Piece::Private(&copy[..bytes]),
+                None => Piece::Shared(source.values().offset, bytes as u64),
+            });
+        }
+        let stitched = Stitched::map(self.shared.view().store(), &pieces)?;
+        let rows = filled.iter().map(|segment| segment.slots()).sum();
+        let column = described.clone();
+        Ok(Contiguous { stitched, rows, column, _shared: Arc::clone(&self.shared) })
+    }
+}
+
+fn patched_presence(
+    shared: &Shared,
+    view: &SegmentView,
+    patch: &[atoll_storage::undo::Entry],
+) -> BooleanBuffer {
+    let mut bits = vec![0u8; view.presence.bytes as usize];
+    shared.view().read(view.presence.offset, &mut bits);
+    for entry in patch {
+        if let Was::Presence(present) = entry.was {
+            export::set_bit(&mut bits, entry.row.slot(), present);
+        }
+    }
+    BooleanBuffer::new(bits.into(), 0, SEGMENT_ROWS)
+}
+
+impl SnapshotSegment {
+    /// Slots up to the last row: the length of its arrays.
+    pub fn slots(&self) -> usize {
+        self.view.filled
+    }
+
+    /// Rows present.
+    pub fn row_count(&self) -> usize {
+        self.presence.as_ref().map_or(self.view.filled, BooleanBuffer::count_set_bits)
+    }
+
+    /// Which slots hold a row; `None` when all do.
+    pub fn presence(&self) -> Option<BooleanBuffer> {
+        self.presence.clone()
+    }
+
+    /// Runs of slots that hold rows: (first, length).
+    pub fn runs(&self) -> Vec<(usize, usize)> {
+        match &self.presence {
+            None if self.view.filled == 0 => Vec::new(),
+            None => vec![(0, self.view.filled)],
+            Some(bits) => bits.set_slices().map(|(start, end)| (start, end - start)).collect(),
+        }
+    }
+
+    fn source(&self, column: usize) -> Result<ColumnSource> {
+        let described = &self.table.schema.columns()[column];
+        let view = self.table.column(self.shared.view(), &self.view, column)?;
+        let patch = self.shared.patch(self.table.id, self.number);
+        let key = (self.table.id, self.number, column);
+        Ok(ColumnSource::new(&self.shared, key, described, view, patch))
+    }
+
+    /// A column as an Arrow array over the memory where it lies, `slots()` long; slots without a
+    /// row hold some well-formed value.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] and [`Error::Damaged`] for a damaged snapshot,
+    /// [`Error::SnapshotExpired`].
+    ///
+    /// # Panics
+    /// When the table has no such column.
+    pub fn array(&self, column: usize) -> Result<ArrayRef> {
+        self.shared.check()?;
+        self.source(column)?.array(self.view.filled)
+    }
+
+    /// Several columns as a record batch, `slots()` long.
+    ///
+    /// # Errors
+    /// As [`SnapshotSegment::array`].
+    ///
+    /// # Panics
+    /// When the table has no such column.
+    pub fn batch(&self, columns: &[usize]) -> Result<RecordBatch> {
+        let arrays = columns.iter().map(|at| self.array(*at)).collect::<Result<Vec<_>>>()?;
+        let fields = columns.iter().map(|at| Arc::clone(&self.arrow.fields()[*at]));
+        let schema = arrow_schema::Schema::new(fields.collect::<Vec<_>>());
+        let options = RecordBatchOptions::new().with_row_count(Some(self.view.filled));
+        let batch = RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options);
+        batch.map_err(|error| Error::Damaged {
+            column: self.table.name.clone(),
+            detail: error.to_string(),
+        })
+    }
+
+    /// Smallest and greatest value that a column of the segment has ever held; `None` where that
+    /// is not known.
+    pub fn zone(&self, column: usize) -> Option<(Value, Value)> {
+        self.table.zone(self.shared.view(), &self.view, column)
+    }
+}
+
+impl Contiguous {
+    /// Where the values start.
+    pub fn address(&self) -> *const u8 {
+        self.stitched.address()
+    }
+
+    /// Values.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The column.
+    pub fn column(&self) -> &Column {
+        &self.column
+    }
+}
