@@ -1,1 +1,116 @@
-fn main() {}
+//! Checks of the repository that the compiler does not make: `cargo run -p xtask -- check`.
+//!
+//! - crates depend downwards only, in the order of `ARCHITECTURE.md`;
+//! - `arrow-*`, `pyo3` and `sqlparser` are in the lock file once, so that types fit together;
+//! - every Rust file opens with what it is for, and is no longer than a reader can keep in mind;
+//! - lines are at most 100 columns.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The crates from the lowest up; a crate may depend on those before it.
+const ORDER: [&str; 10] = [
+    "atoll-machine",
+    "atoll-memory",
+    "atoll-storage",
+    "atoll-txn",
+    "atoll",
+    "atoll-sql",
+    "atoll-bench",
+    "atoll-cli",
+    "atolldb",
+    "xtask",
+];
+const ONCE: [&str; 6] =
+    ["arrow-array", "arrow-buffer", "arrow-schema", "datafusion", "pyo3", "sqlparser"];
+const FILE_LINES_MAX: usize = 1000;
+const LINE_COLUMNS_MAX: usize = 100;
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() != Some("check") {
+        eprintln!("usage: cargo run -p xtask -- check");
+        return ExitCode::from(2);
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut faults = Vec::new();
+    check_direction(&root, &mut faults);
+    check_lock(&root, &mut faults);
+    check_files(&root, &mut faults);
+    if faults.is_empty() {
+        println!("xtask check: crates depend downwards, the lock file is sound, files are tidy");
+        return ExitCode::SUCCESS;
+    }
+    faults.iter().for_each(|fault| eprintln!("xtask check: {fault}"));
+    ExitCode::FAILURE
+}
+
+fn read(path: &Path, faults: &mut Vec<String>) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| {
+        faults.push(format!("{}: {error}", path.display()));
+        String::new()
+    })
+}
+
+fn check_direction(root: &Path, faults: &mut Vec<String>) {
+    for (rank, name) in ORDER.iter().enumerate() {
+        let folder = match *name {
+            "atolldb" => root.join("python"),
+            "xtask" => root.join("xtask"),
+            name => root.join("crates").join(name),
+        };
+        let manifest = read(&folder.join("Cargo.toml"), faults);
+        for line in manifest.lines() {
+            let Some(dependency) = line.split(['.', ' ', '=']).next() else { continue };
+            let Some(at) = ORDER.iter().position(|known| *known == dependency) else { continue };
+            if at >= rank {
+                faults.push(format!("{name} depends on {dependency}, which is not below it"));
+            }
+        }
+    }
+}
+
+fn check_lock(root: &Path, faults: &mut Vec<String>) {
+    let lock = read(&root.join("Cargo.lock"), faults);
+    for name in ONCE {
+        let count = lock.lines().filter(|line| *line == format!("name = \"{name}\"")).count();
+        if count != 1 {
+            faults.push(format!("{name} is in Cargo.lock {count} times, expected once"));
+        }
+    }
+}
+
+fn check_files(root: &Path, faults: &mut Vec<String>) {
+    let mut files = Vec::new();
+    ["crates", "python", "xtask"].iter().for_each(|dir| collect(&root.join(dir), &mut files));
+    for path in files {
+        let text = read(&path, faults);
+        let shown = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        if !text.starts_with("//!") {
+            faults.push(format!("{shown} does not open with what it is for (//!)"));
+        }
+        let lines = text.lines().count();
+        if lines > FILE_LINES_MAX {
+            faults.push(format!("{shown} has {lines} lines, at most {FILE_LINES_MAX}"));
+        }
+        for (at, line) in text.lines().enumerate() {
+            if line.chars().count() > LINE_COLUMNS_MAX {
+                faults.push(format!("{shown}:{} is over {LINE_COLUMNS_MAX} columns", at + 1));
+            }
+        }
+    }
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if hidden || path.ends_with("target") {
+            continue;
+        }
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}

@@ -1,1 +1,14 @@
-//! atoll-bench
+//! Benchmarks of Atoll that compare with peers in the same run and say what bounds each figure.
+//!
+//! A benchmark is a module with its arguments, a `run` that says what it is doing, and a report
+//! that can be printed as a table or as JSON. Everything is seeded; no report has a date in it.
+
+pub mod cpus;
+mod error;
+pub mod keys;
+pub mod machine_facts;
+pub mod snapshot;
+pub mod stats;
+
+pub use error::BenchError;
+pub use machine_facts::MachineFacts;

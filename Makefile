@@ -1,0 +1,58 @@
+# `make run` and `make test` work from a fresh clone; everything else is a part of them.
+#
+# The heavy dependencies (DataFusion) are compiled once, in the release profile, and serve the
+# program, the Python package and the tests of the crates that use them. The lower crates are
+# tested in the dev profile, with debug assertions.
+
+SHELL := /bin/bash
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+PYTHON := $(CURDIR)/.venv/bin/python
+UPPER := -p atoll-sql -p atoll-cli
+LOOM_FLAGS := --cfg loom
+
+.PHONY: run test setup build wheel check test-lower test-upper test-python loom clean
+
+run: build wheel
+	@echo "== running the demonstration"
+	$(TARGET)/release/atoll demo --python $(PYTHON)
+
+test: setup test-lower loom test-upper test-python
+	@echo "== all tests passed"
+
+setup:
+	@scripts/setup.sh
+
+build: setup
+	@echo "== building atoll (the first time DataFusion too: some 12 minutes on two cores)"
+	cargo build --locked --release $(UPPER)
+
+wheel: setup
+	@echo "== building and installing the Python package"
+	@# maturin builds into the same target folder, so nothing is compiled twice.
+	. .venv/bin/activate && maturin develop --quiet --locked --release -m python/Cargo.toml
+
+check:
+	cargo fmt --all --check
+	cargo run --locked --quiet -p xtask -- check
+	cargo clippy --locked --workspace --all-targets --release -- -D warnings
+
+test-lower:
+	@echo "== testing the lower crates"
+	cargo test --locked
+
+loom:
+	@echo "== exploring the interleavings of the gate"
+	RUSTFLAGS="$(LOOM_FLAGS)" cargo test --locked --release -p atoll-memory --test loom_gate \
+	  --target-dir $(TARGET)/loom
+
+test-upper: setup
+	@echo "== testing SQL and the command line"
+	cargo test --locked --release $(UPPER)
+
+test-python: wheel
+	@echo "== testing the Python package"
+	$(PYTHON) -m pytest -q python/tests
+
+clean:
+	cargo clean
+	rm -rf .venv

@@ -1,0 +1,53 @@
+//! What a user of SQL sees, through the public interface alone.
+
+#![allow(clippy::unwrap_used)]
+
+mod copy;
+mod infer;
+mod isolation;
+mod queries;
+mod runner;
+mod statements;
+
+use atoll::{Database, DatabaseOptions};
+use atoll_sql::{Outcome, SqlError, SqlSession};
+
+/// An empty database.
+fn database() -> Database {
+    Database::create(DatabaseOptions::default()).unwrap()
+}
+
+/// A session on an empty database after these statements.
+fn session(script: &str) -> SqlSession {
+    let mut session = SqlSession::on_database(database());
+    for outcome in session.execute_script(script) {
+        outcome.unwrap();
+    }
+    session
+}
+
+/// The tag of a statement that succeeds.
+fn tag(session: &mut SqlSession, sql: &str) -> String {
+    match session.execute(sql) {
+        Ok(Outcome::Done { tag, .. }) => tag,
+        Ok(_) => panic!("{sql} returned rows"),
+        Err(error) => panic!("{}", error.render(sql)),
+    }
+}
+
+/// The rows of a query that succeeds, fields separated by `|`.
+fn rows(session: &mut SqlSession, sql: &str) -> Vec<String> {
+    match session.execute(sql) {
+        Ok(Outcome::Rows(result)) => runner::lines(&result),
+        Ok(_) => panic!("{sql} returned no rows"),
+        Err(error) => panic!("{}", error.render(sql)),
+    }
+}
+
+/// The error of a statement that fails.
+fn error(session: &mut SqlSession, sql: &str) -> SqlError {
+    match session.execute(sql) {
+        Ok(_) => panic!("{sql} succeeded"),
+        Err(error) => error,
+    }
+}
