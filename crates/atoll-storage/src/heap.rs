@@ -12,6 +12,7 @@
 //!   aborts. A block is dropped at 0.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use atoll_memory::{Access, Extent, Memory, MemoryError, Retired};
 
@@ -83,7 +84,7 @@ impl Barrier {
     pub fn heap_read(&self, target: &Segment, at: usize, place: HeapPlace) -> Option<Vec<u8>> {
         let access = self.memory().access();
         let line = target.node() + crate::layout::column_line(at);
-        let list = access.load_u64(line + column::HEAP);
+        let list = access.word(line + column::HEAP).load(Ordering::Acquire);
         read_place(access, list, place)
     }
 
@@ -162,7 +163,7 @@ impl Barrier {
             access.fill(list.offset, 0, heap_list_bytes(capacity));
             access.store_u64(list.offset + heap_list::CAPACITY, capacity);
             access.store_u64(line + column::HEAP_BIRTH, epoch);
-            access.store_u64(line + column::HEAP, list.offset);
+            access.word(line + column::HEAP).store(list.offset, Ordering::Release);
             return Ok(list.offset);
         }
         let birth = access.load_u64(line + column::HEAP_BIRTH);
@@ -176,7 +177,7 @@ impl Barrier {
         access.copy(old, list.offset, bytes);
         access.store_u64(list.offset + heap_list::CAPACITY, room);
         access.store_u64(line + column::HEAP_BIRTH, epoch);
-        access.store_u64(line + column::HEAP, list.offset);
+        access.word(line + column::HEAP).store(list.offset, Ordering::Release);
         memory.retire(Retired { offset: old, size_bytes: bytes, birth }, epoch);
         Ok(list.offset)
     }

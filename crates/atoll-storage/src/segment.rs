@@ -236,7 +236,8 @@ impl Barrier {
             return Ok(place);
         }
         let copy = self.memory.copy_extent(place, what.bytes, change.purpose)?;
-        access.store_u64(node + what.place, copy.offset);
+        // Readers take the place without looking at the birth, so it publishes the copy too.
+        access.word(node + what.place).store(copy.offset, Ordering::Release);
         access.word(node + what.birth).store(change.inside.epoch, Ordering::Release); // SEG-2
         let retired = Retired { offset: place, size_bytes: what.bytes, birth };
         self.memory.retire(retired, change.inside.epoch);
@@ -301,6 +302,11 @@ impl Barrier {
         }
     }
 
+    /// The current extent at a place of a segment's node.
+    fn current(&self, place: u64) -> u64 {
+        self.access().word(place).load(Ordering::Acquire)
+    }
+
     fn bit(&self, bitmap: u64, slot: usize) -> bool {
         self.access().load_u64(bitmap + (slot / 64 * 8) as u64) >> (slot % 64) & 1 == 1
     }
@@ -308,7 +314,7 @@ impl Barrier {
     /// Whether a slot is present.
     pub fn is_present(&self, target: &Segment, slot: usize) -> bool {
         let node = target.node.load(Ordering::Acquire);
-        self.bit(self.access().load_u64(node + segment::PRESENCE), slot)
+        self.bit(self.current(node + segment::PRESENCE), slot)
     }
 
     /// Reads the image of a value; returns whether it is valid.
@@ -322,7 +328,7 @@ impl Barrier {
         image: &mut [u8],
     ) -> bool {
         let node = target.node.load(Ordering::Acquire);
-        let values = self.access().load_u64(node + column_line(at) + column::VALUES);
+        let values = self.current(node + column_line(at) + column::VALUES);
         match data_type.width() {
             0 => image[0] = u8::from(self.bit(values, slot)),
             width => self.access().read(values + (slot * width) as u64, &mut image[..width]),
@@ -330,7 +336,7 @@ impl Barrier {
         if !nullable {
             return true;
         }
-        self.bit(self.access().load_u64(node + column_line(at) + column::VALIDITY), slot)
+        self.bit(self.current(node + column_line(at) + column::VALIDITY), slot)
     }
 
     /// Rows present, by the bitmap.

@@ -198,9 +198,19 @@ impl UndoList {
 /// The entries of some words. `width` gives the bytes of a column's image, 0 for a column that
 /// does not exist. `None` for words that are not a list: they may come from shared memory.
 pub fn parse(words: &[u64], width: impl Fn(TableId, u16) -> usize) -> Option<Vec<Entry>> {
+    parse_up_to(words, u64::MAX, width)
+}
+
+/// The entries up to an epoch, of a list that its worker may be writing to under a later one: what
+/// comes behind them may be half written and is not looked at. Epochs in a list never go down.
+pub fn parse_up_to(
+    words: &[u64],
+    epoch: u64,
+    width: impl Fn(TableId, u16) -> usize,
+) -> Option<Vec<Entry>> {
     let mut out = Vec::new();
     let mut rest = words;
-    while !rest.is_empty() {
+    while rest.first().is_some_and(|written| *written <= epoch) {
         let (header, tail) = rest.split_at_checked(HEADER_WORDS)?;
         let (table, column) = (TableId((header[1] >> 32) as u32), (header[1] >> 16) as u16);
         let set = header[1] as u8 & FLAG_SET != 0;
@@ -275,6 +285,18 @@ mod tests {
         list.clear();
         fill(&mut list, 2);
         assert_eq!(held[0].words(), before);
+    }
+
+    #[test]
+    fn what_a_worker_writes_under_a_later_epoch_is_not_looked_at() {
+        let mut list = UndoList::default();
+        list.push(5, TableId(0), RowId(1), Before::Presence(true));
+        list.push(6, TableId(0), RowId(2), Before::Presence(true));
+        let mut words = list.chunks()[0].words();
+        words[4] = u64::MAX; // a header half written
+        let found = parse_up_to(&words, 5, |_, _| 8).unwrap();
+        assert_eq!(found.iter().map(|entry| entry.row).collect::<Vec<_>>(), [RowId(1)]);
+        assert!(parse(&words, |_, _| 8).is_none());
     }
 
     #[test]

@@ -142,8 +142,8 @@ impl Taking<'_> {
         for (_, chunks) in lists {
             let start = out.len();
             for chunk in chunks {
-                let entries = undo::parse(&chunk.words(), &width).expect("lists are well-formed");
-                out.extend(entries.into_iter().filter(|entry| entry.epoch <= epoch));
+                let entries = undo::parse_up_to(&chunk.words(), epoch, &width);
+                out.extend(entries.expect("lists are well-formed"));
             }
             out[start..].reverse();
         }
