@@ -1,1 +1,40 @@
-//! x
+//! The compiled half of the Python package `atolldb`.
+//!
+//! Python programs attach to databases of other processes, read their snapshots as Arrow data or
+//! NumPy arrays over the very memory of the owner, and build databases of their own on them.
+//! Nothing here holds Python's lock while it waits, reads a table or runs a query.
+
+#![deny(clippy::unwrap_used)]
+
+mod attach;
+mod column;
+mod convert;
+mod derive;
+mod errors;
+mod memory;
+mod numpy;
+mod render;
+mod result;
+mod schema;
+mod snapshot;
+mod stream;
+mod table;
+mod values;
+
+use pyo3::prelude::*;
+
+/// The compiled half of the package `atolldb`; import `atolldb` instead.
+#[pymodule]
+fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<attach::Connection>()?;
+    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<column::Column>()?;
+    module.add_class::<result::QueryResult>()?;
+    module.add_class::<schema::Schema>()?;
+    module.add_class::<derive::Database>()?;
+    module.add_function(wrap_pyfunction!(attach::attach, module)?)?;
+    module.add_function(wrap_pyfunction!(derive::create, module)?)?;
+    module.add_function(wrap_pyfunction!(derive::derive, module)?)
+}

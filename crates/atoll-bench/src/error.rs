@@ -53,6 +53,9 @@ pub enum BenchError {
     /// A snapshot was wrong: the most important thing that a benchmark can find.
     #[error("a snapshot is wrong: {0}")]
     Wrong(String),
+    /// A writer could not go on.
+    #[error("a writer ended: {0}")]
+    Writer(String),
     /// A thread ended by a panic.
     #[error("a {0} thread panicked; its message is above")]
     Panicked(&'static str),

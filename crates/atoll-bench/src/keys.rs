@@ -31,7 +31,7 @@ impl Random {
     /// A number below `end`.
     #[inline]
     pub fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.word()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.word()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number from 0 up to 1.

@@ -13,6 +13,9 @@ pub struct MachineFacts {
     pub memory_total_bytes: u64,
     /// Memory that was available at the start.
     pub memory_available_bytes: u64,
+    /// Processes that wanted a CPU in the minute before the start, on average: more than 0 means
+    /// that others disturb the figures.
+    pub load: f64,
     /// Release of the kernel.
     pub kernel: String,
     /// Transparent huge pages for ordinary and for shared memory, as the system shows them.
@@ -33,6 +36,7 @@ impl MachineFacts {
             cpu_model: model.trim().to_owned(),
             memory_total_bytes: memory.total_bytes,
             memory_available_bytes: memory.available_bytes,
+            load: first_number(&read("/proc/loadavg")),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             huge_pages: ["enabled", "shmem_enabled"].map(|file| chosen(&huge(file))),
         }
@@ -43,6 +47,10 @@ impl MachineFacts {
 fn chosen(text: &str) -> String {
     let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inside.map_or("", |(word, _)| word).to_owned()
+}
+
+fn first_number(text: &str) -> f64 {
+    text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
 /// Bytes of this process that are in memory, shared ones included; 0 where that is not told.

@@ -1,1 +1,55 @@
-fn main() {}
+//! The `atoll` command: own a database, read snapshots of one, and look at both and the machine.
+//!
+//! `main` reads the command line, runs one of [`commands`] and turns its end into a status: 0, 1
+//! for an error that was told on the standard error output, 2 for a command line that is wrong.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod demo;
+mod error;
+mod output;
+mod render;
+mod session;
+mod shell;
+mod size;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use clap::Parser;
+use error::CliError;
+use output::{Output, Style, say};
+
+fn main() -> ExitCode {
+    // The benchmark runs itself again as the process that reads.
+    atoll_bench::snapshot::reader_main_if_asked();
+    let cli = Cli::parse();
+    let style = Style::of_stderr(cli.global.color);
+    let mut output = Output::stdout(&cli.global);
+    let ended = run(&cli, &mut output);
+    let written = output.flush().map_err(CliError::from);
+    match ended.and(written) {
+        Ok(()) | Err(CliError::OutputClosed) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error::report(&error, style));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Sql(args) => commands::sql::run(args, global, output),
+        Command::Attach(args) => commands::attach::run(args, global, output),
+        Command::Load(args) => commands::load::run(args, global, output),
+        Command::Snapshots(args) => commands::snapshots::run(args, global, output),
+        Command::List(_) => commands::list::run(global, output),
+        Command::Nodes(args) => commands::nodes::run(args, global, output),
+        Command::Bench(args) => commands::bench::run(args, global, output),
+        Command::Demo(args) => demo::run(args, global, output),
+    }
+}

@@ -9,9 +9,11 @@
 //! Protocol
 //! 1. A member announces the epoch it read, then reads the epoch again; if it has moved, it
 //!    announces the new one. From then on it is inside.
-//! 2. [`Gate::advance`] publishes the next epoch, then makes sure that every announcement made
-//!    under an old one can be seen (`membarrier`, so that step 1 needs no fence).
-//! 3. [`Gate::drain`] waits until nobody is inside under an older epoch.
+//! 2. [`Gate::advance`] publishes the next epoch.
+//! 3. [`Gate::drain`], called by whoever has seen that epoch, makes sure that every announcement
+//!    made under an old one can be seen (`membarrier`, so that step 1 needs no fence), then waits
+//!    until nobody is inside under an older epoch. The barrier belongs to the one who drains: a
+//!    member can see the epoch, and drain, before the one who advanced gets to its next step.
 //!
 //! Invariants
 //! - `GATE-1`: once `drain(e)` has returned, nobody is inside under an epoch before `e`, and nobody
@@ -24,7 +26,11 @@
 //! |---|---|---|---|
 //! | `epoch` | `advance` (one at a time) | members, `advance` | SeqCst / Acquire |
 //! | `frontier[e % 2]` | `advance` to `e` | members inside under `e` | by `epoch` |
-//! | `slots[i]` | its member | `drain` | Relaxed + barrier to enter, Release to leave / Acquire |
+//! | `shown` | `drain` | `drain` | Release / Acquire |
+//! | `slots[i]` | its member | `drain` | Release (+ barrier to enter) / Acquire |
+//!
+//! A member enters with Release too: `drain` may find it inside again, under the new epoch, and
+//! must then know what it stored when it was inside before.
 //!
 //! A process that dies inside leaves nothing behind: the gate lies in its own memory.
 
@@ -47,6 +53,8 @@ struct Line(AtomicU64);
 pub struct Gate {
     epoch: Line,
     frontier: [Line; 2],
+    /// The newest epoch of which somebody has executed the barrier of `drain`.
+    shown: Line,
     slots: Vec<Line>,
     free: Mutex<Slots>,
     /// `membarrier` works here, so members need no fence.
@@ -83,6 +91,7 @@ impl Gate {
         Self {
             epoch: line(1),
             frontier: [line(0), line(0)],
+            shown: line(1),
             slots: (0..MEMBERS_MAX).map(|_| line(OUTSIDE)).collect(),
             free: Mutex::new(Slots { free: (0..MEMBERS_MAX).rev().collect(), used: 0 }),
             asymmetric: !cfg!(loom) && atoll_machine::membarrier::is_available(),
@@ -110,13 +119,16 @@ impl Gate {
         // GATE-2: the last reader of this place was inside under `next - 2`, drained since.
         self.frontier[(next % 2) as usize].0.store(frontier, Ordering::Relaxed);
         self.epoch.0.store(next, Ordering::SeqCst);
-        self.heavy_barrier();
         next
     }
 
-    /// Waits until nobody is inside under an epoch before `epoch` (`GATE-1`). Never called by a
-    /// thread that is inside under an older one itself.
+    /// Waits until nobody is inside under an epoch before `epoch`, which has begun (`GATE-1`).
+    /// Never called by a thread that is inside under an older one itself.
     pub fn drain(&self, epoch: u64) {
+        if self.shown.0.load(Ordering::Acquire) < epoch {
+            self.heavy_barrier();
+            self.shown.0.fetch_max(epoch, Ordering::Release);
+        }
         let used = self.free.lock().unwrap_or_else(PoisonError::into_inner).used;
         for slot in &self.slots[..used] {
             let mut round = 0;
@@ -171,7 +183,7 @@ impl Member {
         let slot = &gate.slots[self.slot].0;
         let mut epoch = gate.epoch.0.load(Ordering::Relaxed);
         loop {
-            slot.store(epoch, Ordering::Relaxed);
+            slot.store(epoch, Ordering::Release);
             gate.light_barrier();
             let seen = gate.epoch.0.load(Ordering::Acquire);
             if seen == epoch {

@@ -21,6 +21,10 @@
 //!   put to sleep.
 //! - `MEMORY-3`: an epoch is held before the next one is visible, so a worker of the next epoch
 //!   never takes what the snapshot shows for unfrozen.
+//! - `MEMORY-4`: nobody stores in place into an extent that somebody else may be copying. When the
+//!   end of a lease lowers the frontier, a worker of the new epoch finds thawed what one that is
+//!   still inside under the old epoch found frozen; until that one has left, such an extent is
+//!   stored into only after a seal ([`Memory::may_store`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,7 +44,9 @@ const LIMBO_BYTES_MAX: u64 = 4 << 20;
 pub enum Purpose {
     /// New data or a copy: fails when memory is full.
     Ordinary,
-    /// Undoing a transaction: may use the memory that is kept back for it.
+    /// Undoing a transaction: may use the memory that is kept back for it, and when snapshots have
+    /// frozen more than that since, pass the limit. A rollback cannot be refused, and waiting for a
+    /// snapshot to end could be waiting for the very thread that rolls back.
     Rollback,
 }
 
@@ -71,8 +77,10 @@ pub struct Memory {
     epochs: Mutex<Epochs>,
     /// Extents that no lease shows, with the epoch after which no worker can still read them.
     limbo: Mutex<Limbo>,
-    /// One thread advances at a time.
-    advancing: Mutex<()>,
+    /// One thread advances at a time; holds the frontier of the current epoch.
+    advancing: Mutex<u64>,
+    /// While an epoch with a lower frontier begins, the frontier of the one before; 0 otherwise.
+    thawing: AtomicU64,
     /// The newest epoch that has been drained of its predecessors and whose root is recorded.
     sealed: AtomicU64,
     sealing: Mutex<()>,
@@ -106,6 +114,7 @@ impl Memory {
             epochs: Mutex::default(),
             limbo: Mutex::default(),
             advancing: Mutex::default(),
+            thawing: AtomicU64::new(0),
             sealed: AtomicU64::new(1),
             sealing: Mutex::default(),
             root: AtomicU64::new(0),
@@ -144,11 +153,14 @@ impl Memory {
     /// Allocates an extent of at least `size_bytes`; its contents are undefined.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfMemory`], after what can be freed was freed if the caller is outside.
+    /// [`MemoryError::OutOfMemory`].
     pub fn allocate(&self, size_bytes: u64, purpose: Purpose) -> Result<Extent, MemoryError> {
         match purpose {
             Purpose::Ordinary => self.swing.allocate(size_bytes),
-            Purpose::Rollback => self.swing.allocate_from_headroom(size_bytes),
+            Purpose::Rollback => self
+                .swing
+                .allocate_from_headroom(size_bytes)
+                .or_else(|_| self.swing.allocate_past_limit(size_bytes)),
         }
     }
 
@@ -213,9 +225,10 @@ impl Memory {
     /// Begins a new epoch and a lease on the one that ended. Waits for stores that are on their
     /// way, never for a transaction to end. Not to be called by a thread that is inside.
     pub fn cut(&self) -> Cut {
-        let _advancing = lock(&self.advancing);
+        let mut frontier = lock(&self.advancing);
         let epoch = self.gate.epoch();
         lock(&self.epochs).hold(epoch); // MEMORY-3
+        *frontier = epoch;
         let next = self.gate.advance(epoch);
         self.seal(next);
         Cut { epoch, root: self.sealed_root.load(Ordering::Relaxed) }
@@ -246,11 +259,29 @@ impl Memory {
 
     /// Begins a new epoch without a cut.
     fn advance(&self) {
-        let _advancing = lock(&self.advancing);
-        let frontier = lock(&self.epochs).newest_held();
-        let next = self.gate.advance(frontier);
+        let mut frontier = lock(&self.advancing);
+        let before = std::mem::replace(&mut *frontier, lock(&self.epochs).newest_held());
+        self.thawing.store(before, Ordering::Relaxed); // visible with the epoch: MEMORY-4
+        let next = self.gate.advance(*frontier);
         self.seal(next);
+        self.thawing.store(0, Ordering::Release);
+        drop(frontier);
         self.sweep(next);
+    }
+
+    /// Up to which birth an extent may be being copied by a worker that is still inside under the
+    /// epoch before, see [`Memory::may_store`].
+    #[inline]
+    pub fn thawing(&self) -> u64 {
+        self.thawing.load(Ordering::Acquire)
+    }
+
+    /// Whether a worker that is `inside` may store in place, without a seal, into an extent born in
+    /// `birth`. `thawing` is what [`Memory::thawing`] said *before* the worker looked for the
+    /// extent: 0 then means that every copy made under the epoch before is published.
+    #[inline]
+    pub fn may_store(inside: Inside, thawing: u64, birth: u64) -> bool {
+        birth == inside.epoch || birth > inside.frontier.max(thawing)
     }
 
     /// Frees waiting memory if there is enough of it to be worth a new epoch.

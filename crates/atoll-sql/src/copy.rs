@@ -58,7 +58,7 @@ pub struct Progress {
     pub bytes_done: u64,
     /// Bytes of the file.
     pub bytes_total: u64,
-    /// Rows inserted so far. Falls back to 0 when others aborted the transaction and it starts over.
+    /// Rows inserted so far. Falls back to 0 when others aborted the transaction.
     pub rows: u64,
 }
 

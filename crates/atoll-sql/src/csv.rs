@@ -154,12 +154,12 @@ fn by_name(schema: &Schema, table: &str, header: &StringRecord) -> Result<Vec<us
         }
         targets.push(at);
     }
-    let missing = schema.columns().iter().enumerate();
-    for (_, column) in missing.filter(|(at, c)| !c.nullable && !targets.contains(at)) {
-        return Err(SqlError::new(
+    let mut columns = schema.columns().iter().enumerate();
+    match columns.find(|(at, column)| !column.nullable && !targets.contains(at)) {
+        None => Ok(targets),
+        Some((_, missing)) => Err(SqlError::new(
             SqlErrorKind::Input,
-            format!("the file has no column \"{}\", which must not be NULL", column.name),
-        ));
+            format!("the file has no column \"{}\", which must not be NULL", missing.name),
+        )),
     }
-    Ok(targets)
 }

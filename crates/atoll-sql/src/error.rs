@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use arrow_schema::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span, TokenizerError};
@@ -141,9 +142,7 @@ impl From<&atoll::Error> for SqlError {
     fn from(error: &atoll::Error) -> Self {
         use atoll::StorageError as Storage;
         let kind = match error {
-            atoll::Error::UnknownTable(_) | atoll::Error::Storage(Storage::UnknownTable(_)) => {
-                SqlErrorKind::UnknownTable
-            }
+            atoll::Error::Storage(Storage::UnknownTable(_)) => SqlErrorKind::UnknownTable,
             atoll::Error::DuplicateKey { .. }
             | atoll::Error::Storage(Storage::NullInColumn { .. }) => SqlErrorKind::Constraint,
             atoll::Error::Storage(Storage::Schema(_) | Storage::TableExists(_)) => {
@@ -152,9 +151,8 @@ impl From<&atoll::Error> for SqlError {
             atoll::Error::Storage(
                 Storage::Type { .. } | Storage::TooLong { .. } | Storage::ColumnCount { .. },
             ) => SqlErrorKind::Type,
-            atoll::Error::SnapshotExpired { .. } => SqlErrorKind::Expired,
-            atoll::Error::Aborted { .. } => SqlErrorKind::Aborted,
-            atoll::Error::ReadOnly { .. } => SqlErrorKind::ReadOnly,
+            atoll::Error::SnapshotExpired(_) => SqlErrorKind::Expired,
+            atoll::Error::Aborted(_) => SqlErrorKind::Aborted,
             _ => SqlErrorKind::Database,
         };
         Self::new(kind, error.to_string())
@@ -247,12 +245,18 @@ fn translate(error: &DataFusionError) -> SqlError {
         },
         DataFusionError::NotImplemented(text) => SqlError::unsupported(sentence(text)),
         DataFusionError::SQL(parser, _) => SqlError::from((**parser).clone()),
+        DataFusionError::Plan(text)
+            if ["DDL ", "DML ", "Statement "].iter().any(|what| text.starts_with(what)) =>
+        {
+            SqlError::unsupported("a query reads tables; it cannot create or change anything")
+        }
         DataFusionError::Plan(text) if text.contains("not supported") => {
             SqlError::unsupported(sentence(text))
         }
-        DataFusionError::ArrowError(arrow, _) => {
-            SqlError::new(SqlErrorKind::Query, sentence(&arrow.to_string()))
-        }
+        DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
+            ArrowError::DivideByZero => SqlError::new(SqlErrorKind::Query, "division by zero"),
+            other => SqlError::new(SqlErrorKind::Query, sentence(&other.to_string())),
+        },
         other => SqlError::new(SqlErrorKind::Query, sentence(&other.message())),
     }
 }

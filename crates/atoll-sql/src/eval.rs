@@ -1,4 +1,4 @@
-//! Constant expressions: literals, casts and simple arithmetic, over the columns of one row or none.
+//! Constant expressions: literals, casts and simple arithmetic, over one row's columns or none.
 //!
 //! This is for `INSERT … VALUES`, `UPDATE … SET` and conditions on keys, where going through a
 //! planner would cost more than the statement. Whatever is not known here is an error that points

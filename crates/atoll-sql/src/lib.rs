@@ -5,10 +5,10 @@
 //! by DataFusion over the segments of a snapshot, which it reads where they lie: a scan hands out
 //! the snapshot's own Arrow buffers.
 //!
-//! The life of a statement: text → tokens with positions ([`parse`]) → a syntax tree in the
-//! PostgreSQL dialect → either a [`dml::Change`] applied inside a transaction ([`txn`]) or a plan
-//! over a snapshot ([`query`]). Every error is a [`SqlError`] that says what was wrong and, where it
-//! is known, at which line and column.
+//! The life of a statement: text → tokens with positions (`parse`) → a syntax tree in the
+//! PostgreSQL dialect → either a `dml::Change` applied inside a transaction (`txn`) or a plan over a
+//! snapshot (`query`). Every error is a [`SqlError`] that says what was wrong and, where it is
+//! known, at which line and column.
 //!
 //! `SQL-1`: a `SELECT` can neither read nor write a file, nor change the session: its plans are
 //! refused when they contain anything but reading the snapshot's tables.

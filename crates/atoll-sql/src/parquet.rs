@@ -36,7 +36,10 @@ pub(crate) fn load(
     let schema = source.table.schema();
     let fields: Vec<String> =
         builder.schema().fields().iter().map(|field| field.name().clone()).collect();
-    let pairs = pair(schema, source, &fields)?;
+    let mut pairs = pair(schema, source, &fields)?;
+    // The reader keeps the file's order of columns whatever order they were asked for in.
+    pairs.sort_unstable();
+    let columns: Vec<usize> = pairs.iter().map(|(_, column)| *column).collect();
     let rows_total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
     let mask = ProjectionMask::roots(builder.parquet_schema(), pairs.iter().map(|(at, _)| *at));
     let fault = |error: String| SqlError::new(SqlErrorKind::Input, error);
@@ -50,10 +53,6 @@ pub(crate) fn load(
         let batch = batch.map_err(|error| {
             fault(format!("row {} or one of the next cannot be read: {error}", rows + 1))
         })?;
-        // The reader keeps the file's order of columns whatever order they were asked for in.
-        let mut order: Vec<(usize, usize)> = pairs.clone();
-        order.sort_unstable();
-        let columns: Vec<usize> = order.into_iter().map(|(_, column)| column).collect();
         for_each_row(schema, &columns, &batch, rows, |row, place| {
             source.insert(transaction, row, || place.to_owned())
         })?;

@@ -105,17 +105,6 @@ impl Engine {
         result
     }
 
-    /// Plans a query on a snapshot without running it.
-    #[cfg(test)]
-    pub(crate) fn plan(
-        &self,
-        snapshot: &Snapshot,
-        statement: Statement,
-    ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
-        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
-        self.block_on(self.physical(statement))
-    }
-
     async fn physical(&self, statement: Statement) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
         let state = self.context.state();
         let statement = PlannedStatement::Statement(Box::new(statement));

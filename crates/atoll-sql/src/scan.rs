@@ -333,3 +333,94 @@ fn nullable(schema: &SchemaRef) -> arrow_schema::Schema {
         schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
     arrow_schema::Schema::new(fields)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use arrow_array::Array;
+    use atoll::{Column, DataType, Database, DatabaseOptions, Schema, Value};
+    use datafusion::physical_plan::collect;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+    use crate::provider::SnapshotProvider;
+
+    const SEGMENT: i64 = 8192;
+
+    fn filled(count: i64) -> Database {
+        let db = Database::create(DatabaseOptions::default()).unwrap();
+        let columns = vec![Column::new("id", DataType::Int64), Column::new("name", DataType::Text)];
+        let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
+        let mut transaction = db.begin().unwrap();
+        for id in 0..count {
+            let name = format!("a name that is longer than twelve bytes, {id}");
+            transaction.insert(&table, &[Value::Int64(id), name.into()]).unwrap();
+        }
+        transaction.commit().unwrap();
+        db
+    }
+
+    /// The batches of `SELECT * FROM t` on one partition.
+    fn read(snapshot: &Snapshot) -> Vec<RecordBatch> {
+        let table = snapshot.table("t").unwrap();
+        let context = SessionContext::new();
+        let provider = Arc::new(SnapshotProvider::new(snapshot.clone(), table));
+        context.register_table("t", provider).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let state = context.state();
+            let plan = state.create_logical_plan("SELECT * FROM t").await.unwrap();
+            let plan = state.create_physical_plan(&plan).await.unwrap();
+            collect(plan, context.task_ctx()).await.unwrap()
+        })
+    }
+
+    /// Addresses of an array's buffers.
+    fn buffers(array: &dyn Array) -> Vec<usize> {
+        array.to_data().buffers().iter().map(|buffer| buffer.as_ptr() as usize).collect()
+    }
+
+    #[test]
+    fn a_batch_is_the_segment_itself_and_no_copy_of_it() {
+        let db = filled(2 * SEGMENT + 5);
+        let snapshot = db.snapshot().unwrap();
+        let table = snapshot.table("t").unwrap();
+        let mut wanted: Vec<Vec<usize>> = Vec::new();
+        for index in 0..table.segment_count() {
+            let segment = table.segment(index).unwrap();
+            for column in 0..2 {
+                wanted.push(buffers(segment.array(column).unwrap().as_ref()));
+            }
+        }
+        let mut got: Vec<Vec<usize>> = read(&snapshot)
+            .iter()
+            .flat_map(|batch| {
+                batch.columns().iter().map(|c| buffers(c.as_ref())).collect::<Vec<_>>()
+            })
+            .collect();
+        assert!(wanted.iter().all(|buffers| !buffers.is_empty()));
+        wanted.sort();
+        got.sort();
+        assert_eq!(got, wanted);
+    }
+
+    #[test]
+    fn rows_that_lie_together_are_slices_and_no_copy() {
+        let db = filled(SEGMENT);
+        let table = db.table("t").unwrap();
+        let mut transaction = db.begin().unwrap();
+        for id in 100..200 {
+            assert!(transaction.delete(&table, &[Value::Int64(id)]).unwrap());
+        }
+        transaction.commit().unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let segment = snapshot.table("t").unwrap().segment(0).unwrap();
+        let base = buffers(segment.array(0).unwrap().as_ref())[0];
+        let batches = read(&snapshot);
+        let starts: Vec<usize> =
+            batches.iter().map(|batch| buffers(batch.column(0).as_ref())[0] - base).collect();
+        assert_eq!(starts, [0, 200 * size_of::<i64>()]);
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 8092);
+    }
+}

@@ -61,7 +61,7 @@ pub(crate) fn run(
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
-        let mut transaction = db.begin();
+        let mut transaction = db.begin()?;
         let stopped = match change(&mut transaction) {
             Ok(rows) => match transaction.commit() {
                 Ok(()) => return Ok(rows),
@@ -101,7 +101,7 @@ impl OpenTransaction {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// No thread could be had for it.
+    /// No thread could be had for it, or too many transactions are open.
     pub(crate) fn begin(db: &Database) -> Result<Self, SqlError> {
         let (requests, received) = channel();
         let (answers, replies) = channel();
@@ -113,7 +113,8 @@ impl OpenTransaction {
                 let message = format!("no thread could be started for the transaction: {error}");
                 SqlError::new(SqlErrorKind::Database, message)
             })?;
-        Ok(Self { requests: Some(requests), replies, thread: Some(thread), failed: false })
+        let open = Self { requests: Some(requests), replies, thread: Some(thread), failed: false };
+        open.reply().map(|_| open)
     }
 
     /// Applies a change and says how many rows it touched.
@@ -159,9 +160,12 @@ impl OpenTransaction {
     }
 
     fn ask(&mut self, request: Request) -> Result<u64, SqlError> {
-        let gone = || SqlError::new(SqlErrorKind::Database, "the transaction's thread has ended");
         let requests = self.requests.as_ref().ok_or_else(gone)?;
         requests.send(request).map_err(|_| gone())?;
+        self.reply()
+    }
+
+    fn reply(&self) -> Result<u64, SqlError> {
         self.replies.recv().map_err(|_| gone())?
     }
 }
@@ -177,9 +181,23 @@ impl Drop for OpenTransaction {
     }
 }
 
+fn gone() -> SqlError {
+    SqlError::new(SqlErrorKind::Database, "the transaction's thread has ended")
+}
+
 /// The life of a transaction's thread.
 fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Result<u64, SqlError>>) {
-    let mut transaction = db.begin();
+    let mut transaction = match db.begin() {
+        Ok(transaction) => {
+            // The first answer is for `begin`; if nobody waits for it, the loop ends at once.
+            let _ = answers.send(Ok(0));
+            transaction
+        }
+        Err(error) => {
+            let _ = answers.send(Err(SqlError::from(error)));
+            return;
+        }
+    };
     while let Ok(request) = requests.recv() {
         let reply = match request {
             Request::Apply(change) => change.apply(&mut transaction).map_err(failure),

@@ -72,7 +72,8 @@ fn decimal(info: &ExactNumberInfo) -> Result<DataType, SqlError> {
         _ => Err(SqlError::new(
             SqlErrorKind::Schema,
             format!(
-                "decimal({precision},{scale}) is out of range; use 1 to {DECIMAL_PRECISION_MAX} digits, \
+                "decimal({precision},{scale}) is out of range; use 1 to \
+                 {DECIMAL_PRECISION_MAX} digits, \
                  and no more of them behind the point"
             ),
         )),

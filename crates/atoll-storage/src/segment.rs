@@ -5,10 +5,12 @@
 //! copy in the directory, and widens the zone.
 //!
 //! Protocol of a store, inside the gate
-//! 1. Load the birth of the column's extent from the segment's node. Not frozen: store. That is the
-//!    fast path, one load and one compare.
-//! 2. Frozen: seal the epoch, take the segment's latch, copy the node if it is frozen (and, through
-//!    [`Directory`], the path above it), look again, copy the extent, publish place then birth.
+//! 1. Load the birth of the column's extent from the segment's node. Not frozen, and not frozen
+//!    either for a worker that may still be inside under the epoch before (`MEMORY-4`): store. That
+//!    is the fast path.
+//! 2. Otherwise: seal the epoch, take the segment's latch, copy the node if it is frozen (and,
+//!    through [`Directory`], the path above it), look again, copy the extent if it is frozen, publish
+//!    place then birth.
 //!
 //! Invariants
 //! - `SEG-1`: an extent that is not frozen lies in a node that is not frozen, so the fast path needs
@@ -211,9 +213,10 @@ impl Barrier {
     /// Place of an extent that may be written by the caller now.
     #[inline]
     fn own(&self, change: Change, target: &Segment, what: Slotted) -> Result<u64, MemoryError> {
+        let thawing = self.memory.thawing(); // before the extent is looked for: MEMORY-4
         let node = target.node.load(Ordering::Acquire);
         let birth = self.access().word(node + what.birth).load(Ordering::Acquire);
-        if change.inside.is_frozen(birth) {
+        if !Memory::may_store(change.inside, thawing, birth) {
             return self.own_slow(change, target, what);
         }
         Ok(self.access().load_u64(node + what.place))

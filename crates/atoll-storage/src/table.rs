@@ -113,10 +113,26 @@ impl<M: Machine> Table<M> {
         self.barrier.memory()
     }
 
-    /// Rows present at some moment during the call.
+    /// Rows present at some moment during the call. Not to be called by a thread that is inside.
     pub fn row_count(&self) -> u64 {
+        let mut round = 0;
+        // Inside, since bitmaps may be copied and freed meanwhile.
+        let mut member = loop {
+            match self.memory().join() {
+                Some(member) => break member,
+                None => M::wait(round),
+            }
+            round += 1;
+        };
         let segments = self.segment_count.load(Ordering::Acquire) as u64;
-        (0..segments).filter_map(|n| self.segments.get(n)).map(|s| self.barrier.count(s)).sum()
+        let mut rows = 0;
+        for number in 0..segments {
+            // A section each, so that a cut does not wait for the whole table.
+            let section = member.enter();
+            rows += self.segments.get(number).map_or(0, |segment| self.barrier.count(segment));
+            drop(section);
+        }
+        rows
     }
 
     fn segment(&self, row: RowId) -> &Segment {

@@ -144,19 +144,12 @@ impl UndoList {
         }
         let chunk = self.chunks.last().expect("a list has a chunk");
         let at = chunk.len.load(Ordering::Relaxed);
-        let flags = if set { FLAG_SET } else { 0 };
-        let what = u64::from(table.0) << 32
-            | u64::from(column) << 16
-            | u64::from(kind) << 8
-            | u64::from(flags);
         let words = &chunk.words[at..at + needed];
         words[0].store(epoch, Ordering::Relaxed);
-        words[1].store(what, Ordering::Relaxed);
+        words[1].store(what(table, column, kind, set), Ordering::Relaxed);
         words[2].store(row.0, Ordering::Relaxed);
         for (word, bytes) in words[HEADER_WORDS..].iter().zip(image.chunks(8)) {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
+            word.store(padded(bytes), Ordering::Relaxed);
         }
         chunk.len.store(at + needed, Ordering::Release);
         if self.entries == 0 {
@@ -232,15 +225,25 @@ pub fn parse_up_to(
 
 /// The words of an entry, as [`parse`] reads them.
 pub fn write(entry: &Entry, out: &mut Vec<u64>) {
-    let mut list = UndoList::default();
-    let was = match &entry.was {
-        Was::Value { column, valid, image } => {
-            Before::Value { column: *column, valid: *valid, image }
-        }
-        Was::Presence(present) => Before::Presence(*present),
+    let (column, kind, set, image) = match &entry.was {
+        Was::Value { column, valid, image } => (*column, KIND_VALUE, *valid, &image[..]),
+        Was::Presence(present) => (0, KIND_PRESENCE, *present, &[][..]),
     };
-    list.push(entry.epoch, entry.table, entry.row, was);
-    list.chunks.iter().for_each(|chunk| out.extend(chunk.words()));
+    out.extend([entry.epoch, what(entry.table, column, kind, set), entry.row.0]);
+    out.extend(image.chunks(8).map(padded));
+}
+
+/// The second word of an entry.
+fn what(table: TableId, column: u16, kind: u8, set: bool) -> u64 {
+    let flags = if set { FLAG_SET } else { 0 };
+    u64::from(table.0) << 32 | u64::from(column) << 16 | u64::from(kind) << 8 | u64::from(flags)
+}
+
+/// Up to 8 bytes of an image as a word.
+fn padded(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]

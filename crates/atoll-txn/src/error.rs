@@ -35,6 +35,9 @@ pub enum Stop {
     /// transaction has been rolled back).
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// A table of another database. The transaction goes on as if nothing had been asked.
+    #[error("table \"{0}\" belongs to another database than the transaction")]
+    ForeignTable(String),
     /// Too many transactions are open at a time.
     #[error("{0} transactions are open at a time, which is the most; end one and try again")]
     TooManyWorkers(usize),

@@ -8,6 +8,7 @@
 //! - `WORKER-3`: an error while storing leaves a transaction half done, so it is rolled back at
 //!   once. Errors found before anything is stored leave it as it was.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,8 +39,9 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     chunks_shown: usize,
     /// Index entries that go if the transaction aborts.
     inserted: Vec<Indexed>,
-    /// Index entries that go if it commits.
+    /// Index entries that go if it commits, and their rows, to be found fast.
     deleted: Vec<Indexed>,
+    deleted_rows: HashSet<(TableId, RowId)>,
     /// A replaced text, or a deleted row, has to be forgotten after commit.
     forget: bool,
     fillings: Vec<Filling>,
@@ -74,6 +76,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             chunks_shown: 0,
             inserted: Vec::new(),
             deleted: Vec::new(),
+            deleted_rows: HashSet::new(),
             forget: false,
             fillings: Vec::new(),
             state: State::Idle,
@@ -103,6 +106,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.state == State::Open { Ok(()) } else { Err(AbortReason::Finished.into()) }
     }
 
+    fn check_ours(&self, table: &Table<M>) -> Result<(), Stop> {
+        if Arc::ptr_eq(table.memory(), self.engine.memory()) {
+            return Ok(());
+        }
+        Err(Stop::ForeignTable(table.name().to_owned()))
+    }
+
     /// Rolls back for `reason` and returns it.
     fn give_up(&mut self, reason: AbortReason) -> Stop {
         self.abort(reason);
@@ -121,16 +131,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         asked.map_err(|reason| self.give_up(reason))
     }
 
-    fn is_deleted_here(&self, table: TableId, row: RowId) -> bool {
-        self.deleted.iter().any(|deleted| deleted.table == table && deleted.row == row)
-    }
-
     fn locate(&mut self, table: &Table<M>, hash: u64, key: &[Value]) -> Option<RowId> {
         let section = self.member.enter();
-        let deleted = &self.deleted;
-        let found = table.find(hash, key, |row| {
-            !deleted.iter().any(|gone| gone.table == table.id() && gone.row == row)
-        });
+        let deleted = &self.deleted_rows;
+        let found = table
+            .find(hash, key, |row| deleted.is_empty() || !deleted.contains(&(table.id(), row)));
         drop(section);
         found
     }
@@ -143,6 +148,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         write: bool,
     ) -> Result<Option<RowId>, Stop> {
         self.check_open()?;
+        self.check_ours(table)?;
         table.schema().check_key(key)?;
         let hash = table.hash(key);
         for _ in 0..LOOKS_MAX {
@@ -192,6 +198,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// [`Stop::Abort`]; [`Stop::DuplicateKey`] and [`Stop::Storage`].
     pub fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), Stop> {
         self.check_open()?;
+        self.check_ours(table)?;
         table.schema().check_row(row)?;
         let key: Vec<Value> =
             table.schema().primary_key().iter().map(|at| row[*at].clone()).collect();
@@ -258,10 +265,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// [`Stop::Abort`], [`Stop::Storage`].
     pub fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, Stop> {
         let Some(row) = self.grant(table, key, true)? else { return Ok(false) };
-        debug_assert!(!self.is_deleted_here(table.id(), row));
+        debug_assert!(!self.deleted_rows.contains(&(table.id(), row)));
         self.change(table, |change, undo| table.erase(change, row, undo))?;
         self.forget = true;
         self.deleted.push(Indexed { table: table.id(), row, hash: table.hash(key) });
+        self.deleted_rows.insert((table.id(), row));
         Ok(true)
     }
 
@@ -271,7 +279,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         body: impl FnOnce(Change, &mut UndoList) -> Result<(), StorageError>,
     ) -> Result<(), Stop> {
-        debug_assert!(std::ptr::eq(&raw const **self.engine.tables().table(table.id()), table));
         let section = self.member.enter();
         let done = body(Change::forward(section.inside()), &mut self.undo);
         if !self.undo.is_empty()
@@ -290,6 +297,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// An error while storing.
     fn fail(&mut self, error: StorageError) -> Stop {
         self.abort(AbortReason::Finished); // WORKER-3
+        if matches!(error, StorageError::Memory(_)) {
+            // What waits for workers only may be enough for the next attempt.
+            self.engine.memory().reclaim();
+        }
         error.into()
     }
 
@@ -366,7 +377,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         for made in self.inserted.drain(..) {
             engine.tables().table(made.table).free(made.row);
         }
-        self.deleted.clear();
         self.forget = false;
         self.finish(Err(reason), State::Finished);
     }
@@ -393,6 +403,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.transaction = 0;
         self.chunks_shown = 0;
         self.inserted.clear();
+        self.deleted.clear();
+        // A transaction that deleted a whole table must not leave its worker with the table's size.
+        if self.deleted_rows.capacity() > 1024 {
+            self.deleted_rows = HashSet::new();
+        } else {
+            self.deleted_rows.clear();
+        }
         self.state = state;
     }
 

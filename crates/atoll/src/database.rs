@@ -8,7 +8,7 @@ use atoll_machine::{Machine, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer, RuntimeDir, Server};
 use atoll_memory::{Memory, Purpose, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::{Directory, Schema, undo};
-use atoll_txn::{Engine, NoWait, Stop};
+use atoll_txn::{Engine, NoWait};
 
 use crate::error::{Error, Result, TxnError, TxnResult};
 use crate::keeper::Keeper;
@@ -189,9 +189,14 @@ impl Database {
     /// Adds a table, at once and outside any transaction.
     ///
     /// # Errors
-    /// [`Error::Storage`] for a name that exists or cannot be one; [`Error::Memory`].
+    /// [`Error::Storage`] for a name that exists or cannot be one; [`Error::Memory`];
+    /// [`Error::TooManyTransactions`].
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<Table> {
-        self.0.inner.engine.create_table(name, schema).map(Table).map_err(Error::of_stop)
+        let inner = &self.0.inner;
+        // It needs a place at the gate; a worker at rest may have the last one.
+        let at_rest = lock(&inner.workers).pop();
+        drop(at_rest);
+        inner.engine.create_table(name, schema).map(Table).map_err(Error::of_stop)
     }
 
     /// A table by name.
@@ -225,7 +230,8 @@ impl Database {
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
     ///
     /// # Errors
-    /// What `body` returns; the transaction is rolled back then.
+    /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when an error
+    /// ended the transaction and `body` passed over it.
     pub fn transaction<R>(
         &self,
         mut body: impl FnMut(&mut Transaction) -> TxnResult<R>,
@@ -238,10 +244,12 @@ impl Database {
             match done {
                 Ok(result) => return Ok(result),
                 Err(TxnError::Error(error)) => return Err(error),
-                Err(TxnError::Abort(_)) => {
+                Err(TxnError::Abort(reason)) => {
                     pause(attempt);
                     attempt = attempt.saturating_add(1);
-                    transaction.restart();
+                    if !transaction.restart() {
+                        return Err(Error::Aborted(reason));
+                    }
                 }
             }
         }
@@ -414,9 +422,4 @@ impl Inner {
     pub(crate) fn enforce(&self) {
         lock(&self.leases).enforce(self.memory());
     }
-}
-
-/// Converts the end of a transaction that nobody will try again.
-pub(crate) fn ended(result: std::result::Result<(), Stop>) -> TxnResult<()> {
-    result.map_err(TxnError::from)
 }

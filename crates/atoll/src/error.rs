@@ -43,6 +43,9 @@ pub enum Error {
         /// The column.
         column: String,
     },
+    /// A table of another database than the transaction's.
+    #[error("table \"{0}\" belongs to another database than the transaction")]
+    ForeignTable(String),
     /// Too many transactions are open.
     #[error("{0} transactions are open at a time, which is the most; end one and try again")]
     TooManyTransactions(usize),
@@ -128,6 +131,7 @@ impl Error {
             Stop::KeyUpdate { table, column } => Self::KeyUpdate { table, column },
             Stop::Storage(StorageError::Memory(error)) => Self::Memory(error),
             Stop::Storage(error) => Self::Storage(error),
+            Stop::ForeignTable(table) => Self::ForeignTable(table),
             Stop::TooManyWorkers(most) => Self::TooManyTransactions(most),
             other => unreachable!("no other way to stop: {other}"),
         }

@@ -201,11 +201,14 @@ fn patched_column(
     let mut values = copy(view.values);
     let mut validity = view.validity.map(copy);
     for entry in patch {
-        let Was::Value { column, valid, image } = &entry.was else { continue };
-        if usize::from(*column) != at {
-            continue;
-        }
         let slot = entry.row.slot();
+        let (valid, image) = match &entry.was {
+            Was::Value { column, valid, image } if usize::from(*column) == at => (valid, image),
+            // An insert that does not count: the entries before this one put back a view whose
+            // block may have gone already, when the cut fell into the rollback.
+            Was::Presence(false) if data_type.is_view() => (&false, &vec![0; data_type.width()]),
+            _ => continue,
+        };
         match data_type.width() {
             0 => set_bit(values.as_slice_mut(), slot, image.first().is_some_and(|b| *b != 0)),
             width => {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use atoll_machine::Native;
 use atoll_storage::Value;
-use atoll_txn::{AbortReason, Engine, NoWait, Worker};
+use atoll_txn::{AbortReason, Engine, NoWait, Stop, Worker};
 
-use crate::database::{Inner, Table, ended};
+use crate::database::{Inner, Table};
 use crate::error::TxnResult;
 
 /// The engine, compiled for the scheme of the database and this machine.
@@ -21,17 +21,25 @@ pub(crate) type CoreWorker = Worker<NoWait, Native>;
 pub struct Transaction {
     inner: Arc<Inner>,
     worker: Option<CoreWorker>,
+    /// An error ended it: trying again would only meet the same error.
+    failed: bool,
     _not_send: PhantomData<*const ()>,
 }
 
 impl Transaction {
     pub(crate) fn new(inner: Arc<Inner>, mut worker: CoreWorker) -> Self {
         worker.begin();
-        Self { inner, worker: Some(worker), _not_send: PhantomData }
+        Self { inner, worker: Some(worker), failed: false, _not_send: PhantomData }
     }
 
-    fn worker(&mut self) -> &mut CoreWorker {
-        self.worker.as_mut().expect("a transaction has its worker until it is dropped")
+    /// Does something and keeps in mind whether it failed for good.
+    fn with<R>(&mut self, body: impl FnOnce(&mut CoreWorker) -> Result<R, Stop>) -> TxnResult<R> {
+        let worker =
+            self.worker.as_mut().expect("a transaction has its worker until it is dropped");
+        let done = body(worker);
+        self.failed |=
+            matches!(&done, Err(stop) if !matches!(stop, Stop::Abort(_))) && !worker.is_open();
+        Ok(done?)
     }
 
     /// Inserts a row, its values in the order of the columns.
@@ -41,7 +49,7 @@ impl Transaction {
     /// [`Error::Storage`](crate::Error) for values that do not fit: nothing has changed then;
     /// [`Error::Memory`](crate::Error): the transaction has been rolled back.
     pub fn insert(&mut self, table: &Table, row: &[Value]) -> TxnResult<()> {
-        Ok(self.worker().insert(&table.0, row)?)
+        self.with(|worker| worker.insert(&table.0, row))
     }
 
     /// Reads the row with this primary key; `None` when there is none.
@@ -50,7 +58,7 @@ impl Transaction {
     /// As [`Transaction::insert`].
     pub fn read(&mut self, table: &Table, key: &[Value]) -> TxnResult<Option<Vec<Value>>> {
         let columns = 0..table.schema().columns().len();
-        Ok(self.worker().read(&table.0, key, columns)?)
+        self.with(|worker| worker.read(&table.0, key, columns))
     }
 
     /// Reads some columns of the row with this primary key.
@@ -66,7 +74,7 @@ impl Transaction {
         key: &[Value],
         columns: &[usize],
     ) -> TxnResult<Option<Vec<Value>>> {
-        Ok(self.worker().read(&table.0, key, columns.iter().copied())?)
+        self.with(|worker| worker.read(&table.0, key, columns.iter().copied()))
     }
 
     /// Changes columns of the row with this primary key; false when there is none.
@@ -82,7 +90,7 @@ impl Transaction {
         key: &[Value],
         changes: &[(usize, Value)],
     ) -> TxnResult<bool> {
-        Ok(self.worker().update(&table.0, key, changes)?)
+        self.with(|worker| worker.update(&table.0, key, changes))
     }
 
     /// Deletes the row with this primary key; false when there is none.
@@ -90,7 +98,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::insert`].
     pub fn delete(&mut self, table: &Table, key: &[Value]) -> TxnResult<bool> {
-        Ok(self.worker().delete(&table.0, key)?)
+        self.with(|worker| worker.delete(&table.0, key))
     }
 
     /// Commits.
@@ -102,11 +110,15 @@ impl Transaction {
     }
 
     pub(crate) fn commit_in_place(&mut self) -> TxnResult<()> {
-        ended(self.worker().commit())
+        self.with(CoreWorker::commit)
     }
 
-    pub(crate) fn restart(&mut self) {
-        self.worker().begin();
+    /// Begins again after an abort; false when it would be in vain.
+    pub(crate) fn restart(&mut self) -> bool {
+        if let Some(worker) = self.worker.as_mut().filter(|_| !self.failed) {
+            worker.begin();
+        }
+        !self.failed
     }
 
     /// Rolls back, as dropping does.

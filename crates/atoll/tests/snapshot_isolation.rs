@@ -205,3 +205,21 @@ fn memory_comes_back_when_snapshots_and_rows_go() {
         assert!(now <= settled + (4 << 20), "{now} bytes after round {round}, {settled} before");
     }
 }
+
+#[test]
+fn a_table_of_another_database_is_refused_and_the_transaction_goes_on() {
+    let (here, there) = (database(), database());
+    let (ours, theirs) = (accounts(&here, 3, 1), accounts(&there, 3, 1));
+    let mut tx = here.begin().unwrap();
+    tx.update(&ours, &[1i64.into()], &[(1, 5i64.into())]).unwrap();
+    for refused in [
+        tx.insert(&theirs, &[9i64.into(), 1i64.into(), Value::Null]).unwrap_err(),
+        tx.delete(&theirs, &[1i64.into()]).unwrap_err(),
+        tx.read(&theirs, &[1i64.into()]).unwrap_err(),
+    ] {
+        assert!(refused.to_string().contains("another database"), "{refused}");
+    }
+    tx.commit().unwrap();
+    assert_eq!(total(&here.snapshot().unwrap()), (3, 7));
+    assert_eq!(total(&there.snapshot().unwrap()), (3, 3));
+}

@@ -27,6 +27,7 @@ pub(crate) use header::{HEADER_BYTES, fnv1a, read_u32, read_u64};
 use ledger::Ledger;
 use mapping::Mapping;
 use space::Claim;
+pub(crate) use space::Reach;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -26,6 +26,15 @@ pub(super) struct Claim {
     missing: u64,
 }
 
+/// How far the committed bytes of a store may go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach {
+    /// To so many bytes below the limit.
+    Below(u64),
+    /// Past the limit, until the system has no more.
+    PastLimit,
+}
+
 impl Store {
     /// Gives the chunks of a range space, if they have none yet. Cheap if they have.
     ///
@@ -42,6 +51,16 @@ impl Store {
     /// # Errors
     /// As [`Store::commit`].
     pub fn commit_below(&self, offset: u64, len: u64, headroom: u64) -> Result<(), MemoryError> {
+        self.commit_as_far_as(offset, len, Reach::Below(headroom))
+    }
+
+    /// As [`Store::commit`], as far as `reach` goes.
+    pub(crate) fn commit_as_far_as(
+        &self,
+        offset: u64,
+        len: u64,
+        reach: Reach,
+    ) -> Result<(), MemoryError> {
         self.check(offset, len)?;
         if !self.writable {
             return Err(MemoryError::ReadOnly);
@@ -55,11 +74,15 @@ impl Store {
         let missing: u64 = runs.iter().map(|run| run.end - run.start).sum();
         let pending: u64 = claims.iter().map(|claim| claim.missing).sum();
         let after = self.ledger.committed_bytes() + (pending + missing) * CHUNK_BYTES;
-        if missing > 0 && after > self.limit_bytes {
-            return Err(self.out_of_memory(len, Shortage::Limit));
-        }
-        if missing > 0 && after > self.limit_bytes.saturating_sub(headroom) {
-            return Err(self.out_of_memory(len, Shortage::Headroom));
+        if missing > 0
+            && let Reach::Below(headroom) = reach
+        {
+            if after > self.limit_bytes {
+                return Err(self.out_of_memory(len, Shortage::Limit));
+            }
+            if after > self.limit_bytes.saturating_sub(headroom) {
+                return Err(self.out_of_memory(len, Shortage::Headroom));
+            }
         }
         claims.push(Claim { chunks: chunks.clone(), missing });
         drop(claims);

@@ -20,7 +20,7 @@ mod supply;
 mod tree;
 
 use crate::error::MemoryError;
-use crate::store::Store;
+use crate::store::{Reach, Store};
 use large::LargeTable;
 use layout::{Layout, SWING_AT, SWING_BYTES};
 use magazine::Magazines;
@@ -194,7 +194,7 @@ impl SwingMalloc {
     /// [`MemoryError::OutOfMemory`] (of the limit less the headroom), [`MemoryError::TooLarge`],
     /// [`MemoryError::ReadOnly`]; nothing is changed then.
     pub fn allocate(&self, size_bytes: u64) -> Result<Extent, MemoryError> {
-        self.allocate_below(size_bytes, self.headroom.load(Ordering::Relaxed))
+        self.allocate_as_far_as(size_bytes, Reach::Below(self.headroom.load(Ordering::Relaxed)))
     }
 
     /// As [`SwingMalloc::allocate`], but may use the headroom too: for work that must not fail,
@@ -203,7 +203,16 @@ impl SwingMalloc {
     /// # Errors
     /// As [`SwingMalloc::allocate`].
     pub fn allocate_from_headroom(&self, size_bytes: u64) -> Result<Extent, MemoryError> {
-        self.allocate_below(size_bytes, 0)
+        self.allocate_as_far_as(size_bytes, Reach::Below(0))
+    }
+
+    /// As [`SwingMalloc::allocate`], but is not stopped by the store's limit: for work that must
+    /// not fail and has used up the headroom.
+    ///
+    /// # Errors
+    /// As [`SwingMalloc::allocate`], when the system or the address space has no more.
+    pub fn allocate_past_limit(&self, size_bytes: u64) -> Result<Extent, MemoryError> {
+        self.allocate_as_far_as(size_bytes, Reach::PastLimit)
     }
 
     /// Sets how many bytes below the store's limit ordinary allocations leave uncommitted.

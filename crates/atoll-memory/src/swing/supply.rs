@@ -17,7 +17,7 @@ use super::magazine::Magazines;
 use super::tree::{ALLOCATED, CACHED, Node};
 use super::{Extent, SwingMalloc};
 use crate::error::{MemoryError, Shortage};
-use crate::store::CHUNK_BYTES;
+use crate::store::{CHUNK_BYTES, Reach};
 use std::sync::atomic::Ordering;
 
 impl SwingMalloc {
@@ -91,7 +91,11 @@ impl SwingMalloc {
         }
     }
 
-    pub(super) fn allocate_below(&self, size: u64, headroom: u64) -> Result<Extent, MemoryError> {
+    pub(super) fn allocate_as_far_as(
+        &self,
+        size: u64,
+        reach: Reach,
+    ) -> Result<Extent, MemoryError> {
         self.check_writer()?;
         let order = size.max(1).checked_next_power_of_two().map_or(64, u64::trailing_zeros);
         let order = order.max(MIN_ORDER);
@@ -100,7 +104,7 @@ impl SwingMalloc {
                 let largest_bytes = self.layout.largest_bytes();
                 return Err(MemoryError::TooLarge { asked_bytes: size, largest_bytes });
             }
-            return self.with_relief(size, || self.take_large(size, headroom));
+            return self.with_relief(size, || self.take_large(size, reach));
         }
         if Magazines::keeps(order)
             && let Some(node) = self.magazines.pop(order)
@@ -110,7 +114,7 @@ impl SwingMalloc {
             debug_assert!(was_cached, "an extent in a magazine is cached");
             return Ok(self.extent(node));
         }
-        self.with_relief(size, || self.take_node(order, headroom))
+        self.with_relief(size, || self.take_node(order, reach))
     }
 
     /// Tries once more after everything free has gone back to the system.
@@ -128,7 +132,7 @@ impl SwingMalloc {
         }
     }
 
-    fn take_node(&self, order: u32, headroom: u64) -> Result<Extent, MemoryError> {
+    fn take_node(&self, order: u32, reach: Reach) -> Result<Extent, MemoryError> {
         let mut state = self.latch();
         let hole = if order < BLOCK_ORDER { state.partial.find(order) } else { None };
         let found = match hole {
@@ -142,7 +146,7 @@ impl SwingMalloc {
         if order < BLOCK_ORDER {
             // TREE-2: the block is about to be split.
             let bottom = self.layout.bottoms_at + was_free.index * BOTTOM_BYTES;
-            self.store.commit_below(bottom, BOTTOM_BYTES, headroom)?;
+            self.store.commit_as_far_as(bottom, BOTTOM_BYTES, reach)?;
         }
         if self.tree.is_free(was_free) {
             state.warm -= self.committed(was_free);
@@ -152,7 +156,7 @@ impl SwingMalloc {
         state.taken_bytes += node.bytes();
         drop(state);
         let extent = self.extent(node);
-        if let Err(error) = self.store.commit_below(extent.offset, extent.size_bytes, headroom) {
+        if let Err(error) = self.store.commit_as_far_as(extent.offset, extent.size_bytes, reach) {
             self.tree.change(node, ALLOCATED, CACHED);
             self.give_back(&[node]);
             return Err(error);
@@ -160,7 +164,7 @@ impl SwingMalloc {
         Ok(extent)
     }
 
-    fn take_large(&self, size: u64, headroom: u64) -> Result<Extent, MemoryError> {
+    fn take_large(&self, size: u64, reach: Reach) -> Result<Extent, MemoryError> {
         let taken = {
             let _state = self.latch();
             self.large.take(size)
@@ -168,7 +172,7 @@ impl SwingMalloc {
         let Some((offset, held)) = taken else {
             return Err(self.store.out_of_memory(size, Shortage::AddressSpace));
         };
-        if let Err(error) = self.store.commit_below(offset, held, headroom) {
+        if let Err(error) = self.store.commit_as_far_as(offset, held, reach) {
             let _state = self.latch();
             if let Some((entry, _)) = self.large.find(offset) {
                 self.large.release(entry);

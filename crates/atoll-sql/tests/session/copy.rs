@@ -128,8 +128,7 @@ fn files_that_cannot_be_loaded_say_why() {
     let wrong = error(&mut session, &format!("COPY t FROM '{}'", text.display()));
     assert!(wrong.message().contains("is not a Parquet file"), "{wrong}");
     let header = file(&folder, "h.csv", "id,nam\n1,a\n");
-    let unknown =
-        error(&mut session, &format!("COPY t FROM '{}' WITH (HEADER)", header.display()));
+    let unknown = error(&mut session, &format!("COPY t FROM '{}' WITH (HEADER)", header.display()));
     assert!(unknown.message().contains("column \"nam\" does not exist"), "{unknown}");
     assert_eq!(unknown.hint(), Some("did you mean name?"));
     let forgot = file(&folder, "f.csv", "id,name,price,day\n1,a,1,\n");

@@ -37,10 +37,7 @@ fn a_table_made_for_a_csv_file_takes_all_of_it() {
     let mut session = SqlSession::on_database(db);
     assert_eq!(
         rows(&mut session, "SELECT * FROM a ORDER BY id"),
-        [
-            "1|2013-01-01|007|1.0|true|2013-01-01T10:00:00",
-            "2|NULL|UA|2.5|NULL|2013-01-01T11:00:00"
-        ]
+        ["1|2013-01-01|007|1.0|true|2013-01-01T10:00:00", "2|NULL|UA|2.5|NULL|2013-01-01T11:00:00"]
     );
 }
 

@@ -11,7 +11,7 @@ fn a_query_sees_what_is_committed_and_nothing_else() {
     tag(&mut session, "CREATE TABLE t (id int PRIMARY KEY)");
     tag(&mut session, "INSERT INTO t VALUES (1)");
     let table = db.table("t").unwrap();
-    let mut open = db.begin();
+    let mut open = db.begin().unwrap();
     open.insert(&table, &[2i32.into()]).unwrap();
     assert_eq!(rows(&mut session, "SELECT id FROM t ORDER BY id"), ["1"]);
     open.commit().unwrap();

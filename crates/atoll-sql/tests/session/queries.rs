@@ -17,7 +17,7 @@ fn filled(count: i64) -> Database {
         Column::new("name", DataType::Text),
     ];
     let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
-    let mut transaction = db.begin();
+    let mut transaction = db.begin().unwrap();
     for id in 0..count {
         let v = (id % 10 != 0).then_some(i32::try_from(id % 100).unwrap());
         let row = [Value::Int64(id), v.into(), format!("row {id} of the table").into()];
@@ -80,7 +80,8 @@ fn a_filter_on_the_key_reads_one_segment() {
     assert!(plan.contains("segments_scanned=2, segments_pruned=2"), "{plan}");
     assert_eq!(rows(&mut session, between), ["900"]);
     let none = "SELECT count(*) FROM t WHERE id < 0";
-    assert!(explained(&mut session, none).contains("segments_scanned=0, segments_pruned=4"));
+    let plan = explained(&mut session, "SELECT v FROM t WHERE id < 0");
+    assert!(plan.contains("segments_scanned=0, segments_pruned=4"), "{plan}");
     assert_eq!(rows(&mut session, none), ["0"]);
     let open = "SELECT count(*) FROM t WHERE name LIKE 'row 1%'";
     assert!(explained(&mut session, open).contains("segments_scanned=4, segments_pruned=0"));

@@ -61,7 +61,7 @@ fn a_script_stops_behind_its_first_error() {
     assert_eq!(outcomes.len(), 2);
     assert_eq!(outcomes[1].as_ref().unwrap_err().kind(), SqlErrorKind::Constraint);
     assert_eq!(rows(&mut session, "SELECT * FROM t"), ["1|1"]);
-    let late = session.execute_script("INSERT INTO t VALUES (5, 5);\nSELECT\n  FROM WHERE");
+    let late = session.execute_script("INSERT INTO t VALUES (5, 5);\nSELECT\n  (1");
     assert_eq!(late[1].as_ref().unwrap_err().position().map(|(line, _)| line), Some(3));
 }
 
@@ -133,4 +133,23 @@ fn a_session_moves_between_threads_with_its_transaction() {
     .unwrap();
     tag(&mut session, "COMMIT");
     assert_eq!(rows(&mut session, "SELECT * FROM t"), ["1|1"]);
+}
+
+#[test]
+fn statements_that_meet_on_a_row_are_tried_again_until_they_count() {
+    let db = database();
+    let mut session = SqlSession::on_database(db.clone());
+    tag(&mut session, TABLE);
+    tag(&mut session, "INSERT INTO t VALUES (1, 0)");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let mut session = SqlSession::on_database(db.clone());
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    tag(&mut session, "UPDATE t SET v = v + 1 WHERE id = 1");
+                }
+            });
+        }
+    });
+    assert_eq!(rows(&mut session, "SELECT v FROM t"), ["600"]);
 }

@@ -1,0 +1,129 @@
+//! The writers' loss at one interval between snapshots after the other, beside its floor.
+//!
+//! With snapshots and without are measured in turns, each stretch of snapshots between two without.
+//! A snapshot is held until the next has been taken, so the writers never have a moment's rest; the
+//! last of a stretch is given up after it.
+
+use std::time::{Duration, Instant};
+
+use super::Progress;
+use super::args::Plan;
+use super::copy_cost::EXTENT_BYTES;
+use super::reader::Reader;
+use super::report::{CopyCost, CurvePoint};
+use super::rows::Loaded;
+use super::writer::Writers;
+use crate::error::BenchError;
+use crate::stats::{median, spread_us};
+
+/// Time for memory that nobody holds any more to be freed.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// What a measurement is made on.
+pub struct Field<'f> {
+    /// The plan.
+    pub plan: &'f Plan,
+    /// The database.
+    pub loaded: &'f Loaded,
+    /// Writers at work.
+    pub writers: &'f Writers<'f>,
+    /// What a copy costs.
+    pub cost: &'f CopyCost,
+}
+
+/// A stretch with snapshots.
+struct Stretch {
+    rate: f64,
+    seconds: f64,
+    extents: u64,
+    bytes: u64,
+    take_ns: Vec<u64>,
+}
+
+/// Measures a point for each interval.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn measure(
+    field: &Field<'_>,
+    reader: &mut Reader,
+    intervals_s: &[f64],
+    progress: Progress<'_>,
+) -> Result<Vec<CurvePoint>, BenchError> {
+    std::thread::sleep(SETTLE);
+    let mut points = Vec::new();
+    for interval_s in intervals_s {
+        let skew = field.writers.theta;
+        progress(&format!("writers (theta {skew}) with a snapshot each {interval_s} s"));
+        let point = point(field, reader, *interval_s)?;
+        let (loss, floor) = (point.loss_percent, point.floor_percent);
+        progress(&format!("  the writers lose {loss:.1} %, copying alone is {floor:.1} %"));
+        points.push(point);
+    }
+    Ok(points)
+}
+
+fn point(
+    field: &Field<'_>,
+    reader: &mut Reader,
+    interval_s: f64,
+) -> Result<CurvePoint, BenchError> {
+    let plan = field.plan;
+    let mut without = vec![field.writers.rate_over(plan.seconds)?];
+    let mut stretches = Vec::new();
+    let mut losses = Vec::new();
+    for _ in 0..plan.repeats {
+        let stretch = stretch(field, reader, interval_s)?;
+        reader.give_up()?;
+        std::thread::sleep(SETTLE);
+        let before = without[without.len() - 1];
+        let after = field.writers.rate_over(plan.seconds)?;
+        without.push(after);
+        losses.push((1.0 - stretch.rate / before.midpoint(after)) * 100.0);
+        stretches.push(stretch);
+    }
+    let seconds: f64 = stretches.iter().map(|stretch| stretch.seconds).sum();
+    let bytes: u64 = stretches.iter().map(|stretch| stretch.bytes).sum();
+    let extents: u64 = stretches.iter().map(|stretch| stretch.extents).sum();
+    let takes: Vec<u64> = stretches.iter().flat_map(|stretch| stretch.take_ns.clone()).collect();
+    let rates: Vec<f64> = stretches.iter().map(|stretch| stretch.rate).collect();
+    let copies_per_s = bytes as f64 / EXTENT_BYTES as f64 / seconds;
+    Ok(CurvePoint {
+        theta: field.writers.theta,
+        interval_s,
+        updates_per_s_without: median(&without),
+        updates_per_s_with: median(&rates),
+        loss_percent: median(&losses),
+        losses_percent: losses,
+        floor_percent: copies_per_s * field.cost.recycled_us / 1e4,
+        floor_fresh_percent: copies_per_s * field.cost.fresh_us / 1e4,
+        snapshots: takes.len(),
+        take_us: spread_us(&takes),
+        seconds,
+        bytes_copied: bytes,
+        extents_copied: extents,
+        extents_per_s: extents as f64 / seconds,
+    })
+}
+
+fn stretch(field: &Field<'_>, reader: &mut Reader, interval_s: f64) -> Result<Stretch, BenchError> {
+    let before = field.loaded.db.counters();
+    let window = field.writers.begin();
+    let begin = Instant::now();
+    let snapshots = (field.plan.seconds / interval_s).round().max(1.0) as u32;
+    let mut take_ns = Vec::new();
+    for number in 1..=snapshots {
+        take_ns.push(reader.take()?.take_ns);
+        let next = Duration::from_secs_f64(interval_s * f64::from(number));
+        std::thread::sleep(next.saturating_sub(begin.elapsed()));
+    }
+    let (rate, seconds) = field.writers.rate(&window)?;
+    let after = field.loaded.db.counters();
+    Ok(Stretch {
+        rate,
+        seconds,
+        extents: after.extents_copied - before.extents_copied,
+        bytes: after.bytes_copied_on_write - before.bytes_copied_on_write,
+        take_ns,
+    })
+}

@@ -1,0 +1,102 @@
+//! The only way to have a child share this process's memory as it is now: `fork()`.
+//!
+//! Invariant `FORK-1`: between `fork()` and its end a child makes only calls that are safe when any
+//! thread of the parent may have held any lock: `prctl`, `pause`, `_exit`. It allocates nothing,
+//! returns nowhere and runs no destructor. It is told to end with its parent.
+
+use std::io;
+use std::time::Instant;
+
+use crate::error::BenchError;
+
+/// A child that holds the memory as it was at the fork; ended when dropped.
+pub struct Child {
+    pid: libc::pid_t,
+    /// Nanoseconds until `fork()` returned here.
+    pub ns: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Exit,
+    Hold,
+}
+
+impl Child {
+    /// Forks a child that sleeps.
+    ///
+    /// # Errors
+    /// [`BenchError::System`].
+    pub fn holding() -> Result<Self, BenchError> {
+        fork(Then::Hold)
+    }
+}
+
+fn fork(then: Then) -> Result<Child, BenchError> {
+    let begin = Instant::now();
+    // SAFETY: FORK-1: the child leaves this function only through `child`.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(BenchError::System { call: "fork", source: io::Error::last_os_error() }),
+        0 => child(then),
+        pid => Ok(Child { pid, ns: begin.elapsed().as_nanos() as u64 }),
+    }
+}
+
+fn child(then: Then) -> ! {
+    // SAFETY: FORK-1: these calls take plain numbers, and none of them needs a lock.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if then == Then::Hold {
+            loop {
+                libc::pause();
+            }
+        }
+        libc::_exit(0)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: the pid is that of a child that has not been waited for, so it is nobody else's;
+        // a null status is allowed.
+        unsafe {
+            libc::kill(self.pid, libc::SIGKILL);
+            libc::waitpid(self.pid, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// Nanoseconds of each of so many forks, whose children end at once.
+///
+/// # Errors
+/// [`BenchError::System`].
+pub fn times(forks: usize) -> Result<Vec<u64>, BenchError> {
+    (0..forks).map(|_| fork(Then::Exit).map(|child| child.ns)).collect()
+}
+
+/// Page faults of this process that needed no disk.
+pub fn page_faults() -> u64 {
+    // SAFETY: all-zero bytes are a `rusage`, which is plain numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer leads to a `rusage` of ours.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    usage.ru_minflt.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Child, page_faults, times};
+
+    #[test]
+    fn children_end_and_are_waited_for() {
+        let times = times(3).expect("fork works where tests run");
+        assert!(times.len() == 3 && times.iter().all(|ns| *ns > 0));
+        let child = Child::holding().expect("fork works where tests run");
+        let pid = child.pid;
+        drop(child);
+        // SAFETY: signal 0 only asks whether there is such a process.
+        assert_eq!(unsafe { libc::kill(pid, 0) }, -1);
+        assert!(page_faults() > 0);
+    }
+}

@@ -1,0 +1,394 @@
+//! The command line: what the `atoll` command and its subcommands take.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use atoll_bench::snapshot::SnapshotArgs;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::demo::DemoArgs;
+use crate::error::{CliError, Result};
+use crate::size;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "atoll",
+    version,
+    about = "A database for one big machine: transactions in one process, instant zero-copy \
+             snapshots of it in any other",
+    after_help = EXAMPLES,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  atoll sql bank                        own a database in memory, named bank, with a SQL shell
+  atoll attach bank                     read an instant snapshot of it from another process
+  atoll load flights flights.parquet --key id
+                                        load a file into a new database, then open the shell
+  atoll snapshots bank                  who holds which snapshot, and what that keeps in memory
+  atoll list                            the databases that are open
+  atoll nodes                           what the machine looks like
+
+A database lives in the memory of the process that owns it and goes when that process ends.";
+
+const LIMITS: &str = "Limits of a database (for commands that own one)";
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub struct GlobalArgs {
+    /// Directory where databases find each other by name [default: $ATOLL_RUNTIME_DIR, else
+    /// $XDG_RUNTIME_DIR/atoll]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub runtime_dir: Option<PathBuf>,
+
+    /// Write JSON for programs
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// When to use colours
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    pub color: ColorChoice,
+
+    /// Divide the machine into N logical nodes, to try on a small machine what a large one does
+    #[arg(long, global = true, value_name = "N")]
+    pub nodes: Option<usize>,
+
+    /// Most memory that the database may take [default: 80% of what the process may use]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
+    #[arg(help_heading = LIMITS)]
+    pub memory: Option<u64>,
+
+    /// Oldest age of a snapshot; an older one expires [default: none]
+    #[arg(long, global = true, value_name = "TIME", value_parser = size::parse_time)]
+    #[arg(help_heading = LIMITS)]
+    pub snapshot_age_max: Option<Duration>,
+
+    /// Most memory that snapshots together may keep from being freed [default: half of --memory]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
+    #[arg(help_heading = LIMITS)]
+    pub snapshot_bytes_max: Option<u64>,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl GlobalArgs {
+    /// The settings of a database that this process owns.
+    pub fn database_options(&self) -> atoll::DatabaseOptions {
+        atoll::DatabaseOptions {
+            memory_limit_bytes: self.memory,
+            nodes: self.nodes,
+            snapshot_age_max: self.snapshot_age_max,
+            snapshot_bytes_max: self.snapshot_bytes_max,
+        }
+    }
+
+    /// Refuses limits for a command that owns no database, rather than to ignore them.
+    ///
+    /// # Errors
+    /// [`CliError::Said`] with the option.
+    pub fn refuse_limits(&self, command: &str) -> Result<()> {
+        let given = [
+            ("--memory", self.memory.is_some()),
+            ("--snapshot-age-max", self.snapshot_age_max.is_some()),
+            ("--snapshot-bytes-max", self.snapshot_bytes_max.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(CliError::with_hint(
+                format!("{option} has no meaning for `atoll {command}`, which owns no database"),
+                "give it to the command that owns the database, such as `atoll sql`",
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+#[non_exhaustive]
+pub enum Command {
+    /// Own a database in memory, published under NAME, with a SQL shell
+    Sql(SqlArgs),
+    /// Read a snapshot of a database that another process owns, with a SQL shell
+    Attach(AttachArgs),
+    /// Own a database and load CSV or Parquet files into it
+    Load(LoadArgs),
+    /// Show who holds snapshots of a database and what they keep in memory
+    Snapshots(SnapshotsArgs),
+    /// List the databases that are open
+    #[command(alias = "names")]
+    List(ListArgs),
+    /// Show the machine: nodes, CPUs, memory, distances, and what is forbidden here
+    Nodes(NodesArgs),
+    /// Measure what snapshots cost on this machine
+    Bench(BenchArgs),
+    /// Replay a year of flights as transactions while two other processes analyse snapshots
+    Demo(DemoArgs),
+}
+
+/// Statements to run instead of the shell.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ScriptArgs {
+    /// Run a statement (or several, separated by `;`) and end; may be given again
+    #[arg(short = 'c', long = "command", value_name = "STATEMENT")]
+    pub commands: Vec<String>,
+
+    /// Run the statements of a file and end (`-` is the standard input); files come before -c
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub scripts: Vec<PathBuf>,
+}
+
+impl ScriptArgs {
+    /// Whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.scripts.is_empty()
+    }
+}
+
+/// `atoll sql`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll sql bank                        a shell; \\? inside it shows its commands
+  atoll sql bank --memory 4GiB --snapshot-age-max 10m
+  atoll sql bank -c 'SELECT 1 + 1'      run one statement
+  atoll sql bank -f schema.sql --serve  run a script, then serve snapshots until Ctrl-C
+  atoll sql bank < script.sql           run a script from the standard input
+
+While the command runs, other processes read the database with `atoll attach NAME`. When it ends,
+the database is gone; snapshots that others hold stay readable.
+In the shell, Ctrl-C cancels the line and Ctrl-D ends. A statement that runs is not cut short by
+Ctrl-C, so that a slip of the hand does not lose the database; Ctrl-\\ ends the process at once.")]
+pub struct SqlArgs {
+    /// Name under which other processes find the database
+    pub name: String,
+    /// What to run.
+    #[command(flatten)]
+    pub script: ScriptArgs,
+    /// Keep owning the database after -c and -f, until Ctrl-C
+    #[arg(long)]
+    pub serve: bool,
+}
+
+/// `atoll attach`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll attach bank                     a shell on a snapshot; `refresh` takes a newer one
+  atoll attach bank -c 'SELECT sum(balance) FROM accounts'
+  atoll attach bank --json -c 'SELECT * FROM accounts'
+
+The snapshot shows what had committed at one moment, costs the owner some microseconds, and copies
+nothing. It never changes: `refresh` in the shell lets go of it and takes one of now.")]
+pub struct AttachArgs {
+    /// Name of the database
+    pub name: String,
+    /// What to run.
+    #[command(flatten)]
+    pub script: ScriptArgs,
+}
+
+/// `atoll load`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll load flights flights.parquet --key id
+                                        one table, named after its file, then the shell
+  atoll load shop --table orders=o.csv --key orders=id --table items=i.csv --key items=order,pos
+  atoll load shop --table orders o.csv --schema schema.sql
+                                        into the columns that a CREATE TABLE in schema.sql gives
+  atoll load shop o.csv --key id --serve &
+                                        serve snapshots until Ctrl-C, without a shell
+
+A file is loaded whole or not at all. CSV files need a first line that names the columns; their
+types are found by reading every line. In the shell, \\load FILE TABLE does the same.")]
+pub struct LoadArgs {
+    /// Name under which other processes find the database
+    pub name: String,
+    /// CSV or Parquet files; each becomes a table named after it unless --table says otherwise
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// A table and its file (T=FILE), or the name of the table for the FILE in the same place
+    #[arg(long = "table", value_name = "T[=FILE]")]
+    pub tables: Vec<String>,
+    /// Primary key of a table that is created: columns for all (a,b), or for one table (T=a,b)
+    #[arg(long = "key", value_name = "[T=]COLUMNS")]
+    pub keys: Vec<String>,
+    /// Create tables that do not exist from the columns of their file (always so without --schema)
+    #[arg(long)]
+    pub create: bool,
+    /// Run this script first, to create the tables
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+    /// Format of the files [default: what their names end in]
+    #[arg(long, value_enum)]
+    pub format: Option<FileFormat>,
+    /// Character between the fields of a CSV file (`\t` is a tab)
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    pub delimiter: Option<u8>,
+    /// Field of a CSV file that means NULL [default: an empty one]
+    #[arg(long, value_name = "TEXT")]
+    pub null: Option<String>,
+    /// The CSV files have no line of names; their tables must exist
+    #[arg(long)]
+    pub no_header: bool,
+    /// What to run.
+    #[command(flatten)]
+    pub script: ScriptArgs,
+    /// Serve snapshots until Ctrl-C instead of opening the shell
+    #[arg(long)]
+    pub serve: bool,
+}
+
+/// Format of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FileFormat {
+    /// Lines of fields
+    Csv,
+    /// Apache Parquet
+    Parquet,
+}
+
+fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
+    let byte = match text.as_bytes() {
+        b"\\t" => b'\t',
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => *byte,
+        _ => return Err("use one ASCII character such as ';', or \\t for a tab".to_owned()),
+    };
+    Ok(byte)
+}
+
+/// `atoll snapshots`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll snapshots bank
+  atoll snapshots bank --json
+
+Columns:
+  shared  bytes of the database when the snapshot was taken, which it reads without a copy
+  copied  bytes that writers have copied since, because this or another snapshot showed them
+  kept    bytes of replaced data that live for this snapshot and older ones alone")]
+pub struct SnapshotsArgs {
+    /// Name of the database
+    pub name: String,
+}
+
+/// `atoll list`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll list
+  atoll list --runtime-dir /run/user/1000/atoll
+  atoll list --json
+
+A database whose owner was killed is listed as stale until its name is used again.")]
+pub struct ListArgs {}
+
+/// `atoll nodes`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll nodes
+  atoll nodes --nodes 4                 as four logical nodes
+  atoll nodes --sysfs DIR               a machine that a copy of its /sys describes
+  atoll nodes --json
+
+Distances are the kernel's: 10 is a node's own memory, 20 is twice as far.")]
+pub struct NodesArgs {
+    /// Read the machine from a folder that holds what its /sys holds
+    #[arg(long, value_name = "DIR")]
+    pub sysfs: Option<PathBuf>,
+}
+
+/// `atoll bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll bench snapshot --quick          a few minutes
+  atoll bench snapshot --gib 1,4 --json")]
+pub struct BenchArgs {
+    /// The benchmark.
+    #[command(subcommand)]
+    pub bench: Bench,
+}
+
+/// A benchmark.
+#[derive(Debug, Subcommand)]
+#[non_exhaustive]
+pub enum Bench {
+    /// Take snapshots under a writer, and compare with fork() and a Unix socket
+    #[command(after_help = "\
+Examples:
+  atoll bench snapshot --quick --gib 1
+  atoll bench snapshot --gib 1,2,4,8 --json > report.json
+
+Progress is told on the standard error output, the report on the standard output.")]
+    Snapshot(SnapshotArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_has_examples() {
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands() {
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:"), "{} has no examples", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn global_options_may_stand_before_and_behind_the_command() {
+        for line in [
+            ["atoll", "--memory", "4GiB", "sql", "bank"],
+            ["atoll", "sql", "bank", "--memory", "4GiB"],
+        ] {
+            let cli = Cli::try_parse_from(line).expect("both orders are right");
+            assert_eq!(cli.global.memory, Some(4 << 30));
+        }
+    }
+
+    #[test]
+    fn a_delimiter_is_one_character() {
+        assert_eq!(parse_delimiter("\\t"), Ok(b'\t'));
+        assert_eq!(parse_delimiter(";"), Ok(b';'));
+        assert!(parse_delimiter("ab").is_err() && parse_delimiter("\"").is_err());
+    }
+
+    #[test]
+    fn limits_are_refused_where_no_database_is_owned() {
+        let cli = Cli::try_parse_from(["atoll", "list", "--memory", "1GiB"]).expect("parses");
+        let error = cli.global.refuse_limits("list").expect_err("it owns none");
+        assert!(error.to_string().contains("--memory"), "{error}");
+    }
+}

@@ -1,0 +1,27 @@
+//! The commands of `atoll`, one module each.
+
+pub mod attach;
+pub mod bench;
+pub mod list;
+pub mod load;
+pub mod nodes;
+pub mod snapshots;
+pub mod sql;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::error::{CliError, Result};
+use crate::output::say;
+
+/// Keeps a published database until Ctrl-C or a request to terminate.
+///
+/// # Errors
+/// Signals that cannot be waited for.
+pub fn serve(name: &str) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| CliError::new(format!("cannot wait for Ctrl-C: {error}")))?;
+    say(&format!("serving {name}; Ctrl-C ends this process and the database with it"));
+    let _ = signals.forever().next();
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! `atoll demo`: a year of flights as transactions, and two other processes that look at them.
+//!
+//! 1. This process owns the database `board`, creates its tables and loads the reference tables.
+//! 2. Workers replay the flights of 2013 as transactions, and go on with later years.
+//! 3. *before*: the throughput without snapshots.
+//! 4. *during*: the analyst, a Python process, attaches to `board`, takes snapshots, finds clusters
+//!    of airports and publishes them on one of its snapshots as `board-clusters`; the painter,
+//!    another one, attaches to that and draws charts.
+//! 5. *after*: the throughput when they have gone.
+//! 6. A table, `summary.json` and the charts. If a check failed, the demo fails.
+
+mod analysts;
+mod board;
+mod files;
+mod replay;
+mod report;
+mod screen;
+mod stage;
+mod timetable;
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef};
+use atoll::Database;
+use atoll_sql::{Outcome, SqlSession};
+use clap::Args;
+
+use crate::args::GlobalArgs;
+use crate::error::{CliError, Result};
+use crate::output::{Output, Style};
+use crate::size;
+use analysts::{Message, Program, Who};
+use board::{BOARD, Board, Files};
+use files::Rows;
+use replay::{Replay, Tally};
+use report::{Checks, Phase, Reading, Results};
+use screen::Screen;
+use stage::Stage;
+use timetable::Timetable;
+
+/// Name under which the analyst publishes its clusters.
+const CLUSTERS: &str = "board-clusters";
+/// How long the load runs before anything is measured.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// How long the owner may take to hear that processes have ended.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Most workers unless more are asked for.
+const WORKERS_MAX: usize = 4;
+
+/// `atoll demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll demo                            in the root of the repository
+  atoll demo --python .venv/bin/python --seconds 10
+  atoll demo --json                     the summary on one line, for programs
+
+The demo needs Python with the package atolldb and what demo/requirements.txt names. While it runs,
+look at it from another terminal: atoll snapshots board, or atoll attach board.")]
+pub struct DemoArgs {
+    /// Folder with the demo's Parquet files; the Python programs lie in the folder above
+    #[arg(long, value_name = "DIR", default_value = "demo/data")]
+    pub data: PathBuf,
+    /// Folder for the charts and summary.json
+    #[arg(long, value_name = "DIR", default_value = "target/demo")]
+    pub out: PathBuf,
+    /// Python interpreter [default: $ATOLL_PYTHON, else .venv/bin/python, else python3]
+    #[arg(long, value_name = "PATH")]
+    pub python: Option<PathBuf>,
+    /// Threads that run transactions [default: the cores of the machine, at least 2, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: Option<u16>,
+    /// Seconds that are measured before and after the snapshots, and at least while they are held
+    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub seconds: u16,
+}
+
+/// What follows from the arguments.
+struct Plan {
+    files: Files,
+    scripts: PathBuf,
+    out: PathBuf,
+    python: PathBuf,
+    workers: usize,
+    time: Duration,
+    runtime_dir: Option<PathBuf>,
+}
+
+type Heard = (Who, Result<Message>);
+
+impl Plan {
+    fn new(args: &DemoArgs, global: &GlobalArgs) -> Result<Self> {
+        let files = Files::find(&args.data)?;
+        let data = args.data.canonicalize().map_err(CliError::reading(&args.data))?;
+        let scripts = data.parent().unwrap_or(&data).to_owned();
+        let own = |path: PathBuf| path.is_file().then_some(path);
+        let python = args
+            .python
+            .clone()
+            .or_else(|| std::env::var_os("ATOLL_PYTHON").map(PathBuf::from))
+            .or_else(|| own(PathBuf::from(".venv/bin/python")))
+            .unwrap_or_else(|| PathBuf::from("python3"));
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let failed = |source| CliError::File { doing: "write", path: args.out.clone(), source };
+        std::fs::create_dir_all(&args.out).map_err(failed)?;
+        Ok(Self {
+            files,
+            scripts,
+            out: args.out.clone(),
+            python,
+            workers: args.workers.map_or(cores.clamp(2, WORKERS_MAX), usize::from),
+            time: Duration::from_secs(u64::from(args.seconds)),
+            runtime_dir: global.runtime_dir.clone(),
+        })
+    }
+
+    fn start(&self, who: Who, to: &Sender<Heard>) -> Result<Program> {
+        let script = self.scripts.join(format!("{}.py", who.name()));
+        if !script.is_file() {
+            return Err(CliError::with_hint(
+                format!("{} is missing", script.display()),
+                "the Python programs of the demo lie in the folder above that of its data",
+            ));
+        }
+        let mut options: Vec<(&str, &OsStr)> = match who {
+            Who::Analyst => {
+                vec![("--database", OsStr::new(BOARD)), ("--publish", OsStr::new(CLUSTERS))]
+            }
+            Who::Painter => {
+                vec![("--database", OsStr::new(CLUSTERS)), ("--out", self.out.as_os_str())]
+            }
+        };
+        if let Some(folder) = &self.runtime_dir {
+            options.push(("--runtime-dir", folder.as_os_str()));
+        }
+        Program::start(who, &self.python, &script, &options, to.clone())
+    }
+}
+
+/// Runs the demo.
+///
+/// # Errors
+/// Files or Python packages that are missing, a process that failed, and a check that did.
+pub fn run(args: &DemoArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
+    let plan = Plan::new(args, global)?;
+    let screen = Screen::new(Style::of_stderr(global.color));
+    let ended = play(&plan, global, &screen);
+    screen.clear();
+    let results = ended?;
+    results.write(&plan.out)?;
+    results.print(output)?;
+    let (passed, total) = results.checks.counts();
+    if passed < total {
+        return Err(CliError::new(format!("{} of {total} checks failed", total - passed)));
+    }
+    screen.note("done", &format!("charts and {} are in {}", report::SUMMARY, plan.out.display()));
+    Ok(())
+}
+
+fn play(plan: &Plan, global: &GlobalArgs, screen: &Screen) -> Result<Results> {
+    let db = Database::create(global.database_options())?;
+    let board = Board::create(db.clone())?;
+    db.publish(BOARD, plan.runtime_dir.as_deref())?;
+    screen.note(BOARD, &format!("five tables, in process {}", std::process::id()));
+    let (to, from) = channel();
+    let analyst = plan.start(Who::Analyst, &to)?;
+    let painter = plan.start(Who::Painter, &to)?;
+    drop(to);
+    board.load(&plan.files, screen)?;
+    let timetable = read_timetable(plan, screen)?;
+    let begin = Reading::of(&db);
+    let replay = Replay::start(&board, timetable, plan.workers)?;
+    let workers = size::counted(plan.workers as u64, "worker");
+    screen.note("load", &format!("{workers} replay 2013, and then the years after it"));
+    let stage = Stage::new(screen, &db, replay, from);
+    let mut programs = [analyst, painter];
+    act(plan, &board, stage, &mut programs, &begin).map_err(|error| {
+        // A program that failed says more than that it is gone.
+        programs.iter_mut().find_map(Program::failure).unwrap_or(error)
+    })
+}
+
+fn read_timetable(plan: &Plan, screen: &Screen) -> Result<Timetable> {
+    let mut timetable = None;
+    screen.loading("timetable", |progress| {
+        let flights = Rows::read(&plan.files.path("flights"), "id", progress)?;
+        let rows = flights.len() as u64;
+        timetable = Some(Timetable::new(flights, plan.workers)?);
+        Ok(rows)
+    })?;
+    timetable.ok_or_else(|| CliError::new("the timetable was not read"))
+}
+
+fn act(
+    plan: &Plan,
+    board: &Board,
+    mut stage: Stage<'_>,
+    programs: &mut [Program; 2],
+    begin: &Reading,
+) -> Result<Results> {
+    let db = &board.db;
+    stage.wait("warming up", WARM_UP, |heard| heard.ready.iter().all(|ready| *ready))?;
+    let before = stage.measure("before", plan.time)?;
+    let during = analyse(plan, &mut stage, programs)?;
+    // The owner hears of the end of a process from the kernel, a moment later.
+    stage.wait("ending", SETTLE, |_| true)?;
+    let after = stage.measure("after", plan.time)?;
+    let left = db.counters();
+    let (tally, heard) = stage.stop()?;
+    let mut checks = heard.checks;
+    checks.add(
+        "every lease ended with its process, and nothing is kept for it",
+        left.snapshots == 0 && left.memory_kept_bytes == 0,
+        &format!("{} snapshots, {} bytes kept", left.snapshots, left.memory_kept_bytes),
+    );
+    checks.add(
+        "writers copied only while snapshots were held",
+        during.bytes_copied_on_write > 0
+            && before.bytes_copied_on_write + after.bytes_copied_on_write == 0,
+        &format!("{before:?}, {during:?}, {after:?}"),
+    );
+    let commits = db.counters().commits - begin.counters.commits;
+    checks.add(
+        "one commit for each event of the replay",
+        commits == tally.events,
+        &format!("{commits} commits, {} events", tally.events),
+    );
+    check_live(db, &tally, &mut checks)?;
+    Ok(Results { before, during, after, snapshots: heard.snapshots, checks })
+}
+
+/// Lets the analyst and the painter do their work, and measures the load meanwhile.
+fn analyse(
+    plan: &Plan,
+    stage: &mut Stage<'_>,
+    [analyst, painter]: &mut [Program; 2],
+) -> Result<Phase> {
+    let name = "during";
+    stage.begin_phase();
+    stage.note("analyst", &format!("process {} attaches to {BOARD}", analyst.pid()));
+    analyst.tell("go");
+    stage.wait(name, Duration::ZERO, |heard| heard.published)?;
+    stage.note("painter", &format!("process {} attaches to {CLUSTERS}", painter.pid()));
+    painter.tell("go");
+    stage.wait(name, Duration::ZERO, |heard| heard.is_done(Who::Painter))?;
+    stage.wait_for_phase(name, plan.time)?;
+    analyst.tell("end");
+    stage.wait(name, Duration::ZERO, |heard| heard.is_done(Who::Analyst))?;
+    let during = stage.end_phase();
+    stage.say(name, &during);
+    analyst.finish()?;
+    painter.finish()?;
+    Ok(during)
+}
+
+/// Compares the live database, now at rest, with what the workers did and with itself.
+fn check_live(db: &Database, tally: &Tally, checks: &mut Checks) -> Result<()> {
+    let mut session = SqlSession::on_database(db.clone());
+    let flights = numbers(
+        &mut session,
+        "SELECT count(*), sum(CASE WHEN status = 'arrived' THEN 1 ELSE 0 END), \
+         sum(CASE WHEN status = 'arrived' THEN arr_delay ELSE 0 END) FROM flights",
+    )?;
+    let wanted = [tally.scheduled as i64, tally.arrived as i64];
+    checks.add(
+        "at the end every flight of the replay is there",
+        flights.get(..2) == Some(&wanted[..]),
+        &format!("{flights:?}, replayed {wanted:?}"),
+    );
+    let totals = numbers(&mut session, "SELECT sum(arrivals), sum(arr_delay_total) FROM airports")?;
+    let airlines = "SELECT sum(flights_arrived), sum(arr_delay_total) FROM airlines";
+    let airlines = numbers(&mut session, airlines)?;
+    checks.add(
+        "at the end the live totals equal the sums over the flights",
+        flights.get(1..) == Some(&totals[..]) && totals == airlines,
+        &format!("flights {flights:?}, airports {totals:?}, airlines {airlines:?}"),
+    );
+    Ok(())
+}
+
+/// The whole numbers of the first row of a query; NULL is 0.
+fn numbers(session: &mut SqlSession, sql: &str) -> Result<Vec<i64>> {
+    let Outcome::Rows(rows) = session.execute(sql)? else { return Ok(Vec::new()) };
+    let Some(batch) = rows.batches().iter().find(|batch| batch.num_rows() > 0) else {
+        return Ok(Vec::new());
+    };
+    let first = |column: &ArrayRef| match column.as_primitive_opt::<Int64Type>() {
+        Some(values) if values.is_valid(0) => values.value(0),
+        _ => 0,
+    };
+    Ok(batch.columns().iter().map(first).collect())
+}

@@ -1,0 +1,5 @@
+//! Results as text: aligned tables and expanded rows for people, JSON for programs.
+
+pub mod json;
+pub mod rows;
+pub mod table;

@@ -1,0 +1,174 @@
+//! What statements work on: a database that this process owns, or a snapshot of another's.
+
+use std::path::Path;
+use std::time::Instant;
+
+use atoll::{Attachment, Database, Schema, Snapshot};
+use atoll_sql::{Outcome, SqlError, SqlSession};
+
+use crate::args::GlobalArgs;
+use crate::error::{CliError, Result};
+
+/// A session on a database or a snapshot.
+pub struct Session {
+    name: String,
+    target: Target,
+    sql: SqlSession,
+}
+
+enum Target {
+    Owned(Database),
+    Attached { attachment: Attachment, snapshot: Snapshot, taken: Instant },
+}
+
+/// A table as `\d` and the completion show it.
+#[derive(Debug, Clone)]
+pub struct TableInfo {
+    /// Its name.
+    pub name: String,
+    /// Its columns and key.
+    pub schema: Schema,
+}
+
+impl Session {
+    /// Creates a database, publishes it under a name and works on it.
+    ///
+    /// # Errors
+    /// Those of [`Database::create`] and [`Database::publish`].
+    pub fn own(name: &str, global: &GlobalArgs) -> Result<Self> {
+        let database = Database::create(global.database_options())?;
+        database.publish(name, global.runtime_dir.as_deref())?;
+        let sql = SqlSession::on_database(database.clone());
+        Ok(Self { name: name.to_owned(), target: Target::Owned(database), sql })
+    }
+
+    /// Attaches to a database and works on a snapshot of it.
+    ///
+    /// # Errors
+    /// Those of [`atoll::attach`] and of taking a snapshot.
+    pub fn attach(name: &str, runtime_dir: Option<&Path>) -> Result<Self> {
+        let attachment = atoll::attach(name, runtime_dir)?;
+        let taken = Instant::now();
+        let snapshot = attachment.snapshot()?;
+        let sql = SqlSession::on_snapshot(snapshot.clone());
+        let target = Target::Attached { attachment, snapshot, taken };
+        Ok(Self { name: name.to_owned(), target, sql })
+    }
+
+    /// The database's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The database, if this process owns it.
+    ///
+    /// # Errors
+    /// [`CliError::Said`] for a snapshot.
+    pub fn database(&self) -> Result<&Database> {
+        match &self.target {
+            Target::Owned(database) => Ok(database),
+            Target::Attached { .. } => Err(CliError::with_hint(
+                "this shell reads a snapshot, which never changes",
+                "change the database in the process that owns it",
+            )),
+        }
+    }
+
+    /// The snapshot and when it was taken, if this process does not own the database.
+    pub fn snapshot(&self) -> Option<(&Snapshot, Instant)> {
+        match &self.target {
+            Target::Owned(_) => None,
+            Target::Attached { snapshot, taken, .. } => Some((snapshot, *taken)),
+        }
+    }
+
+    /// Lets go of the snapshot and takes one of now.
+    ///
+    /// # Errors
+    /// [`CliError::Said`] on an owned database; those of taking a snapshot, and the old one stays.
+    pub fn refresh(&mut self) -> Result<()> {
+        let Target::Attached { attachment, snapshot, taken } = &mut self.target else {
+            return Err(CliError::with_hint(
+                "there is nothing to refresh: this process owns the database",
+                "each query sees the newest state",
+            ));
+        };
+        let now = Instant::now();
+        *snapshot = attachment.snapshot()?;
+        *taken = now;
+        self.sql = SqlSession::on_snapshot(snapshot.clone());
+        Ok(())
+    }
+
+    /// The snapshots of the database that are held.
+    ///
+    /// # Errors
+    /// Those of asking the owner.
+    pub fn snapshots(&self) -> Result<Vec<atoll::SnapshotInfo>> {
+        match &self.target {
+            Target::Owned(database) => Ok(database.snapshots()),
+            Target::Attached { attachment, .. } => Ok(attachment.snapshots()?),
+        }
+    }
+
+    /// Runs one statement.
+    ///
+    /// # Errors
+    /// What was wrong with it.
+    pub fn execute(&mut self, statement: &str) -> std::result::Result<Outcome, SqlError> {
+        self.sql.execute(statement)
+    }
+
+    /// Whether `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
+    pub fn in_transaction(&self) -> bool {
+        self.sql.in_transaction()
+    }
+
+    /// The tables in the order of their names.
+    ///
+    /// # Errors
+    /// A snapshot that has expired.
+    pub fn tables(&self) -> Result<Vec<TableInfo>> {
+        let mut tables = Vec::new();
+        match &self.target {
+            Target::Owned(database) => {
+                for name in database.tables() {
+                    let schema = database.table(&name)?.schema().clone();
+                    tables.push(TableInfo { name, schema });
+                }
+                database.bases().iter().try_for_each(|base| add_tables(base, &mut tables))?;
+            }
+            Target::Attached { snapshot, .. } => add_tables(snapshot, &mut tables)?,
+        }
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(tables)
+    }
+
+    /// Rows of a table.
+    ///
+    /// # Errors
+    /// No such table, and a snapshot that has expired or is damaged.
+    pub fn row_count(&self, table: &str) -> Result<u64> {
+        match &self.target {
+            Target::Owned(database) => match database.table(table) {
+                Ok(table) => Ok(table.row_count()),
+                Err(unknown) => {
+                    let base = database.bases().iter().find_map(|base| base.table(table).ok());
+                    Ok(base.ok_or(unknown)?.row_count()?)
+                }
+            },
+            Target::Attached { snapshot, .. } => Ok(snapshot.table(table)?.row_count()?),
+        }
+    }
+}
+
+/// Adds the tables of a snapshot that none of `tables` hides.
+fn add_tables(snapshot: &Snapshot, tables: &mut Vec<TableInfo>) -> Result<()> {
+    for name in snapshot.tables() {
+        if !tables.iter().any(|table| table.name == name) {
+            let schema = snapshot.table(&name)?.schema().clone();
+            tables.push(TableInfo { name, schema });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! What `\d` and `\memory` show.
+
+use atoll::Schema;
+use serde::Serialize;
+
+use crate::error::{CliError, Result};
+use crate::output::Output;
+use crate::render::table::{Align, Grid};
+use crate::session::Session;
+use crate::size;
+
+#[derive(Serialize)]
+struct TableJson<'a> {
+    table: &'a str,
+    rows: u64,
+    key: Vec<&'a str>,
+    columns: Vec<ColumnJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ColumnJson<'a> {
+    name: &'a str,
+    r#type: String,
+    nullable: bool,
+}
+
+fn json<'a>(name: &'a str, schema: &'a Schema, rows: u64) -> TableJson<'a> {
+    let columns = schema.columns().iter().map(|column| ColumnJson {
+        name: &column.name,
+        r#type: column.data_type.to_string(),
+        nullable: column.nullable,
+    });
+    TableJson { table: name, rows, key: key(schema), columns: columns.collect() }
+}
+
+fn key(schema: &Schema) -> Vec<&str> {
+    let columns = schema.columns();
+    schema.primary_key().iter().map(|at| columns[*at].name.as_str()).collect()
+}
+
+/// Writes the list of tables.
+///
+/// # Errors
+/// Those of asking the session and of writing.
+pub fn tables(session: &Session, output: &mut Output) -> Result<()> {
+    let tables = session.tables()?;
+    let mut grid = Grid::new([
+        ("table", Align::Left),
+        ("rows", Align::Right),
+        ("columns", Align::Right),
+        ("primary key", Align::Left),
+    ]);
+    for table in &tables {
+        let rows = session.row_count(&table.name)?;
+        if output.json {
+            output.json(&json(&table.name, &table.schema, rows))?;
+            continue;
+        }
+        grid.push(vec![
+            Some(table.name.clone()),
+            Some(size::count(rows)),
+            Some(table.schema.columns().len().to_string()),
+            Some(key(&table.schema).join(", ")),
+        ]);
+    }
+    if output.json {
+        return Ok(());
+    }
+    if grid.is_empty() {
+        return Ok(
+            output.line("no tables yet; CREATE TABLE makes one, \\load fills one from a file")?
+        );
+    }
+    let (width, style) = (output.width(), output.style);
+    grid.write(output, width, style)?;
+    Ok(())
+}
+
+/// Writes the columns of a table.
+///
+/// # Errors
+/// No such table; those of writing.
+pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
+    let tables = session.tables()?;
+    let folded = name.trim_matches('"').to_lowercase();
+    let found = tables.iter().find(|table| table.name == name.trim_matches('"'));
+    let Some(table) = found.or_else(|| tables.iter().find(|table| table.name == folded)) else {
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        let hint = match names.as_slice() {
+            [] => "there are no tables yet".to_owned(),
+            names => format!("the tables are {}", names.join(", ")),
+        };
+        return Err(CliError::with_hint(format!("there is no table \"{name}\""), hint));
+    };
+    let rows = session.row_count(&table.name)?;
+    if output.json {
+        return Ok(output.json(&json(&table.name, &table.schema, rows))?);
+    }
+    let mut grid = Grid::new([
+        ("column", Align::Left),
+        ("type", Align::Left),
+        ("nullable", Align::Left),
+        ("key", Align::Right),
+    ]);
+    let keys = table.schema.primary_key();
+    for (at, column) in table.schema.columns().iter().enumerate() {
+        let position = keys.iter().position(|key| *key == at);
+        grid.push(vec![
+            Some(column.name.clone()),
+            Some(column.data_type.to_string()),
+            Some(if column.nullable { "yes" } else { "" }.to_owned()),
+            Some(position.map_or(String::new(), |position| (position + 1).to_string())),
+        ]);
+    }
+    let (width, style) = (output.width(), output.style);
+    output.line(&format!("{}: {}", style.bold(&table.name), size::counted(rows, "row")))?;
+    grid.write(output, width, style)?;
+    Ok(())
+}
+
+/// Writes what the database has done and what it uses.
+///
+/// # Errors
+/// [`CliError::Said`] on a snapshot; those of writing.
+pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
+    let counters = session.database()?.counters();
+    if output.json {
+        return Ok(output.json(&counters)?);
+    }
+    let lines = [
+        ("allocated", size::bytes(counters.memory_allocated_bytes)),
+        ("taken from the machine", size::bytes(counters.memory_committed_bytes)),
+        ("limit", size::bytes(counters.memory_limit_bytes)),
+        ("kept for snapshots", size::bytes(counters.memory_kept_bytes)),
+        ("copied for snapshots", size::bytes(counters.bytes_copied_on_write)),
+        ("snapshots", size::count(counters.snapshots)),
+        ("epoch", size::count(counters.epoch)),
+        ("commits", size::count(counters.commits)),
+        ("aborts", size::count(counters.aborts)),
+    ];
+    let mut grid = Grid::new([("", Align::Left), ("now", Align::Right)]);
+    for (name, value) in lines {
+        grid.push(vec![Some(name.to_owned()), Some(value)]);
+    }
+    let (width, style) = (output.width(), output.style);
+    grid.write(output, width, style)?;
+    Ok(())
+}

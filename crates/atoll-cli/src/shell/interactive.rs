@@ -1,0 +1,144 @@
+//! The shell for a person at a terminal.
+//!
+//! Statements may have several lines: Enter sends a text only when its statement has ended, and the
+//! history keeps it as one. While a statement runs, Ctrl-C is answered with a note instead of
+//! ending the process, because the database would go with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{ColorMode, CompletionType, Config, Editor};
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+
+use crate::error::{self, CliError, Result};
+use crate::output::{Style, say};
+use crate::session::Session;
+use crate::shell::complete::{Names, ShellHelper};
+use crate::shell::{Flow, ROWS_SHOWN, Settings, Shell, history};
+use crate::size;
+
+/// What Ctrl-C answers while a statement runs.
+const NOTE: &str = "\nthe statement runs to its end; Ctrl-\\ ends this process at once";
+
+type ShellEditor = Editor<ShellHelper, FileHistory>;
+
+/// Reads and runs statements until the person ends it.
+///
+/// # Errors
+/// A terminal that cannot be used, and an output that cannot be written.
+pub fn run(shell: &mut Shell<'_>) -> Result<()> {
+    shell.settings = Settings { timing: true, expanded: false, rows: Some(ROWS_SHOWN) };
+    let style = shell.output.style;
+    let busy = watch_interrupts()?;
+    let mut editor = editor(style)?;
+    if let Err(error) = history::load(&mut editor) {
+        say(&format!("warning: the history cannot be read: {error}"));
+    }
+    greet(shell)?;
+    let mut keeps_history = true;
+    loop {
+        if let Some(helper) = editor.helper_mut() {
+            helper.names = Names::of(shell.session());
+            helper.prompt = style.hint(&prompt(shell.session()));
+        }
+        let text = match editor.readline(&prompt(shell.session())) {
+            Ok(text) => text,
+            Err(ReadlineError::Interrupted) => continue,
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(CliError::Terminal(error.to_string())),
+        };
+        if text.trim().is_empty() {
+            continue;
+        }
+        // Only a history that is full of one line refuses it.
+        let _ = editor.add_history_entry(text.as_str());
+        if keeps_history && let Err(error) = history::save(&mut editor) {
+            say(&format!("warning: the history cannot be written: {error}"));
+            keeps_history = false;
+        }
+        busy.store(true, Ordering::Relaxed);
+        let flow = shell.run_typed(&text);
+        busy.store(false, Ordering::Relaxed);
+        match flow {
+            Ok(Flow::Continue) => {}
+            Ok(Flow::Quit) => break,
+            Err(fatal @ (CliError::OutputClosed | CliError::Output(_))) => return Err(fatal),
+            Err(error) => say(&error::report(&error, style)),
+        }
+    }
+    shell.warn_if_open();
+    Ok(())
+}
+
+fn editor(style: Style) -> Result<ShellEditor> {
+    let fault = |error: ReadlineError| CliError::Terminal(error.to_string());
+    let color = if style.has_color() { ColorMode::Enabled } else { ColorMode::Disabled };
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .completion_show_all_if_ambiguous(true)
+        .color_mode(color)
+        .history_ignore_space(true)
+        .max_history_size(history::LINES_MAX)
+        .map_err(fault)?
+        .build();
+    let mut editor = Editor::with_config(config).map_err(fault)?;
+    editor.set_helper(Some(ShellHelper::new(style)));
+    Ok(editor)
+}
+
+/// Answers Ctrl-C from now on; the flag says whether a statement runs.
+fn watch_interrupts() -> Result<Arc<AtomicBool>> {
+    let fault = |error: std::io::Error| CliError::Terminal(error.to_string());
+    let busy = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::new([SIGINT]).map_err(fault)?;
+    let watched = Arc::clone(&busy);
+    std::thread::Builder::new()
+        .name("atoll interrupts".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                if watched.load(Ordering::Relaxed) {
+                    say(NOTE);
+                }
+            }
+        })
+        .map_err(fault)?;
+    Ok(busy)
+}
+
+fn greet(shell: &mut Shell<'_>) -> Result<()> {
+    let style = shell.output.style;
+    let name = shell.session().name().to_owned();
+    let bold = style.bold(&name);
+    let lines = match shell.session().snapshot() {
+        None => [
+            format!("{bold}: a database in the memory of this process"),
+            format!("other processes read it with: atoll attach {name}"),
+        ],
+        Some((snapshot, _)) => {
+            let took = size::elapsed(std::time::Duration::from_nanos(snapshot.attach_ns()));
+            [
+                format!("{bold}: a snapshot at epoch {}, taken in {took}", snapshot.epoch()),
+                "it never changes; refresh takes a newer one".to_owned(),
+            ]
+        }
+    };
+    shell.output.line(&format!("atoll {} · {}", env!("CARGO_PKG_VERSION"), lines[0]))?;
+    shell.output.line(&style.dim(&format!("{}; \\? shows help, \\q ends", lines[1])))?;
+    std::io::Write::flush(shell.output)?;
+    Ok(())
+}
+
+fn prompt(session: &Session) -> String {
+    let name = session.name();
+    match session.snapshot() {
+        None if session.in_transaction() => format!("{name}*> "),
+        None => format!("{name}> "),
+        Some((snapshot, _)) if snapshot.check().is_err() => format!("{name} (expired)> "),
+        Some((snapshot, taken)) => {
+            format!("{name} (epoch {}, {})> ", snapshot.epoch(), size::age(taken.elapsed()))
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Commands of the shell: lines that start with `\`, and the words `help`, `refresh`, `quit` and
+//! `exit` on a line of their own.
+
+use std::path::PathBuf;
+
+use atoll_sql::Format;
+
+use crate::commands::{load, snapshots};
+use crate::error::{CliError, Result};
+use crate::shell::{Flow, Shell, describe};
+use crate::size;
+
+/// Each command with its arguments, and what it does.
+pub const COMMANDS: [(&str, &str); 12] = [
+    (r"\?", "this help"),
+    (r"\d [TABLE]", "the tables, or the columns and key of one"),
+    (r"\i FILE", "run the statements of a file"),
+    (r"\load FILE TABLE [KEY]", "load a CSV or Parquet file; KEY (a,b) creates the table"),
+    (r"\memory", "what the database has done and what it uses"),
+    (r"\q", "end (as Ctrl-D)"),
+    (r"\refresh", "take a newer snapshot (in `atoll attach`)"),
+    (r"\rows N|all", "how many rows of a result are shown"),
+    (r"\snapshots", "who holds which snapshot"),
+    (r"\timing [on|off]", "tell how long each statement takes"),
+    (r"\x [on|off]", "write each row as lines of names and values"),
+    ("help, refresh, quit", "the same as \\?, \\refresh and \\q"),
+];
+
+/// A command that was understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meta {
+    /// `\?`.
+    Help,
+    /// `\q`.
+    Quit,
+    /// `\d`, with a table or without.
+    Describe(Option<String>),
+    /// `\timing`; without a value it is turned over.
+    Timing(Option<bool>),
+    /// `\x`, likewise.
+    Expanded(Option<bool>),
+    /// `\rows`; `None` shows all.
+    Rows(Option<usize>),
+    /// `\i`.
+    Include(PathBuf),
+    /// `\load`.
+    Load {
+        /// The file.
+        file: PathBuf,
+        /// The table.
+        table: String,
+        /// Columns of its primary key; empty when it exists.
+        key: Vec<String>,
+    },
+    /// `\refresh`.
+    Refresh,
+    /// `\snapshots`.
+    Snapshots,
+    /// `\memory`.
+    Memory,
+}
+
+/// Whether a line is a command and not SQL.
+pub fn is_command(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with('\\') || bare(line).is_some()
+}
+
+/// The command that a word without a backslash is.
+fn bare(line: &str) -> Option<Meta> {
+    match line.trim_end_matches(';').trim_end().to_ascii_lowercase().as_str() {
+        "help" | "?" => Some(Meta::Help),
+        "quit" | "exit" => Some(Meta::Quit),
+        "refresh" => Some(Meta::Refresh),
+        _ => None,
+    }
+}
+
+/// Reads a command.
+///
+/// # Errors
+/// An unknown command, and arguments that it does not take.
+pub fn parse(line: &str) -> Result<Meta> {
+    let line = line.trim();
+    if let Some(meta) = bare(line) {
+        return Ok(meta);
+    }
+    let words = words(line)?;
+    let (name, arguments) = match words.split_first() {
+        Some((name, arguments)) => (name.trim_end_matches(';'), arguments),
+        None => (line, &[][..]),
+    };
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match (name, arguments.as_slice()) {
+        (r"\?" | r"\h" | r"\help", []) => Ok(Meta::Help),
+        (r"\q" | r"\quit", []) => Ok(Meta::Quit),
+        (r"\d" | r"\dt", []) => Ok(Meta::Describe(None)),
+        (r"\d", [table]) => Ok(Meta::Describe(Some(table.trim_end_matches(';').to_owned()))),
+        (r"\timing", value @ ([] | [_])) => Ok(Meta::Timing(switch(name, value)?)),
+        (r"\x", value @ ([] | [_])) => Ok(Meta::Expanded(switch(name, value)?)),
+        (r"\rows", ["all"]) => Ok(Meta::Rows(None)),
+        (r"\rows", [number]) => match number.parse() {
+            Ok(rows) => Ok(Meta::Rows(Some(rows))),
+            Err(_) => Err(CliError::new(format!("\\rows takes a number or all, not {number}"))),
+        },
+        (r"\i", [file]) => Ok(Meta::Include(PathBuf::from(file))),
+        (r"\load", [file, table, key @ ..]) if key.len() <= 1 => Ok(Meta::Load {
+            file: PathBuf::from(file),
+            table: (*table).to_owned(),
+            key: key.iter().flat_map(|key| key.split(',')).map(str::to_owned).collect(),
+        }),
+        (r"\refresh", []) => Ok(Meta::Refresh),
+        (r"\snapshots", []) => Ok(Meta::Snapshots),
+        (r"\memory", []) => Ok(Meta::Memory),
+        _ => Err(misunderstood(name)),
+    }
+}
+
+fn misunderstood(name: &str) -> CliError {
+    let usage = COMMANDS.iter().find(|(usage, _)| usage.split(' ').next() == Some(name));
+    match usage {
+        Some((usage, what)) => CliError::with_hint(
+            format!("{name} does not take these arguments"),
+            format!("{usage}: {what}"),
+        ),
+        None => CliError::with_hint(
+            format!("there is no command {name}"),
+            "\\? shows those that there are",
+        ),
+    }
+}
+
+fn switch(name: &str, value: &[&str]) -> Result<Option<bool>> {
+    match value {
+        [] => Ok(None),
+        ["on"] => Ok(Some(true)),
+        ["off"] => Ok(Some(false)),
+        _ => Err(CliError::new(format!("{name} takes on or off, not {}", value.join(" ")))),
+    }
+}
+
+/// Cuts a line at its spaces; what is in quotes, single or double, stays together.
+fn words(line: &str) -> Result<Vec<String>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let (word, after) = if matches!(first, '\'' | '"') {
+            rest[1..]
+                .split_once(first)
+                .ok_or_else(|| CliError::new(format!("the quote {first} is not closed: {rest}")))?
+        } else {
+            rest.split_once(char::is_whitespace).unwrap_or((rest, ""))
+        };
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    Ok(words)
+}
+
+/// Carries a command out.
+///
+/// # Errors
+/// What was wrong with it.
+pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
+    match meta {
+        Meta::Help => help(shell)?,
+        Meta::Quit => return Ok(Flow::Quit),
+        Meta::Describe(None) => describe::tables(&shell.session, shell.output)?,
+        Meta::Describe(Some(name)) => describe::table(&shell.session, shell.output, &name)?,
+        Meta::Timing(value) => {
+            let timing = value.unwrap_or(!shell.settings.timing);
+            shell.settings.timing = timing;
+            confirm(shell, &format!("timing is {}", on_off(timing)))?;
+        }
+        Meta::Expanded(value) => {
+            let expanded = value.unwrap_or(!shell.settings.expanded);
+            shell.settings.expanded = expanded;
+            confirm(shell, &format!("expanded rows are {}", on_off(expanded)))?;
+        }
+        Meta::Rows(rows) => {
+            shell.settings.rows = rows;
+            let rows = rows.map_or("all".to_owned(), |rows| format!("the first {rows}"));
+            confirm(shell, &format!("{rows} rows of a result are shown"))?;
+        }
+        Meta::Include(path) => return shell.run_file(&path),
+        Meta::Load { file, table, key } => load_file(shell, file, table, key)?,
+        Meta::Refresh => refresh(shell)?,
+        Meta::Snapshots => {
+            let held = shell.session.snapshots()?;
+            snapshots::write(shell.output, &held)?;
+        }
+        Meta::Memory => describe::memory(&shell.session, shell.output)?,
+    }
+    Ok(Flow::Continue)
+}
+
+fn on_off(value: bool) -> &'static str {
+    if value { "on" } else { "off" }
+}
+
+/// Answers a setting; a program that reads JSON did not ask for an answer.
+fn confirm(shell: &mut Shell<'_>, text: &str) -> Result<()> {
+    if shell.output.json { Ok(()) } else { Ok(shell.output.line(text)?) }
+}
+
+fn help(shell: &mut Shell<'_>) -> Result<()> {
+    let style = shell.output.style;
+    for (usage, what) in COMMANDS {
+        shell.output.line(&format!("  {}  {what}", style.bold(&format!("{usage:<24}"))))?;
+    }
+    shell.output.line(
+        "\nStatements end with a semicolon and may have several lines. Tab completes words,\n\
+         Ctrl-R searches the history, Ctrl-C cancels the line, Ctrl-D ends.",
+    )?;
+    Ok(())
+}
+
+fn refresh(shell: &mut Shell<'_>) -> Result<()> {
+    shell.session.refresh()?;
+    let text = shell.session.snapshot().map_or_else(String::new, |(snapshot, _)| {
+        let took = std::time::Duration::from_nanos(snapshot.attach_ns());
+        format!("snapshot of epoch {}, taken in {}", snapshot.epoch(), size::elapsed(took))
+    });
+    confirm(shell, &text)
+}
+
+fn load_file(shell: &mut Shell<'_>, file: PathBuf, table: String, key: Vec<String>) -> Result<()> {
+    let format = Format::of_path(&file).ok_or_else(|| load::unknown_format(&file))?;
+    let job = load::Job { create: !key.is_empty(), file, table, key, format };
+    let done = load::load(shell.session.database()?, &job)?;
+    load::write(shell.output, &done)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_sql() {
+        for line in [r"\d", r"  \d flights", "help", "Quit;", "refresh ;", "?"] {
+            assert!(is_command(line), "{line}");
+        }
+        for line in ["SELECT 1;", "refresh materialized view x;", "helper", ""] {
+            assert!(!is_command(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn commands_are_read_with_their_arguments() {
+        let wanted = [
+            (r"\d flights;", Meta::Describe(Some("flights".to_owned()))),
+            (r"\timing", Meta::Timing(None)),
+            (r"\timing off", Meta::Timing(Some(false))),
+            (r"\rows all", Meta::Rows(None)),
+            (r"\rows 20", Meta::Rows(Some(20))),
+            (r#"\i 'my file.sql'"#, Meta::Include(PathBuf::from("my file.sql"))),
+            (
+                r"\load a.csv t id,pos",
+                Meta::Load {
+                    file: PathBuf::from("a.csv"),
+                    table: "t".to_owned(),
+                    key: vec!["id".to_owned(), "pos".to_owned()],
+                },
+            ),
+            ("exit", Meta::Quit),
+            (r"\q;", Meta::Quit),
+        ];
+        for (line, meta) in wanted {
+            assert_eq!(parse(line).unwrap(), meta, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_not_understood_says_how_it_goes() {
+        let unknown = parse(r"\frobnicate").unwrap_err();
+        assert!(unknown.to_string().contains(r"\frobnicate") && unknown.hint().is_some());
+        let usage = parse(r"\load").unwrap_err().hint().unwrap();
+        assert!(usage.contains("FILE TABLE"), "{usage}");
+        assert!(parse(r"\i 'open").is_err());
+        assert!(parse(r"\rows many").is_err());
+        assert!(parse(r"\timing maybe").is_err());
+    }
+}

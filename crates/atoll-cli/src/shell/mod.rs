@@ -1,0 +1,345 @@
+//! The shell: statements and `\` commands, typed by a person or read from a script.
+//!
+//! Input is text in lines. A line that starts with `\` where a statement could start is a command
+//! of the shell ([`meta`]); everything else is collected until [`atoll_sql::statement_is_complete`]
+//! says that a statement has ended. Statements run one at a time, and each result is written before
+//! the next statement starts.
+//!
+//! A script stops at its first error. A person is told of the error and goes on.
+
+pub mod complete;
+pub mod describe;
+pub mod history;
+pub mod interactive;
+pub mod meta;
+pub mod split;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use atoll_sql::{Outcome, QueryResult};
+
+use crate::args::ScriptArgs;
+use crate::error::{CliError, FailedStatement, Origin, Result};
+use crate::output::{Output, say};
+use crate::render::table::Fit;
+use crate::render::{json, rows};
+use crate::session::Session;
+use crate::size;
+
+/// Rows that are shown on a terminal unless `\rows` says otherwise.
+const ROWS_SHOWN: usize = 100;
+/// Deepest nesting of scripts that run scripts.
+const SCRIPTS_DEEP_MAX: usize = 16;
+
+/// Whether the shell goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// It does.
+    Continue,
+    /// `\q` was said.
+    Quit,
+}
+
+/// What can be set in a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether the time of each statement is told.
+    pub timing: bool,
+    /// Whether rows are written as lines of names and values.
+    pub expanded: bool,
+    /// Rows shown of a result; `None` shows all.
+    pub rows: Option<usize>,
+}
+
+/// A shell on a session.
+pub struct Shell<'a> {
+    session: Session,
+    output: &'a mut Output,
+    settings: Settings,
+    /// Scripts that are being read, the innermost last.
+    scripts: usize,
+}
+
+/// A text that is being read, statement by statement.
+#[derive(Default)]
+struct Pending {
+    text: String,
+    /// Line on which `text` starts, from 1.
+    line: u64,
+    /// Characters of that line before `text`.
+    column: u64,
+    /// Bytes of `text` in which no statement ends.
+    searched: usize,
+}
+
+impl<'a> Shell<'a> {
+    /// A shell whose results go to `output`.
+    pub fn new(session: Session, output: &'a mut Output) -> Self {
+        let settings = Settings { timing: false, expanded: false, rows: None };
+        Self { session, output, settings, scripts: 0 }
+    }
+
+    /// What the shell works on.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Where its results go.
+    pub fn output(&mut self) -> &mut Output {
+        self.output
+    }
+
+    /// Runs what the command line says: its scripts, or the standard input if it is not a terminal,
+    /// or the shell for a person.
+    ///
+    /// # Errors
+    /// The first error of a script.
+    pub fn run(&mut self, script: &ScriptArgs) -> Result<()> {
+        if !script.is_empty() {
+            return self.run_scripts(script);
+        }
+        if io::stdin().is_terminal() {
+            return interactive::run(self);
+        }
+        self.run_script(io::stdin().lock(), Some("(standard input)")).map(|_| ())?;
+        self.warn_if_open();
+        Ok(())
+    }
+
+    /// Runs the files and statements of the command line.
+    ///
+    /// # Errors
+    /// The first error.
+    pub fn run_scripts(&mut self, script: &ScriptArgs) -> Result<()> {
+        for path in &script.scripts {
+            let flow = match path.to_str() {
+                Some("-") => self.run_script(io::stdin().lock(), Some("(standard input)"))?,
+                _ => self.run_file(path)?,
+            };
+            if flow == Flow::Quit {
+                return Ok(());
+            }
+        }
+        for command in &script.commands {
+            if self.run_script(command.as_bytes(), None)? == Flow::Quit {
+                break;
+            }
+        }
+        self.warn_if_open();
+        Ok(())
+    }
+
+    fn warn_if_open(&self) {
+        if self.session.in_transaction() {
+            say("warning: a transaction is open and is rolled back now; COMMIT keeps its changes");
+        }
+    }
+
+    /// Runs a file as a script.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and its first error.
+    pub fn run_file(&mut self, path: &Path) -> Result<Flow> {
+        let file = File::open(path).map_err(CliError::reading(path))?;
+        if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+            return Err(CliError::reading(path)(io::ErrorKind::IsADirectory.into()));
+        }
+        self.run_script(BufReader::new(file), Some(&path.display().to_string()))
+    }
+
+    /// Runs a script; `name` is told with its errors.
+    fn run_script(&mut self, reader: impl BufRead, name: Option<&str>) -> Result<Flow> {
+        if self.scripts == SCRIPTS_DEEP_MAX {
+            return Err(CliError::new(format!(
+                "scripts run scripts more than {SCRIPTS_DEEP_MAX} deep; does one run itself?"
+            )));
+        }
+        self.scripts += 1;
+        let flow = self.read_script(reader, name);
+        self.scripts -= 1;
+        flow
+    }
+
+    fn read_script(&mut self, mut reader: impl BufRead, name: Option<&str>) -> Result<Flow> {
+        let shown = name.unwrap_or("(command line)");
+        let mut pending = Pending::default();
+        let mut bytes = Vec::new();
+        for number in 1.. {
+            bytes.clear();
+            let read = reader.read_until(b'\n', &mut bytes);
+            if read.map_err(CliError::reading(Path::new(shown)))? == 0 {
+                break;
+            }
+            let line = std::str::from_utf8(&bytes).map_err(|_| {
+                CliError::new(format!("line {number} of {shown} is not UTF-8 text"))
+            })?;
+            if split::is_blank(&pending.text) {
+                pending = Pending { line: number, ..Pending::default() };
+                if meta::is_command(line) {
+                    if self.command(line)? == Flow::Quit {
+                        return Ok(Flow::Quit);
+                    }
+                    continue;
+                }
+            }
+            pending.text.push_str(line);
+            self.run_complete(&mut pending, name)?;
+        }
+        if !split::is_blank(&pending.text) {
+            self.run_statement(&pending.text, pending.origin(name))?;
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Runs the statements that are complete and leaves the rest.
+    fn run_complete(&mut self, pending: &mut Pending, name: Option<&str>) -> Result<()> {
+        while let Some(end) = split::first_end(&pending.text, pending.searched) {
+            let statement: String = pending.text.drain(..end).collect();
+            let origin = pending.origin(name);
+            pending.pass(&statement);
+            if !split::is_blank(statement.trim_end_matches(';')) {
+                self.run_statement(&statement, origin)?;
+            }
+        }
+        pending.searched = pending.text.len();
+        Ok(())
+    }
+
+    /// Runs what a person typed: one or more statements, or a command.
+    fn run_typed(&mut self, text: &str) -> Result<Flow> {
+        if meta::is_command(text) {
+            return self.command(text);
+        }
+        let mut pending = Pending { text: text.to_owned(), line: 1, ..Pending::default() };
+        self.run_complete(&mut pending, None)?;
+        if !split::is_blank(&pending.text) {
+            self.run_statement(&pending.text, None)?;
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn command(&mut self, line: &str) -> Result<Flow> {
+        let flow = meta::run(self, meta::parse(line)?);
+        self.output.flush()?;
+        flow
+    }
+
+    fn run_statement(&mut self, statement: &str, origin: Option<Origin>) -> Result<()> {
+        let begin = Instant::now();
+        let outcome = self.session.execute(statement).map_err(|error| {
+            let sql = statement.to_owned();
+            CliError::Statement(Box::new(FailedStatement { error, sql, origin }))
+        })?;
+        let elapsed = begin.elapsed();
+        match outcome {
+            Outcome::Rows(result) => self.show_rows(&result, elapsed)?,
+            Outcome::Done { tag, rows } => self.show_done(&tag, rows, elapsed)?,
+            // A kind of result that a later version of the engine may have.
+            _ => {}
+        }
+        Ok(self.output.flush()?)
+    }
+
+    fn show_done(&mut self, tag: &str, rows: u64, elapsed: Duration) -> Result<()> {
+        if self.output.json {
+            return json::write_done(self.output, tag, rows);
+        }
+        let time = self.time(elapsed);
+        Ok(self.output.line(&format!("{tag}{time}"))?)
+    }
+
+    fn show_rows(&mut self, result: &QueryResult, elapsed: Duration) -> Result<()> {
+        let schema = result.schema();
+        if self.output.json {
+            return json::write_rows(self.output, &schema, result.batches());
+        }
+        let grid = rows::grid(&schema, result.batches(), self.settings.rows)?;
+        let style = self.output.style;
+        let fit = if self.settings.expanded {
+            grid.write_expanded(self.output, style)?;
+            Fit::default()
+        } else {
+            let width = self.output.width();
+            grid.write(self.output, width, style)?
+        };
+        let count = size::counted(result.row_count() as u64, "row");
+        let time = self.time(elapsed);
+        self.output.line(&format!("{count}{time}"))?;
+        for note in notes(&fit, result.row_count(), self.settings.rows) {
+            self.output.line(&style.dim(&note))?;
+        }
+        Ok(())
+    }
+
+    fn time(&self, elapsed: Duration) -> String {
+        if !self.settings.timing {
+            return String::new();
+        }
+        self.output.style.dim(&format!("  ({})", size::elapsed(elapsed)))
+    }
+}
+
+impl Pending {
+    /// Where `text` starts in a script with a name.
+    fn origin(&self, name: Option<&str>) -> Option<Origin> {
+        let (line, column) = (self.line, self.column);
+        name.map(|script| Origin { script: script.to_owned(), line, column })
+    }
+
+    /// Moves the place of `text` behind what was before it.
+    fn pass(&mut self, before: &str) {
+        self.searched = 0;
+        let breaks = before.bytes().filter(|byte| *byte == b'\n').count() as u64;
+        self.line += breaks;
+        if breaks > 0 {
+            self.column = 0;
+        }
+        let last = before.rsplit('\n').next().unwrap_or(before);
+        self.column += last.chars().count() as u64;
+    }
+}
+
+/// What is said under a table of which not all is shown.
+fn notes(fit: &Fit, rows: usize, shown: Option<usize>) -> Vec<String> {
+    const NAMES_MAX: usize = 8;
+    let mut notes = Vec::new();
+    if let Some(shown) = shown.filter(|shown| *shown < rows) {
+        let first = size::count(shown as u64);
+        notes.push(format!("the first {first} are shown; \\rows all shows every row"));
+    }
+    if !fit.hidden.is_empty() {
+        let count = size::counted(fit.hidden.len() as u64, "column");
+        let names = fit.hidden.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>();
+        let more = if fit.hidden.len() > NAMES_MAX { ", …" } else { "" };
+        let verb = if fit.hidden.len() == 1 { "does" } else { "do" };
+        notes.push(format!(
+            "{count} {verb} not fit the terminal ({}{more}); \\x shows every column",
+            names.join(", ")
+        ));
+    } else if fit.cut {
+        notes.push("long texts are cut to the terminal; \\x shows them whole".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_shown_is_told() {
+        assert!(notes(&Fit::default(), 10, Some(10)).is_empty());
+        let all = notes(&Fit { hidden: vec!["b".to_owned()], cut: true }, 1000, Some(100));
+        assert_eq!(
+            all,
+            [
+                "the first 100 are shown; \\rows all shows every row",
+                "1 column does not fit the terminal (b); \\x shows every column"
+            ]
+        );
+        assert_eq!(notes(&Fit { hidden: Vec::new(), cut: true }, 1, None).len(), 1);
+    }
+}

@@ -1,0 +1,173 @@
+//! `atoll sql` and `atoll attach`: statements, scripts, errors, and two processes on one database.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+use common::World;
+
+#[test]
+fn statements_on_the_command_line_run_in_order_and_rows_are_aligned() {
+    let world = World::new();
+    let out = world
+        .run(&[
+            "sql",
+            "bank",
+            "-c",
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT)",
+            "-c",
+            "INSERT INTO t VALUES (1, 'ann'), (20, NULL); SELECT * FROM t ORDER BY id",
+        ])
+        .ok();
+    assert_eq!(
+        out,
+        "CREATE TABLE\n\
+         INSERT 0 2\n\
+         ╭────┬──────╮\n\
+         │ id │ name │\n\
+         ├────┼──────┤\n\
+         │  1 │ ann  │\n\
+         │ 20 │ NULL │\n\
+         ╰────┴──────╯\n\
+         2 rows\n"
+    );
+}
+
+#[test]
+fn a_script_from_a_pipe_may_have_comments_commands_and_statements_over_lines() {
+    let world = World::new();
+    let script = "-- a table; with a semicolon\n\
+                  CREATE TABLE t (\n  id BIGINT PRIMARY KEY,\n  note TEXT\n);\n\
+                  INSERT INTO t VALUES (1, 'a;b'); INSERT INTO t VALUES (2, 'c');\n\
+                  \\d t\n\
+                  SELECT note FROM t WHERE id = 1";
+    let out = world.pipe(&["sql", "bank"], script).ok();
+    assert!(out.contains("t: 2 rows") && out.contains("bigint"), "{out}");
+    assert!(out.ends_with("│ a;b  │\n╰──────╯\n1 row\n"), "{out}");
+}
+
+#[test]
+fn results_are_json_for_programs() {
+    let world = World::new();
+    let json = world
+        .run(&["sql", "bank", "--json", "-c", "SELECT 1 AS a, 'x' AS b, 0.5 AS c, NULL AS d"])
+        .json();
+    assert_eq!(json[0]["rows"], serde_json::json!([[1, "x", "0.5", null]]));
+    assert_eq!(json[0]["columns"][0], serde_json::json!({"name": "a", "type": "bigint"}));
+}
+
+#[test]
+fn an_error_points_at_its_place_in_the_script_and_stops_it() {
+    let world = World::new();
+    let script = world.file(
+        "s.sql",
+        "CREATE TABLE flights (id BIGINT PRIMARY KEY);\n\nSELECT 1; SELECT id,\n  arrival FROM flights;\n\
+         INSERT INTO flights VALUES (7);\n",
+    );
+    let ended = world.run(&["sql", "bank", "-f", script.to_str().unwrap()]);
+    assert!(!ended.out.contains("INSERT"), "{}", ended.out);
+    let err = ended.failed();
+    assert!(err.contains("arrival"), "{err}");
+    assert!(err.contains("s.sql:4:3"), "{err}");
+    assert!(err.contains("\n4 |   arrival FROM flights;\n  |   ^"), "{err}");
+}
+
+#[test]
+fn the_column_of_an_error_counts_the_statements_before_it_on_the_line() {
+    let world = World::new();
+    let script = world.file("s.sql", "SELECT 1; SELEKT 2;\n");
+    let err = world.run(&["sql", "bank", "-f", script.to_str().unwrap()]).failed();
+    assert!(err.contains("s.sql:1:11"), "{err}");
+}
+
+#[test]
+fn a_misspelt_table_is_answered_with_the_right_one() {
+    let world = World::new();
+    let script = "CREATE TABLE flights (id BIGINT PRIMARY KEY);\nSELECT * FROM flight;";
+    let err = world.pipe(&["sql", "bank"], script).failed();
+    assert!(err.contains("flight") && err.contains("hint: ") && err.contains("flights"), "{err}");
+    assert!(err.contains("\n2 | SELECT * FROM flight;\n"), "{err}");
+}
+
+#[test]
+fn another_process_reads_a_snapshot_that_changes_only_by_refresh() {
+    let world = World::new();
+    let mut owner = world.owner("bank");
+    let mut reader = world.talk(&["attach", "bank"]);
+    reader.say("SELECT count(*) AS n FROM t;");
+    assert!(reader.hear("1 row").contains("│ 2 │"));
+    owner.say("INSERT INTO t VALUES (3, 'cid');");
+    owner.hear("INSERT 0 1");
+    reader.say("SELECT count(*) AS n FROM t;");
+    assert!(reader.hear("1 row").contains("│ 2 │"), "a snapshot does not change");
+    reader.say("refresh");
+    reader.hear("snapshot of epoch");
+    reader.say("SELECT count(*) AS n FROM t;");
+    assert!(reader.hear("1 row").contains("│ 3 │"), "a new one shows the new row");
+    assert_eq!(owner.end(), Some(0));
+    reader.say("SELECT count(*) AS n FROM t;");
+    assert!(reader.hear("1 row").contains("│ 3 │"), "a snapshot outlives its owner");
+    assert_eq!(reader.end(), Some(0));
+}
+
+#[test]
+fn a_snapshot_refuses_changes_and_says_where_to_make_them() {
+    let world = World::new();
+    let _owner = world.owner("bank");
+    let err = world.run(&["attach", "bank", "-c", "DELETE FROM t"]).failed();
+    assert!(err.contains("snapshot") && err.contains("hint: "), "{err}");
+    let err = world.run(&["attach", "bank", "-c", r"\memory"]).failed();
+    assert!(err.contains("snapshot"), "{err}");
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_those_that_are_open() {
+    let world = World::new();
+    let err = world.run(&["attach", "bank"]).failed();
+    assert!(err.contains("bank") && err.contains("atoll sql bank"), "{err}");
+    let _owner = world.owner("savings");
+    let err = world.run(&["attach", "bank"]).failed();
+    assert!(err.contains("savings"), "{err}");
+}
+
+#[test]
+fn a_name_has_one_owner() {
+    let world = World::new();
+    let owner = world.owner("bank");
+    let err = world.run(&["sql", "bank", "-c", "SELECT 1"]).failed();
+    let pid = owner.child.id().to_string();
+    assert!(err.contains("taken") && err.contains(&pid), "{err}");
+    assert!(err.contains("hint: to read that database, run: atoll attach bank"), "{err}");
+}
+
+#[test]
+fn a_transaction_that_is_left_open_is_told() {
+    let world = World::new();
+    let script = "CREATE TABLE t (id BIGINT PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1);";
+    let ended = world.pipe(&["sql", "bank"], script);
+    assert!(ended.err.contains("rolled back"), "{}", ended.err);
+    ended.ok();
+}
+
+#[test]
+fn a_script_that_runs_itself_ends_with_an_error() {
+    let world = World::new();
+    let script = world.file("loop.sql", "\\i loop.sql\n");
+    let err = world.run(&["sql", "bank", "-f", script.to_str().unwrap()]).failed();
+    assert!(err.contains("does one run itself"), "{err}");
+}
+
+#[test]
+fn a_script_that_cannot_be_read_is_named() {
+    let world = World::new();
+    let err = world.run(&["sql", "bank", "-f", "missing.sql"]).failed();
+    assert!(err.contains("missing.sql"), "{err}");
+    let err = world.run(&["sql", "bank", "-f", "/"]).failed();
+    assert!(err.contains("directory"), "{err}");
+}
+
+#[test]
+fn quit_ends_a_script() {
+    let world = World::new();
+    let out = world.pipe(&["sql", "bank"], "SELECT 1 AS a;\n\\q\nSELECT 2 AS b;\n").ok();
+    assert!(out.contains("a") && !out.contains("b"), "{out}");
+}

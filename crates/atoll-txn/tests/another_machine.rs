@@ -1,0 +1,232 @@
+//! The same engine on a second machine, whose words are not atomics and whose clock is a count.
+//!
+//! If transaction code reached past [`Machine`] for its row locks or its index, the counts below
+//! would not add up, or the second machine would not have been enough to run on.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering as Native};
+use std::sync::{Arc, Mutex};
+
+use atoll_machine::{Machine, Ordering, Word};
+use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_storage::{Column, DataType, Directory, Schema, Table, Value};
+use atoll_txn::{AbortReason, Engine, NoWait, Stop, Worker};
+
+thread_local! {
+    static CLOCK: Cell<u64> = const { Cell::new(0) };
+    static WORDS_USED: Cell<u64> = const { Cell::new(0) };
+    static WAITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A machine of its own.
+struct Counting;
+
+/// A word behind a lock.
+#[derive(Default)]
+struct Locked(Mutex<u64>);
+
+impl Locked {
+    fn with<R>(&self, body: impl FnOnce(&mut u64) -> R) -> R {
+        WORDS_USED.with(|used| used.set(used.get() + 1));
+        CLOCK.with(|clock| clock.set(clock.get() + 10));
+        body(&mut self.0.lock().unwrap())
+    }
+
+    fn change(&self, body: impl FnOnce(u64) -> u64) -> u64 {
+        self.with(|word| std::mem::replace(word, body(*word)))
+    }
+}
+
+impl Word for Locked {
+    fn new(value: u64) -> Self {
+        Self(Mutex::new(value))
+    }
+    fn load(&self, _: Ordering) -> u64 {
+        self.with(|word| *word)
+    }
+    fn store(&self, value: u64, _: Ordering) {
+        self.with(|word| *word = value);
+    }
+    fn swap(&self, value: u64, _: Ordering) -> u64 {
+        self.change(|_| value)
+    }
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        _: Ordering,
+        _: Ordering,
+    ) -> Result<u64, u64> {
+        self.with(
+            |word| {
+                if *word == current { Ok(std::mem::replace(word, new)) } else { Err(*word) }
+            },
+        )
+    }
+    fn fetch_add(&self, value: u64, _: Ordering) -> u64 {
+        self.change(|word| word.wrapping_add(value))
+    }
+    fn fetch_sub(&self, value: u64, _: Ordering) -> u64 {
+        self.change(|word| word.wrapping_sub(value))
+    }
+    fn fetch_or(&self, value: u64, _: Ordering) -> u64 {
+        self.change(|word| word | value)
+    }
+    fn fetch_and(&self, value: u64, _: Ordering) -> u64 {
+        self.change(|word| word & value)
+    }
+}
+
+impl Machine for Counting {
+    type Word = Locked;
+
+    fn now_ns() -> u64 {
+        CLOCK.with(Cell::get)
+    }
+    fn wait(_round: u32) {
+        WAITS.with(|waits| waits.set(waits.get() + 1));
+        std::thread::yield_now();
+    }
+    fn touch(_address: *const u8, bytes: usize) {
+        CLOCK.with(|clock| clock.set(clock.get() + bytes as u64));
+    }
+}
+
+type Here = Engine<NoWait, Counting>;
+
+fn engine() -> (Arc<Here>, Arc<Table<Counting>>) {
+    let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
+    let options = StoreOptions {
+        capacity_bytes: SwingMalloc::capacity_for(&swing),
+        limit_bytes: 128 << 20,
+        huge_pages: false,
+    };
+    let store = Arc::new(Store::create_memfd("another-machine", &options).unwrap());
+    let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
+    let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
+    let engine = Arc::new(Engine::new(NoWait, Arc::new(directory)));
+    let columns = vec![
+        Column::new("id", DataType::Int64),
+        Column::new("balance", DataType::Int64),
+        Column::nullable("note", DataType::Text),
+    ];
+    let schema = Schema::new(columns, &["id"]).unwrap();
+    let table = engine.create_table("accounts", schema).unwrap();
+    (engine, table)
+}
+
+fn read(worker: &mut Worker<NoWait, Counting>, table: &Table<Counting>, id: i64) -> Option<i64> {
+    let row = worker.read(table, &[id.into()], [1].into_iter()).unwrap()?;
+    let Value::Int64(balance) = row[0] else { panic!("{row:?}") };
+    Some(balance)
+}
+
+fn row(id: i64, balance: i64) -> [Value; 3] {
+    [id.into(), balance.into(), "a note that lies in the heap of its segment".into()]
+}
+
+#[test]
+fn rows_are_inserted_read_changed_deleted_and_rolled_back() {
+    let (engine, table) = engine();
+    let mut worker = engine.worker().unwrap();
+    worker.begin();
+    for id in 0..100 {
+        worker.insert(&table, &row(id, id * 10)).unwrap();
+    }
+    worker.commit().unwrap();
+
+    worker.begin();
+    assert!(worker.update(&table, &[7i64.into()], &[(1, 1i64.into())]).unwrap());
+    assert!(worker.delete(&table, &[8i64.into()]).unwrap());
+    worker.insert(&table, &row(8, 8)).unwrap();
+    assert!(worker.delete(&table, &[9i64.into()]).unwrap());
+    let again = worker.insert(&table, &row(10, 0));
+    assert!(matches!(again, Err(Stop::DuplicateKey { .. })), "{again:?}");
+    worker.abort(AbortReason::Requested);
+
+    worker.begin();
+    assert_eq!([7, 8, 9].map(|id| read(&mut worker, &table, id)), [Some(70), Some(80), Some(90)]);
+    assert!(worker.update(&table, &[7i64.into()], &[(1, 1i64.into())]).unwrap());
+    assert!(worker.delete(&table, &[8i64.into()]).unwrap());
+    worker.insert(&table, &row(8, 8)).unwrap();
+    worker.commit().unwrap();
+
+    worker.begin();
+    assert_eq!([7, 8, 9].map(|id| read(&mut worker, &table, id)), [Some(1), Some(8), Some(90)]);
+    assert_eq!(read(&mut worker, &table, 1000), None);
+    worker.commit().unwrap();
+    assert_eq!(engine.counts().commits, 3);
+    assert_eq!(engine.counts().aborts_all(), 1);
+    assert!(WORDS_USED.with(Cell::get) > 500, "locks and index use words of this machine");
+    assert!(Counting::now_ns() > 0);
+}
+
+#[test]
+fn a_writer_is_refused_while_another_worker_reads_and_the_other_way_round() {
+    let (engine, table) = engine();
+    let (mut one, mut two) = (engine.worker().unwrap(), engine.worker().unwrap());
+    one.begin();
+    one.insert(&table, &row(1, 10)).unwrap();
+    one.commit().unwrap();
+    let refused = |stop: Stop| assert!(matches!(stop, Stop::Abort(AbortReason::Conflict)));
+
+    one.begin();
+    two.begin();
+    assert_eq!(read(&mut one, &table, 1), Some(10));
+    assert_eq!(read(&mut two, &table, 1), Some(10));
+    refused(two.update(&table, &[1i64.into()], &[(1, 0i64.into())]).unwrap_err());
+    assert!(one.update(&table, &[1i64.into()], &[(1, 11i64.into())]).unwrap());
+    two.begin();
+    refused(two.read(&table, &[1i64.into()], [1].into_iter()).unwrap_err());
+    one.commit().unwrap();
+
+    one.begin();
+    two.begin();
+    assert_eq!(read(&mut one, &table, 2), None);
+    refused(two.insert(&table, &row(2, 20)).unwrap_err());
+    assert_eq!(read(&mut one, &table, 2), None, "what was absent stays absent");
+    one.commit().unwrap();
+}
+
+#[test]
+fn two_threads_that_collide_lose_nothing() {
+    const ROUNDS: i64 = 600;
+    const ACCOUNTS: i64 = 4;
+    let (engine, table) = engine();
+    let mut worker = engine.worker().unwrap();
+    worker.begin();
+    (0..ACCOUNTS).for_each(|id| worker.insert(&table, &row(id, 0)).unwrap());
+    worker.commit().unwrap();
+    let collided = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..2i64 {
+            let (engine, table, collided) = (&engine, &table, &collided);
+            scope.spawn(move || {
+                let mut worker = engine.worker().unwrap();
+                for round in 0..ROUNDS {
+                    let keys = [(round + thread) % ACCOUNTS, (round * 3 + 1) % ACCOUNTS];
+                    loop {
+                        worker.begin();
+                        let done = keys.iter().try_for_each(|id| {
+                            let key = [Value::from(*id)];
+                            let row = worker.read(table, &key, [1].into_iter())?.unwrap();
+                            let Value::Int64(balance) = row[0] else { panic!("{row:?}") };
+                            std::thread::yield_now();
+                            worker.update(table, &key, &[(1, (balance + 1).into())]).map(|_| ())
+                        });
+                        match done.and_then(|()| worker.commit()) {
+                            Ok(()) => break,
+                            Err(Stop::Abort(_)) => collided.store(true, Native::Relaxed),
+                            Err(stop) => panic!("{stop}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    worker.begin();
+    let sum: i64 = (0..ACCOUNTS).map(|id| read(&mut worker, &table, id).unwrap()).sum();
+    assert_eq!(sum, 2 * 2 * ROUNDS);
+    assert!(collided.load(Native::Relaxed), "the threads never met");
+}

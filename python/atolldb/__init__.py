@@ -1,0 +1,88 @@
+"""Atoll from Python: instant, isolated, zero-copy snapshots of a live database.
+
+>>> import atolldb
+>>> db = atolldb.attach("board")                    # a database that another process owns
+>>> with db.snapshot() as snapshot:                 # takes microseconds, copies nothing
+...     print(snapshot.sql("SELECT carrier, count(*) FROM flights GROUP BY carrier"))
+...     delays = snapshot["flights"]["dep_delay"].to_numpy()   # shares memory with the owner
+
+A snapshot never changes, whatever its owner does next. Arrays, tables and results that came from
+it keep what they need of it. Everything tabular here speaks the Arrow PyCapsule interface, so
+pyarrow, polars, DuckDB and pandas read it directly.
+
+A process can build on a snapshot and hand its result on in the same way:
+
+>>> derived = snapshot.derive()
+>>> derived.create_table("clusters", clusters, primary_key="faa")
+>>> derived.publish("board-clusters")
+"""
+
+from ._atolldb import (
+    Column,
+    Connection,
+    Database,
+    Result,
+    Schema,
+    Snapshot,
+    Table,
+    __version__,
+    attach,
+    create,
+    derive,
+)
+from .errors import (
+    Closed,
+    DuplicateKey,
+    Error,
+    ForeignUser,
+    InvalidValue,
+    NameTaken,
+    NotContiguous,
+    OutOfMemory,
+    OwnerGone,
+    ReadOnly,
+    SnapshotExpired,
+    SnapshotLimit,
+    SqlError,
+    TableExists,
+    UnknownColumn,
+    UnknownName,
+    UnknownTable,
+    VersionMismatch,
+)
+
+#: A database that was built on snapshots is a database like any other.
+Derived = Database
+
+__all__ = [
+    "Closed",
+    "Column",
+    "Connection",
+    "Database",
+    "Derived",
+    "DuplicateKey",
+    "Error",
+    "ForeignUser",
+    "InvalidValue",
+    "NameTaken",
+    "NotContiguous",
+    "OutOfMemory",
+    "OwnerGone",
+    "ReadOnly",
+    "Result",
+    "Schema",
+    "Snapshot",
+    "SnapshotExpired",
+    "SnapshotLimit",
+    "SqlError",
+    "Table",
+    "TableExists",
+    "UnknownColumn",
+    "UnknownName",
+    "UnknownTable",
+    "VersionMismatch",
+    "__version__",
+    "attach",
+    "create",
+    "derive",
+]

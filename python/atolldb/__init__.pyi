@@ -1,0 +1,260 @@
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import Any, Protocol, Self, TypedDict, overload
+
+import numpy
+import pandas
+import polars
+import pyarrow
+
+from .errors import (
+    Closed as Closed,
+    DuplicateKey as DuplicateKey,
+    Error as Error,
+    ForeignUser as ForeignUser,
+    InvalidValue as InvalidValue,
+    NameTaken as NameTaken,
+    NotContiguous as NotContiguous,
+    OutOfMemory as OutOfMemory,
+    OwnerGone as OwnerGone,
+    ReadOnly as ReadOnly,
+    SnapshotExpired as SnapshotExpired,
+    SnapshotLimit as SnapshotLimit,
+    SqlError as SqlError,
+    TableExists as TableExists,
+    UnknownColumn as UnknownColumn,
+    UnknownName as UnknownName,
+    UnknownTable as UnknownTable,
+    VersionMismatch as VersionMismatch,
+)
+
+__version__: str
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
+
+_Data = _ArrowStream | _ArrowArray | Mapping[str, Sequence[Any] | numpy.ndarray[Any, Any]]
+
+class SnapshotInfo(TypedDict):
+    """A held snapshot, as ``snapshots()`` lists it; only a type, not an object of the package."""
+
+    id: int
+    pid: int
+    command: str
+    epoch: int
+    age_s: float
+    bytes_shared: int
+    bytes_copied: int
+    bytes_kept: int
+    state: str
+
+class Counters(TypedDict):
+    """What a database has done and uses, as ``counters`` tells it; only a type."""
+
+    commits: int
+    aborts: int
+    extents_copied: int
+    bytes_copied_on_write: int
+    memory_allocated_bytes: int
+    memory_committed_bytes: int
+    memory_limit_bytes: int
+    memory_kept_bytes: int
+    snapshots: int
+    epoch: int
+
+def attach(name: str, runtime_dir: str | PathLike[str] | None = None) -> Connection:
+    """Attach to the database that a process has published under ``name``."""
+
+def create(
+    memory_limit: int | None = None,
+    *,
+    snapshot_age_max: float | None = None,
+    snapshot_bytes_max: int | None = None,
+) -> Database:
+    """A new, empty database. ``memory_limit`` is in bytes, ``snapshot_age_max`` in seconds."""
+
+def derive(
+    snapshots: Sequence[Snapshot],
+    *,
+    memory_limit: int | None = None,
+    snapshot_age_max: float | None = None,
+    snapshot_bytes_max: int | None = None,
+) -> Database:
+    """A database of one's own that shows the tables of these snapshots too."""
+
+class _Closing:
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+class Connection(_Closing):
+    """A connection to a database that another process owns."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def owner_pid(self) -> int: ...
+    def snapshot(self) -> Snapshot:
+        """Take a snapshot. Nothing is copied."""
+    def snapshots(self) -> list[SnapshotInfo]:
+        """The snapshots that are held, by whom, and what they cost."""
+    def close(self) -> None:
+        """Close the connection. Snapshots that it gave stay as they are."""
+
+class Schema:
+    """Names and Arrow types of columns."""
+
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def types(self) -> list[str]: ...
+    @property
+    def nullable(self) -> list[bool]: ...
+    def to_arrow(self) -> pyarrow.Schema: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __len__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+class Snapshot(_Closing):
+    """A frozen, consistent view of a database."""
+
+    @property
+    def database(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def take_ns(self) -> int: ...
+    @property
+    def attach_ns(self) -> int: ...
+    @property
+    def bytes_copied_attach(self) -> int:
+        """Always 0: its memory is the owner's own."""
+    @property
+    def bytes_patched(self) -> int:
+        """Bytes copied since, because a transaction was open when it was taken."""
+    @property
+    def tables(self) -> list[str]: ...
+    @property
+    def bases(self) -> list[Snapshot]: ...
+    def check(self) -> None:
+        """Raise ``SnapshotExpired`` when the snapshot is over a limit of its owner."""
+    def table(self, name: str) -> Table: ...
+    def __getitem__(self, name: str, /) -> Table: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def sql(self, query: str) -> Result:
+        """Run a query. Threads may query one snapshot at the same time."""
+    def derive(
+        self,
+        *,
+        memory_limit: int | None = None,
+        snapshot_age_max: float | None = None,
+        snapshot_bytes_max: int | None = None,
+    ) -> Database:
+        """A database of one's own that shows the tables of this snapshot too."""
+    def release(self) -> None:
+        """Let go of it; what was taken from it stays readable."""
+
+class Table:
+    """A table of a snapshot, or some of its columns."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def columns(self) -> list[str]: ...
+    @property
+    def primary_key(self) -> list[str]: ...
+    @property
+    def num_rows(self) -> int: ...
+    def select(self, columns: Sequence[str]) -> Table: ...
+    @overload
+    def __getitem__(self, name: str, /) -> Column: ...
+    @overload
+    def __getitem__(self, names: list[str], /) -> Table: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def to_arrow(self) -> pyarrow.Table: ...
+    def to_pandas(self, **options: Any) -> pandas.DataFrame: ...
+    def to_polars(self) -> polars.DataFrame: ...
+
+class Column:
+    """A column of a table of a snapshot."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def nullable(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __array__(
+        self, dtype: Any | None = None, copy: bool | None = None
+    ) -> numpy.ndarray[Any, Any]: ...
+    def to_arrow(self) -> pyarrow.ChunkedArray[Any]: ...
+    def to_polars(self) -> polars.Series: ...
+    def to_numpy(self, copy: bool = False, *, masked: bool = False) -> numpy.ndarray[Any, Any]:
+        """One NumPy array: read-only over the snapshot's memory, or with ``copy`` one's own."""
+
+class Result:
+    """What a statement returned."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def tag(self) -> str: ...
+    @property
+    def rows_affected(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def to_arrow(self) -> pyarrow.Table: ...
+    def to_pandas(self, **options: Any) -> pandas.DataFrame: ...
+    def to_polars(self) -> polars.DataFrame: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+    def _repr_html_(self) -> str: ...
+
+class Database(_Closing):
+    """A database that this process owns, perhaps built on snapshots of others."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def tables(self) -> list[str]: ...
+    @property
+    def bases(self) -> list[Snapshot]: ...
+    @property
+    def counters(self) -> Counters: ...
+    def snapshots(self) -> list[SnapshotInfo]: ...
+    def create_table(self, name: str, data: _Data, *, primary_key: str | Iterable[str]) -> int:
+        """Create a table and load ``data`` into it in one transaction."""
+    def insert(self, name: str, data: _Data) -> int:
+        """Insert ``data`` into a table in one transaction."""
+    def sql(self, statement: str) -> Result:
+        """Run one SQL statement."""
+    def snapshot(self) -> Snapshot: ...
+    def table(self, name: str) -> Table: ...
+    def __getitem__(self, name: str, /) -> Table: ...
+    def publish(self, name: str, runtime_dir: str | PathLike[str] | None = None) -> None:
+        """Give the database a name by which other processes attach to it."""
+    def close(self) -> None: ...
+
+Derived = Database

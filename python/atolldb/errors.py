@@ -1,0 +1,101 @@
+"""What can go wrong, as exception classes. All of them are :class:`Error`."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Anything that Atoll can report; its text says what to do about it."""
+
+    # KeyError would show its text in quotation marks.
+    __str__ = Exception.__str__
+
+
+class UnknownName(Error, LookupError):
+    """No database is published under that name; the text lists those that are."""
+
+
+class NameTaken(Error):
+    """A living process has published a database under that name already."""
+
+
+class OwnerGone(Error, ConnectionError):
+    """The process that owns the database is gone, closed it, or does not answer."""
+
+
+class VersionMismatch(Error):
+    """The other process uses another version of Atoll."""
+
+
+class ForeignUser(Error, PermissionError):
+    """The database or the runtime directory belongs to another user."""
+
+
+class SnapshotExpired(Error):
+    """The snapshot is older, or keeps more memory, than its owner allows: take a new one."""
+
+
+class SnapshotLimit(Error):
+    """Snapshots that are held keep as much memory as they may: release one."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """The database has reached its memory limit."""
+
+
+class UnknownTable(Error, KeyError):
+    """There is no table of that name."""
+
+
+class TableExists(Error):
+    """There is a table of that name already."""
+
+
+class UnknownColumn(Error, KeyError):
+    """The table has no column of that name."""
+
+
+class DuplicateKey(Error):
+    """A row with the same primary key exists already."""
+
+
+class InvalidValue(Error, ValueError):
+    """A value, name or schema that the database cannot take."""
+
+
+class NotContiguous(InvalidValue):
+    """A column that cannot be one NumPy array over the snapshot's memory; ``copy=True`` copies."""
+
+
+class Closed(Error):
+    """The object was closed or released before."""
+
+
+class SqlError(Error):
+    """A statement that failed. ``str()`` shows the offending line with a caret under the place."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        message: str | None = None,
+        kind: str = "query",
+        line: int | None = None,
+        column: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(text)
+        #: One sentence that says what was wrong.
+        self.message = text if message is None else message
+        #: What sort of mistake it is: "syntax", "unknown table", "unknown column", "type",
+        #: "constraint", "schema", "read-only", "unsupported", "aborted", "input", "query" or
+        #: "database".
+        self.kind = kind
+        #: Where in the statement, both from 1; None where that is not known.
+        self.line = line
+        self.column = column
+        #: What to do about it, or None.
+        self.hint = hint
+
+
+class ReadOnly(SqlError):
+    """A statement that would change a snapshot, which never changes."""

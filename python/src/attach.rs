@@ -1,0 +1,115 @@
+//! Connections to databases of other processes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll::{Attachment, SnapshotInfo};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::errors::{Fault, Outcome};
+use crate::snapshot::Snapshot;
+
+/// A connection to a database that another process owns.
+#[pyclass(frozen, module = "atolldb", name = "Connection")]
+pub(crate) struct Connection {
+    name: String,
+    owner_pid: u32,
+    attachment: Mutex<Option<Arc<Attachment>>>,
+}
+
+/// Attaches to the database that a process has published under `name`.
+///
+/// `runtime_dir` is where names are looked up: `$ATOLL_RUNTIME_DIR`, or the user's own runtime
+/// directory, unless given.
+#[pyfunction]
+#[pyo3(signature = (name, runtime_dir = None))]
+pub(crate) fn attach(
+    py: Python<'_>,
+    name: &str,
+    runtime_dir: Option<PathBuf>,
+) -> Outcome<Connection> {
+    let attachment = py.detach(|| atoll::attach(name, runtime_dir.as_deref()))?;
+    Ok(Connection {
+        name: attachment.name().to_owned(),
+        owner_pid: attachment.owner_pid(),
+        attachment: Mutex::new(Some(Arc::new(attachment))),
+    })
+}
+
+impl Connection {
+    fn attachment(&self) -> Outcome<Arc<Attachment>> {
+        let attachment = self.attachment.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = Fault::Closed("the connection is closed; attach again");
+        attachment.as_ref().map(Arc::clone).ok_or(closed)
+    }
+}
+
+/// The facts about held snapshots as dictionaries.
+pub(crate) fn snapshot_list<'py>(
+    py: Python<'py>,
+    snapshots: &[SnapshotInfo],
+) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for snapshot in snapshots {
+        let facts = PyDict::new(py);
+        facts.set_item("id", snapshot.id)?;
+        facts.set_item("pid", snapshot.pid)?;
+        facts.set_item("command", &snapshot.command)?;
+        facts.set_item("epoch", snapshot.epoch)?;
+        facts.set_item("age_s", snapshot.age_s)?;
+        facts.set_item("bytes_shared", snapshot.bytes_shared)?;
+        facts.set_item("bytes_copied", snapshot.bytes_copied)?;
+        facts.set_item("bytes_kept", snapshot.bytes_kept)?;
+        facts.set_item("state", &snapshot.state)?;
+        list.append(facts)?;
+    }
+    Ok(list)
+}
+
+#[pymethods]
+impl Connection {
+    /// Name of the database.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Process that owns the database.
+    #[getter]
+    fn owner_pid(&self) -> u32 {
+        self.owner_pid
+    }
+
+    /// Takes a snapshot: a frozen, consistent view of the database. Nothing is copied.
+    fn snapshot(&self, py: Python<'_>) -> Outcome<Snapshot> {
+        let attachment = self.attachment()?;
+        Ok(Snapshot::new(py.detach(|| attachment.snapshot())?))
+    }
+
+    /// The snapshots of the database that are held, by whom, and what they cost.
+    fn snapshots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let attachment = self.attachment()?;
+        let snapshots = py.detach(|| attachment.snapshots()).map_err(Fault::from)?;
+        snapshot_list(py, &snapshots)
+    }
+
+    /// Closes the connection. Snapshots that it gave stay as they are.
+    fn close(&self, py: Python<'_>) {
+        let attachment = self.attachment.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(attachment));
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) {
+        self.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<atolldb.Connection to \"{}\" of process {}>", self.name, self.owner_pid)
+    }
+}

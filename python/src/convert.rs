@@ -1,0 +1,322 @@
+//! Data on its way in (Arrow to rows of a table) and out (Arrow to other libraries' tables).
+//!
+//! `CONVERT-1`: a value goes in exactly or not at all: nothing is rounded, cut off or wrapped.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
+    Int64Type, TimestampMicrosecondType, TimestampNanosecondType,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_cast::display::array_value_to_string;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::{DataType as ArrowType, SchemaRef, TimeUnit};
+use atoll::{Column, DataType, Database, Schema, Table, Value};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping};
+use pyo3_arrow::input::AnyRecordBatch;
+
+use crate::errors::{Fault, Outcome};
+
+type Reader = Box<dyn RecordBatchReader + Send>;
+
+/// An object with `__arrow_c_stream__` as a `pyarrow.Table`.
+pub(crate) fn to_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    object.py().import("pyarrow")?.getattr("table")?.call1((object,))
+}
+
+/// The same as a `pandas.DataFrame`.
+pub(crate) fn to_pandas<'py>(
+    object: &Bound<'py, PyAny>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    to_arrow(object)?.call_method("to_pandas", (), options)
+}
+
+/// The same as a `polars.DataFrame`.
+pub(crate) fn to_polars<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    object.py().import("polars")?.getattr("DataFrame")?.call1((object,))
+}
+
+/// A reader of what Python gave: something that exports Arrow data, or a dict of columns.
+pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Reader> {
+    let py = data.py();
+    let has_stream = data.hasattr(intern!(py, "__arrow_c_stream__"))?;
+    if has_stream || data.hasattr(intern!(py, "__arrow_c_array__"))? {
+        return data.extract::<AnyRecordBatch>()?.into_reader();
+    }
+    if data.cast::<PyMapping>().is_ok() {
+        let table = py.import("pyarrow")?.getattr("table")?.call1((data,))?;
+        return table.extract::<AnyRecordBatch>()?.into_reader();
+    }
+    let kind = data.get_type().name()?;
+    Err(Fault::Type(format!(
+        "data is a {kind}; give a table of pyarrow, polars, pandas (2.2 or later) or DuckDB, or a \
+         dict of columns"
+    ))
+    .into())
+}
+
+/// The type of a column for values of an Arrow type; no narrower than needed.
+fn column_type(arrow: &ArrowType) -> Option<DataType> {
+    Some(match arrow {
+        ArrowType::Boolean => DataType::Bool,
+        ArrowType::Int8 | ArrowType::UInt8 | ArrowType::Int16 => DataType::Int16,
+        ArrowType::UInt16 | ArrowType::Int32 => DataType::Int32,
+        ArrowType::UInt32 | ArrowType::Int64 => DataType::Int64,
+        ArrowType::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
+        ArrowType::Float16 | ArrowType::Float32 => DataType::Float32,
+        ArrowType::Float64 => DataType::Float64,
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
+        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Binary,
+        ArrowType::FixedSizeBinary(width) => DataType::FixedBinary(u32::try_from(*width).ok()?),
+        ArrowType::Date32 => DataType::Date,
+        ArrowType::Date64 | ArrowType::Timestamp(..) => DataType::Timestamp,
+        ArrowType::Decimal32(precision, scale)
+        | ArrowType::Decimal64(precision, scale)
+        | ArrowType::Decimal128(precision, scale)
+        | ArrowType::Decimal256(precision, scale)
+            if *precision <= 38 =>
+        {
+            DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
+        }
+        ArrowType::Dictionary(_, values) => column_type(values)?,
+        ArrowType::RunEndEncoded(_, values) => column_type(values.data_type())?,
+        _ => return None,
+    })
+}
+
+/// The Arrow type in which values of a column are taken apart.
+fn arrow_type(data_type: DataType) -> ArrowType {
+    match data_type {
+        DataType::Int16 => ArrowType::Int16,
+        DataType::Int32 => ArrowType::Int32,
+        DataType::Int64 => ArrowType::Int64,
+        DataType::Float32 => ArrowType::Float32,
+        DataType::Float64 => ArrowType::Float64,
+        DataType::Bool => ArrowType::Boolean,
+        DataType::Date => ArrowType::Date32,
+        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
+        DataType::Text => ArrowType::Utf8View,
+        DataType::Binary => ArrowType::BinaryView,
+        DataType::FixedBinary(width) => ArrowType::FixedSizeBinary(width as i32),
+    }
+}
+
+/// Rows that came in, as record batches.
+pub(crate) struct IncomingRows {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl IncomingRows {
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// What the source of the data says.
+    pub(crate) fn read(reader: Reader) -> Outcome<Self> {
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { schema, batches })
+    }
+
+    /// The schema of a table for these rows; columns may be NULL unless they are in the key or
+    /// their source says that they are not.
+    ///
+    /// # Errors
+    /// [`Fault::Value`] for a type that no column has and a key that is not there;
+    /// [`Fault::Atoll`] for a schema that no table can have.
+    pub(crate) fn schema(&self, key: &[String]) -> Outcome<Schema> {
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        for field in self.schema.fields() {
+            let (name, arrow) = (field.name(), field.data_type());
+            let data_type = column_type(arrow).ok_or_else(|| {
+                Fault::Value(format!("column \"{name}\" has type {arrow}, which no table has"))
+            })?;
+            let nullable = field.is_nullable() && !key.contains(name);
+            columns.push(Column { name: name.clone(), data_type, nullable });
+        }
+        let key: Vec<&str> = key.iter().map(String::as_str).collect();
+        Ok(Schema::new(columns, &key)?)
+    }
+
+    /// The rows in the types and the order of a table's columns, matched by name.
+    ///
+    /// # Errors
+    /// [`Fault::Value`] for a column too many or too few, and for values that do not fit.
+    pub(crate) fn fit(self, schema: &Schema) -> Outcome<FittedRows> {
+        let known = |name: &str| schema.columns().iter().any(|column| column.name == name);
+        if let Some(extra) = self.schema.fields().iter().find(|field| !known(field.name())) {
+            let name = extra.name();
+            return Err(Fault::Value(format!("the table has no column \"{name}\"")));
+        }
+        let places = schema.columns().iter().map(|column| {
+            let place = self.schema.index_of(&column.name).ok();
+            if place.is_none() && !column.nullable {
+                let name = &column.name;
+                return Err(Fault::Value(format!("the data has no column \"{name}\"")));
+            }
+            Ok(place)
+        });
+        let places = places.collect::<Outcome<Vec<_>>>()?;
+        let fit = |batch: &RecordBatch| {
+            let columns = schema.columns().iter().zip(&places);
+            let arrays = columns.map(|(column, place)| {
+                place.map(|place| fit_array(column, batch.column(place))).transpose()
+            });
+            Ok((batch.num_rows(), arrays.collect::<Outcome<Vec<_>>>()?))
+        };
+        let types = schema.columns().iter().map(|column| column.data_type).collect();
+        Ok(FittedRows { types, batches: self.batches.iter().map(fit).collect::<Outcome<_>>()? })
+    }
+}
+
+/// Rows in the types and the order of a table's columns.
+pub(crate) struct FittedRows {
+    types: Vec<DataType>,
+    /// Number of rows, and for each column its values, if there are any.
+    batches: Vec<(usize, Vec<Option<ArrayRef>>)>,
+}
+
+impl FittedRows {
+    /// Checks that no two rows have the same key, before there is a table to put them in.
+    ///
+    /// # Errors
+    /// [`atoll::Error::DuplicateKey`].
+    pub(crate) fn check_key(&self, table: &str, schema: &Schema) -> Outcome<()> {
+        let key = schema.primary_key();
+        let fields = key.iter().map(|at| SortField::new(arrow_type(self.types[*at]))).collect();
+        let converter = RowConverter::new(fields)?;
+        let keys = |arrays: &[Option<ArrayRef>]| {
+            let arrays = key.iter().filter_map(|at| arrays[*at].clone()).collect::<Vec<_>>();
+            Ok(converter.convert_columns(&arrays)?)
+        };
+        let rows = self.batches.iter().map(|(_, arrays)| keys(arrays));
+        let rows = rows.collect::<Outcome<Vec<_>>>()?;
+        let mut seen = HashSet::with_capacity(rows.iter().map(Rows::num_rows).sum());
+        for (rows, (_, arrays)) in rows.iter().zip(&self.batches) {
+            for (at, row) in rows.iter().enumerate() {
+                if !seen.insert(row) {
+                    let arrays = key.iter().filter_map(|column| arrays[*column].as_ref());
+                    let texts = arrays.map(|array| Ok(array_value_to_string(array, at)?));
+                    let key = texts.collect::<Outcome<Vec<_>>>()?.join(", ");
+                    return Err(atoll::Error::DuplicateKey { table: table.to_owned(), key }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts the rows in one transaction; returns how many there were.
+    ///
+    /// # Errors
+    /// [`Fault::Atoll`]; nothing was inserted then.
+    pub(crate) fn insert(&self, db: &Database, table: &Table) -> Outcome<u64> {
+        let mut row = vec![Value::Null; self.types.len()];
+        Ok(db.transaction(|transaction| {
+            let mut rows = 0;
+            for (count, arrays) in &self.batches {
+                for at in 0..*count {
+                    for (column, array) in arrays.iter().enumerate() {
+                        if let Some(array) = array {
+                            row[column] = value(array.as_ref(), self.types[column], at);
+                        }
+                    }
+                    transaction.insert(table, &row)?;
+                }
+                rows += *count as u64;
+            }
+            Ok(rows)
+        })?)
+    }
+}
+
+/// The values of a column as the type of the table's column.
+fn fit_array(column: &Column, array: &ArrayRef) -> Outcome<ArrayRef> {
+    let refuse = |what: String| Fault::Value(format!("column \"{}\" {what}", column.name));
+    let wanted = arrow_type(column.data_type);
+    if !fits(array.data_type(), column.data_type) {
+        let given = array.data_type();
+        return Err(refuse(format!("holds {}, not values of type {given}", column.data_type)));
+    }
+    let plain = without_encoding(array).map_err(|error| refuse(format!("is odd: {error}")))?;
+    if let ArrowType::Timestamp(TimeUnit::Nanosecond, _) = plain.data_type() {
+        let instants = plain.as_primitive::<TimestampNanosecondType>();
+        if let Some(odd) = instants.iter().flatten().find(|instant| instant % 1000 != 0) {
+            return Err(refuse(format!("holds an instant finer than a microsecond: {odd} ns")));
+        }
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = match plain.data_type() {
+        // The instant itself, not the time of day that a clock of that zone shows.
+        ArrowType::Timestamp(_, Some(zone)) => {
+            let zoned = ArrowType::Timestamp(TimeUnit::Microsecond, Some(Arc::clone(zone)));
+            cast_with_options(&plain, &zoned, &strict).map(|array| {
+                let instants = array.as_primitive::<TimestampMicrosecondType>().clone();
+                Arc::new(instants.with_timezone_opt(None::<Arc<str>>)) as ArrayRef
+            })
+        }
+        _ => cast_with_options(&plain, &wanted, &strict),
+    };
+    let fitted = cast.map_err(|error| refuse(format!("holds a value out of range: {error}")))?;
+    if !column.nullable && fitted.null_count() > 0 {
+        return Err(refuse("must not be NULL, and the data holds NULL in it".to_owned()));
+    }
+    Ok(fitted)
+}
+
+/// Whether every value of an Arrow type that is in range can go into a column, exactly.
+fn fits(given: &ArrowType, wanted: DataType) -> bool {
+    let Some(narrowest) = column_type(given) else { return *given == ArrowType::Null };
+    let integer = |data_type| {
+        matches!(data_type, DataType::Int16 | DataType::Int32 | DataType::Int64)
+            || matches!(data_type, DataType::Decimal { scale: 0, .. })
+    };
+    match (narrowest, wanted) {
+        (DataType::Decimal { scale, .. }, DataType::Decimal { scale: places, .. }) => {
+            scale <= places
+        }
+        (DataType::Float32, DataType::Float64) => true,
+        (from, DataType::Decimal { .. }) => integer(from),
+        (from, to) => from == to || integer(from) && integer(to),
+    }
+}
+
+/// The array without dictionary or run-length encoding.
+fn without_encoding(array: &ArrayRef) -> Result<ArrayRef, arrow_schema::ArrowError> {
+    match array.data_type() {
+        ArrowType::Dictionary(_, values) => arrow_cast::cast(array, values),
+        ArrowType::RunEndEncoded(_, values) => arrow_cast::cast(array, values.data_type()),
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+/// A value of an array that [`fit_array`] returned.
+fn value(array: &dyn Array, data_type: DataType, at: usize) -> Value {
+    fn number<T: ArrowPrimitiveType>(array: &dyn Array, at: usize) -> T::Native {
+        array.as_primitive::<T>().value(at)
+    }
+    if array.is_null(at) {
+        return Value::Null;
+    }
+    match data_type {
+        DataType::Int16 => Value::Int16(number::<Int16Type>(array, at)),
+        DataType::Int32 => Value::Int32(number::<Int32Type>(array, at)),
+        DataType::Int64 => Value::Int64(number::<Int64Type>(array, at)),
+        DataType::Float32 => Value::Float32(number::<Float32Type>(array, at)),
+        DataType::Float64 => Value::Float64(number::<Float64Type>(array, at)),
+        DataType::Bool => Value::Bool(array.as_boolean().value(at)),
+        DataType::Date => Value::Date(number::<Date32Type>(array, at)),
+        DataType::Timestamp => Value::Timestamp(number::<TimestampMicrosecondType>(array, at)),
+        DataType::Decimal { .. } => Value::Decimal(number::<Decimal128Type>(array, at)),
+        DataType::Text => Value::Text(array.as_string_view().value(at).to_owned()),
+        DataType::Binary => Value::Binary(array.as_binary_view().value(at).to_vec()),
+        DataType::FixedBinary(_) => Value::Binary(array.as_fixed_size_binary().value(at).to_vec()),
+    }
+}

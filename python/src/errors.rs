@@ -1,0 +1,181 @@
+//! Every error of the layers below as a Python exception; the only place that knows which is which.
+//!
+//! The classes are written in Python (`atolldb/errors.py`), because several of them are built-in
+//! exceptions too (`MemoryError`, `ValueError`, `KeyError`).
+
+use arrow_schema::ArrowError;
+use atoll::{LeaseError, MemoryError, RefusalCode, StorageError};
+use atoll_sql::{SqlError, SqlErrorKind};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// What an operation of the package can fail with.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// An error of the database.
+    Atoll(atoll::Error),
+    /// An error of a statement, and the statement.
+    Sql(SqlError, String),
+    /// An error of Arrow.
+    Arrow(ArrowError),
+    /// A use of something that was closed or released.
+    Closed(&'static str),
+    /// A column that the table has not.
+    UnknownColumn(String),
+    /// Values that cannot be what was asked for.
+    Value(String),
+    /// A NumPy array that cannot share memory.
+    NotContiguous(String),
+    /// An argument of a type that is not understood.
+    Type(String),
+}
+
+/// Result of an operation below Python.
+pub(crate) type Outcome<T> = Result<T, Fault>;
+
+impl From<atoll::Error> for Fault {
+    fn from(error: atoll::Error) -> Self {
+        Self::Atoll(error)
+    }
+}
+
+impl From<StorageError> for Fault {
+    fn from(error: StorageError) -> Self {
+        Self::Atoll(error.into())
+    }
+}
+
+impl From<ArrowError> for Fault {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            // An error of ours that crossed Arrow on its way here.
+            ArrowError::ExternalError(inner) => match inner.downcast::<atoll::Error>() {
+                Ok(own) => Self::Atoll(*own),
+                Err(other) => Self::Arrow(ArrowError::ExternalError(other)),
+            },
+            other => Self::Arrow(other),
+        }
+    }
+}
+
+fn of_memory(error: &MemoryError) -> &'static str {
+    match error {
+        MemoryError::OutOfMemory { .. } | MemoryError::TooLarge { .. } => "OutOfMemory",
+        MemoryError::ForeignVersion { .. } => "VersionMismatch",
+        _ => "Error",
+    }
+}
+
+fn of_storage(error: &StorageError) -> &'static str {
+    match error {
+        StorageError::UnknownTable(_) => "UnknownTable",
+        StorageError::TableExists(_) => "TableExists",
+        StorageError::Memory(error) => of_memory(error),
+        StorageError::Schema(_)
+        | StorageError::Type { .. }
+        | StorageError::NullInColumn { .. }
+        | StorageError::ColumnCount { .. }
+        | StorageError::KeyCount { .. }
+        | StorageError::TooLong { .. } => "InvalidValue",
+        _ => "Error",
+    }
+}
+
+fn of_lease(error: &LeaseError) -> &'static str {
+    match error {
+        LeaseError::UnknownName { .. } => "UnknownName",
+        LeaseError::BadName { .. } => "InvalidValue",
+        LeaseError::NameTaken { .. } => "NameTaken",
+        LeaseError::VersionMismatch { .. } => "VersionMismatch",
+        LeaseError::ForeignUser { .. } | LeaseError::DirForeign { .. } => "ForeignUser",
+        LeaseError::OwnerGone { .. } | LeaseError::Closed { .. } | LeaseError::Timeout { .. } => {
+            "OwnerGone"
+        }
+        LeaseError::Refused { code, .. } => match code {
+            RefusalCode::SnapshotLimit => "SnapshotLimit",
+            RefusalCode::Expired => "SnapshotExpired",
+            RefusalCode::OutOfMemory => "OutOfMemory",
+            RefusalCode::Closing => "OwnerGone",
+            RefusalCode::Version => "VersionMismatch",
+            RefusalCode::ForeignUser => "ForeignUser",
+            _ => "Error",
+        },
+        _ => "Error",
+    }
+}
+
+fn of_atoll(error: &atoll::Error) -> &'static str {
+    match error {
+        atoll::Error::Storage(error) => of_storage(error),
+        atoll::Error::Memory(error) => of_memory(error),
+        atoll::Error::Lease(error) => of_lease(error),
+        atoll::Error::DuplicateKey { .. } => "DuplicateKey",
+        atoll::Error::KeyUpdate { .. } => "InvalidValue",
+        atoll::Error::SnapshotExpired(_) => "SnapshotExpired",
+        atoll::Error::SnapshotLimit { .. } | atoll::Error::TooManySnapshots(_) => "SnapshotLimit",
+        atoll::Error::Published(_) => "NameTaken",
+        atoll::Error::NotContiguous { .. } => "NotContiguous",
+        _ => "Error",
+    }
+}
+
+/// Class and name of the kind for an error of a statement.
+fn of_sql(kind: SqlErrorKind) -> (&'static str, &'static str) {
+    match kind {
+        SqlErrorKind::Syntax => ("SqlError", "syntax"),
+        SqlErrorKind::UnknownTable => ("SqlError", "unknown table"),
+        SqlErrorKind::UnknownColumn => ("SqlError", "unknown column"),
+        SqlErrorKind::Type => ("SqlError", "type"),
+        SqlErrorKind::Constraint => ("SqlError", "constraint"),
+        SqlErrorKind::Schema => ("SqlError", "schema"),
+        SqlErrorKind::ReadOnly => ("ReadOnly", "read-only"),
+        SqlErrorKind::Unsupported => ("SqlError", "unsupported"),
+        SqlErrorKind::Aborted => ("SqlError", "aborted"),
+        SqlErrorKind::Expired => ("SnapshotExpired", "expired"),
+        SqlErrorKind::Input => ("SqlError", "input"),
+        SqlErrorKind::Database => ("SqlError", "database"),
+        _ => ("SqlError", "query"),
+    }
+}
+
+fn raise(py: Python<'_>, class: &str, text: &str) -> PyResult<PyErr> {
+    let class = py.import("atolldb.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(class.call1((text,))?))
+}
+
+fn raise_sql(py: Python<'_>, error: &SqlError, sql: &str) -> PyResult<PyErr> {
+    let (class, kind) = of_sql(error.kind());
+    if class == "SnapshotExpired" {
+        return raise(py, class, error.message());
+    }
+    let rendered = error.render(sql);
+    let text = rendered.strip_prefix("error: ").unwrap_or(&rendered);
+    let facts = PyDict::new(py);
+    facts.set_item("message", error.message())?;
+    facts.set_item("kind", kind)?;
+    facts.set_item("line", error.position().map(|(line, _)| line))?;
+    facts.set_item("column", error.position().map(|(_, column)| column))?;
+    facts.set_item("hint", error.hint())?;
+    let class = py.import("atolldb.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(class.call((text,), Some(&facts))?))
+}
+
+impl From<Fault> for PyErr {
+    fn from(fault: Fault) -> Self {
+        Python::attach(|py| {
+            let raised = match &fault {
+                Fault::Atoll(error) => raise(py, of_atoll(error), &error.to_string()),
+                Fault::Sql(error, sql) => raise_sql(py, error, sql),
+                Fault::Arrow(error) => raise(py, "InvalidValue", &error.to_string()),
+                Fault::Closed(what) => raise(py, "Closed", what),
+                Fault::UnknownColumn(text) => raise(py, "UnknownColumn", text),
+                Fault::Value(text) => raise(py, "InvalidValue", text),
+                Fault::NotContiguous(text) => raise(py, "NotContiguous", text),
+                Fault::Type(text) => Ok(PyTypeError::new_err(text.clone())),
+            };
+            // Only a broken installation has no such class; what Python says of it is then told.
+            raised.unwrap_or_else(|error| error)
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! Snapshots.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use atoll_sql::SqlSession;
+use pyo3::prelude::*;
+
+use crate::derive::{self, Database};
+use crate::errors::{Fault, Outcome};
+use crate::result::QueryResult;
+use crate::table::Table;
+
+/// Idle sessions that a snapshot keeps: one for each thread that queries it at a time.
+const SESSIONS_MAX: usize = 4;
+
+/// A frozen, consistent view of a database: what had committed when it was taken, and nothing else.
+///
+/// Tables, columns, arrays and results that came from it keep what they need of it.
+#[pyclass(frozen, module = "atolldb", name = "Snapshot")]
+pub(crate) struct Snapshot {
+    database: String,
+    epoch: u64,
+    take_ns: u64,
+    attach_ns: u64,
+    held: Mutex<Option<Held>>,
+}
+
+struct Held {
+    snapshot: atoll::Snapshot,
+    sessions: Vec<SqlSession>,
+}
+
+impl Snapshot {
+    /// A snapshot that was just taken.
+    pub(crate) fn new(snapshot: atoll::Snapshot) -> Self {
+        Self {
+            database: snapshot.database().to_owned(),
+            epoch: snapshot.epoch(),
+            take_ns: snapshot.take_ns(),
+            attach_ns: snapshot.attach_ns(),
+            held: Mutex::new(Some(Held { snapshot, sessions: Vec::new() })),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The snapshot.
+    ///
+    /// # Errors
+    /// [`Fault::Closed`] when it was released.
+    pub(crate) fn inner(&self) -> Outcome<atoll::Snapshot> {
+        let released = Fault::Closed("the snapshot was released; take a new one");
+        self.held().as_ref().map(|held| held.snapshot.clone()).ok_or(released)
+    }
+
+    fn run(&self, query: &str) -> Outcome<QueryResult> {
+        let snapshot = self.inner()?;
+        let idle = self.held().as_mut().and_then(|held| held.sessions.pop());
+        let mut session = idle.unwrap_or_else(|| SqlSession::on_snapshot(snapshot));
+        let outcome = session.execute(query);
+        if let Some(held) = self.held().as_mut()
+            && held.sessions.len() < SESSIONS_MAX
+        {
+            held.sessions.push(session);
+        }
+        QueryResult::new(outcome.map_err(|error| Fault::Sql(error, query.to_owned()))?)
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    /// Name of the database; empty for one that was not published.
+    #[getter]
+    fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// The epoch that it shows.
+    #[getter]
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Nanoseconds that the owner needed to take it.
+    #[getter]
+    fn take_ns(&self) -> u64 {
+        self.take_ns
+    }
+
+    /// Nanoseconds from asking for it until it could be used here, taking included.
+    #[getter]
+    fn attach_ns(&self) -> u64 {
+        self.attach_ns
+    }
+
+    /// Bytes copied to make it readable here: always 0, its memory is the owner's own.
+    #[getter]
+    fn bytes_copied_attach(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that this process has copied since, because a transaction was open when it was taken.
+    #[getter]
+    fn bytes_patched(&self) -> Outcome<u64> {
+        Ok(self.inner()?.bytes_patched())
+    }
+
+    /// Names of its tables, those that it is built on included.
+    #[getter]
+    fn tables(&self, py: Python<'_>) -> Outcome<Vec<String>> {
+        let snapshot = self.inner()?;
+        Ok(py.detach(|| snapshot.tables()))
+    }
+
+    /// The snapshots that it is built on.
+    #[getter]
+    fn bases(&self) -> Outcome<Vec<Self>> {
+        Ok(self.inner()?.bases().iter().cloned().map(Self::new).collect())
+    }
+
+    /// Raises `SnapshotExpired` when it, or one that it is built on, is over a limit of its owner.
+    fn check(&self) -> Outcome<()> {
+        Ok(self.inner()?.check()?)
+    }
+
+    /// A table by name.
+    fn table(&self, py: Python<'_>, name: &str) -> Outcome<Table> {
+        let snapshot = self.inner()?;
+        Ok(Table::new(py.detach(|| snapshot.table(name))?))
+    }
+
+    fn __getitem__(&self, py: Python<'_>, name: &str) -> Outcome<Table> {
+        self.table(py, name)
+    }
+
+    fn __contains__(&self, py: Python<'_>, name: &str) -> Outcome<bool> {
+        Ok(self.tables(py)?.iter().any(|table| table == name))
+    }
+
+    /// Runs a query. Threads may query one snapshot at the same time.
+    fn sql(&self, py: Python<'_>, query: &str) -> Outcome<QueryResult> {
+        py.detach(|| self.run(query))
+    }
+
+    /// A database of one's own that shows the tables of this snapshot too.
+    #[pyo3(signature = (
+        *,
+        memory_limit = None,
+        snapshot_age_max = None,
+        snapshot_bytes_max = None,
+    ))]
+    fn derive(
+        &self,
+        py: Python<'_>,
+        memory_limit: Option<u64>,
+        snapshot_age_max: Option<f64>,
+        snapshot_bytes_max: Option<u64>,
+    ) -> Outcome<Database> {
+        let options = derive::options(memory_limit, snapshot_age_max, snapshot_bytes_max)?;
+        derive::build(py, vec![self.inner()?], options)
+    }
+
+    /// Lets go of the snapshot. What was taken from it (tables, arrays, results) stays readable and
+    /// keeps it until that is gone too.
+    fn release(&self, py: Python<'_>) {
+        let held = self.held().take();
+        py.detach(|| drop(held));
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) {
+        self.release(py);
+    }
+
+    fn __repr__(&self) -> String {
+        let released = if self.held().is_none() { ", released" } else { "" };
+        format!("<atolldb.Snapshot of \"{}\" at epoch {}{released}>", self.database, self.epoch)
+    }
+}

@@ -1,0 +1,115 @@
+//! Arrow values as Python objects.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, Decimal128Type, DecimalType, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrowNativeTypeOp};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{DataType, TimeUnit};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+
+use crate::errors::Fault;
+
+type Values<'py> = Vec<Bound<'py, PyAny>>;
+
+/// The values of an array as Python objects: int, float, bool, str, bytes, `datetime.date`,
+/// `datetime.datetime`, `decimal.Decimal`; None for NULL. Values of other types become text.
+pub(crate) fn of_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Values<'py>> {
+    match array.data_type() {
+        DataType::Boolean => each(py, array, |at| array.as_boolean().value(at)),
+        DataType::Int8 => numbers::<Int8Type>(py, array),
+        DataType::Int16 => numbers::<Int16Type>(py, array),
+        DataType::Int32 => numbers::<Int32Type>(py, array),
+        DataType::Int64 => numbers::<Int64Type>(py, array),
+        DataType::UInt8 => numbers::<UInt8Type>(py, array),
+        DataType::UInt16 => numbers::<UInt16Type>(py, array),
+        DataType::UInt32 => numbers::<UInt32Type>(py, array),
+        DataType::UInt64 => numbers::<UInt64Type>(py, array),
+        DataType::Float32 => numbers::<Float32Type>(py, array),
+        DataType::Float64 => numbers::<Float64Type>(py, array),
+        DataType::Utf8 => each(py, array, |at| array.as_string::<i32>().value(at)),
+        DataType::LargeUtf8 => each(py, array, |at| array.as_string::<i64>().value(at)),
+        DataType::Utf8View => each(py, array, |at| array.as_string_view().value(at)),
+        DataType::Binary => each(py, array, |at| array.as_binary::<i32>().value(at)),
+        DataType::LargeBinary => each(py, array, |at| array.as_binary::<i64>().value(at)),
+        DataType::BinaryView => each(py, array, |at| array.as_binary_view().value(at)),
+        DataType::FixedSizeBinary(_) => {
+            each(py, array, |at| array.as_fixed_size_binary().value(at))
+        }
+        DataType::Date32 => {
+            let dates = array.as_primitive::<Date32Type>();
+            each(py, array, |at| dates.value_as_date(at))
+        }
+        DataType::Timestamp(unit, None) => instants(py, array, *unit),
+        DataType::Decimal128(precision, scale) => decimals(py, array, *precision, *scale),
+        _ => texts(py, array),
+    }
+}
+
+/// One object for each value.
+fn each<'py, T: IntoPyObjectExt<'py>>(
+    py: Python<'py>,
+    array: &dyn Array,
+    value: impl Fn(usize) -> T,
+) -> PyResult<Values<'py>> {
+    let none = || py.None().into_bound(py);
+    let object = |at| if array.is_null(at) { Ok(none()) } else { value(at).into_bound_py_any(py) };
+    (0..array.len()).map(object).collect()
+}
+
+fn numbers<'py, T>(py: Python<'py>, array: &dyn Array) -> PyResult<Values<'py>>
+where
+    T: ArrowPrimitiveType,
+    T::Native: ArrowNativeTypeOp + IntoPyObjectExt<'py>,
+{
+    let numbers = array.as_primitive::<T>();
+    each(py, array, |at| numbers.value(at))
+}
+
+fn instants<'py>(py: Python<'py>, array: &dyn Array, unit: TimeUnit) -> PyResult<Values<'py>> {
+    match unit {
+        TimeUnit::Second => {
+            let instants = array.as_primitive::<TimestampSecondType>();
+            each(py, array, |at| instants.value_as_datetime(at))
+        }
+        TimeUnit::Millisecond => {
+            let instants = array.as_primitive::<TimestampMillisecondType>();
+            each(py, array, |at| instants.value_as_datetime(at))
+        }
+        TimeUnit::Microsecond => {
+            let instants = array.as_primitive::<TimestampMicrosecondType>();
+            each(py, array, |at| instants.value_as_datetime(at))
+        }
+        TimeUnit::Nanosecond => {
+            let instants = array.as_primitive::<TimestampNanosecondType>();
+            each(py, array, |at| instants.value_as_datetime(at))
+        }
+    }
+}
+
+fn decimals<'py>(
+    py: Python<'py>,
+    array: &dyn Array,
+    precision: u8,
+    scale: i8,
+) -> PyResult<Values<'py>> {
+    let class = py.import("decimal")?.getattr("Decimal")?;
+    let numbers = array.as_primitive::<Decimal128Type>();
+    let object = |at| {
+        if array.is_null(at) {
+            return Ok(py.None().into_bound(py));
+        }
+        class.call1((Decimal128Type::format_decimal(numbers.value(at), precision, scale),))
+    };
+    (0..array.len()).map(object).collect()
+}
+
+fn texts<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Values<'py>> {
+    let options = FormatOptions::default();
+    let format = ArrayFormatter::try_new(array, &options).map_err(Fault::from)?;
+    each(py, array, |at| format.value(at).to_string())
+}
