@@ -3,7 +3,8 @@
 //! Bytes are appended to blocks and never changed, so a block needs no copy on write: what a
 //! snapshot shows of it stays, what comes later lies behind. The heap list, which numbers the
 //! blocks, is an extent like any other. A block whose last value is gone is retired and its number
-//! used again.
+//! used again; so that a few values do not keep many blocks, the values of a block that is mostly
+//! gone are written again elsewhere ([`Barrier::sparse_blocks`] finds them).
 //!
 //! Invariants
 //! - `HEAP-1`: bytes between a block's start and `used` never change while the block is listed.
@@ -23,6 +24,8 @@ use crate::segment::{Barrier, Segment};
 
 const BLOCK_BYTES_FIRST: u64 = 4 << 10;
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
+/// A block is sparse when no more than this share of what was written to it is live: one in so many.
+const SPARSE_SHARE: u64 = 3;
 const LIST_CAPACITY_FIRST: u64 = 7;
 
 /// What the owner knows of a column's blocks.
@@ -78,6 +81,17 @@ impl Barrier {
             return;
         }
         self.drop_block(change, target, at, &mut heap, number);
+    }
+
+    /// Numbers of the blocks of a column that hold little more than values that are gone.
+    pub fn sparse_blocks(&self, target: &Segment, at: usize) -> Vec<u32> {
+        let heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+        let numbered = heap.blocks.iter().enumerate();
+        let sparse = numbered.filter(|(number, block)| {
+            heap.current != Some(*number)
+                && block.as_ref().is_some_and(|block| block.live * SPARSE_SHARE <= block.used)
+        });
+        sparse.map(|(number, _)| number as u32).collect()
     }
 
     /// Reads the bytes of a value in the heap; `None` when the place is not in its list.

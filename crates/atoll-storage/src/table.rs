@@ -11,11 +11,11 @@
 //!   index no longer names it; the views in it are empty by then.
 //! - `TABLE-3`: each worker fills segments of its own, so inserts meet no other worker.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_machine::Machine;
-use atoll_memory::{Memory, MemoryError};
+use atoll_memory::{Member, Memory, MemoryError};
 
 use crate::chunked::Chunked;
 use crate::directory::{Change, Directory};
@@ -26,11 +26,11 @@ use crate::key;
 use crate::layout::{RowId, SEGMENT_ROWS, TableId};
 use crate::schema_codec;
 use crate::segment::{Barrier, Cell, Segment};
-use crate::types::{Column, DataType, FIXED_BINARY_BYTES_MAX, Schema, Value};
+use crate::types::{Column, DataType, Schema, Value};
 use crate::undo::{Before, UndoList};
 
-/// Longest text or binary, in bytes: an extent holds it.
-pub const VALUE_BYTES_MAX: usize = 256 << 20;
+/// So many bytes of long values must have gone before looking for sparse blocks pays.
+const SPARSE_BYTES_MIN: u64 = 1 << 20;
 
 /// See the module.
 pub struct Table<M: Machine> {
@@ -45,6 +45,8 @@ pub struct Table<M: Machine> {
     free_count: AtomicUsize,
     /// Segments that a worker left half filled.
     left: Mutex<Vec<Filling>>,
+    /// Bytes of long values that went since somebody last looked for sparse blocks.
+    gone_bytes: AtomicU64,
 }
 
 /// Where a worker puts its next new row of a table.
@@ -85,6 +87,7 @@ impl<M: Machine> Table<M> {
             free: Mutex::default(),
             free_count: AtomicUsize::new(0),
             left: Mutex::default(),
+            gone_bytes: AtomicU64::new(0),
         })
     }
 
@@ -267,7 +270,7 @@ impl<M: Machine> Table<M> {
     /// Stores a value and writes down what stood there.
     ///
     /// # Errors
-    /// [`StorageError::Memory`], [`StorageError::TooLong`]; nothing is changed then.
+    /// [`StorageError::Memory`]; nothing is changed then.
     pub fn store(
         &self,
         change: Change,
@@ -361,18 +364,10 @@ impl<M: Machine> Table<M> {
             _ => &[],
         };
         if long.len() <= image::INLINE_BYTES_MAX {
-            return image::encode(data_type, value, room).map_err(|_| self.too_long(at, 0));
-        }
-        if long.len() > VALUE_BYTES_MAX {
-            return Err(self.too_long(at, long.len()));
+            return Ok(image::encode(data_type, value, room).expect("a short value needs no heap"));
         }
         *room = self.barrier.heap_append(change, self.segment(row), at, long)?;
         Ok(room)
-    }
-
-    fn too_long(&self, at: usize, bytes: usize) -> StorageError {
-        let column = self.column(at).name.clone();
-        StorageError::TooLong { column, bytes, bytes_max: VALUE_BYTES_MAX }
     }
 
     /// Makes a slot absent and writes down that it was present.
@@ -468,8 +463,53 @@ impl<M: Machine> Table<M> {
 
     fn release_heap(&self, change: Change, row: RowId, at: usize, place: Option<HeapPlace>) {
         if let Some(place) = place {
+            self.gone_bytes.fetch_add(place.len.into(), Ordering::Relaxed);
             self.barrier.heap_release(change, self.segment(row), at, place);
         }
+    }
+
+    /// Whether enough long values went since the last call that blocks may be sparse.
+    pub fn may_be_sparse(&self) -> bool {
+        let enough = self.gone_bytes.load(Ordering::Relaxed) >= SPARSE_BYTES_MIN;
+        if enough {
+            self.gone_bytes.store(0, Ordering::Relaxed);
+        }
+        enough
+    }
+
+    /// Values that lie in sparse blocks, at most `most`: row and column. Storing each again, as a
+    /// transaction of its own, empties the blocks. Not to be called by a thread that is inside;
+    /// `member` is its place at the gate.
+    pub fn sparse_values(&self, member: &mut Member, most: usize) -> Vec<(RowId, usize)> {
+        let columns = self.schema.columns().iter().enumerate();
+        let views: Vec<usize> =
+            columns.filter(|(_, column)| column.data_type.is_view()).map(|(at, _)| at).collect();
+        let mut found = Vec::new();
+        for number in 0..self.segment_count.load(Ordering::Acquire) as u64 {
+            let Some(segment) = self.segments.get(number) else { continue };
+            for at in views.iter().copied() {
+                let blocks = self.barrier.sparse_blocks(segment, at);
+                if blocks.is_empty() {
+                    continue;
+                }
+                let section = member.enter();
+                for slot in 0..SEGMENT_ROWS {
+                    let row = RowId::new(number, slot);
+                    let mut image = [0; 16];
+                    let valid = self.is_present(row) && self.load(row, at, &mut image);
+                    let place = image::heap_place(&image).filter(|_| valid);
+                    if place.is_some_and(|place| blocks.contains(&place.block)) {
+                        found.push((row, at));
+                    }
+                }
+                drop(section);
+                if found.len() >= most {
+                    found.truncate(most);
+                    return found;
+                }
+            }
+        }
+        found
     }
 
     /// Bytes of the image of a column, 0 for a column that does not exist.
@@ -493,5 +533,3 @@ impl<M: Machine> Table<M> {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-const _: () = assert!(FIXED_BINARY_BYTES_MAX as usize <= VALUE_BYTES_MAX);

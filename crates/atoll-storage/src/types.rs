@@ -15,6 +15,9 @@ pub const COLUMNS_MAX: usize = 256;
 /// Widest fixed-size binary, in bytes.
 pub const FIXED_BINARY_BYTES_MAX: u32 = 4096;
 
+/// Longest text or binary, in bytes: an extent holds it.
+pub const VALUE_BYTES_MAX: usize = 256 << 20;
+
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataType {
@@ -41,9 +44,9 @@ pub enum DataType {
         /// Digits behind the point, 0..=precision.
         scale: u8,
     },
-    /// UTF-8 of any length up to 2 GiB: 12 bytes inline, longer in the segment's heap.
+    /// UTF-8 of any length up to 256 MiB: 12 bytes inline, longer in the segment's heap.
     Text,
-    /// Bytes of any length up to 2 GiB, kept like text.
+    /// Bytes of any length up to 256 MiB, kept like text.
     Binary,
     /// Exactly this many bytes.
     FixedBinary(u32),
@@ -331,6 +334,15 @@ impl Schema {
         let expected = &self.columns[column];
         if matches!(value, Value::Null) && !expected.nullable {
             return Err(StorageError::NullInColumn { column: expected.name.clone() });
+        }
+        let bytes = match value {
+            Value::Text(text) => text.len(),
+            Value::Binary(bytes) => bytes.len(),
+            _ => 0,
+        };
+        if bytes > VALUE_BYTES_MAX {
+            let (column, bytes_max) = (expected.name.clone(), VALUE_BYTES_MAX);
+            return Err(StorageError::TooLong { column, bytes, bytes_max });
         }
         if value.fits(expected.data_type) {
             return Ok(());

@@ -46,6 +46,8 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     forget: bool,
     fillings: Vec<Filling>,
     state: State,
+    /// The transaction is the database's own and is not counted.
+    upkeep: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +82,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             forget: false,
             fillings: Vec::new(),
             state: State::Idle,
+            upkeep: false,
         }
     }
 
@@ -214,7 +217,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             table.free(at);
             return Err(stop);
         }
-        self.change(table, |change, undo| table.fill(change, at, row, undo)).inspect_err(|_| {
+        self.change(|change, undo| table.fill(change, at, row, undo)).inspect_err(|_| {
             table.free(at);
         })?;
         table.index().insert(hash, at);
@@ -250,7 +253,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let Some(row) = self.grant(table, key, true)? else { return Ok(false) };
         self.forget |=
             changes.iter().any(|(column, _)| table.schema().columns()[*column].data_type.is_view());
-        self.change(table, |change, undo| {
+        self.change(|change, undo| {
             changes
                 .iter()
                 .filter(|(column, _)| !table.schema().primary_key().contains(column))
@@ -266,7 +269,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     pub fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, Stop> {
         let Some(row) = self.grant(table, key, true)? else { return Ok(false) };
         debug_assert!(!self.deleted_rows.contains(&(table.id(), row)));
-        self.change(table, |change, undo| table.erase(change, row, undo))?;
+        self.change(|change, undo| table.erase(change, row, undo))?;
         self.forget = true;
         self.deleted.push(Indexed { table: table.id(), row, hash: table.hash(key) });
         self.deleted_rows.insert((table.id(), row));
@@ -276,7 +279,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Stores inside the gate and shows the undo list to takers.
     fn change(
         &mut self,
-        table: &Table<M>,
         body: impl FnOnce(Change, &mut UndoList) -> Result<(), StorageError>,
     ) -> Result<(), Stop> {
         let section = self.member.enter();
@@ -399,7 +401,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     fn finish(&mut self, end: Result<(), AbortReason>, state: State) {
-        self.context.count(end);
+        if !self.upkeep {
+            self.context.count(end);
+        }
         self.transaction = 0;
         self.chunks_shown = 0;
         self.inserted.clear();
@@ -411,6 +415,34 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             self.deleted_rows.clear();
         }
         self.state = state;
+    }
+
+    /// Stores again the long values that keep sparse blocks of a table alive, each in a transaction
+    /// of its own that changes nothing else; those that meet a conflict are left for another time.
+    pub fn compact(&mut self, table: &Table<M>, most: usize) {
+        if self.state == State::Open {
+            return;
+        }
+        for (row, column) in table.sparse_values(&mut self.member, most) {
+            self.begin();
+            self.upkeep = true;
+            let _left_for_another_time = self.store_again(table, row, column);
+            self.abort(AbortReason::Requested);
+            self.upkeep = false;
+        }
+    }
+
+    fn store_again(&mut self, table: &Table<M>, row: RowId, column: usize) -> Result<(), Stop> {
+        self.ask_write(row_place(table.id(), row))?;
+        self.forget = true;
+        self.change(|change, undo| {
+            if !table.is_present(row) {
+                return Ok(());
+            }
+            let value = table.value(row, column);
+            table.store(change, row, column, &value, undo)
+        })?;
+        self.commit()
     }
 
     /// Runs `body` inside the gate, for looking at tables without a transaction.

@@ -30,6 +30,8 @@ const WARM_SHARE: u64 = 8;
 const SNAPSHOT_SHARE: u64 = 2;
 /// Smallest memory limit that a database works with.
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
+/// Most values that are stored again in one go to empty sparse blocks.
+const COMPACT_VALUES_MAX: usize = 16_384;
 /// Longest pause before an aborted transaction is tried again.
 const PAUSE_MAX: Duration = Duration::from_micros(200);
 
@@ -417,6 +419,20 @@ impl Inner {
             origin,
             bases: self.bases.clone(),
         })
+    }
+
+    /// Empties blocks of long texts that few values keep.
+    pub(crate) fn compact(&self) {
+        for table in self.engine.all_tables() {
+            if !table.may_be_sparse() {
+                continue;
+            }
+            let pooled = lock(&self.workers).pop();
+            // Without a place at the gate it is left for another time.
+            let Some(mut worker) = pooled.or_else(|| self.engine.worker().ok()) else { return };
+            worker.compact(&table, COMPACT_VALUES_MAX);
+            self.give_back(worker);
+        }
     }
 
     pub(crate) fn enforce(&self) {

@@ -1,4 +1,4 @@
-//! The thread that sees to a database's limits while nobody calls it.
+//! The thread that sees to a database's limits and tidiness while nobody calls it.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -9,8 +9,8 @@ use crate::database::Inner;
 
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Expires snapshots that are over their limits and returns memory that nobody waits for. Stops
-/// when dropped.
+/// Expires snapshots that are over their limits, returns memory that nobody waits for, and writes
+/// long values again that keep mostly empty blocks. Stops when dropped.
 pub(crate) struct Keeper {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -27,6 +27,7 @@ impl Keeper {
                 let Some(inner) = inner.upgrade() else { return };
                 inner.enforce();
                 inner.memory().tidy();
+                inner.compact();
             }
         });
         Self { stop: Some(stop), thread: thread.ok() }

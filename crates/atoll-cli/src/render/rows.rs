@@ -77,7 +77,12 @@ fn cannot_show(error: ArrowError) -> CliError {
 
 /// On which side values of a type stand.
 fn align(data_type: &DataType) -> Align {
-    if data_type.is_numeric() { Align::Right } else { Align::Left }
+    match data_type {
+        numeric if numeric.is_numeric() => Align::Right,
+        temporal if temporal.is_temporal() => Align::LeftWhole,
+        DataType::Boolean => Align::LeftWhole,
+        _ => Align::Left,
+    }
 }
 
 /// A type as SQL names it.

@@ -1,7 +1,7 @@
 //! Aligned tables in a box.
 //!
-//! A table that is wider than the terminal is fitted: first the widest texts are cut (numbers never
-//! are, a cut number would be a wrong one), then columns at the right are left out. Both are told
+//! A table that is wider than the terminal is fitted: first the widest texts are cut (numbers and
+//! dates never are, a cut number would be a wrong one), then columns at the right are left out. Both are told
 //! in [`Fit`]. Control characters are written as escapes, so no value can move the cursor or break
 //! the box.
 
@@ -18,8 +18,10 @@ const TEXT_MIN: usize = 8;
 /// On which side of its column a value stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Texts.
+    /// Texts, which may be cut.
     Left,
+    /// Dates and the like: at the left and never cut.
+    LeftWhole,
     /// Numbers.
     Right,
 }
@@ -143,7 +145,7 @@ impl Grid {
             .zip(natural)
             .map(|((_, align), natural)| match align {
                 Align::Left => (*natural).min(TEXT_MIN),
-                Align::Right => *natural,
+                Align::LeftWhole | Align::Right => *natural,
             })
             .collect();
         // Columns that fit when all texts are as narrow as they may be; one is always shown.
@@ -197,7 +199,7 @@ fn write_cell(
     let cut = cut(text, width);
     let pad = " ".repeat(width.saturating_sub(cut.width()));
     match align {
-        Align::Left => write!(out, " {}{pad} ", paint(&cut)),
+        Align::Left | Align::LeftWhole => write!(out, " {}{pad} ", paint(&cut)),
         Align::Right => write!(out, " {pad}{} ", paint(&cut)),
     }
 }
@@ -278,7 +280,8 @@ mod tests {
 
     #[test]
     fn the_widest_text_is_cut_and_no_number_is() {
-        let mut grid = Grid::new([("n", Align::Right), ("a", Align::Left), ("b", Align::Left)]);
+        let heads = [("n", Align::Right), ("a", Align::Left), ("b", Align::LeftWhole)];
+        let mut grid = Grid::new(heads);
         grid.push(row(&["12345678901234567890", &"x".repeat(50), "short"]));
         let (text, fit) = text(&grid, Some(60));
         assert!(text.lines().all(|line| line.width() <= 60), "{text}");

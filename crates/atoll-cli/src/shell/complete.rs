@@ -281,6 +281,7 @@ impl Validator for ShellHelper {
         let text = context.input();
         let ended = text.trim().is_empty()
             || meta::is_command(text)
+            || meta::behind_statement(text).is_some()
             || atoll_sql::statement_is_complete(text);
         Ok(if ended { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
     }

@@ -66,6 +66,13 @@ pub fn is_command(line: &str) -> bool {
     line.starts_with('\\') || bare(line).is_some()
 }
 
+/// The command on the last line of a statement that has not ended: a way out for whoever does not
+/// know what is missing.
+pub fn behind_statement(text: &str) -> Option<&str> {
+    let (statement, last) = text.trim_end().rsplit_once('\n')?;
+    (last.starts_with('\\') && !atoll_sql::statement_is_complete(statement)).then_some(last)
+}
+
 /// The command that a word without a backslash is.
 fn bare(line: &str) -> Option<Meta> {
     match line.trim_end_matches(';').trim_end().to_ascii_lowercase().as_str() {
@@ -244,6 +251,13 @@ mod tests {
         for line in ["SELECT 1;", "refresh materialized view x;", "helper", ""] {
             assert!(!is_command(line), "{line}");
         }
+    }
+
+    #[test]
+    fn a_command_behind_an_unfinished_statement_is_seen() {
+        assert_eq!(behind_statement("SELECT 'a\n\\q"), Some("\\q"));
+        assert_eq!(behind_statement("SELECT 1;\n\\q"), None);
+        assert_eq!(behind_statement("SELECT 1\nFROM t"), None);
     }
 
     #[test]

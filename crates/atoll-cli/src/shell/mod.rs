@@ -213,6 +213,10 @@ impl<'a> Shell<'a> {
         if meta::is_command(text) {
             return self.command(text);
         }
+        if let Some(command) = meta::behind_statement(text) {
+            say("the statement above has no end and was not run");
+            return self.command(command);
+        }
         let mut pending = Pending { text: text.to_owned(), line: 1, ..Pending::default() };
         self.run_complete(&mut pending, None)?;
         if !split::is_blank(&pending.text) {
