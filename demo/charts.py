@@ -12,6 +12,8 @@ PALETTE = ["#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"]
 ORIGINS = {"EWR": ("Newark", "#0072B2"), "JFK": ("Kennedy", "#D55E00"),
            "LGA": ("LaGuardia", "#009E73")}
 NEW_YORK = (40.72, -73.95)
+# Share of a destination's flights below which an hour's mean says nothing.
+SHARE_MIN = 0.002
 INK, PALE, LAND = "#222222", "#6b6b6b", "#c6c6c6"
 HALO = [withStroke(linewidth=2.5, foreground="white", alpha=0.85)]
 SOURCE = ("Data: US Bureau of Transportation Statistics, flights from New York City in 2013 "
@@ -139,7 +141,8 @@ def draw_map(airports, ground, flights, path):
     lines, labels = cluster_legend(airports)
     # In the Gulf of Mexico, between Hawaii's frame and the way to Puerto Rico.
     legend = main.legend(lines, labels, loc="lower left",
-                         title="Mean delay on arrival, by cluster", fontsize=9, title_fontsize=9.5, framealpha=0.95, edgecolor="#cccccc",
+                         title="Mean delay on arrival, by cluster", fontsize=9,
+                         title_fontsize=9.5, framealpha=0.95, edgecolor="#cccccc",
                          alignment="left", borderpad=0.8, labelspacing=0.55,
                          bbox_to_anchor=(0.315, 0.02))
     figure.canvas.draw()
@@ -147,9 +150,9 @@ def draw_map(airports, ground, flights, path):
     place_labels(main, airports, most, 45, taken)
     figure.text(0.025, 0.955, "Where flights from New York go, and how late they arrive",
                 fontsize=17, fontweight="bold")
-    figure.text(0.025, 0.917, f"{len(airports)} airports, clustered by k-means over position and "
-                f"mean arrival delay; {flights:,} arrivals in the snapshot. The dots and lines grow "
-                "with the number of arrivals.", fontsize=10.5, color=PALE)
+    figure.text(0.025, 0.917, f"{len(airports)} airports, clustered by k-means over position "
+                f"and mean arrival delay; {flights:,} arrivals in the snapshot. Dots and lines "
+                "grow with arrivals.", fontsize=10.5, color=PALE)
     figure.text(0.025, 0.028, SOURCE + " Grey: all airports of the table.", fontsize=8.5,
                 color=PALE)
     figure.savefig(path, facecolor="white")
@@ -209,8 +212,8 @@ def lines_by_hour(axes, origins):
 
 def heat_map(figure, axes, scale, destinations):
     """Mean arrival delay by destination and hour."""
-    table = destinations[destinations.flights >= 20].pivot(
-        index="dest", columns="hour", values="delay")
+    share = destinations.flights / destinations.groupby("dest").flights.transform("sum")
+    table = destinations[share >= SHARE_MIN].pivot(index="dest", columns="hour", values="delay")
     totals = destinations.assign(total=destinations.delay * destinations.flights).groupby("dest")
     mean = totals.total.sum() / totals.flights.sum()
     table = table.reindex(mean.sort_values(ascending=False).index)
@@ -228,7 +231,7 @@ def heat_map(figure, axes, scale, destinations):
     axes.tick_params(length=0)
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("scheduled hour of departure (grey: fewer than 20 flights)")
+    axes.set_xlabel("scheduled hour of departure (grey: under 0.2% of the flights there)")
     axes.set_title("Arrival delay at the 16 busiest destinations", loc="left", fontsize=12, pad=10)
     bar = figure.colorbar(image, cax=scale, extend="both")
     bar.set_label("mean delay, minutes (violet: early)")

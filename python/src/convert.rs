@@ -25,9 +25,33 @@ use crate::errors::{Fault, Outcome};
 
 type Reader = Box<dyn RecordBatchReader + Send>;
 
-/// An object with `__arrow_c_stream__` as a `pyarrow.Table`.
-pub(crate) fn to_arrow<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    object.py().import("pyarrow")?.getattr("table")?.call1((object,))
+/// An object with `__arrow_c_stream__` as a `pyarrow.Table`; without `views`, texts and bytes are
+/// copied into the types that all of pyarrow's functions know.
+pub(crate) fn to_arrow<'py>(
+    object: &Bound<'py, PyAny>,
+    views: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let pyarrow = object.py().import("pyarrow")?;
+    let table = pyarrow.getattr("table")?.call1((object,))?;
+    if views {
+        return Ok(table);
+    }
+    let plain = |view: &str, plain: &str| {
+        Ok::<_, PyErr>((pyarrow.call_method0(view)?, pyarrow.call_method0(plain)?))
+    };
+    let pairs = [plain("string_view", "large_string")?, plain("binary_view", "large_binary")?];
+    let mut fields = Vec::new();
+    for field in table.getattr("schema")?.try_iter()? {
+        let mut field = field?;
+        let given = field.getattr("type")?;
+        for (view, plain) in &pairs {
+            if given.eq(view)? {
+                field = field.call_method1("with_type", (plain,))?;
+            }
+        }
+        fields.push(field);
+    }
+    table.call_method1("cast", (pyarrow.call_method1("schema", (fields,))?,))
 }
 
 /// The same as a `pandas.DataFrame`.
@@ -35,7 +59,7 @@ pub(crate) fn to_pandas<'py>(
     object: &Bound<'py, PyAny>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    to_arrow(object)?.call_method("to_pandas", (), options)
+    to_arrow(object, true)?.call_method("to_pandas", (), options)
 }
 
 /// The same as a `polars.DataFrame`.

@@ -88,9 +88,11 @@ impl QueryResult {
         Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, self.schema.as_ref())?)
     }
 
-    /// The rows as a `pyarrow.Table`.
-    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        convert::to_arrow(slf.as_any())
+    /// The rows as a `pyarrow.Table`. Many functions of pyarrow do not know the
+    /// view types of texts and bytes yet; with `views=False` these are copied into the older ones.
+    #[pyo3(signature = (*, views = true))]
+    fn to_arrow<'py>(slf: &Bound<'py, Self>, views: bool) -> PyResult<Bound<'py, PyAny>> {
+        convert::to_arrow(slf.as_any(), views)
     }
 
     /// The rows as a `pandas.DataFrame`. Arguments go to `pyarrow.Table.to_pandas`.

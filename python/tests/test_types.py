@@ -68,6 +68,16 @@ def test_a_requested_schema_is_honoured(database):
     assert table["name"].to_pylist() == TABLE["name"].to_pylist()
 
 
+def test_texts_can_be_had_in_the_types_that_all_of_pyarrow_knows(database):
+    table = database["t"].to_arrow(views=False)
+    assert table.schema.field("name").type == pyarrow.large_string()
+    assert table.schema.field("raw").type == pyarrow.large_binary()
+    assert table.to_pylist() == TABLE.to_pylist()
+    assert table.sort_by("name")["id"].to_pylist() == [1, 3, 2]
+    result = database.sql("SELECT name FROM t").to_arrow(views=False)
+    assert result.schema.field("name").type == pyarrow.large_string()
+
+
 def test_polars_duckdb_and_pandas_read_the_same(database):
     table = database["t"]
     assert table.to_polars().rows() == ROWS

@@ -49,17 +49,18 @@ const LIMITS: &str = "Limits of a database (for commands that own one)";
 pub struct GlobalArgs {
     /// Directory where databases find each other by name [default: $ATOLL_RUNTIME_DIR, else
     /// $XDG_RUNTIME_DIR/atoll]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, display_order = 100, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
 
     /// Write JSON for programs
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 100)]
     pub json: bool,
 
     /// When to use colours
     #[arg(
         long,
         global = true,
+        display_order = 100,
         value_name = "WHEN",
         default_value = "auto",
         hide_default_value = true
@@ -67,7 +68,7 @@ pub struct GlobalArgs {
     pub color: ColorChoice,
 
     /// Divide the machine into N logical nodes, to try on a small machine what a large one does
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, display_order = 100, value_name = "N")]
     pub nodes: Option<usize>,
 
     /// Most memory that the database may take [default: 80% of what the process may use]
@@ -86,14 +87,12 @@ pub struct GlobalArgs {
     pub snapshot_bytes_max: Option<u64>,
 }
 
-/// When to use colours.
+/// When to use colours; `Auto` is on a terminal, unless NO_COLOR is set.
+// The values have no help of their own: it would make every `--help` three times as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
-    /// On a terminal, unless NO_COLOR is set
     Auto,
-    /// Always
     Always,
-    /// Never
     Never,
 }
 
@@ -268,9 +267,7 @@ pub struct LoadArgs {
 /// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FileFormat {
-    /// Lines of fields
     Csv,
-    /// Apache Parquet
     Parquet,
 }
 

@@ -41,7 +41,7 @@ use crate::sync::compiler_fence;
 use crate::sync::{AtomicU64, Ordering, fence, wait};
 
 /// Most members at a time.
-pub const MEMBERS_MAX: usize = if cfg!(loom) { 2 } else { 1024 };
+pub const MEMBERS_MAX: usize = if cfg!(loom) { 2 } else { 1025 };
 
 const OUTSIDE: u64 = 0;
 

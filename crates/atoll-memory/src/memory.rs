@@ -74,6 +74,8 @@ pub struct Memory {
     swing: SwingMalloc,
     access: Access,
     gate: Arc<Gate>,
+    /// A place at the gate that no worker can take.
+    upkeep: Mutex<Member>,
     epochs: Mutex<Epochs>,
     /// Extents that no lease shows, with the epoch after which no worker can still read them.
     limbo: Mutex<Limbo>,
@@ -106,11 +108,14 @@ impl Memory {
     /// The memory of a new database on an empty store.
     pub fn new(store: Arc<Store>, swing: SwingMalloc) -> Self {
         let access = Access::new(Arc::clone(&store));
+        let gate = Arc::new(Gate::new());
+        let upkeep = Mutex::new(gate.join().expect("a new gate has a place"));
         Self {
             store,
             swing,
             access,
-            gate: Arc::new(Gate::new()),
+            gate,
+            upkeep,
             epochs: Mutex::default(),
             limbo: Mutex::default(),
             advancing: Mutex::default(),
@@ -143,6 +148,12 @@ impl Memory {
     /// A place at the gate; `None` when all are taken.
     pub fn join(&self) -> Option<Member> {
         self.gate.join()
+    }
+
+    /// A place at the gate for looking at tables and for changing the directory outside any
+    /// transaction; one at a time.
+    pub fn upkeep(&self) -> MutexGuard<'_, Member> {
+        lock(&self.upkeep)
     }
 
     /// The current epoch.
@@ -234,8 +245,9 @@ impl Memory {
         Cut { epoch, root: self.sealed_root.load(Ordering::Relaxed) }
     }
 
-    /// Ends a lease on `epoch` and frees what it alone kept.
-    pub fn release(&self, epoch: u64) {
+    /// Ends a lease on `epoch`. Returns whether a [`Memory::reclaim`] would free memory or spare
+    /// writers copies now.
+    pub fn release(&self, epoch: u64) -> bool {
         let (free, newest_before, newest) = {
             let mut epochs = lock(&self.epochs);
             let before = epochs.newest_held();
@@ -244,9 +256,7 @@ impl Memory {
         };
         let any = !free.is_empty();
         self.bury(free, self.gate.epoch());
-        if any || newest < newest_before {
-            self.reclaim();
-        }
+        any || newest < newest_before
     }
 
     /// Frees all that waits for workers only, and lets extents that no lease shows be written in

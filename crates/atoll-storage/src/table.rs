@@ -118,15 +118,8 @@ impl<M: Machine> Table<M> {
 
     /// Rows present at some moment during the call. Not to be called by a thread that is inside.
     pub fn row_count(&self) -> u64 {
-        let mut round = 0;
         // Inside, since bitmaps may be copied and freed meanwhile.
-        let mut member = loop {
-            match self.memory().join() {
-                Some(member) => break member,
-                None => M::wait(round),
-            }
-            round += 1;
-        };
+        let mut member = self.memory().upkeep();
         let segments = self.segment_count.load(Ordering::Acquire) as u64;
         let mut rows = 0;
         for number in 0..segments {

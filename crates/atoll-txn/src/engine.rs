@@ -18,6 +18,8 @@ use crate::registry::{Counts, Registry, Taking};
 use crate::scheme::{Guarded, Place, Scheme, States};
 use crate::worker::Worker;
 
+/// Most workers at a time; a place at the gate is kept for upkeep.
+pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 1;
 /// Stripes of a table's keys, see [`Guarded::Keys`].
 const KEY_STRIPES: u64 = 1 << 12;
 
@@ -105,18 +107,18 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// Adds a table; it is there at once and for all, outside any transaction.
     ///
     /// # Errors
-    /// [`StorageError::TableExists`], [`StorageError::Schema`], [`StorageError::Memory`];
-    /// [`Stop::TooManyWorkers`].
+    /// [`StorageError::TableExists`], [`StorageError::Schema`], [`StorageError::Memory`].
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<Arc<Table<M>>, Stop> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.iter().any(|table| table.name() == name) {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
-        let mut member = self.join()?;
+        let mut member = self.memory().upkeep();
         let section = member.enter();
         let change = Change::forward(section.inside());
         let table = Arc::new(Table::create(&self.directory, change, name, schema)?);
         drop(section);
+        drop(member);
         self.tables.0.get_or_init(u64::from(table.id().0), || Guard {
             table: Arc::clone(&table),
             rows: Chunked::default(),
@@ -150,8 +152,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     }
 
     fn join(&self) -> Result<atoll_memory::Member, Stop> {
-        let most = atoll_memory::gate::MEMBERS_MAX;
-        self.memory().join().ok_or(Stop::TooManyWorkers(most))
+        self.memory().join().ok_or(Stop::TooManyWorkers(WORKERS_MAX))
     }
 
     /// Transactions ended so far.

@@ -11,7 +11,7 @@ use atoll_storage::{Directory, Schema, undo};
 use atoll_txn::{Engine, NoWait};
 
 use crate::error::{Error, Result, TxnError, TxnResult};
-use crate::keeper::Keeper;
+use crate::keeper::{Errands, Keeper};
 use crate::leases::{Leases, Limits, NewLease, SnapshotInfo};
 use crate::publish::Publication;
 use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
@@ -104,6 +104,7 @@ pub(crate) struct Inner {
     topology: Topology,
     /// One snapshot is taken at a time.
     taking: Mutex<()>,
+    pub(crate) errands: Arc<Errands>,
 }
 
 /// A database, owned by this process and in its memory. Clones are the same database; its memory
@@ -152,6 +153,7 @@ impl Database {
             bases,
             topology,
             taking: Mutex::default(),
+            errands: Arc::default(),
         });
         let keeper = Keeper::start(&inner);
         Ok(Self(Arc::new(Handle { server: Mutex::new(None), _keeper: keeper, inner })))
@@ -191,14 +193,9 @@ impl Database {
     /// Adds a table, at once and outside any transaction.
     ///
     /// # Errors
-    /// [`Error::Storage`] for a name that exists or cannot be one; [`Error::Memory`];
-    /// [`Error::TooManyTransactions`].
+    /// [`Error::Storage`] for a name that exists or cannot be one; [`Error::Memory`].
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<Table> {
-        let inner = &self.0.inner;
-        // It needs a place at the gate; a worker at rest may have the last one.
-        let at_rest = lock(&inner.workers).pop();
-        drop(at_rest);
-        inner.engine.create_table(name, schema).map(Table).map_err(Error::of_stop)
+        self.0.inner.engine.create_table(name, schema).map(Table).map_err(Error::of_stop)
     }
 
     /// A table by name.
@@ -374,7 +371,10 @@ impl Inner {
             let take_ns = Native::now_ns() - begin;
             Ok(Taken { root: cut.root, epoch: cut.epoch, patch, line, take_ns })
         });
-        taken.inspect_err(|_| memory.release(cut.epoch))
+        taken.inspect_err(|_| {
+            memory.release(cut.epoch);
+            self.errands.reclaim();
+        })
     }
 
     fn write_patch(&self, open: &[undo::Entry]) -> Result<(u64, u64)> {
@@ -391,14 +391,14 @@ impl Inner {
         Ok((extent.offset, bytes))
     }
 
-    /// A lease has ended: frees what it alone kept.
-    pub(crate) fn end_lease(&self, id: LeaseId) {
+    /// A lease has ended. Returns whether memory can be reclaimed now.
+    pub(crate) fn end_lease(&self, id: LeaseId) -> bool {
         let memory = self.memory();
-        let Some(lease) = lock(&self.leases).remove(memory, id) else { return };
-        memory.release(lease.epoch);
+        let Some(lease) = lock(&self.leases).remove(memory, id) else { return false };
         if lease.patch != 0 {
             memory.discard(lease.patch);
         }
+        memory.release(lease.epoch)
     }
 
     fn snapshot(self: &Arc<Self>, name: String) -> Result<Snapshot> {

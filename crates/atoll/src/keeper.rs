@@ -1,7 +1,6 @@
 //! The thread that sees to a database's limits and tidiness while nobody calls it.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -9,34 +8,77 @@ use crate::database::Inner;
 
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Expires snapshots that are over their limits, returns memory that nobody waits for, and writes
-/// long values again that keep mostly empty blocks. Stops when dropped.
+/// Expires snapshots that are over their limits, frees what ended leases kept, returns memory that
+/// nobody waits for, and writes long values again that keep mostly empty blocks. Stops when
+/// dropped.
 pub(crate) struct Keeper {
-    stop: Option<Sender<()>>,
+    errands: Arc<Errands>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What others leave for the keeper to do. Freeing the thousands of extents of a snapshot takes a
+/// millisecond, which the thread that answers other processes must not spend.
+#[derive(Default)]
+pub(crate) struct Errands {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    reclaim: bool,
+    stop: bool,
+}
+
+impl Errands {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory can be reclaimed.
+    pub(crate) fn reclaim(&self) {
+        self.lock().reclaim = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for something to do, at most for [`PERIOD`]; `None` when it is time to stop.
+    fn next(&self) -> Option<bool> {
+        let state = self.lock();
+        let idle = |state: &mut State| !state.reclaim && !state.stop;
+        let waited = self.changed.wait_timeout_while(state, PERIOD, idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!state.stop).then(|| std::mem::take(&mut state.reclaim))
+    }
 }
 
 impl Keeper {
     /// Starts the thread; without one (no threads left) limits are seen to when snapshots are
     /// taken.
     pub(crate) fn start(inner: &Arc<Inner>) -> Self {
-        let (stop, stopped) = channel();
+        let errands = Arc::clone(&inner.errands);
         let inner: Weak<Inner> = Arc::downgrade(inner);
-        let thread = std::thread::Builder::new().name("atoll-keeper".into()).spawn(move || {
-            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                let Some(inner) = inner.upgrade() else { return };
-                inner.enforce();
-                inner.memory().tidy();
-                inner.compact();
+        let thread = std::thread::Builder::new().name("atoll-keeper".into()).spawn({
+            let errands = Arc::clone(&errands);
+            move || {
+                while let Some(reclaim) = errands.next() {
+                    let Some(inner) = inner.upgrade() else { return };
+                    if reclaim {
+                        inner.memory().reclaim();
+                    }
+                    inner.enforce();
+                    inner.memory().tidy();
+                    inner.compact();
+                }
             }
         });
-        Self { stop: Some(stop), thread: thread.ok() }
+        Self { errands, thread: thread.ok() }
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.stop = None;
+        self.errands.lock().stop = true;
+        self.errands.changed.notify_one();
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {

@@ -166,13 +166,13 @@ impl Leases {
         self.region + line as u64 * LINE_BYTES
     }
 
-    /// Expires those leases that keep most, while all together keep more than they may.
+    /// Expires the eldest leases while all together keep more than they may.
     pub fn enforce(&mut self, memory: &Memory) {
         let now = Instant::now();
         let mut over = memory.kept_bytes_all().saturating_sub(self.limits.bytes);
         let region = self.region;
         let mut leases: Vec<&mut Lease> = self.leases.values_mut().collect();
-        leases.sort_by_key(|lease| std::cmp::Reverse(memory.kept_bytes(lease.epoch)));
+        leases.sort_by_key(|lease| lease.epoch);
         for lease in leases {
             let aged = self.limits.age.is_some_and(|age| now - lease.taken > age);
             lease.expired |= aged;

@@ -54,8 +54,10 @@ impl Publisher for Publication {
     }
 
     fn lease_ended(&self, lease: LeaseId) {
-        if let Some(inner) = self.0.upgrade() {
-            inner.end_lease(lease);
+        if let Some(inner) = self.0.upgrade()
+            && inner.end_lease(lease)
+        {
+            inner.errands.reclaim();
         }
     }
 

@@ -43,7 +43,9 @@ pub(crate) struct LocalLease {
 
 impl Drop for LocalLease {
     fn drop(&mut self) {
-        self.inner.end_lease(self.id);
+        if self.inner.end_lease(self.id) {
+            self.inner.memory().reclaim();
+        }
     }
 }
 

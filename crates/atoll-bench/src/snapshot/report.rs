@@ -280,8 +280,8 @@ impl SnapshotReport {
         for size in &self.sizes {
             writeln!(
                 f,
-                "{:>6} {:>9.1} {:>9.1} {:>10.1} {:>10.1} {:>8.1} {:>9.0} {:>11.1} {:>11.0} {:>11.0} \
-                 {:>7.1}",
+                "{:>6} {:>9.1} {:>9.1} {:>10.1} {:>10.1} {:>8.1} {:>9.0} {:>11.1} {:>11.0} \
+                 {:>11.0} {:>7.1}",
                 size.gib,
                 size.take_us_p50,
                 size.take_us_p99,
@@ -306,7 +306,7 @@ impl SnapshotReport {
         writeln!(
             f,
             "{:>6} {:>12} {:>7} {:>8} {:>13} {:>12} {:>8} {:>8}",
-            "GiB", "fork p50 µs", "ratio", "loss %", "fork owner µs", "socket ms", "GiB/s", "ratio"
+            "GiB", "fork p50 µs", "ratio", "loss %", "fork own µs", "socket ms", "GiB/s", "ratio"
         )?;
         for size in &self.sizes {
             if let Some(why) = &size.peers_left_out {

@@ -164,13 +164,30 @@ fn write_remarks(
              they show that code is right, not that it is fast",
         ))?;
     }
-    for pair in far {
-        output.line(&format!("{} {pair}", style.warning("warning:")))?;
+    for text in far_warnings(far) {
+        output.line(&format!("{} {text}", style.warning("warning:")))?;
     }
     for text in forbidden {
         output.line(&format!("{} {text}", style.warning("forbidden:")))?;
     }
     Ok(())
+}
+
+/// The warnings about nodes that are far apart; one for all when there are many pairs.
+fn far_warnings(far: &[FarPair]) -> Vec<String> {
+    const SINGLE_MAX: usize = 3;
+    if far.len() <= SINGLE_MAX {
+        return far.iter().map(ToString::to_string).collect();
+    }
+    let ratio = far.iter().map(|pair| pair.ratio).fold(0.0, f64::max);
+    let pairs: Vec<String> =
+        far.iter().map(|pair| format!("{}-{}", pair.nodes.0, pair.nodes.1)).collect();
+    vec![format!(
+        "{} pairs of nodes are up to {ratio:.1} times as far from each other as from their own \
+         memory ({}); keep tables and the workers that use them on one node of a pair",
+        far.len(),
+        pairs.join(", ")
+    )]
 }
 
 /// CPUs as the kernel writes them: `0-3,8`.
@@ -255,6 +272,16 @@ fn binding(topology: &Topology) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_far_pairs_are_one_warning() {
+        use atoll::machine::NodeId;
+        let pair = |a, b| FarPair { nodes: (NodeId(a), NodeId(b)), ratio: 3.2 };
+        assert_eq!(far_warnings(&[pair(0, 1), pair(0, 2)]).len(), 2);
+        let one = far_warnings(&[pair(0, 1), pair(0, 2), pair(0, 3), pair(1, 2)]);
+        assert_eq!(one.len(), 1);
+        assert!(one[0].starts_with("4 pairs") && one[0].contains("0-3, 1-2"), "{}", one[0]);
+    }
 
     #[test]
     fn cpus_are_written_as_runs() {

@@ -255,3 +255,56 @@ fn read(who: Who, output: impl Read, to: &Sender<(Who, Result<Message>)>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Runs a shell script in Python's place: it takes the option `-u` too.
+    fn program(text: &str) -> (Program, std::sync::mpsc::Receiver<(Who, Result<Message>)>) {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script.sh");
+        std::fs::write(&script, text).unwrap();
+        let (to, from) = channel();
+        let shell = Path::new("/bin/sh");
+        let mut program = Program::start(Who::Analyst, shell, &script, &[], to).unwrap();
+        // The script is read when its first line has been run.
+        assert!(matches!(from.recv().unwrap().1.unwrap(), Message::Ready));
+        program.tell("go");
+        (program, from)
+    }
+
+    const READY: &str = "echo '{\"event\":\"ready\"}'; read word\n";
+
+    #[test]
+    fn what_a_program_tells_is_heard_in_order_and_then_its_end() {
+        let (mut program, from) = program(&format!(
+            "{READY}echo \"{{\\\"event\\\":\\\"doing\\\",\\\"text\\\":\\\"$word\\\"}}\"\n"
+        ));
+        let Message::Doing { text } = from.recv().unwrap().1.unwrap() else { panic!() };
+        assert_eq!(text, "go");
+        assert!(matches!(from.recv().unwrap().1.unwrap(), Message::Ended));
+        program.finish().unwrap();
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_with_its_own_words() {
+        let (mut program, from) = program(&format!("{READY}echo 'out of luck' >&2; exit 7\n"));
+        assert!(matches!(from.recv().unwrap().1.unwrap(), Message::Ended));
+        let error = program.failure().unwrap().to_string();
+        assert!(error.contains("out of luck") && error.contains('7'), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_talks_nonsense_is_an_error_and_is_ended() {
+        let (program, from) = program(&format!("{READY}echo hello; read word; read word\n"));
+        let error = from.recv().unwrap().1.unwrap_err().to_string();
+        assert!(error.contains("hello"), "{error}");
+        drop(program);
+        assert!(matches!(from.recv().unwrap().1.unwrap(), Message::Ended));
+    }
+}

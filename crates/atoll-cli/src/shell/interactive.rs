@@ -32,8 +32,8 @@ type ShellEditor = Editor<ShellHelper, FileHistory>;
 pub fn run(shell: &mut Shell<'_>) -> Result<()> {
     shell.settings = Settings { timing: true, expanded: false, rows: Some(ROWS_SHOWN) };
     let style = shell.output.style;
-    let busy = watch_interrupts()?;
     let mut editor = editor(style)?;
+    let busy = watch_interrupts()?;
     if let Err(error) = history::load(&mut editor) {
         say(&format!("warning: the history cannot be read: {error}"));
     }

@@ -1,6 +1,9 @@
 //! The locks that a transaction holds.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use atoll_storage::key::mix;
 
 use crate::scheme::Place;
 
@@ -18,7 +21,33 @@ const SCAN_MAX: usize = 24;
 #[derive(Debug, Default)]
 pub struct Local {
     held: Vec<(Place, Mode)>,
-    by_place: HashMap<Place, usize>,
+    by_place: HashMap<Place, usize, BuildHasherDefault<PlaceHasher>>,
+}
+
+/// Places are numbers that nobody chooses to harm us, so spreading their bits is enough.
+#[derive(Debug, Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = mix(self.0 ^ value);
+    }
 }
 
 impl Local {
