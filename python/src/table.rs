@@ -124,8 +124,9 @@ impl Table {
         Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, self.schema()?.0.as_ref())?)
     }
 
-    /// The table as a `pyarrow.Table` over the snapshot's memory. Many functions of pyarrow do not know the
-    /// view types of texts and bytes yet; with `views=False` these are copied into the older ones.
+    /// The table as a `pyarrow.Table` over the snapshot's memory. Many functions of pyarrow do not
+    /// know the view types of texts and bytes yet; with `views=False` these are copied into the
+    /// older ones.
     #[pyo3(signature = (*, views = true))]
     fn to_arrow<'py>(slf: &Bound<'py, Self>, views: bool) -> PyResult<Bound<'py, PyAny>> {
         convert::to_arrow(slf.as_any(), views)

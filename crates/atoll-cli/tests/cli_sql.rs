@@ -60,7 +60,8 @@ fn an_error_points_at_its_place_in_the_script_and_stops_it() {
     let world = World::new();
     let script = world.file(
         "s.sql",
-        "CREATE TABLE flights (id BIGINT PRIMARY KEY);\n\nSELECT 1; SELECT id,\n  arrival FROM flights;\n\
+        "CREATE TABLE flights (id BIGINT PRIMARY KEY);\n\nSELECT 1; \
+         SELECT id,\n  arrival FROM flights;\n\
          INSERT INTO flights VALUES (7);\n",
     );
     let ended = world.run(&["sql", "bank", "-f", script.to_str().unwrap()]);

@@ -1,14 +1,14 @@
 //! Safe reads and writes of a store by offset.
 //!
-//! [`View`] reads, in the owner and in processes that attached; [`Access`] also writes. Every access
-//! is checked against the size of the store, so a damaged offset ends in a panic of the owner (a
-//! bug) or, for the checked variants that readers of other processes use, in `None`. Everything is
-//! read and written atomically in units of the widest aligned word, so a race gives old or new
-//! words, never undefined behaviour.
+//! [`View`] reads, in the owner and in processes that attached; [`Access`] also writes. Every
+//! access is checked against the size of the store, so a damaged offset ends in a panic of the
+//! owner (a bug) or, for the checked variants that readers of other processes use, in `None`.
+//! Everything is read and written atomically in units of the widest aligned word, so a race gives
+//! old or new words, never undefined behaviour.
 //!
 //! Invariants
-//! - `ACCESS-1`: the mapping covers `capacity` bytes from `base` for as long as the store lives, and
-//!   the view keeps the store alive.
+//! - `ACCESS-1`: the mapping covers `capacity` bytes from `base` for as long as the store lives,
+//!   and the view keeps the store alive.
 //! - `ACCESS-2`: offsets inside the capacity but outside what was committed read as zero or fail to
 //!   be reserved by their writer; they are never handed out by the allocator uncommitted.
 

@@ -1,9 +1,9 @@
 //! Extents that lie apart in a store, mapped side by side.
 //!
-//! A column's values lie in an extent for each segment. A program that wants the whole column at one
-//! address would have to copy it; instead the same pages are mapped a second time, in order, so the
-//! column is one array and not a byte of it was copied. Pages that must differ (patched values) are
-//! private copies at their place.
+//! A column's values lie in an extent for each segment. A program that wants the whole column at
+//! one address would have to copy it; instead the same pages are mapped a second time, in order, so
+//! the column is one array and not a byte of it was copied. Pages that must differ (patched values)
+//! are private copies at their place.
 //!
 //! Invariants
 //! - `STITCH-1`: the mapping is made in a range of addresses that was reserved for it, so it never

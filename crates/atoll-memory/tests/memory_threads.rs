@@ -156,10 +156,17 @@ fn take(table: &Table, seed: u64, last: &[AtomicU64]) {
         }
         if !held.is_empty() && next(3) == 0 {
             let (cut, _) = held.swap_remove(next(held.len() as u64) as usize);
-            table.memory.release(cut.epoch);
+            if table.memory.release(cut.epoch) {
+                table.memory.reclaim();
+            }
         }
     }
-    held.into_iter().for_each(|(cut, _)| table.memory.release(cut.epoch));
+    held.into_iter().for_each(|(cut, _)| {
+        if table.memory.release(cut.epoch) {
+            table.memory.reclaim();
+        }
+    });
+    table.memory.reclaim();
 }
 
 #[test]
@@ -225,10 +232,14 @@ fn an_extent_that_no_lease_shows_is_written_in_place() {
     let cut = memory.cut();
     assert_eq!(copies(&mut member, 2), 2, "the root and the extent");
     assert_eq!(copies(&mut member, 3), 0);
-    memory.release(cut.epoch);
+    if memory.release(cut.epoch) {
+        memory.reclaim();
+    }
     assert_eq!(copies(&mut member, 4), 0, "nothing holds the epoch of the copy");
     let cut = memory.cut();
-    memory.release(cut.epoch);
+    if memory.release(cut.epoch) {
+        memory.reclaim();
+    }
     assert_eq!(copies(&mut member, 5), 0, "the lease ended before the store");
 }
 
@@ -243,10 +254,14 @@ fn what_an_older_lease_shows_outlives_the_end_of_a_younger_one() {
     table.store(&mut member, 2, 9);
     let kept = memory.kept_bytes_all();
     assert!(kept >= EXTENT_BYTES + ROOT_BYTES);
-    memory.release(younger.epoch);
+    if memory.release(younger.epoch) {
+        memory.reclaim();
+    }
     assert_eq!(memory.kept_bytes_all(), kept, "the older lease shows the same extents");
     assert_eq!(memory.kept_bytes(older.epoch), kept);
     assert_eq!(table.shown(older.root), shown);
-    memory.release(older.epoch);
+    if memory.release(older.epoch) {
+        memory.reclaim();
+    }
     assert_eq!(memory.kept_bytes_all(), 0);
 }

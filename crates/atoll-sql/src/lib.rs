@@ -6,8 +6,8 @@
 //! the snapshot's own Arrow buffers.
 //!
 //! The life of a statement: text → tokens with positions (`parse`) → a syntax tree in the
-//! PostgreSQL dialect → either a `dml::Change` applied inside a transaction (`txn`) or a plan over a
-//! snapshot (`query`). Every error is a [`SqlError`] that says what was wrong and, where it is
+//! PostgreSQL dialect → either a `dml::Change` applied inside a transaction (`txn`) or a plan over
+//! a snapshot (`query`). Every error is a [`SqlError`] that says what was wrong and, where it is
 //! known, at which line and column.
 //!
 //! `SQL-1`: a `SELECT` can neither read nor write a file, nor change the session: its plans are

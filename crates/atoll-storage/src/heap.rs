@@ -8,9 +8,9 @@
 //!
 //! Invariants
 //! - `HEAP-1`: bytes between a block's start and `used` never change while the block is listed.
-//! - `HEAP-2`: `live` counts the bytes of values that a row shows or an open transaction may restore.
-//!   They are released when the transaction that replaced them commits, or the one that wrote them
-//!   aborts. A block is dropped at 0.
+//! - `HEAP-2`: `live` counts the bytes of values that a row shows or an open transaction may
+//!   restore. They are released when the transaction that replaced them commits, or the one that
+//!   wrote them aborts. A block is dropped at 0.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,8 @@ use crate::segment::{Barrier, Segment};
 
 const BLOCK_BYTES_FIRST: u64 = 4 << 10;
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
-/// A block is sparse when no more than this share of what was written to it is live: one in so many.
+/// A block is sparse when no more than this share of what was written to it is live: one in so
+/// many.
 const SPARSE_SHARE: u64 = 3;
 const LIST_CAPACITY_FIRST: u64 = 7;
 

@@ -1,10 +1,10 @@
 //! Values as the bytes that lie in a segment.
 //!
-//! Integers, floats, dates, timestamps and decimals are little-endian; a `bool` is one byte here and
-//! one bit in the segment. A text or binary is a 16-byte view in Arrow's layout: its length, then
-//! either up to 12 bytes inline, or the first 4 bytes, the number of a heap block and an offset in
-//! it. The image of NULL is zero, and NaN in a floating-point column, so that such a column reads
-//! as NaN where no validity bitmap is looked at.
+//! Integers, floats, dates, timestamps and decimals are little-endian; a `bool` is one byte here
+//! and one bit in the segment. A text or binary is a 16-byte view in Arrow's layout: its length,
+//! then either up to 12 bytes inline, or the first 4 bytes, the number of a heap block and an
+//! offset in it. The image of NULL is zero, and NaN in a floating-point column, so that such a
+//! column reads as NaN where no validity bitmap is looked at.
 
 use crate::types::{DataType, Value};
 

@@ -35,8 +35,8 @@ const TAG_BITS: u32 = 28;
 const ROW_BITS: u32 = 64 - TAG_BITS;
 const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
 const _: () = assert!(crate::layout::SEGMENTS_MAX << crate::layout::SLOT_BITS < ROW_MASK);
-/// Longest run of buckets that an insert looks at before the part grows; a part that is nearly empty
-/// (many keys of one hash) looks further instead.
+/// Longest run of buckets that an insert looks at before the part grows; a part that is nearly
+/// empty (many keys of one hash) looks further instead.
 const PROBES_FIRST: usize = 4;
 
 /// See the module.

@@ -9,12 +9,12 @@
 //!    either for a worker that may still be inside under the epoch before (`MEMORY-4`): store. That
 //!    is the fast path.
 //! 2. Otherwise: seal the epoch, take the segment's latch, copy the node if it is frozen (and,
-//!    through [`Directory`], the path above it), look again, copy the extent if it is frozen, publish
-//!    place then birth.
+//!    through [`Directory`], the path above it), look again, copy the extent if it is frozen,
+//!    publish place then birth.
 //!
 //! Invariants
-//! - `SEG-1`: an extent that is not frozen lies in a node that is not frozen, so the fast path needs
-//!   to look at nothing but the extent's birth (the argument is `DIR-2`'s).
+//! - `SEG-1`: an extent that is not frozen lies in a node that is not frozen, so the fast path
+//!   needs to look at nothing but the extent's birth (the argument is `DIR-2`'s).
 //! - `SEG-2`: a birth is published after the place it belongs to; whoever sees the birth of its own
 //!   epoch sees the place.
 //! - `SEG-3`: values of a row are stored by one worker at a time: the row's lock is its caller's.

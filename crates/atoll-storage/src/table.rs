@@ -5,10 +5,10 @@
 //! reaches what a snapshot shows.
 //!
 //! Invariants
-//! - `TABLE-1`: a row's key is in its slot before the index names the row, and stays until the index
-//!   no longer does. So a row found by hash can be confirmed by reading its key.
-//! - `TABLE-2`: a slot is handed out again only after the delete that freed it has committed and the
-//!   index no longer names it; the views in it are empty by then.
+//! - `TABLE-1`: a row's key is in its slot before the index names the row, and stays until the
+//!   index no longer does. So a row found by hash can be confirmed by reading its key.
+//! - `TABLE-2`: a slot is handed out again only after the delete that freed it has committed and
+//!   the index no longer names it; the views in it are empty by then.
 //! - `TABLE-3`: each worker fills segments of its own, so inserts meet no other worker.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -392,7 +392,8 @@ impl Schema {
 pub fn check_name(what: &str, name: &str) -> Result<(), StorageError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return Err(StorageError::Schema(format!(
-            "\"{}\" is not a {what} name; use 1 to {NAME_BYTES_MAX} bytes without control characters",
+            "\"{}\" is not a {what} name; use 1 to {NAME_BYTES_MAX} bytes, none \
+             of them a control character",
             name.escape_debug()
         )));
     }

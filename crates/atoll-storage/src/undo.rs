@@ -1,9 +1,9 @@
 //! What a transaction changed and how to change it back.
 //!
 //! A worker that stores before its transaction commits first writes down what stood there. Rolling
-//! back replays its list from the end. A snapshot that was taken meanwhile shows the stores as well,
-//! so whoever takes it copies the part of the list that was written up to the cut, and readers of
-//! the snapshot replay that on their side.
+//! back replays its list from the end. A snapshot that was taken meanwhile shows the stores as
+//! well, so whoever takes it copies the part of the list that was written up to the cut, and
+//! readers of the snapshot replay that on their side.
 //!
 //! A list is made of 64-bit words in shared chunks: the taker keeps the chunks alive by counting
 //! references and copies nothing while the worker waits. An entry is

@@ -75,7 +75,10 @@ impl ColumnSource {
         view: ColumnView,
         patch: &[Entry],
     ) -> Self {
-        let touches = |entry: &Entry| matches!(&entry.was, Was::Value { column, .. } if usize::from(*column) == key.2);
+        let touches = |entry: &Entry| match &entry.was {
+            Was::Value { column, .. } => usize::from(*column) == key.2,
+            Was::Presence(present) => !present && column.data_type.is_view(),
+        };
         let patched = patch.iter().any(touches).then(|| {
             shared.patched(key, || patched_column(shared, column.data_type, &view, key.2, patch))
         });

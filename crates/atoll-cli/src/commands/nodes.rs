@@ -1,7 +1,7 @@
 //! `atoll nodes`: what the machine looks like, and what this process may not do here.
 //!
-//! What a container forbids is found by trying it: a thread is pinned, a page is bound, a barrier is
-//! asked for. A machine that is read from a folder is only described.
+//! What a container forbids is found by trying it: a thread is pinned, a page is bound, a barrier
+//! is asked for. A machine that is read from a folder is only described.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
 //! Results as JSON: one document on one line for each statement.
 //!
-//! A query gives `{"columns": [{"name", "type"}], "rows": [[…]]}`, anything else `{"done", "rows"}`.
-//! Rows are arrays, not objects, because a query may give two columns the same name. Numbers and
-//! truth values are JSON's own; decimals are texts, so that no digit is lost, and so is all else.
+//! A query gives `{"columns": [{"name", "type"}], "rows": [[…]]}`, anything else `{"done",
+//! "rows"}`. Rows are arrays, not objects, because a query may give two columns the same name.
+//! Numbers and truth values are JSON's own; decimals are texts, so that no digit is lost, and so is
+//! all else.
 
 use std::io::Write;
 

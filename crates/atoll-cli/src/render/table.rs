@@ -1,9 +1,9 @@
 //! Aligned tables in a box.
 //!
 //! A table that is wider than the terminal is fitted: first the widest texts are cut (numbers and
-//! dates never are, a cut number would be a wrong one), then columns at the right are left out. Both are told
-//! in [`Fit`]. Control characters are written as escapes, so no value can move the cursor or break
-//! the box.
+//! dates never are, a cut number would be a wrong one), then columns at the right are left out.
+//! Both are told in [`Fit`]. Control characters are written as escapes, so no value can move the
+//! cursor or break the box.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
