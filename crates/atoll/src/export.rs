@@ -77,7 +77,7 @@ impl ColumnSource {
     ) -> Self {
         let touches = |entry: &Entry| match &entry.was {
             Was::Value { column, .. } => usize::from(*column) == key.2,
-            Was::Presence(present) => !present && column.data_type.is_view(),
+            Was::Presence(_) => false,
         };
         let patched = patch.iter().any(touches).then(|| {
             shared.patched(key, || patched_column(shared, column.data_type, &view, key.2, patch))
