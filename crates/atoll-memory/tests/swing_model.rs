@@ -149,8 +149,8 @@ impl Model {
     fn reopen(&mut self) {
         let old = Arc::clone(self.swing.store());
         let fd = old.fd().try_clone_to_owned().unwrap();
-        let placeholder = SwingMalloc::create(new_store(&config(), 4 * MIB), &config()).unwrap();
-        drop(std::mem::replace(&mut self.swing, placeholder));
+        let empty = SwingMalloc::create(new_store(&config(), 4 * MIB), &config()).unwrap();
+        drop(std::mem::replace(&mut self.swing, empty));
         let limit = old.limit_bytes();
         drop(old);
         let store = Arc::new(Store::attach_writable(fd, limit).unwrap());

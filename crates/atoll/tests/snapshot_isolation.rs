@@ -128,12 +128,22 @@ fn what_was_open_at_the_cut_is_not_shown_whatever_becomes_of_it() {
     }
 }
 
+/// Stops the workers also when a check fails, so that the test fails and does not hang.
+struct StopOnDrop<'s>(&'s AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn totals_hold_in_every_snapshot_beside_transfers() {
     let db = database();
     let table = accounts(&db, 500, 100);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let stop_workers = StopOnDrop(&stop);
         for seed in 0..3u64 {
             let (db, table, stop) = (&db, &table, &stop);
             scope.spawn(move || {
@@ -169,7 +179,7 @@ fn totals_hold_in_every_snapshot_beside_transfers() {
                 kept.push((contents(&snapshot), snapshot));
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stop_workers);
         for (shown, snapshot) in kept {
             assert!(contents(&snapshot) == shown);
         }
