@@ -14,6 +14,7 @@
 //! | [`affinity`] | which CPUs may this process use, and how does a thread stay on one? |
 //! | [`binding`] | how does memory come to lie on a node, and where does it lie? |
 //! | [`memory_limit`] | how much memory may this process use? |
+//! | [`huge_pages`] | how do large arrays come to lie on huge pages? |
 //! | [`mod@membarrier`] | how does one thread order the memory accesses of all? |
 //! | [`sysfs`] | what do the kernel's small text files say? |
 //! | [`ids`], [`error`], [`warn_once`] | numbers, errors and warnings of the above |
@@ -25,6 +26,7 @@
 pub mod affinity;
 pub mod binding;
 pub mod error;
+pub mod huge_pages;
 pub mod ids;
 pub mod machine;
 pub mod membarrier;

@@ -65,6 +65,12 @@ pub trait Machine: Send + Sync + 'static {
     /// but the same for all threads.
     fn now_ns() -> u64;
 
+    /// Orders the accesses of the calling thread before it with those after it, as
+    /// [`std::sync::atomic::fence`] does.
+    fn fence(order: Ordering) {
+        std::sync::atomic::fence(order);
+    }
+
     /// Called in a spin loop; `round` counts up from 0. Native: a spin hint at first, then the
     /// CPU is yielded.
     fn wait(round: u32);

@@ -36,6 +36,24 @@ unsafe impl Sync for View {}
 #[derive(Clone)]
 pub struct Access(View);
 
+/// Bytes from an offset to the next word, of `len` that there are.
+#[inline]
+fn bytes_before_word(offset: u64, len: usize) -> usize {
+    (offset.wrapping_neg() as usize & 7).min(len)
+}
+
+/// The widest access below a word that the offset's alignment and the length allow.
+#[inline]
+fn narrow_bytes(at: u64, len: usize) -> usize {
+    if at.is_multiple_of(4) && len >= 4 {
+        4
+    } else if at.is_multiple_of(2) && len >= 2 {
+        2
+    } else {
+        1
+    }
+}
+
 macro_rules! scalar {
     ($load:ident, $word:ty, $value:ty) => {
         /// Reads a value at a naturally aligned offset.
@@ -87,25 +105,34 @@ impl View {
     scalar!(load_u32, AtomicU32, u32);
     scalar!(load_u64, AtomicU64, u64);
 
-    /// Reads bytes, in words as wide as the offset's alignment allows.
+    /// Reads bytes, in words as wide as their alignment allows.
+    #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         self.at(offset, into.len() as u64);
-        if offset.is_multiple_of(8) {
-            let mut chunks = into.chunks_exact_mut(8);
-            let mut at = offset;
-            for chunk in &mut chunks {
-                chunk.copy_from_slice(&self.load_u64(at).to_le_bytes());
-                at += 8;
-            }
-            for byte in chunks.into_remainder() {
-                *byte = self.load_u8(at);
-                at += 1;
-            }
-        } else {
-            for (i, byte) in into.iter_mut().enumerate() {
-                *byte = self.load_u8(offset + i as u64);
-            }
+        let (head, rest) = into.split_at_mut(bytes_before_word(offset, into.len()));
+        let (words, tail) = rest.as_chunks_mut::<8>();
+        let mut at = self.read_narrow(offset, head);
+        for word in words {
+            *word = self.load_u64(at).to_le_bytes();
+            at += 8;
         }
+        self.read_narrow(at, tail);
+    }
+
+    /// Reads fewer than eight bytes; returns where they end.
+    #[inline]
+    fn read_narrow(&self, mut at: u64, mut into: &mut [u8]) -> u64 {
+        while !into.is_empty() {
+            let (piece, rest) = into.split_at_mut(narrow_bytes(at, into.len()));
+            match piece.len() {
+                4 => piece.copy_from_slice(&self.load_u32(at).to_le_bytes()),
+                2 => piece.copy_from_slice(&self.load_u16(at).to_le_bytes()),
+                _ => piece[0] = self.load_u8(at),
+            }
+            at += piece.len() as u64;
+            into = rest;
+        }
+        at
     }
 
     /// The address of bytes that lie inside the store, for handing them on without copying.
@@ -148,34 +175,35 @@ impl Access {
     scalar_store!(store_u32, AtomicU32, u32);
     scalar_store!(store_u64, AtomicU64, u64);
 
-    /// Writes bytes, in words as wide as the offset's alignment allows.
+    /// Writes bytes, in words as wide as their alignment allows.
     #[inline]
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         self.at(offset, bytes.len() as u64);
-        match bytes.len() {
-            2 if offset.is_multiple_of(2) => {
-                self.store_u16(offset, u16::from_le_bytes([bytes[0], bytes[1]]));
-            }
-            4 if offset.is_multiple_of(4) => {
-                let word = [bytes[0], bytes[1], bytes[2], bytes[3]];
-                self.store_u32(offset, u32::from_le_bytes(word));
-            }
-            _ => self.write_words(offset, bytes),
-        }
-    }
-
-    fn write_words(&self, offset: u64, bytes: &[u8]) {
-        let mut at = offset;
-        let (words, rest) =
-            if offset.is_multiple_of(8) { bytes.as_chunks::<8>() } else { (&[][..], bytes) };
+        let (head, rest) = bytes.split_at(bytes_before_word(offset, bytes.len()));
+        let (words, tail) = rest.as_chunks::<8>();
+        let mut at = self.write_narrow(offset, head);
         for word in words {
             self.store_u64(at, u64::from_le_bytes(*word));
             at += 8;
         }
-        for byte in rest {
-            self.store_u8(at, *byte);
-            at += 1;
+        self.write_narrow(at, tail);
+    }
+
+    /// Writes fewer than eight bytes; returns where they end.
+    #[inline]
+    fn write_narrow(&self, mut at: u64, mut bytes: &[u8]) -> u64 {
+        while !bytes.is_empty() {
+            let (piece, rest) = bytes.split_at(narrow_bytes(at, bytes.len()));
+            match *piece {
+                [a, b, c, d] => self.store_u32(at, u32::from_le_bytes([a, b, c, d])),
+                [a, b] => self.store_u16(at, u16::from_le_bytes([a, b])),
+                [a, ..] => self.store_u8(at, a),
+                [] => {}
+            }
+            at += piece.len() as u64;
+            bytes = rest;
         }
+        at
     }
 
     /// Copies `len_bytes` from one extent into another that nobody else has seen yet. The source

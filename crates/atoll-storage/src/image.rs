@@ -11,21 +11,22 @@ use crate::types::{DataType, Value};
 /// Longest text or binary that lies in its view.
 pub const INLINE_BYTES_MAX: usize = 12;
 
-/// The image of a value that needs no heap. `Err` holds the bytes of one that does.
-pub fn encode<'v>(
-    data_type: DataType,
-    value: &'v Value,
-    room: &'v mut [u8; 16],
-) -> Result<&'v [u8], &'v [u8]> {
+/// A value as plain bytes: little-endian for numbers, one byte for a `bool`, all the bytes of a text
+/// or binary; `None` for NULL. What a transaction carries before the value has a place.
+pub type Plain<'v> = Option<&'v [u8]>;
+
+/// The plain bytes of a value; numbers are written to `room`.
+#[inline]
+pub fn plain<'v>(value: &'v Value, room: &'v mut [u8; 16]) -> Plain<'v> {
     macro_rules! fixed {
         ($value:expr) => {{
             let bytes = $value.to_le_bytes();
             room[..bytes.len()].copy_from_slice(&bytes);
-            Ok(&room[..bytes.len()])
+            Some(&room[..bytes.len()])
         }};
     }
     match value {
-        Value::Null => null(data_type, room),
+        Value::Null => None,
         Value::Int16(value) => fixed!(value),
         Value::Int32(value) | Value::Date(value) => fixed!(value),
         Value::Int64(value) | Value::Timestamp(value) => fixed!(value),
@@ -33,9 +34,31 @@ pub fn encode<'v>(
         Value::Float64(value) => fixed!(value),
         Value::Bool(value) => fixed!(u8::from(*value)),
         Value::Decimal(value) => fixed!(value),
-        Value::Binary(bytes) if !data_type.is_view() => Ok(bytes),
-        Value::Text(text) => view(text.as_bytes(), room),
-        Value::Binary(bytes) => view(bytes, room),
+        Value::Text(text) => Some(text.as_bytes()),
+        Value::Binary(bytes) => Some(bytes),
+    }
+}
+
+/// The image of plain bytes that need no heap. `Err` holds the bytes of a value that does.
+#[inline]
+pub fn of_plain<'v>(
+    data_type: DataType,
+    plain: Plain<'v>,
+    room: &'v mut [u8; 16],
+) -> Result<&'v [u8], &'v [u8]> {
+    match plain {
+        None => null(data_type, room),
+        Some(bytes) if data_type.is_view() => view(bytes, room),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+/// The value of plain bytes; `None` when they are none of this type.
+pub fn value_of_plain(data_type: DataType, plain: Plain<'_>) -> Option<Value> {
+    match plain {
+        None => Some(Value::Null),
+        Some(bytes) if data_type.is_view() => of_bytes(data_type, bytes.to_vec()),
+        Some(bytes) => decode(data_type, bytes),
     }
 }
 

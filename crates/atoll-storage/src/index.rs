@@ -19,7 +19,7 @@
 
 use std::sync::OnceLock;
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Machine, Ordering, Word, huge_pages};
 
 use crate::layout::RowId;
 
@@ -113,13 +113,23 @@ impl<M: Machine> HashIndex<M> {
         }
     }
 
-    /// Adds a row. The caller has made sure that no other row has the same key.
-    pub fn insert(&self, hash: u64, row: RowId) {
+    /// Adds a row unless there is one with the same hash for which `is_it` holds; returns that one
+    /// then. Two rows of the same key that are added at once exclude each other here.
+    pub fn insert(
+        &self,
+        hash: u64,
+        row: RowId,
+        mut is_it: impl FnMut(RowId) -> bool,
+    ) -> Option<RowId> {
         let part = self.part(hash);
         let _latch = Latch::<M>::take(&part.latch);
+        if let Some(other) = part.table().find(hash, &mut is_it) {
+            return Some(other);
+        }
         while !part.table().insert(entry(hash, row)) {
             part.grow();
         }
+        None
     }
 
     /// Removes a row; does nothing if it is not there.
@@ -163,7 +173,7 @@ impl<M: Machine> Part<M> {
 impl<M: Machine> Buckets<M> {
     fn new(bits: u32, probes: usize) -> Self {
         let bucket = |_| Bucket(std::array::from_fn(|_| M::Word::new(EMPTY)));
-        let buckets: Box<[_]> = (0..1usize << bits).map(bucket).collect();
+        let buckets = huge_pages::collect(1usize << bits, bucket);
         Self { bits, probes: probes.min(buckets.len()), buckets }
     }
 
@@ -258,7 +268,7 @@ mod tests {
         let index = HashIndex::<Native>::default();
         let mut model = HashMap::new();
         for i in 0..200_000u64 {
-            index.insert(mix(i), RowId(i * 7));
+            index.insert(mix(i), RowId(i * 7), |_| false);
             model.insert(i, RowId(i * 7));
             if i % 3 == 0 {
                 index.remove(mix(i / 2), RowId(i / 2 * 7));
@@ -275,7 +285,7 @@ mod tests {
     fn rows_that_share_a_hash_are_told_apart_by_the_caller() {
         let index = HashIndex::<Native>::default();
         for i in 0..2000 {
-            index.insert(42, RowId(i));
+            index.insert(42, RowId(i), |_| false);
         }
         assert_eq!(index.find(42, |row| row == RowId(13)), Some(RowId(13)));
         assert_eq!(index.find(42, |_| false), None);
@@ -284,9 +294,10 @@ mod tests {
     #[test]
     fn lookups_beside_growth_miss_nothing_that_was_there() {
         let index = HashIndex::<Native>::default();
-        (0..1000u64).for_each(|i| index.insert(mix(i), RowId(i)));
+        let add = |i| assert_eq!(index.insert(mix(i), RowId(i), |row| row == RowId(i)), None);
+        (0..1000u64).for_each(add);
         std::thread::scope(|scope| {
-            scope.spawn(|| (1000..100_000u64).for_each(|i| index.insert(mix(i), RowId(i))));
+            scope.spawn(|| (1000..100_000u64).for_each(add));
             for round in 0..200_000u64 {
                 let i = round % 1000;
                 assert_eq!(index.find(mix(i), |row| row == RowId(i)), Some(RowId(i)));

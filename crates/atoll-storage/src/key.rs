@@ -1,6 +1,6 @@
 //! Hashes of primary keys.
 
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Schema, Value};
 
 /// Spreads the bits of a word over the whole of another (the finaliser of splitmix64, Steele, Lea
 /// and Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -29,6 +29,34 @@ pub fn hash(key: &[Value]) -> u64 {
         };
         mix(state ^ word)
     })
+}
+
+/// Whether the columns of the primary key are integers that fit a word side by side.
+pub fn is_word(schema: &Schema) -> bool {
+    let types = schema.primary_key().iter().map(|at| schema.columns()[*at].data_type);
+    let mut bits = 0;
+    for data_type in types {
+        bits += match data_type {
+            DataType::Int16 => 16,
+            DataType::Int32 | DataType::Date => 32,
+            DataType::Int64 | DataType::Timestamp => 64,
+            _ => return false,
+        };
+    }
+    bits <= 64
+}
+
+/// Hash of a key whose columns fit a word side by side ([`is_word`]): different keys have different
+/// hashes, because each step can be undone.
+#[inline]
+pub fn hash_of_word(key: &[Value]) -> u64 {
+    let word = key.iter().fold(0u64, |word, value| match value {
+        Value::Int16(value) => word << 16 | u64::from(*value as u16),
+        Value::Int32(value) | Value::Date(value) => word << 32 | u64::from(*value as u32),
+        Value::Int64(value) | Value::Timestamp(value) => *value as u64,
+        _ => word,
+    });
+    mix(word ^ 0x9e37_79b9_7f4a_7c15)
 }
 
 fn bytes(bytes: &[u8]) -> u64 {

@@ -15,6 +15,7 @@ pub mod image;
 pub mod index;
 pub mod key;
 pub mod layout;
+pub mod ordered;
 pub mod reader;
 pub mod schema_codec;
 pub mod segment;

@@ -25,6 +25,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use atoll_machine::Machine;
 use atoll_memory::{Access, Memory, MemoryError, Retired};
 
 use crate::directory::{Change, Directory};
@@ -340,6 +341,24 @@ impl Barrier {
             return true;
         }
         self.bit(self.current(node + column_line(at) + column::VALIDITY), slot)
+    }
+
+    /// Brings the cache lines of a value on their way.
+    #[inline]
+    pub fn touch_value<M: Machine>(
+        &self,
+        target: &Segment,
+        slot: usize,
+        at: usize,
+        data_type: DataType,
+    ) {
+        let node = target.node.load(Ordering::Acquire);
+        let values = self.current(node + column_line(at) + column::VALUES);
+        let width = data_type.width();
+        let offset = if width == 0 { slot / 64 * 8 } else { slot * width };
+        if let Some(address) = self.access().address(values + offset as u64, width.max(1) as u64) {
+            M::touch(address, width.max(1));
+        }
     }
 
     /// Rows present, by the bitmap.

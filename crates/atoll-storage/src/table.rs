@@ -20,7 +20,7 @@ use atoll_memory::{Member, Memory, MemoryError};
 use crate::chunked::Chunked;
 use crate::directory::{Change, Directory};
 use crate::error::StorageError;
-use crate::image::{self, HeapPlace};
+use crate::image::{self, HeapPlace, Plain};
 use crate::index::HashIndex;
 use crate::key;
 use crate::layout::{RowId, SEGMENT_ROWS, TableId};
@@ -47,6 +47,8 @@ pub struct Table<M: Machine> {
     left: Mutex<Vec<Filling>>,
     /// Bytes of long values that went since somebody last looked for sparse blocks.
     gone_bytes: AtomicU64,
+    /// The columns of the primary key fit a word together, see [`key::hash_of_word`].
+    key_is_word: bool,
 }
 
 /// Where a worker puts its next new row of a table.
@@ -79,6 +81,7 @@ impl<M: Machine> Table<M> {
         let id = directory.add_table(change, &schema_codec::encode(name, &schema))?;
         Ok(Self {
             name: name.to_owned(),
+            key_is_word: key::is_word(&schema),
             schema,
             barrier: Barrier::new(Arc::clone(directory), id),
             segments: Chunked::default(),
@@ -164,27 +167,17 @@ impl<M: Machine> Table<M> {
         self.value(row, at) == *value
     }
 
-    /// A row with this key that the index names at the moment and `is_it` accepts. It may belong to
-    /// a transaction that is still open, inserted or deleted by it: lock it, then look again.
+    /// Reads the image of a value (see [`crate::image`]), as wide as the column; returns whether it
+    /// is valid.
     #[inline]
-    pub fn find(
-        &self,
-        hash: u64,
-        wanted: &[Value],
-        is_it: impl Fn(RowId) -> bool,
-    ) -> Option<RowId> {
-        self.index.find(hash, |row| self.has_key(row, wanted) && is_it(row))
-    }
-
-    fn load(&self, row: RowId, at: usize, image: &mut [u8]) -> bool {
+    pub fn load(&self, row: RowId, at: usize, image: &mut [u8]) -> bool {
         let Column { data_type, nullable, .. } = *self.column(at);
         self.barrier.load_value(self.segment(row), row.slot(), at, data_type, nullable, image)
     }
 
     /// A value of a row.
     pub fn value(&self, row: RowId, at: usize) -> Value {
-        let data_type = self.column(at).data_type;
-        let width = data_type.width().max(1);
+        let width = self.column(at).data_type.width().max(1);
         let mut room = [0; 16];
         let mut wide = Vec::new();
         let image = if width <= room.len() {
@@ -193,9 +186,12 @@ impl<M: Machine> Table<M> {
             wide.resize(width, 0);
             &mut wide[..]
         };
-        if !self.load(row, at, image) {
-            return Value::Null;
-        }
+        if self.load(row, at, image) { self.value_of_image(row, at, image) } else { Value::Null }
+    }
+
+    /// The value of a valid image of this row, be it the one that stands there or an older one.
+    pub fn value_of_image(&self, row: RowId, at: usize, image: &[u8]) -> Value {
+        let data_type = self.column(at).data_type;
         let heap = data_type.is_view().then(|| image::heap_place(image)).flatten();
         let value = match heap {
             Some(place) => self
@@ -204,8 +200,14 @@ impl<M: Machine> Table<M> {
                 .and_then(|bytes| image::of_bytes(data_type, bytes)),
             None => image::decode(data_type, image),
         };
-        // Only a row that is being deleted under a reader without its lock reads as neither.
+        // Only a row that is being changed under a reader who will look again reads as neither.
         value.unwrap_or(Value::Null)
+    }
+
+    /// Brings the cache lines of a value on their way.
+    #[inline]
+    pub fn touch_value(&self, row: RowId, at: usize) {
+        self.barrier.touch_value::<M>(self.segment(row), row.slot(), at, self.column(at).data_type);
     }
 
     /// A place for a new row.
@@ -269,7 +271,7 @@ impl<M: Machine> Table<M> {
         change: Change,
         row: RowId,
         at: usize,
-        value: &Value,
+        plain: Plain<'_>,
         undo: &mut UndoList,
     ) -> Result<(), StorageError> {
         let Column { data_type, nullable, .. } = *self.column(at);
@@ -284,62 +286,82 @@ impl<M: Machine> Table<M> {
         };
         let valid = self.load(row, at, old);
         let mut room = [0; 16];
-        let image = self.encode(change, row, at, value, &mut room)?;
+        let image = self.encode(change, row, at, plain, &mut room)?;
         let was = Before::Value { column: at as u16, valid, image: old };
         undo.push(change.inside.epoch, self.id(), row, was);
-        let cell =
-            Cell { column: at, data_type, nullable, image, valid: !matches!(value, Value::Null) };
+        let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
         self.barrier.store_value(change, self.segment(row), row.slot(), cell).map_err(|error| {
             undo.pop(width);
-            self.release_heap(change, row, at, image::heap_place(image));
+            let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
+            self.release_heap(change, row, at, place);
             error.into()
         })
     }
 
-    /// Fills a slot that was claimed, key and all, and makes it present. The slot's own undo entry
-    /// is all that rolling back needs.
+    /// Puts the key into a slot that was claimed (`TABLE-1`). The slot stays absent.
     ///
     /// # Errors
-    /// As [`Table::store`]; the slot is absent then.
-    pub fn fill(
+    /// [`StorageError::Memory`]; the slot is vacant then.
+    pub fn fill_key(
         &self,
         change: Change,
         row: RowId,
-        values: &[Value],
-        undo: &mut UndoList,
+        wanted: &[Value],
     ) -> Result<(), StorageError> {
-        for (at, value) in values.iter().enumerate() {
-            let stored = self.fill_value(change, row, at, value);
-            if let Err(error) = stored {
-                (0..at).for_each(|before| self.empty_view(change, row, before));
-                return Err(error);
+        for (at, value) in self.schema.primary_key().iter().zip(wanted) {
+            let mut room = [0; 16];
+            let stored = self.fill_value(change, row, *at, image::plain(value, &mut room));
+            if stored.is_err() {
+                self.vacate(change, row);
             }
+            stored?;
         }
-        undo.push(change.inside.epoch, self.id(), row, Before::Presence(false));
-        let present = self.barrier.set_presence(change, self.segment(row), row.slot(), true);
-        present.map_err(|error| {
-            undo.pop(0);
-            (0..values.len()).for_each(|at| self.empty_view(change, row, at));
-            error.into()
-        })
+        Ok(())
     }
 
-    fn fill_value(
+    /// Puts a value into a slot that is absent and vacant; there is nothing to undo.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; nothing is changed then.
+    pub fn fill_value(
         &self,
         change: Change,
         row: RowId,
         at: usize,
-        value: &Value,
+        plain: Plain<'_>,
     ) -> Result<(), StorageError> {
         let Column { data_type, nullable, .. } = *self.column(at);
         let mut room = [0; 16];
-        let image = self.encode(change, row, at, value, &mut room)?;
-        let cell =
-            Cell { column: at, data_type, nullable, image, valid: !matches!(value, Value::Null) };
+        let image = self.encode(change, row, at, plain, &mut room)?;
+        let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
         self.barrier.store_value(change, self.segment(row), row.slot(), cell).map_err(|error| {
-            self.release_heap(change, row, at, image::heap_place(image));
+            let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
+            self.release_heap(change, row, at, place);
             error.into()
         })
+    }
+
+    /// Makes a filled slot present. The slot's own undo entry is all that rolling back needs.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; the slot is absent then.
+    pub fn appear(
+        &self,
+        change: Change,
+        row: RowId,
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        undo.push(change.inside.epoch, self.id(), row, Before::Presence(false));
+        let present = self.barrier.set_presence(change, self.segment(row), row.slot(), true);
+        present.map_err(|error| {
+            undo.pop(0);
+            error.into()
+        })
+    }
+
+    /// Lets go of the long values of an absent slot.
+    pub fn vacate(&self, change: Change, row: RowId) {
+        (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
     }
 
     fn encode<'v>(
@@ -347,20 +369,17 @@ impl<M: Machine> Table<M> {
         change: Change,
         row: RowId,
         at: usize,
-        value: &'v Value,
+        plain: Plain<'v>,
         room: &'v mut [u8; 16],
     ) -> Result<&'v [u8], StorageError> {
         let data_type = self.column(at).data_type;
-        let long = match value {
-            Value::Text(text) => text.as_bytes(),
-            Value::Binary(bytes) if data_type.is_view() => bytes,
-            _ => &[],
-        };
-        if long.len() <= image::INLINE_BYTES_MAX {
-            return Ok(image::encode(data_type, value, room).expect("a short value needs no heap"));
+        if data_type.is_view()
+            && let Some(long) = plain.filter(|bytes| bytes.len() > image::INLINE_BYTES_MAX)
+        {
+            *room = self.barrier.heap_append(change, self.segment(row), at, long)?;
+            return Ok(room);
         }
-        *room = self.barrier.heap_append(change, self.segment(row), at, long)?;
-        Ok(room)
+        Ok(image::of_plain(data_type, plain, room).expect("a short value needs no heap"))
     }
 
     /// Makes a slot absent and writes down that it was present.
@@ -396,8 +415,7 @@ impl<M: Machine> Table<M> {
             crate::undo::Was::Presence(present) => {
                 self.barrier.set_presence(change, segment, row.slot(), *present)?;
                 if !present {
-                    (0..self.schema.columns().len())
-                        .for_each(|at| self.empty_view(change, row, at));
+                    self.vacate(change, row);
                 }
                 Ok(())
             }
@@ -429,9 +447,7 @@ impl<M: Machine> Table<M> {
                     self.release_heap(change, row, at, image::heap_place(image));
                 }
             }
-            crate::undo::Was::Presence(true) => {
-                (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
-            }
+            crate::undo::Was::Presence(true) => self.vacate(change, row),
             crate::undo::Was::Presence(false) => {}
         }
     }
@@ -512,8 +528,16 @@ impl<M: Machine> Table<M> {
     }
 
     /// Hash of a key of this table.
+    #[inline]
     pub fn hash(&self, wanted: &[Value]) -> u64 {
-        key::hash(wanted)
+        if self.key_is_word { key::hash_of_word(wanted) } else { key::hash(wanted) }
+    }
+
+    /// Whether two keys with the same hash are the same key, so that no key needs to be compared.
+    #[inline]
+    pub fn is_exact(&self, hash: u64) -> bool {
+        // The hash of a word is a word that has no other; two values stand for something else.
+        self.key_is_word && hash > 1
     }
 
     /// A key as people write it.

@@ -1,49 +1,122 @@
 //! The engine: tables with a scheme's states beside their rows.
 //!
 //! The life of a transaction, which [`crate::worker`] carries out:
-//! *begin* → *find* (index) → *read* (ask the scheme, look again, read) → *write* (ask the scheme,
-//! write down what stood there, store through the barrier) → *commit* (`validated`, then `visible`
-//! when the scheme lets go) or *abort* (restore in reverse, let go).
+//! *begin* → *find* (index) → *read* and *write* (ask the scheme; store at once with an undo entry, or
+//! keep it in the write set) → *commit* (`validated`, stored, then `visible` when the scheme lets
+//! go) or *abort* (undo in reverse, let go).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, huge_pages};
 use atoll_memory::Memory;
 use atoll_storage::chunked::Chunked;
+use atoll_storage::ordered::encode::KeyColumn;
+use atoll_storage::ordered::{GuardId, OrderedIndex};
 use atoll_storage::undo::Entry;
-use atoll_storage::{Change, Directory, RowId, SEGMENT_ROWS, Schema, StorageError, Table, TableId};
+use atoll_storage::{Change, Directory, RowId, Schema, StorageError, Table, TableId, Value};
 
+use crate::accounting::SAMPLE_EVERY;
 use crate::error::Stop;
 use crate::registry::{Counts, Registry, Taking};
+use crate::rows::{Meta, PerRow};
 use crate::scheme::{Guarded, Place, Scheme, States};
-use crate::worker::Worker;
+use crate::worker::{Graves, Worker};
 
 /// Most workers at a time; a place at the gate is kept for upkeep.
 pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 1;
-/// Stripes of a table's keys, see [`Guarded::Keys`].
-const KEY_STRIPES: u64 = 1 << 12;
+/// Stripes of a table's hashes, see [`Guarded::Gap`].
+const STRIPES: usize = 1 << 12;
+/// Guards of an ordered index are kept in lists of this many.
+const GUARDS: u64 = 1 << 10;
+/// Most indexes of a table.
+pub const INDEXES_MAX: usize = 64;
 
-/// A table and the states of its rows.
-pub struct Guard<S: Scheme<M>, M: Machine> {
-    table: Arc<Table<M>>,
-    rows: Chunked<Box<[S::State]>>,
-    keys: Box<[S::State]>,
+/// Settings of an engine.
+#[derive(Debug, Clone, Copy)]
+pub struct EngineOptions {
+    /// Partitions that a partitioned scheme knows; at least one.
+    pub partitions: u32,
+    /// Whether it is measured where the time goes.
+    pub accounting: bool,
 }
 
-/// See the module.
-pub struct Engine<S: Scheme<M>, M: Machine> {
-    pub(crate) scheme: S,
-    directory: Arc<Directory>,
-    tables: Tables<S, M>,
-    names: Mutex<Vec<Arc<Table<M>>>>,
-    pub(crate) registry: Registry,
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { partitions: 1, accounting: true }
+    }
+}
+
+/// An ordered index that a table is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexSpec {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// Names of its columns, in the order in which rows are to be sorted.
+    pub columns: Vec<String>,
+    /// Whether no two rows may have the same values in them. NULL is no value.
+    pub unique: bool,
+}
+
+/// What else a new table is to have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// Ordered indexes.
+    pub indexes: Vec<IndexSpec>,
+    /// The table belongs to every partition: it is read in any of them, and writing it needs them all.
+    pub replicated: bool,
+}
+
+/// An ordered index of a table.
+pub struct Ordered<S: Scheme<M>, M: Machine> {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<usize>,
+    pub(crate) key: Vec<KeyColumn>,
+    pub(crate) unique: bool,
+    /// All its columns are of the primary key, so an update never moves a row in it.
+    pub(crate) fixed: bool,
+    pub(crate) index: OrderedIndex<M>,
+    gaps: Chunked<Box<[S::Gap]>>,
+}
+
+/// A table, what lies beside its rows, and its indexes.
+pub struct Guard<S: Scheme<M>, M: Machine> {
+    pub(crate) table: Arc<Table<M>>,
+    pub(crate) rows: PerRow<Meta<S, M>>,
+    stripes: Box<[S::Gap]>,
+    pub(crate) indexes: Vec<Ordered<S, M>>,
+    pub(crate) replicated: bool,
+    /// Some of its indexes can be moved in by an update.
+    pub(crate) has_moving: bool,
 }
 
 /// The tables by number.
 pub struct Tables<S: Scheme<M>, M: Machine>(Chunked<Guard<S, M>>);
 
+/// See the module.
+pub struct Engine<S: Scheme<M>, M: Machine> {
+    pub(crate) scheme: S,
+    directory: Arc<Directory>,
+    pub(crate) tables: Tables<S, M>,
+    names: Mutex<Vec<Arc<Table<M>>>>,
+    pub(crate) registry: Registry,
+    partitions: u32,
+    pub(crate) sample_every: u32,
+    workers: Mutex<Numbers>,
+    /// What workers that are gone have left to be taken away.
+    left: Mutex<Vec<Graves>>,
+}
+
+/// Numbers of workers; the smallest free one is given out.
+#[derive(Default)]
+struct Numbers {
+    free: Vec<u32>,
+    used: u32,
+}
+
 impl<S: Scheme<M>, M: Machine> Tables<S, M> {
-    fn guard(&self, table: TableId) -> &Guard<S, M> {
+    /// A table and what lies beside it.
+    #[inline]
+    pub(crate) fn guard(&self, table: TableId) -> &Guard<S, M> {
         self.0.get(u64::from(table.0)).expect("a table id comes from this engine")
     }
 
@@ -53,44 +126,126 @@ impl<S: Scheme<M>, M: Machine> Tables<S, M> {
     }
 }
 
-impl<S: Scheme<M>, M: Machine> States<S::State> for Tables<S, M> {
+impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
     #[inline]
-    fn state(&self, place: Place) -> &S::State {
-        let guard = self.guard(place.table);
-        match place.what {
-            Guarded::Keys(stripe) => &guard.keys[stripe as usize],
-            Guarded::Row(row) => {
-                let row = RowId(row);
-                let states = guard.rows.get_or_init(row.segment(), states::<S, M>);
-                &states[row.slot()]
-            }
-        }
+    fn row(&self, place: Place) -> &S::State {
+        let Guarded::Row(row) = place.what else { panic!("{place:?} is no row") };
+        &self.guard(place.table).rows.get(RowId(row)).state
+    }
+
+    fn gap(&self, place: Place) -> &S::Gap {
+        let Guarded::Gap(index, guard) = place.what else { panic!("{place:?} is no gap") };
+        self.guard(place.table).gap(index, guard)
     }
 }
 
-fn states<S: Scheme<M>, M: Machine>() -> Box<[S::State]> {
-    (0..SEGMENT_ROWS).map(|_| S::State::default()).collect()
+impl<S: Scheme<M>, M: Machine> Guard<S, M> {
+    fn new(table: Arc<Table<M>>, options: &TableOptions) -> Result<Self, StorageError> {
+        let mut indexes: Vec<Ordered<S, M>> = Vec::new();
+        for spec in &options.indexes {
+            if indexes.iter().any(|index| index.name == spec.name) {
+                let message = format!("there are two indexes with the name \"{}\"", spec.name);
+                return Err(StorageError::Schema(message));
+            }
+            indexes.push(Ordered::new(table.schema(), spec)?);
+        }
+        if indexes.len() > INDEXES_MAX {
+            let message = format!("a table has {INDEXES_MAX} indexes at most");
+            return Err(StorageError::Schema(message));
+        }
+        let has_moving = indexes.iter().any(|index| !index.fixed);
+        Ok(Self {
+            table,
+            rows: PerRow::default(),
+            stripes: huge_pages::collect(STRIPES, |_| S::Gap::default()),
+            indexes,
+            replicated: options.replicated,
+            has_moving,
+        })
+    }
+
+    pub(crate) fn gap(&self, index: u16, guard: u32) -> &S::Gap {
+        if index == 0 {
+            return &self.stripes[guard as usize];
+        }
+        let gaps = &self.indexes[usize::from(index) - 1].gaps;
+        let (list, at) = (u64::from(guard) / GUARDS, u64::from(guard) % GUARDS);
+        let make = || (0..GUARDS).map(|_| S::Gap::default()).collect();
+        &gaps.get_or_init(list, make)[at as usize]
+    }
+
+    /// The stripe of a hash.
+    #[inline]
+    pub(crate) fn stripe(&self, hash: u64) -> (Place, &S::Gap) {
+        let number = (hash >> 20) as u32 & (STRIPES as u32 - 1);
+        (self.gap_place(0, number), &self.stripes[number as usize])
+    }
+
+    /// The guard of a leaf of an ordered index.
+    pub(crate) fn leaf(&self, index: usize, guard: GuardId) -> (Place, &S::Gap) {
+        let number = index as u16 + 1;
+        (self.gap_place(number, guard.0), self.gap(number, guard.0))
+    }
+
+    fn gap_place(&self, index: u16, guard: u32) -> Place {
+        Place { table: self.table.id(), what: Guarded::Gap(index, guard) }
+    }
+
+    /// A row as a place.
+    #[inline]
+    pub(crate) fn place(&self, row: RowId) -> Place {
+        Place { table: self.table.id(), what: Guarded::Row(row.0) }
+    }
+
+    /// Position of an index.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.indexes.iter().position(|index| index.name == name)
+    }
 }
 
-/// The stripe that a key belongs to.
-pub(crate) fn stripe(table: TableId, hash: u64) -> Place {
-    Place { table, what: Guarded::Keys((hash >> 20 & (KEY_STRIPES - 1)) as u32) }
-}
-
-/// A row as a place.
-pub(crate) fn row_place(table: TableId, row: RowId) -> Place {
-    Place { table, what: Guarded::Row(row.0) }
+impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
+    fn new(schema: &Schema, spec: &IndexSpec) -> Result<Self, StorageError> {
+        atoll_storage::types::check_name("index", &spec.name)?;
+        let mut columns = Vec::new();
+        for name in &spec.columns {
+            let unknown = || {
+                let index = &spec.name;
+                StorageError::Schema(format!("index \"{index}\": there is no column \"{name}\""))
+            };
+            columns.push(schema.position(name).ok_or_else(unknown)?);
+        }
+        if columns.is_empty() {
+            let message = format!("index \"{}\" has no columns; name at least one", spec.name);
+            return Err(StorageError::Schema(message));
+        }
+        let described = columns.iter().map(|at| &schema.columns()[*at]);
+        let key = described
+            .map(|column| KeyColumn { data_type: column.data_type, nullable: column.nullable });
+        Ok(Self {
+            name: spec.name.clone(),
+            key: key.collect(),
+            unique: spec.unique,
+            fixed: columns.iter().all(|column| schema.primary_key().contains(column)),
+            columns,
+            index: OrderedIndex::default(),
+            gaps: Chunked::default(),
+        })
+    }
 }
 
 impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// An engine without tables over a directory.
-    pub fn new(scheme: S, directory: Arc<Directory>) -> Self {
+    pub fn new(scheme: S, directory: Arc<Directory>, options: EngineOptions) -> Self {
         Self {
             scheme,
             directory,
             tables: Tables(Chunked::default()),
             names: Mutex::default(),
             registry: Registry::default(),
+            partitions: options.partitions.max(1),
+            sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
+            workers: Mutex::default(),
+            left: Mutex::default(),
         }
     }
 
@@ -104,14 +259,32 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         &self.tables
     }
 
+    /// Partitions that the scheme knows.
+    pub fn partitions(&self) -> u32 {
+        self.partitions
+    }
+
+    /// The partition of a key: of its first column, see [`partition_of`].
+    pub fn partition(&self, key: &[Value]) -> u32 {
+        partition_of(key.first(), self.partitions)
+    }
+
     /// Adds a table; it is there at once and for all, outside any transaction.
     ///
     /// # Errors
     /// [`StorageError::TableExists`], [`StorageError::Schema`], [`StorageError::Memory`].
-    pub fn create_table(&self, name: &str, schema: Schema) -> Result<Arc<Table<M>>, Stop> {
+    pub fn create_table(
+        &self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> Result<Arc<Table<M>>, Stop> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.iter().any(|table| table.name() == name) {
             return Err(StorageError::TableExists(name.to_owned()).into());
+        }
+        for spec in &options.indexes {
+            Ordered::<S, M>::new(&schema, spec)?;
         }
         let mut member = self.memory().upkeep();
         let section = member.enter();
@@ -119,11 +292,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let table = Arc::new(Table::create(&self.directory, change, name, schema)?);
         drop(section);
         drop(member);
-        self.tables.0.get_or_init(u64::from(table.id().0), || Guard {
-            table: Arc::clone(&table),
-            rows: Chunked::default(),
-            keys: (0..KEY_STRIPES).map(|_| S::State::default()).collect(),
-        });
+        let guard = Guard::new(Arc::clone(&table), options)?;
+        self.tables.0.get_or_init(u64::from(table.id().0), || guard);
         names.push(Arc::clone(&table));
         Ok(table)
     }
@@ -138,6 +308,28 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         found.cloned().ok_or_else(|| StorageError::UnknownTable(name.to_owned()))
     }
 
+    /// Position of an ordered index of a table.
+    ///
+    /// # Errors
+    /// [`Stop::UnknownIndex`].
+    pub fn index(&self, table: &Table<M>, name: &str) -> Result<usize, Stop> {
+        let unknown =
+            || Stop::UnknownIndex { table: table.name().to_owned(), index: name.to_owned() };
+        self.tables.guard(table.id()).position(name).ok_or_else(unknown)
+    }
+
+    /// The ordered indexes of a table.
+    pub fn indexes(&self, table: TableId) -> Vec<IndexSpec> {
+        let guard = self.tables.guard(table);
+        let columns = guard.table.schema().columns();
+        let specs = guard.indexes.iter().map(|index| IndexSpec {
+            name: index.name.clone(),
+            columns: index.columns.iter().map(|at| columns[*at].name.clone()).collect(),
+            unique: index.unique,
+        });
+        specs.collect()
+    }
+
     /// All tables in the order of creation.
     pub fn all_tables(&self) -> Vec<Arc<Table<M>>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -148,11 +340,29 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// # Errors
     /// [`Stop::TooManyWorkers`].
     pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, Stop> {
-        Ok(Worker::new(Arc::clone(self), self.join()?))
+        let member = self.memory().join().ok_or(Stop::TooManyWorkers(WORKERS_MAX))?;
+        let mut numbers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = numbers.free.pop().unwrap_or_else(|| {
+            numbers.used += 1;
+            numbers.used - 1
+        });
+        drop(numbers);
+        Ok(Worker::new(Arc::clone(self), member, number))
     }
 
-    fn join(&self) -> Result<atoll_memory::Member, Stop> {
-        self.memory().join().ok_or(Stop::TooManyWorkers(WORKERS_MAX))
+    /// A worker is gone and could not take this away.
+    pub(crate) fn leave(&self, graves: Graves) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(graves);
+    }
+
+    /// Something that another worker has left.
+    pub(crate) fn take_left(&self) -> Graves {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// A worker is gone.
+    pub(crate) fn take_back(&self, number: u32) {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).free.push(number);
     }
 
     /// Transactions ended so far.
@@ -169,4 +379,16 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     pub fn open_at(&self, taking: &Taking<'_>, epoch: u64) -> Vec<Entry> {
         taking.collect(epoch, |table, column| self.tables.guard(table).table.image_bytes(column))
     }
+}
+
+/// The partition of a value: integers one after the other, anything else by its hash.
+pub fn partition_of(first: Option<&Value>, partitions: u32) -> u32 {
+    let number = match first {
+        Some(Value::Int16(value)) => *value as u64,
+        Some(Value::Int32(value) | Value::Date(value)) => *value as u64,
+        Some(Value::Int64(value) | Value::Timestamp(value)) => *value as u64,
+        Some(other) => atoll_storage::key::hash(std::slice::from_ref(other)),
+        None => 0,
+    };
+    (number % u64::from(partitions)) as u32
 }

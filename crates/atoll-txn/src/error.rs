@@ -1,6 +1,7 @@
 //! How an operation of a transaction can end other than well.
 
-use atoll_storage::StorageError;
+use atoll_machine::Machine;
+use atoll_storage::{StorageError, Table};
 
 use crate::scheme::AbortReason;
 
@@ -20,6 +21,14 @@ pub enum Stop {
         /// The key as people write it.
         key: String,
     },
+    /// Another row has these values in a unique index. The transaction has been rolled back.
+    #[error("the unique index \"{index}\" of \"{table}\" has these values already")]
+    DuplicateIndexKey {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+    },
     /// An update would change a key. The transaction goes on as if nothing had been asked.
     #[error(
         "column \"{column}\" is part of the primary key of \"{table}\", which an update cannot \
@@ -38,9 +47,50 @@ pub enum Stop {
     /// A table of another database. The transaction goes on as if nothing had been asked.
     #[error("table \"{0}\" belongs to another database than the transaction")]
     ForeignTable(String),
+    /// A key of a partition that the transaction did not name when it began. It has been rolled back.
+    #[error(
+        "the transaction touches partition {partition} of \"{table}\", which it did not name when it \
+         began; name all partitions that it needs, or none, which means all"
+    )]
+    OtherPartition {
+        /// The table.
+        table: String,
+        /// The partition.
+        partition: u32,
+    },
+    /// A partition that there is not.
+    #[error("there is no partition {partition}: the database has {partitions}, counted from 0")]
+    NoSuchPartition {
+        /// The number given.
+        partition: u32,
+        /// How many there are.
+        partitions: u32,
+    },
+    /// A change in a transaction that said it would not write. The transaction goes on as if nothing
+    /// had been asked.
+    #[error("the transaction is read-only; begin one that is not to change \"{0}\"")]
+    ReadOnly(String),
+    /// No index of that name.
+    #[error("table \"{table}\" has no index \"{index}\"")]
+    UnknownIndex {
+        /// The table.
+        table: String,
+        /// The name.
+        index: String,
+    },
     /// Too many transactions are open at a time.
     #[error("{0} transactions are open at a time, which is the most; end one and try again")]
     TooManyWorkers(usize),
+}
+
+impl Stop {
+    /// A change of a key column.
+    pub(crate) fn key_update<M: Machine>(table: &Table<M>, column: usize) -> Self {
+        Self::KeyUpdate {
+            table: table.name().to_owned(),
+            column: table.schema().columns()[column].name.clone(),
+        }
+    }
 }
 
 impl From<AbortReason> for Stop {

@@ -6,16 +6,25 @@
 //! Nothing here knows of disks or SQL.
 #![forbid(unsafe_code)]
 
+pub mod accounting;
+pub mod any;
+pub mod common;
+pub mod edits;
 pub mod engine;
 pub mod error;
-pub mod no_wait;
 pub mod registry;
+pub mod row;
+mod rows;
 pub mod scheme;
+pub mod schemes;
 pub mod worker;
 
-pub use engine::Engine;
+pub use accounting::{Component, Components};
+pub use common::timestamp::{TimestampKind, UnknownTimestamps};
+pub use engine::{Engine, EngineOptions, IndexSpec, TableOptions};
 pub use error::Stop;
-pub use no_wait::NoWait;
 pub use registry::{Counts, Taking};
+pub use row::{Row, RowEdit};
 pub use scheme::{AbortReason, Scheme};
-pub use worker::Worker;
+pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
+pub use worker::{Begin, Range, Worker};

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use atoll_storage::TableId;
 use atoll_storage::undo::{self, Chunk, Entry, UndoList};
 
+use crate::accounting::{Component, Components};
 use crate::scheme::AbortReason;
 
 /// See the module.
@@ -33,7 +34,6 @@ pub struct Registry {
     handed_over: Mutex<Vec<HandedOver>>,
     /// Snapshots being taken: from before their cut until they have collected.
     takers: AtomicU64,
-    next_transaction: AtomicU64,
     /// Counts of workers that are gone.
     past: Mutex<Counts>,
 }
@@ -47,6 +47,7 @@ pub struct Context {
     open: Mutex<Open>,
     commits: AtomicU64,
     aborts: [AtomicU64; AbortReason::ALL.len()],
+    components: [AtomicU64; Component::ALL.len()],
 }
 
 #[derive(Default)]
@@ -69,6 +70,8 @@ pub struct Counts {
     pub commits: u64,
     /// Aborted, by [`AbortReason::index`].
     pub aborts: [u64; AbortReason::ALL.len()],
+    /// Nanoseconds of the transactions that were measured, by component.
+    pub components: Components,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -90,12 +93,8 @@ impl Registry {
         let counts = context.counts();
         lock(&self.past).add(counts);
         context.commits.store(0, Ordering::Relaxed);
-        context.aborts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
-    }
-
-    /// A number for a transaction that is going to store.
-    pub fn number(&self) -> u64 {
-        self.next_transaction.fetch_add(1, Ordering::Relaxed) + 1
+        let others = context.aborts.iter().chain(&context.components);
+        others.for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
     /// Transactions ended so far.
@@ -193,10 +192,19 @@ impl Context {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Adds what a measured transaction spent. Only the context's worker calls this.
+    pub fn spend(&self, spent: &Components) {
+        for (sum, ns) in self.components.iter().zip(spent) {
+            sum.store(sum.load(Ordering::Relaxed) + ns, Ordering::Relaxed);
+        }
+    }
+
     fn counts(&self) -> Counts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
-            commits: self.commits.load(Ordering::Relaxed),
-            aborts: std::array::from_fn(|at| self.aborts[at].load(Ordering::Relaxed)),
+            commits: load(&self.commits),
+            aborts: std::array::from_fn(|at| load(&self.aborts[at])),
+            components: std::array::from_fn(|at| load(&self.components[at])),
         }
     }
 }
@@ -205,6 +213,7 @@ impl Counts {
     fn add(&mut self, other: Self) {
         self.commits += other.commits;
         self.aborts.iter_mut().zip(other.aborts).for_each(|(sum, count)| *sum += count);
+        self.components.iter_mut().zip(other.components).for_each(|(sum, ns)| *sum += ns);
     }
 
     /// Aborted for any reason.

@@ -4,17 +4,39 @@
 //! only as [`Place`]s with a state of its own beside each; it never sees a value, a segment or a
 //! file. The engine calls it in the order of a transaction's life (see [`crate::engine`]) and does
 //! all that is physical.
+//!
+//! What a scheme promises
+//! - `SCHEME-1`: it never waits inside a call. What cannot be had now is refused with
+//!   [`Refusal::Wait`]; the worker leaves the gate, calls [`Scheme::wait`], and asks again.
+//! - `SCHEME-2`: between [`Scheme::write`] and [`Scheme::end`] (in place), or between
+//!   [`Scheme::prepare`] and [`Scheme::end`] (at commit), nobody else stores into the row.
+//! - `SCHEME-3`: after [`Scheme::watch`] of a gap, a transaction that adds an entry there is
+//!   refused by [`Scheme::disturb`], or is ordered after the watcher, or makes the watcher's
+//!   validation fail. Watching comes before looking and adding before disturbing, all
+//!   sequentially consistent, so one of the two sees the other.
+//! - `SCHEME-4`: a transaction that commits in a later epoch than another is ordered after it, so
+//!   that a snapshot, which is a cut between epochs, has a place in the serial order.
 
 use atoll_machine::Machine;
 use atoll_storage::TableId;
+
+use crate::common::image::Image;
 
 /// Something that a scheme guards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// The table.
     pub table: TableId,
-    /// A row of it, or a stripe of its keys.
+    /// A row of it, or a gap between keys.
     pub what: Guarded,
+}
+
+impl Place {
+    /// Whether it is a row.
+    #[inline]
+    pub const fn is_row(self) -> bool {
+        matches!(self.what, Guarded::Row(_))
+    }
 }
 
 /// What a [`Place`] is.
@@ -22,9 +44,11 @@ pub struct Place {
 pub enum Guarded {
     /// A row, by its id.
     Row(u64),
-    /// The keys that hash to this stripe: read by who finds that a key is absent, written by who
-    /// makes it present. It is what keeps absent keys absent (no phantoms).
-    Keys(u32),
+    /// A gap: keys that are absent, by the number of an index of the table and of a guard in it.
+    /// It is watched by who finds that a key is absent or scans a range, and disturbed by who adds
+    /// an entry. Index 0 is the hash index, whose guards are stripes of hashes; the others are
+    /// ordered, and their guards belong to leaves.
+    Gap(u16, u32),
 }
 
 /// Why a transaction had to stop. A normal outcome: it can be tried again.
@@ -32,7 +56,19 @@ pub enum Guarded {
 #[non_exhaustive]
 pub enum AbortReason {
     /// Another transaction holds what this one asked for.
-    Conflict,
+    Denied,
+    /// An older transaction holds what this one asked for, and the younger one gives way.
+    TooYoung,
+    /// It was part of a deadlock.
+    Deadlock,
+    /// It waited for too long.
+    Timeout,
+    /// Its timestamp is too old: what it asked for has been read or written by a later one.
+    TooLate,
+    /// Something that it read has changed since.
+    Changed,
+    /// A snapshot was taken while it was open, and it would have to be ordered before it.
+    Cut,
     /// The caller rolled it back.
     Requested,
     /// It had been rolled back before, after an error or an abort, and was used again.
@@ -41,79 +77,287 @@ pub enum AbortReason {
 
 impl AbortReason {
     /// All reasons, in the order of [`AbortReason::index`].
-    pub const ALL: [Self; 3] = [Self::Conflict, Self::Requested, Self::Finished];
+    pub const ALL: [Self; 9] = [
+        Self::Denied,
+        Self::TooYoung,
+        Self::Deadlock,
+        Self::Timeout,
+        Self::TooLate,
+        Self::Changed,
+        Self::Cut,
+        Self::Requested,
+        Self::Finished,
+    ];
 
     /// Position in counters.
     pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Conflict => 0,
-            Self::Requested => 1,
-            Self::Finished => 2,
+            Self::Denied => "denied",
+            Self::TooYoung => "too_young",
+            Self::Deadlock => "deadlock",
+            Self::Timeout => "timeout",
+            Self::TooLate => "too_late",
+            Self::Changed => "changed",
+            Self::Cut => "cut",
+            Self::Requested => "requested",
+            Self::Finished => "finished",
         }
+    }
+
+    /// Whether other transactions are the reason, so that trying again may help.
+    pub const fn is_conflict(self) -> bool {
+        !matches!(self, Self::Requested | Self::Finished)
     }
 }
 
 impl std::fmt::Display for AbortReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Conflict => "another transaction holds a row that this one needs",
+            Self::Denied => "another transaction holds a row that this one needs",
+            Self::TooYoung => "an older transaction holds a row that this one needs",
+            Self::Deadlock => "it was part of a deadlock",
+            Self::Timeout => "it waited too long for a row that another transaction holds",
+            Self::TooLate => "a later transaction has used a row that this one needs",
+            Self::Changed => "a row that it read was changed by another transaction",
+            Self::Cut => "a snapshot was taken while it was open",
             Self::Requested => "it was rolled back",
             Self::Finished => "it was rolled back before",
         })
     }
 }
 
-/// Gives a scheme its states.
-pub trait States<R> {
-    /// The state of a place; the place comes from the engine that made this.
-    fn state(&self, place: Place) -> &R;
+/// Why a scheme does not grant something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not now: wait for this place and ask again.
+    Wait(Place),
+    /// The transaction must abort.
+    Abort(AbortReason),
 }
+
+impl From<AbortReason> for Refusal {
+    fn from(reason: AbortReason) -> Self {
+        Self::Abort(reason)
+    }
+}
+
+/// Gives a scheme its states by place; the place comes from the engine that made this.
+pub trait States<R, G> {
+    /// The state of a row.
+    fn row(&self, place: Place) -> &R;
+    /// The state of a gap.
+    fn gap(&self, place: Place) -> &G;
+}
+
+/// When a scheme's transactions store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// At once, with an undo entry; nobody else sees the row until the end.
+    InPlace,
+    /// After validation, from a write set.
+    AtCommit,
+}
+
+/// How a transaction begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Start<'p> {
+    /// The partitions that it will touch, ascending; empty means all.
+    pub partitions: &'p [u32],
+    /// It will not write.
+    pub read_only: bool,
+    /// The epoch of the gate, read before the transaction takes a timestamp.
+    pub epoch: u64,
+}
+
+/// What a scheme found when it granted a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// The row was read.
+    Present,
+    /// There is no such row for this transaction.
+    Absent,
+}
+
+/// A row on its way through a scheme.
+pub struct Target<'s, R> {
+    /// Which it is.
+    pub place: Place,
+    /// Its state.
+    pub state: &'s R,
+}
+
+/// What reads a row: returns false when the row is not there. It may be called several times, and
+/// what it read counts only when the scheme says so. With an image, the version to be read is an
+/// older one: columns of the image stand in for those of the row.
+pub type Fetch<'f> = &'f mut dyn FnMut(Option<&Image>) -> bool;
+
+/// Which states a scheme finds by place.
+pub trait StatesOf<S: Scheme<M> + ?Sized, M: Machine>: States<S::State, S::Gap> {}
+impl<S: Scheme<M> + ?Sized, M: Machine, T: States<S::State, S::Gap>> StatesOf<S, M> for T {}
 
 /// A concurrency-control scheme. All calls of one transaction come from one thread.
 pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// Name by which it is chosen and reported.
     const NAME: &'static str;
-    /// What it keeps beside each row and stripe. The default state belongs to a place that nobody
-    /// has touched.
+    /// When its transactions store.
+    const WRITES: Writes;
+    /// Whether transactions are told apart by the partitions that they touch.
+    const PARTITIONED: bool = false;
+    /// Whether readers may ask for older versions, so that replaced values must be kept.
+    const VERSIONED: bool = false;
+    /// What it keeps beside each row. The default state belongs to a row that nobody has touched;
+    /// such a row is absent.
     type State: Default + Send + Sync + 'static;
+    /// What it keeps for each gap.
+    type Gap: Default + Send + Sync + 'static;
     /// What it keeps for a transaction; used again for the worker's next one.
-    type Local: Default + Send + 'static;
+    type Local: Send + 'static;
+
+    /// What the worker with this number keeps.
+    fn local(&self, worker: u32) -> Self::Local;
 
     /// A transaction begins.
-    fn begin(&self, local: &mut Self::Local);
-
-    /// The transaction is going to read a place.
     ///
     /// # Errors
-    /// The transaction must abort.
+    /// Only [`Refusal::Wait`] makes sense here.
+    fn begin(&self, local: &mut Self::Local, start: &Start<'_>) -> Result<(), Refusal>;
+
+    /// Reads a row with `fetch`.
+    ///
+    /// # Errors
+    /// It is not granted.
     fn read(
         &self,
         local: &mut Self::Local,
-        states: &impl States<Self::State>,
-        place: Place,
-    ) -> Result<(), AbortReason>;
+        states: &impl StatesOf<Self, M>,
+        target: Target<'_, Self::State>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal>;
 
-    /// The transaction is going to write a place. Writing in place, it owns it alone from now on.
+    /// The transaction is going to write a row; afterwards the row is there or not. In place, it
+    /// owns the row alone from now on.
     ///
     /// # Errors
-    /// The transaction must abort.
+    /// It is not granted.
     fn write(
         &self,
         local: &mut Self::Local,
-        states: &impl States<Self::State>,
-        place: Place,
-    ) -> Result<(), AbortReason>;
+        states: &impl StatesOf<Self, M>,
+        target: Target<'_, Self::State>,
+        present: bool,
+    ) -> Result<(), Refusal>;
 
-    /// Everything is done; may it commit?
+    /// The transaction is going to look whether there is anything in a gap (`SCHEME-3`).
     ///
     /// # Errors
-    /// The transaction must abort.
+    /// It is not granted.
+    fn watch(&self, local: &mut Self::Local, place: Place, gap: &Self::Gap) -> Result<(), Refusal>;
+
+    /// The transaction has added an entry to a gap (`SCHEME-3`).
+    ///
+    /// # Errors
+    /// It is not granted; asked again, the entry is still there.
+    fn disturb(
+        &self,
+        local: &mut Self::Local,
+        place: Place,
+        gap: &Self::Gap,
+    ) -> Result<(), Refusal>;
+
+    /// A part of a gap is going to be guarded by `new` instead of `old`. True if that is fine:
+    /// whoever has watched `old` is protected by `new` as well, or will find out. False if the part
+    /// must keep `old`.
+    fn split(
+        &self,
+        local: &mut Self::Local,
+        old: (Place, &Self::Gap),
+        new: (Place, &Self::Gap),
+    ) -> bool;
+
+    /// Entries of a row that was absent since `stamp` are going to disappear from a gap: whoever finds
+    /// nothing there afterwards is ordered after that.
+    fn withdraw(&self, gap: &Self::Gap, stamp: u64) {
+        let _ = (gap, stamp);
+    }
+
+    /// Called while something is refused with [`Refusal::Wait`], outside the gate; `round` counts up
+    /// from 0.
+    ///
+    /// # Errors
+    /// It has waited enough and must abort.
+    fn wait(
+        &self,
+        local: &mut Self::Local,
+        states: &impl StatesOf<Self, M>,
+        place: Place,
+        round: u32,
+    ) -> Result<(), AbortReason> {
+        let _ = (local, states, place);
+        M::wait(round);
+        Ok(())
+    }
+
+    /// Everything is done: takes what is needed to store and validate. Asked again after a wait, it
+    /// goes on where it was.
+    ///
+    /// # Errors
+    /// It is not granted.
+    fn prepare(
+        &self,
+        local: &mut Self::Local,
+        states: &impl StatesOf<Self, M>,
+    ) -> Result<(), Refusal>;
+
+    /// May the transaction commit in this epoch of the gate? Afterwards it cannot be refused, unless
+    /// validated again in a later epoch.
+    ///
+    /// # Errors
+    /// It must abort.
     fn validate(
         &self,
         local: &mut Self::Local,
-        states: &impl States<Self::State>,
+        states: &impl StatesOf<Self, M>,
+        epoch: u64,
     ) -> Result<(), AbortReason>;
 
+    /// A prepared row is going to be stored; `before` is what is replaced. For schemes that are
+    /// [`Scheme::VERSIONED`].
+    fn supersede(&self, local: &mut Self::Local, target: Target<'_, Self::State>, before: &Image) {
+        let _ = (local, target, before);
+    }
+
     /// The transaction has committed, or has been undone: others may see its places.
-    fn end(&self, local: &mut Self::Local, states: &impl States<Self::State>);
+    fn end(&self, local: &mut Self::Local, states: &impl StatesOf<Self, M>, committed: bool);
+
+    /// After a commit: from which stamp on nobody can need what it replaced, see
+    /// [`Scheme::horizon`]. For schemes that write at commit.
+    fn stamp(&self, local: &Self::Local) -> u64 {
+        let _ = local;
+        0
+    }
+
+    /// What was replaced with this stamp or a smaller one is needed by nobody any more.
+    fn horizon(&self, local: &mut Self::Local) -> u64 {
+        let _ = local;
+        u64::MAX
+    }
+
+    /// Takes a row that nobody is writing for a moment, outside any transaction, so that its entries
+    /// can be removed; says whether it is there. `None` when somebody is writing it.
+    fn hold(&self, target: Target<'_, Self::State>) -> Option<Seen> {
+        let _ = target;
+        None
+    }
+
+    /// Lets go of a row that was held. If it was given up, its entries are gone and its slot will be
+    /// used again: whoever read that it is absent and wants to write it is refused, or finds that
+    /// it is no longer the row of its key.
+    fn let_go(&self, target: Target<'_, Self::State>, given_up: bool) {
+        let _ = (target, given_up);
+    }
 }

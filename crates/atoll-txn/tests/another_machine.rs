@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex};
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::{Column, DataType, Directory, Schema, Table, Value};
-use atoll_txn::{AbortReason, Engine, NoWait, Stop, Worker};
+use atoll_txn::schemes::no_wait::NoWait;
+use atoll_txn::{
+    AbortReason, Begin, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker,
+};
 
 thread_local! {
     static CLOCK: Cell<u64> = const { Cell::new(0) };
@@ -93,7 +96,7 @@ impl Machine for Counting {
     }
 }
 
-type Here = Engine<NoWait, Counting>;
+type Here = Engine<NoWait<Counting>, Counting>;
 
 fn engine() -> (Arc<Here>, Arc<Table<Counting>>) {
     let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
@@ -105,18 +108,26 @@ fn engine() -> (Arc<Here>, Arc<Table<Counting>>) {
     let store = Arc::new(Store::create_memfd("another-machine", &options).unwrap());
     let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
     let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
-    let engine = Arc::new(Engine::new(NoWait, Arc::new(directory)));
+    let engine = Arc::new(Engine::new(
+        NoWait::new(&SchemeOptions::default()),
+        Arc::new(directory),
+        EngineOptions::default(),
+    ));
     let columns = vec![
         Column::new("id", DataType::Int64),
         Column::new("balance", DataType::Int64),
         Column::nullable("note", DataType::Text),
     ];
     let schema = Schema::new(columns, &["id"]).unwrap();
-    let table = engine.create_table("accounts", schema).unwrap();
+    let table = engine.create_table("accounts", schema, &TableOptions::default()).unwrap();
     (engine, table)
 }
 
-fn read(worker: &mut Worker<NoWait, Counting>, table: &Table<Counting>, id: i64) -> Option<i64> {
+fn read(
+    worker: &mut Worker<NoWait<Counting>, Counting>,
+    table: &Table<Counting>,
+    id: i64,
+) -> Option<i64> {
     let row = worker.read(table, &[id.into()], [1].into_iter()).unwrap()?;
     let Value::Int64(balance) = row[0] else { panic!("{row:?}") };
     Some(balance)
@@ -130,13 +141,13 @@ fn row(id: i64, balance: i64) -> [Value; 3] {
 fn rows_are_inserted_read_changed_deleted_and_rolled_back() {
     let (engine, table) = engine();
     let mut worker = engine.worker().unwrap();
-    worker.begin();
+    worker.begin(Begin::default()).unwrap();
     for id in 0..100 {
         worker.insert(&table, &row(id, id * 10)).unwrap();
     }
     worker.commit().unwrap();
 
-    worker.begin();
+    worker.begin(Begin::default()).unwrap();
     assert!(worker.update(&table, &[7i64.into()], &[(1, 1i64.into())]).unwrap());
     assert!(worker.delete(&table, &[8i64.into()]).unwrap());
     worker.insert(&table, &row(8, 8)).unwrap();
@@ -145,14 +156,14 @@ fn rows_are_inserted_read_changed_deleted_and_rolled_back() {
     assert!(matches!(again, Err(Stop::DuplicateKey { .. })), "{again:?}");
     worker.abort(AbortReason::Requested);
 
-    worker.begin();
+    worker.begin(Begin::default()).unwrap();
     assert_eq!([7, 8, 9].map(|id| read(&mut worker, &table, id)), [Some(70), Some(80), Some(90)]);
     assert!(worker.update(&table, &[7i64.into()], &[(1, 1i64.into())]).unwrap());
     assert!(worker.delete(&table, &[8i64.into()]).unwrap());
     worker.insert(&table, &row(8, 8)).unwrap();
     worker.commit().unwrap();
 
-    worker.begin();
+    worker.begin(Begin::default()).unwrap();
     assert_eq!([7, 8, 9].map(|id| read(&mut worker, &table, id)), [Some(1), Some(8), Some(90)]);
     assert_eq!(read(&mut worker, &table, 1000), None);
     worker.commit().unwrap();
@@ -166,23 +177,23 @@ fn rows_are_inserted_read_changed_deleted_and_rolled_back() {
 fn a_writer_is_refused_while_another_worker_reads_and_the_other_way_round() {
     let (engine, table) = engine();
     let (mut one, mut two) = (engine.worker().unwrap(), engine.worker().unwrap());
-    one.begin();
+    one.begin(Begin::default()).unwrap();
     one.insert(&table, &row(1, 10)).unwrap();
     one.commit().unwrap();
-    let refused = |stop: Stop| assert!(matches!(stop, Stop::Abort(AbortReason::Conflict)));
+    let refused = |stop: Stop| assert!(matches!(stop, Stop::Abort(AbortReason::Denied)));
 
-    one.begin();
-    two.begin();
+    one.begin(Begin::default()).unwrap();
+    two.begin(Begin::default()).unwrap();
     assert_eq!(read(&mut one, &table, 1), Some(10));
     assert_eq!(read(&mut two, &table, 1), Some(10));
     refused(two.update(&table, &[1i64.into()], &[(1, 0i64.into())]).unwrap_err());
     assert!(one.update(&table, &[1i64.into()], &[(1, 11i64.into())]).unwrap());
-    two.begin();
+    two.begin(Begin::default()).unwrap();
     refused(two.read(&table, &[1i64.into()], [1].into_iter()).unwrap_err());
     one.commit().unwrap();
 
-    one.begin();
-    two.begin();
+    one.begin(Begin::default()).unwrap();
+    two.begin(Begin::default()).unwrap();
     assert_eq!(read(&mut one, &table, 2), None);
     refused(two.insert(&table, &row(2, 20)).unwrap_err());
     assert_eq!(read(&mut one, &table, 2), None, "what was absent stays absent");
@@ -195,7 +206,7 @@ fn two_threads_that_collide_lose_nothing() {
     const ACCOUNTS: i64 = 4;
     let (engine, table) = engine();
     let mut worker = engine.worker().unwrap();
-    worker.begin();
+    worker.begin(Begin::default()).unwrap();
     (0..ACCOUNTS).for_each(|id| worker.insert(&table, &row(id, 0)).unwrap());
     worker.commit().unwrap();
     let collided = AtomicBool::new(false);
@@ -207,7 +218,7 @@ fn two_threads_that_collide_lose_nothing() {
                 for round in 0..ROUNDS {
                     let keys = [(round + thread) % ACCOUNTS, (round * 3 + 1) % ACCOUNTS];
                     loop {
-                        worker.begin();
+                        worker.begin(Begin::default()).unwrap();
                         let done = keys.iter().try_for_each(|id| {
                             let key = [Value::from(*id)];
                             let row = worker.read(table, &key, [1].into_iter())?.unwrap();
@@ -225,7 +236,7 @@ fn two_threads_that_collide_lose_nothing() {
             });
         }
     });
-    worker.begin();
+    worker.begin(Begin::default()).unwrap();
     let sum: i64 = (0..ACCOUNTS).map(|id| read(&mut worker, &table, id).unwrap()).sum();
     assert_eq!(sum, 2 * 2 * ROUNDS);
     assert!(collided.load(Native::Relaxed), "the threads never met");

@@ -66,7 +66,7 @@ fn run<S: Scheme<Native>>(scheme: S, commits: usize, snapshots: bool) -> Recorde
                         match done {
                             Ok(()) if random.random_bool(0.15) => session.rollback(),
                             Ok(()) => left -= usize::from(session.commit().is_ok()),
-                            Err(Stop::Abort(AbortReason::Conflict)) => std::thread::yield_now(),
+                            Err(Stop::Abort(AbortReason::Denied)) => std::thread::yield_now(),
                             Err(stop) => panic!("{stop}"),
                         }
                     }
@@ -95,7 +95,7 @@ fn random_transactions_and_snapshots_beside_them_are_serializable() {
     let recorder = run(NoWait, 1500, true);
     let done = recorder.done.lock().unwrap().len();
     assert!(done > THREADS as usize * 1500, "snapshots were taken");
-    assert!(recorder.engine.counts().aborts[AbortReason::Conflict.index()] > 100, "they collided");
+    assert!(recorder.engine.counts().aborts[AbortReason::Denied.index()] > 100, "they collided");
     assert_eq!(recorder.anomaly(), None);
     assert_eq!(
         (recorder.engine.memory().kept_bytes_all(), recorder.engine.memory().leases()),

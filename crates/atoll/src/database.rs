@@ -8,14 +8,16 @@ use atoll_machine::{Machine, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer, RuntimeDir, Server};
 use atoll_memory::{Memory, Purpose, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::{Directory, Schema, undo};
-use atoll_txn::{Engine, NoWait};
+use atoll_txn::any::{self, AnyEngine, AnyWorker};
+use atoll_txn::{Component, SchemeKind, SchemeOptions, TableOptions, TimestampKind};
 
-use crate::error::{Error, Result, TxnError, TxnResult};
+use crate::error::{Error, Result, TxnResult};
 use crate::keeper::{Errands, Keeper};
 use crate::leases::{Leases, Limits, NewLease, SnapshotInfo};
 use crate::publish::Publication;
+use crate::session::Session;
 use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
-use crate::transaction::{Core, CoreWorker, Transaction};
+use crate::transaction::{Transaction, TransactionOptions};
 
 /// Share of what a process may use that a database takes at most, in percent.
 const MEMORY_PERCENT: u64 = 80;
@@ -32,11 +34,9 @@ const SNAPSHOT_SHARE: u64 = 2;
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// Most values that are stored again in one go to empty sparse blocks.
 const COMPACT_VALUES_MAX: usize = 16_384;
-/// Longest pause before an aborted transaction is tried again.
-const PAUSE_MAX: Duration = Duration::from_micros(200);
 
 /// Settings of a database.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct DatabaseOptions {
     /// Most bytes that its store may take; by default 80 % of what the process may use.
     pub memory_limit_bytes: Option<u64>,
@@ -47,6 +47,32 @@ pub struct DatabaseOptions {
     /// Most bytes of replaced data that snapshots keep alive together; by default half of the
     /// memory limit.
     pub snapshot_bytes_max: Option<u64>,
+    /// How transactions are kept apart.
+    pub scheme: SchemeKind,
+    /// Where timestamps come from, for schemes that need them.
+    pub timestamps: TimestampKind,
+    /// Partitions, for a scheme that has them; by default one for each CPU.
+    pub partitions: Option<u32>,
+    /// Longest wait for a lock, for schemes that bound it.
+    pub lock_timeout: Duration,
+    /// Whether it is measured what transactions spend their time on, see [`Database::accounting`].
+    pub accounting: bool,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> Self {
+        Self {
+            memory_limit_bytes: None,
+            nodes: None,
+            snapshot_age_max: None,
+            snapshot_bytes_max: None,
+            scheme: SchemeKind::default(),
+            timestamps: TimestampKind::default(),
+            partitions: None,
+            lock_timeout: Duration::from_nanos(SchemeOptions::default().lock_timeout_ns),
+            accounting: true,
+        }
+    }
 }
 
 /// What a database has done and what it uses.
@@ -74,30 +100,84 @@ pub struct Counters {
     pub epoch: u64,
 }
 
+/// What transactions have spent their time on, and why they were rolled back, since the database was
+/// opened.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Accounting {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Transactions rolled back for each reason.
+    pub aborts: Vec<(&'static str, u64)>,
+    /// Nanoseconds for each component, of the transactions that were measured: a sample.
+    pub components_ns: Vec<(&'static str, u64)>,
+}
+
+/// An ordered index of a table; cheap to clone.
+#[derive(Clone)]
+pub struct Index {
+    pub(crate) table: Table,
+    pub(crate) number: usize,
+}
+
+impl Index {
+    /// Its table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+}
+
 /// A table of a database; cheap to clone.
 #[derive(Clone)]
-pub struct Table(pub(crate) Arc<atoll_storage::Table<Native>>);
+pub struct Table {
+    pub(crate) core: Arc<atoll_storage::Table<Native>>,
+    engine: Engine,
+}
+
+/// The engine, of whatever scheme.
+pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
+/// Its workers.
+pub(crate) type CoreWorker = Box<dyn AnyWorker<Native>>;
 
 impl Table {
     /// Its name.
     pub fn name(&self) -> &str {
-        self.0.name()
+        self.core.name()
     }
 
     /// Its columns and primary key.
     pub fn schema(&self) -> &Schema {
-        self.0.schema()
+        self.core.schema()
     }
 
     /// Rows present at some moment during the call, uncommitted ones included.
     pub fn row_count(&self) -> u64 {
-        self.0.row_count()
+        self.core.row_count()
+    }
+
+    /// An ordered index by name.
+    ///
+    /// # Errors
+    /// [`Error::Transaction`] when there is none.
+    pub fn index(&self, name: &str) -> Result<Index> {
+        let number = self.engine.index(&self.core, name).map_err(Error::of_stop)?;
+        Ok(Index { table: self.clone(), number })
+    }
+
+    /// Its ordered indexes.
+    pub fn indexes(&self) -> Vec<atoll_txn::IndexSpec> {
+        self.engine.indexes(self.core.id())
+    }
+
+    /// The partition of a key, by its first column; 0 unless the database's scheme has partitions.
+    pub fn partition(&self, key: &[atoll_storage::Value]) -> u32 {
+        self.engine.partition(key)
     }
 }
 
 /// A database and everything of it that snapshots in this process keep alive.
 pub(crate) struct Inner {
-    pub(crate) engine: Arc<Core>,
+    pub(crate) engine: Engine,
+    pub(crate) scheme: SchemeKind,
     pub(crate) leases: Mutex<Leases>,
     workers: Mutex<Vec<CoreWorker>>,
     pub(crate) bases: Vec<Snapshot>,
@@ -146,8 +226,15 @@ impl Database {
         let (memory, limits) = create_memory(&options)?;
         let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
         let leases = Mutex::new(Leases::new(&memory, limits)?);
+        let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        let scheme = SchemeOptions {
+            timestamps: options.timestamps,
+            partitions: options.partitions.unwrap_or_else(cpus).max(1),
+            lock_timeout_ns: options.lock_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
+        };
         let inner = Arc::new(Inner {
-            engine: Arc::new(Engine::new(NoWait, directory)),
+            engine: any::engine(options.scheme, &scheme, directory, options.accounting),
+            scheme: options.scheme,
             leases,
             workers: Mutex::default(),
             bases,
@@ -195,7 +282,22 @@ impl Database {
     /// # Errors
     /// [`Error::Storage`] for a name that exists or cannot be one; [`Error::Memory`].
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<Table> {
-        self.0.inner.engine.create_table(name, schema).map(Table).map_err(Error::of_stop)
+        self.create_table_with(name, schema, &TableOptions::default())
+    }
+
+    /// Adds a table with ordered indexes, at once and outside any transaction.
+    ///
+    /// # Errors
+    /// As [`Database::create_table`].
+    pub fn create_table_with(
+        &self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> Result<Table> {
+        let engine = &self.0.inner.engine;
+        let core = engine.create_table(name, schema, options).map_err(Error::of_stop)?;
+        Ok(Table { core, engine: Arc::clone(engine) })
     }
 
     /// A table by name.
@@ -203,7 +305,8 @@ impl Database {
     /// # Errors
     /// [`Error::Storage`] when there is none.
     pub fn table(&self, name: &str) -> Result<Table> {
-        Ok(Table(self.0.inner.engine.table(name)?))
+        let engine = &self.0.inner.engine;
+        Ok(Table { core: engine.table(name)?, engine: Arc::clone(engine) })
     }
 
     /// The names of its own tables in the order of creation.
@@ -217,40 +320,53 @@ impl Database {
     /// # Errors
     /// [`Error::TooManyTransactions`].
     pub fn begin(&self) -> Result<Transaction> {
+        self.begin_with(&TransactionOptions::default())
+    }
+
+    /// Begins a transaction of which something is known.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTransactions`]; [`Error::Transaction`] for a partition that does not exist;
+    /// [`Error::Aborted`] when the scheme does not let it begin.
+    pub fn begin_with(&self, options: &TransactionOptions) -> Result<Transaction> {
         let inner = &self.0.inner;
-        let pooled = lock(&inner.workers).pop();
-        let worker = match pooled {
-            Some(worker) => worker,
-            None => inner.engine.worker().map_err(Error::of_stop)?,
-        };
-        Ok(Transaction::new(Arc::clone(inner), worker))
+        let mut transaction = Transaction::new(Arc::clone(inner), inner.worker()?);
+        transaction.restart(options)?;
+        Ok(transaction)
+    }
+
+    /// A session: what a thread uses that runs many transactions.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTransactions`].
+    pub fn session(&self) -> Result<Session> {
+        let inner = &self.0.inner;
+        Ok(Session::new(Transaction::new(Arc::clone(inner), inner.worker()?)))
     }
 
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
     ///
     /// # Errors
-    /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when an error
-    /// ended the transaction and `body` passed over it.
-    pub fn transaction<R>(
-        &self,
-        mut body: impl FnMut(&mut Transaction) -> TxnResult<R>,
-    ) -> Result<R> {
-        let mut transaction = self.begin()?;
-        let mut attempt = 0u32;
-        loop {
-            let done = body(&mut transaction)
-                .and_then(|result| transaction.commit_in_place().map(|()| result));
-            match done {
-                Ok(result) => return Ok(result),
-                Err(TxnError::Error(error)) => return Err(error),
-                Err(TxnError::Abort(reason)) => {
-                    pause(attempt);
-                    attempt = attempt.saturating_add(1);
-                    if !transaction.restart() {
-                        return Err(Error::Aborted(reason));
-                    }
-                }
-            }
+    /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body` rolled
+    /// it back, or an error ended the transaction and `body` passed over it.
+    pub fn transaction<R>(&self, body: impl FnMut(&mut Transaction) -> TxnResult<R>) -> Result<R> {
+        self.session()?.transaction(body)
+    }
+
+    /// The scheme that keeps its transactions apart.
+    pub fn scheme(&self) -> SchemeKind {
+        self.0.inner.scheme
+    }
+
+    /// What its transactions have spent their time on.
+    pub fn accounting(&self) -> Accounting {
+        let counts = self.0.inner.engine.counts();
+        let reasons = atoll_txn::AbortReason::ALL.iter().map(|reason| reason.name());
+        let components = Component::ALL.iter().map(|component| component.name());
+        Accounting {
+            commits: counts.commits,
+            aborts: reasons.zip(counts.aborts).collect(),
+            components_ns: components.zip(counts.components).collect(),
         }
     }
 
@@ -277,16 +393,6 @@ impl Database {
     pub fn topology(&self) -> &Topology {
         &self.0.inner.topology
     }
-}
-
-/// Waits a little before another attempt, longer each time and never the same on two threads.
-fn pause(attempt: u32) {
-    if attempt < 2 {
-        return std::thread::yield_now();
-    }
-    let most = (1u64 << attempt.min(8)).min(PAUSE_MAX.as_micros() as u64);
-    let micros = atoll_storage::key::mix(Native::now_ns()) % most + 1;
-    std::thread::sleep(Duration::from_micros(micros));
 }
 
 fn create_memory(options: &DatabaseOptions) -> Result<(Arc<Memory>, Limits)> {
@@ -341,6 +447,14 @@ impl Inner {
             memory_kept_bytes: memory.kept_bytes_all(),
             snapshots: memory.leases(),
             epoch: memory.epoch(),
+        }
+    }
+
+    fn worker(&self) -> Result<CoreWorker> {
+        let pooled = lock(&self.workers).pop();
+        match pooled {
+            Some(worker) => Ok(worker),
+            None => Arc::clone(&self.engine).any_worker().map_err(Error::of_stop),
         }
     }
 
@@ -427,9 +541,8 @@ impl Inner {
             if !table.may_be_sparse() {
                 continue;
             }
-            let pooled = lock(&self.workers).pop();
             // Without a place at the gate it is left for another time.
-            let Some(mut worker) = pooled.or_else(|| self.engine.worker().ok()) else { return };
+            let Ok(mut worker) = self.worker() else { return };
             worker.compact(&table, COMPACT_VALUES_MAX);
             self.give_back(worker);
         }

@@ -69,6 +69,10 @@ pub enum Error {
     /// More snapshots are held than there are places for.
     #[error("{0} snapshots are held, which is the most; release one")]
     TooManySnapshots(usize),
+    /// Something that a transaction was asked for and cannot do: an index that does not exist, a
+    /// partition that it did not name, a change in a read-only one.
+    #[error(transparent)]
+    Transaction(Stop),
     /// A database is published already.
     #[error("the database is published as \"{0}\" already")]
     Published(String),
@@ -133,7 +137,7 @@ impl Error {
             Stop::Storage(error) => Self::Storage(error),
             Stop::ForeignTable(table) => Self::ForeignTable(table),
             Stop::TooManyWorkers(most) => Self::TooManyTransactions(most),
-            other => unreachable!("no other way to stop: {other}"),
+            other => Self::Transaction(other),
         }
     }
 }

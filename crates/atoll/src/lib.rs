@@ -19,6 +19,7 @@ mod export;
 mod keeper;
 mod leases;
 mod publish;
+mod session;
 mod snapshot;
 mod snapshot_table;
 mod transaction;
@@ -27,11 +28,15 @@ pub use atoll_machine as machine;
 pub use atoll_memory::MemoryError;
 pub use atoll_memory::lease::{LeaseError, NameState, RefusalCode, RuntimeDir};
 pub use atoll_storage::{Column, DataType, SEGMENT_ROWS, Schema, StorageError, Value};
-pub use atoll_txn::AbortReason;
+pub use atoll_txn::{
+    AbortReason, IndexSpec, Range, SchemeKind, TableOptions, TimestampKind, UnknownScheme,
+    UnknownTimestamps,
+};
 pub use attach::{Attachment, attach};
-pub use database::{Counters, Database, DatabaseOptions, Table};
+pub use database::{Accounting, Counters, Database, DatabaseOptions, Index, Table};
 pub use error::{Error, Expiry, Result, TxnError, TxnResult};
 pub use leases::SnapshotInfo;
+pub use session::Session;
 pub use snapshot::Snapshot;
 pub use snapshot_table::{Contiguous, SnapshotSegment, SnapshotTable};
-pub use transaction::Transaction;
+pub use transaction::{Row, RowEdit, Transaction, TransactionOptions};

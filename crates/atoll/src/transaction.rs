@@ -1,19 +1,30 @@
 //! A transaction as an embedding program sees it.
 
 use std::marker::PhantomData;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use atoll_machine::Native;
 use atoll_storage::Value;
-use atoll_txn::{AbortReason, Engine, NoWait, Stop, Worker};
+use atoll_txn::{AbortReason, Begin, Range, Stop};
 
-use crate::database::{Inner, Table};
+use crate::database::{CoreWorker, Index, Inner, Table};
 use crate::error::TxnResult;
 
-/// The engine, compiled for the scheme of the database and this machine.
-pub(crate) type Core = Engine<NoWait, Native>;
-/// Its workers.
-pub(crate) type CoreWorker = Worker<NoWait, Native>;
+/// A row while it is being read.
+pub type Row<'a> = atoll_txn::Row<'a, Native>;
+/// A row while it is being changed.
+pub type RowEdit<'a> = atoll_txn::RowEdit<'a, Native>;
+
+/// What is known of a transaction before it begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// The partitions that it touches, see [`Table::partition`]; none means all of them. Only a scheme
+    /// with partitions looks at it.
+    pub partitions: Vec<u32>,
+    /// It will not write. Some schemes never abort such a transaction.
+    pub read_only: bool,
+}
 
 /// A serializable transaction. Dropping it rolls it back.
 ///
@@ -27,18 +38,19 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: Arc<Inner>, mut worker: CoreWorker) -> Self {
-        worker.begin();
+    pub(crate) fn new(inner: Arc<Inner>, worker: CoreWorker) -> Self {
         Self { inner, worker: Some(worker), failed: false, _not_send: PhantomData }
     }
 
     /// Does something and keeps in mind whether it failed for good.
+    #[inline]
     fn with<R>(&mut self, body: impl FnOnce(&mut CoreWorker) -> Result<R, Stop>) -> TxnResult<R> {
         let worker =
             self.worker.as_mut().expect("a transaction has its worker until it is dropped");
         let done = body(worker);
-        self.failed |=
-            matches!(&done, Err(stop) if !matches!(stop, Stop::Abort(_))) && !worker.is_open();
+        if let Err(stop) = &done {
+            self.failed |= !matches!(stop, Stop::Abort(_)) && !worker.is_open();
+        }
         Ok(done?)
     }
 
@@ -47,9 +59,10 @@ impl Transaction {
     /// # Errors
     /// [`TxnError::Abort`](crate::TxnError); [`Error::DuplicateKey`](crate::Error), or
     /// [`Error::Storage`](crate::Error) for values that do not fit: nothing has changed then;
-    /// [`Error::Memory`](crate::Error): the transaction has been rolled back.
+    /// [`Error::Memory`](crate::Error), or [`Error::Transaction`](crate::Error) for values that a
+    /// unique index has already: the transaction has been rolled back.
     pub fn insert(&mut self, table: &Table, row: &[Value]) -> TxnResult<()> {
-        self.with(|worker| worker.insert(&table.0, row))
+        self.with(|worker| worker.insert(&table.core, row))
     }
 
     /// Reads the row with this primary key; `None` when there is none.
@@ -57,8 +70,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::insert`].
     pub fn read(&mut self, table: &Table, key: &[Value]) -> TxnResult<Option<Vec<Value>>> {
-        let columns = 0..table.schema().columns().len();
-        self.with(|worker| worker.read(&table.0, key, columns))
+        self.read_with(table, key, |row| (0..row.columns()).map(|at| row.value(at)).collect())
     }
 
     /// Reads some columns of the row with this primary key.
@@ -74,7 +86,25 @@ impl Transaction {
         key: &[Value],
         columns: &[usize],
     ) -> TxnResult<Option<Vec<Value>>> {
-        self.with(|worker| worker.read(&table.0, key, columns.iter().copied()))
+        self.read_with(table, key, |row| columns.iter().map(|at| row.value(*at)).collect())
+    }
+
+    /// Calls `body` with the row with this primary key; `None` when there is none. A scheme that reads
+    /// without locks may call it several times; what the last call returns counts.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    #[inline]
+    pub fn read_with<R>(
+        &mut self,
+        table: &Table,
+        key: &[Value],
+        mut body: impl FnMut(&Row<'_>) -> R,
+    ) -> TxnResult<Option<R>> {
+        let mut result = None;
+        let read = &mut |row: &Row<'_>| result = Some(body(row));
+        let found = self.with(|worker| worker.read_with(&table.core, key, read))?;
+        Ok(result.filter(|_| found))
     }
 
     /// Changes columns of the row with this primary key; false when there is none.
@@ -90,7 +120,26 @@ impl Transaction {
         key: &[Value],
         changes: &[(usize, Value)],
     ) -> TxnResult<bool> {
-        self.with(|worker| worker.update(&table.0, key, changes))
+        self.with(|worker| worker.update(&table.core, key, changes))
+    }
+
+    /// Calls `body` with the row with this primary key to read and change it; `None` when there is
+    /// none. It may be called several times, with different versions of the row: what it does must
+    /// depend on the row alone.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`], but a value that does not fit rolls the transaction back.
+    #[inline]
+    pub fn update_with<R>(
+        &mut self,
+        table: &Table,
+        key: &[Value],
+        mut body: impl FnMut(&mut RowEdit<'_>) -> R,
+    ) -> TxnResult<Option<R>> {
+        let mut result = None;
+        let edit = &mut |row: &mut RowEdit<'_>| result = Some(body(row));
+        let found = self.with(|worker| worker.update_with(&table.core, key, edit))?;
+        Ok(result.filter(|_| found))
     }
 
     /// Deletes the row with this primary key; false when there is none.
@@ -98,7 +147,29 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::insert`].
     pub fn delete(&mut self, table: &Table, key: &[Value]) -> TxnResult<bool> {
-        self.with(|worker| worker.delete(&table.0, key))
+        self.with(|worker| worker.delete(&table.core, key))
+    }
+
+    /// Calls `body` with the rows of a range of an ordered index, in its order, until it breaks. A
+    /// scheme that reads without locks may show a row several times in a row.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn scan(
+        &mut self,
+        index: &Index,
+        range: Range<'_>,
+        mut body: impl FnMut(&Row<'_>) -> ControlFlow<()>,
+    ) -> TxnResult<()> {
+        self.with(|worker| worker.scan(&index.table.core, index.number, &range, &mut body))
+    }
+
+    /// Brings in, all at the same time, the cache lines that reading or changing these columns of the
+    /// rows with these keys will need. For tables with one key column; each key is one value. A hint.
+    pub fn prefetch(&mut self, table: &Table, keys: &[Value], columns: &[usize]) {
+        if let Some(worker) = &mut self.worker {
+            worker.prefetch(&table.core, keys, columns);
+        }
     }
 
     /// Commits.
@@ -110,15 +181,22 @@ impl Transaction {
     }
 
     pub(crate) fn commit_in_place(&mut self) -> TxnResult<()> {
-        self.with(CoreWorker::commit)
+        self.with(|worker| worker.commit())
     }
 
-    /// Begins again after an abort; false when it would be in vain.
-    pub(crate) fn restart(&mut self) -> bool {
-        if let Some(worker) = self.worker.as_mut().filter(|_| !self.failed) {
-            worker.begin();
+    /// Begins, or begins again after an end.
+    pub(crate) fn restart(&mut self, options: &TransactionOptions) -> TxnResult<()> {
+        self.failed = false;
+        let how = Begin { partitions: &options.partitions, read_only: options.read_only };
+        self.with(|worker| worker.begin(how))
+    }
+
+    /// An attempt is over and did not commit: rolls back; whether an error was the reason.
+    pub(crate) fn end_attempt(&mut self) -> bool {
+        if let Some(worker) = &mut self.worker {
+            worker.abort(AbortReason::Requested);
         }
-        !self.failed
+        self.failed
     }
 
     /// Rolls back, as dropping does.
@@ -126,7 +204,7 @@ impl Transaction {
 
     /// Whether it can go on: it has not been rolled back by an abort or an error.
     pub fn is_open(&self) -> bool {
-        self.worker.as_ref().is_some_and(Worker::is_open)
+        self.worker.as_ref().is_some_and(|worker| worker.is_open())
     }
 }
 

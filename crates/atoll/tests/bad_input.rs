@@ -312,7 +312,7 @@ fn an_aborted_transaction_does_nothing_more_and_says_so() {
     let mut tx = db.begin().unwrap();
     tx.update(&table, &[2i64.into()], &[(1, Value::Decimal(2))]).unwrap();
     let stop = tx.update(&table, &[1i64.into()], &[(1, Value::Decimal(2))]).unwrap_err();
-    assert!(matches!(stop, TxnError::Abort(AbortReason::Conflict)), "{stop}");
+    assert!(matches!(stop, TxnError::Abort(AbortReason::Denied)), "{stop}");
     assert!(!tx.is_open());
     for stop in [
         tx.read(&table, &[1i64.into()]).unwrap_err(),

@@ -1,0 +1,98 @@
+//! Nodes by number: they never move, and one that leaves the tree is used again.
+//!
+//! - `POOL-1`: a number that was ever given out names a node for as long as the index lives, and
+//!   its version only rises. A reader that follows an outdated number finds some node and then
+//!   that the number was outdated.
+
+use std::sync::atomic::Ordering;
+
+use atoll_machine::{Machine, Word};
+
+use super::node::{Node, NodeId, Visit};
+use crate::chunked::Chunked;
+
+/// Nodes that are made at once.
+const PIECE_BITS: u32 = 5;
+
+/// A latch that is held for a few words.
+pub(super) struct Spin<'w, M: Machine>(&'w M::Word);
+
+impl<'w, M: Machine> Spin<'w, M> {
+    pub(super) fn take(word: &'w M::Word) -> Self {
+        let mut round = 0;
+        while word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            M::wait(round);
+            round = round.saturating_add(1);
+        }
+        Self(word)
+    }
+}
+
+impl<M: Machine> Drop for Spin<'_, M> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// See the module.
+pub(super) struct Pool<M: Machine> {
+    kind: u32,
+    pieces: Chunked<Box<[Node<M>]>>,
+    latch: M::Word,
+    /// Numbers given out.
+    used: M::Word,
+    /// First free node, from 1.
+    free: M::Word,
+}
+
+impl<M: Machine> Pool<M> {
+    pub(super) fn new(is_leaf: bool) -> Self {
+        Self {
+            kind: if is_leaf { NodeId::LEAF } else { 0 },
+            pieces: Chunked::default(),
+            latch: M::Word::new(0),
+            used: M::Word::new(0),
+            free: M::Word::new(0),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: NodeId) -> &Node<M> {
+        let number = id.0 & !NodeId::LEAF;
+        let piece = self.pieces.get(u64::from(number >> PIECE_BITS));
+        let piece = piece.expect("POOL-1: the number was given out, so its piece was made");
+        &piece[(number & ((1 << PIECE_BITS) - 1)) as usize]
+    }
+
+    /// A node that is in no tree, empty.
+    pub(super) fn take(&self) -> Visit<'_, M> {
+        let latch = Spin::<M>::take(&self.latch);
+        let free = self.free.load(Ordering::Relaxed);
+        let number = match free.checked_sub(1) {
+            Some(number) => {
+                let next = self.get(NodeId(number as u32)).free_link().load(Ordering::Relaxed);
+                self.free.store(next, Ordering::Relaxed);
+                number
+            }
+            None => self.used.fetch_add(1, Ordering::Relaxed),
+        };
+        drop(latch);
+        assert!(number < u64::from(NodeId::LEAF), "2^31 nodes are terabytes");
+        let make = |_| Node::new(self.kind != 0);
+        self.pieces.get_or_init(number >> PIECE_BITS, || (0..1 << PIECE_BITS).map(make).collect());
+        let id = NodeId(number as u32 | self.kind);
+        Visit::begin(id, self.get(id))
+    }
+
+    /// Takes back a node that has left the tree, latched by the caller.
+    pub(super) fn give_back(&self, id: NodeId, node: &Node<M>) {
+        let _latch = Spin::<M>::take(&self.latch);
+        node.free_link().store(self.free.load(Ordering::Relaxed), Ordering::Release);
+        self.free.store(u64::from(id.0 & !NodeId::LEAF) + 1, Ordering::Relaxed);
+    }
+
+    /// Numbers ever given out.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}

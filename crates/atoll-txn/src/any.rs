@@ -1,0 +1,247 @@
+//! Engines and workers of a scheme that is chosen at run time.
+//!
+//! A call into a worker goes through a table of functions; behind it everything is compiled for the
+//! scheme.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use atoll_machine::Machine;
+use atoll_memory::Memory;
+use atoll_storage::undo::Entry;
+use atoll_storage::{Directory, Schema, StorageError, Table, TableId, Value};
+
+use crate::engine::{Engine, EngineOptions, IndexSpec, TableOptions};
+use crate::error::Stop;
+use crate::registry::{Counts, Taking};
+use crate::row::{Row, RowEdit};
+use crate::scheme::{AbortReason, Scheme};
+use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
+use crate::worker::{Begin, Range, Worker};
+
+/// An engine of any scheme; see [`Engine`] for what the calls do.
+pub trait AnyEngine<M: Machine>: Send + Sync {
+    /// [`Engine::memory`].
+    fn memory(&self) -> &Arc<Memory>;
+    /// [`Engine::create_table`].
+    ///
+    /// # Errors
+    /// As there.
+    fn create_table(
+        &self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> Result<Arc<Table<M>>, Stop>;
+    /// [`Engine::table`].
+    ///
+    /// # Errors
+    /// As there.
+    fn table(&self, name: &str) -> Result<Arc<Table<M>>, StorageError>;
+    /// [`Engine::index`].
+    ///
+    /// # Errors
+    /// As there.
+    fn index(&self, table: &Table<M>, name: &str) -> Result<usize, Stop>;
+    /// [`Engine::indexes`].
+    fn indexes(&self, table: TableId) -> Vec<IndexSpec>;
+    /// [`Engine::all_tables`].
+    fn all_tables(&self) -> Vec<Arc<Table<M>>>;
+    /// [`Engine::partition`].
+    fn partition(&self, key: &[Value]) -> u32;
+    /// [`Engine::worker`].
+    ///
+    /// # Errors
+    /// As there.
+    fn any_worker(self: Arc<Self>) -> Result<Box<dyn AnyWorker<M>>, Stop>;
+    /// [`Engine::counts`].
+    fn counts(&self) -> Counts;
+    /// [`Engine::taking`].
+    fn taking(&self) -> Taking<'_>;
+    /// [`Engine::open_at`].
+    fn open_at(&self, taking: &Taking<'_>, epoch: u64) -> Vec<Entry>;
+}
+
+/// A worker of any scheme; see [`Worker`] for what the calls do and what their errors are.
+#[allow(missing_docs, clippy::missing_errors_doc)]
+pub trait AnyWorker<M: Machine>: Send {
+    fn begin(&mut self, how: Begin<'_>) -> Result<(), Stop>;
+    fn is_open(&self) -> bool;
+    fn read_with(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        body: &mut dyn FnMut(&Row<'_, M>),
+    ) -> Result<bool, Stop>;
+    fn update_with(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        body: &mut dyn FnMut(&mut RowEdit<'_, M>),
+    ) -> Result<bool, Stop>;
+    fn update(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        changes: &[(usize, Value)],
+    ) -> Result<bool, Stop>;
+    fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), Stop>;
+    fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, Stop>;
+    fn scan(
+        &mut self,
+        table: &Table<M>,
+        index: usize,
+        range: &Range<'_>,
+        body: &mut dyn FnMut(&Row<'_, M>) -> ControlFlow<()>,
+    ) -> Result<(), Stop>;
+    fn prefetch(&mut self, table: &Table<M>, keys: &[Value], columns: &[usize]);
+    fn commit(&mut self) -> Result<(), Stop>;
+    fn abort(&mut self, reason: AbortReason);
+    fn compact(&mut self, table: &Table<M>, most: usize);
+}
+
+impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
+    fn memory(&self) -> &Arc<Memory> {
+        self.memory()
+    }
+
+    fn create_table(
+        &self,
+        name: &str,
+        schema: Schema,
+        options: &TableOptions,
+    ) -> Result<Arc<Table<M>>, Stop> {
+        self.create_table(name, schema, options)
+    }
+
+    fn table(&self, name: &str) -> Result<Arc<Table<M>>, StorageError> {
+        self.table(name)
+    }
+
+    fn index(&self, table: &Table<M>, name: &str) -> Result<usize, Stop> {
+        self.index(table, name)
+    }
+
+    fn indexes(&self, table: TableId) -> Vec<IndexSpec> {
+        self.indexes(table)
+    }
+
+    fn all_tables(&self) -> Vec<Arc<Table<M>>> {
+        self.all_tables()
+    }
+
+    fn partition(&self, key: &[Value]) -> u32 {
+        self.partition(key)
+    }
+
+    fn any_worker(self: Arc<Self>) -> Result<Box<dyn AnyWorker<M>>, Stop> {
+        Ok(Box::new(self.worker()?))
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts()
+    }
+
+    fn taking(&self) -> Taking<'_> {
+        self.taking()
+    }
+
+    fn open_at(&self, taking: &Taking<'_>, epoch: u64) -> Vec<Entry> {
+        self.open_at(taking, epoch)
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
+    fn begin(&mut self, how: Begin<'_>) -> Result<(), Stop> {
+        self.begin(how)
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open()
+    }
+
+    fn read_with(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        body: &mut dyn FnMut(&Row<'_, M>),
+    ) -> Result<bool, Stop> {
+        self.read_with(table, key, body)
+    }
+
+    fn update_with(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        body: &mut dyn FnMut(&mut RowEdit<'_, M>),
+    ) -> Result<bool, Stop> {
+        self.update_with(table, key, body)
+    }
+
+    fn update(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        changes: &[(usize, Value)],
+    ) -> Result<bool, Stop> {
+        self.update(table, key, changes)
+    }
+
+    fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), Stop> {
+        self.insert(table, row)
+    }
+
+    fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, Stop> {
+        self.delete(table, key)
+    }
+
+    fn scan(
+        &mut self,
+        table: &Table<M>,
+        index: usize,
+        range: &Range<'_>,
+        body: &mut dyn FnMut(&Row<'_, M>) -> ControlFlow<()>,
+    ) -> Result<(), Stop> {
+        self.scan(table, index, range, body)
+    }
+
+    fn prefetch(&mut self, table: &Table<M>, keys: &[Value], columns: &[usize]) {
+        self.prefetch(table, keys, columns);
+    }
+
+    fn commit(&mut self) -> Result<(), Stop> {
+        self.commit()
+    }
+
+    fn abort(&mut self, reason: AbortReason) {
+        self.abort(reason);
+    }
+
+    fn compact(&mut self, table: &Table<M>, most: usize) {
+        self.compact(table, most);
+    }
+}
+
+/// An engine with a scheme of this kind.
+pub fn engine<M: Machine>(
+    kind: SchemeKind,
+    scheme: &SchemeOptions,
+    directory: Arc<Directory>,
+    accounting: bool,
+) -> Arc<dyn AnyEngine<M>> {
+    struct Make {
+        directory: Arc<Directory>,
+        options: EngineOptions,
+    }
+
+    impl<M: Machine> SchemeVisitor<M> for Make {
+        type Output = Arc<dyn AnyEngine<M>>;
+
+        fn visit<S: Scheme<M>>(self, scheme: S) -> Self::Output {
+            Arc::new(Engine::new(scheme, self.directory, self.options))
+        }
+    }
+
+    let options = EngineOptions { partitions: scheme.partitions, accounting };
+    kind.visit(scheme, Make { directory, options })
+}

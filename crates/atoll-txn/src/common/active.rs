@@ -1,0 +1,95 @@
+//! Which timestamps are in use, so that what only older ones could need is given up.
+//!
+//! Protocol
+//! 1. Who begins announces that it is choosing, takes a timestamp, makes sure that it is above the
+//!    floor (else it takes another), and announces it.
+//! 2. Who collects proposes the smallest announced timestamp, raises the floor to it, and looks
+//!    again: if nobody is choosing or below the floor, everybody is above it and stays so.
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use crate::engine::WORKERS_MAX;
+
+const IDLE: u64 = 0;
+const CHOOSING: u64 = 1;
+
+#[repr(align(64))]
+struct Line<W>(W);
+
+/// See the module.
+pub struct Active<M: Machine> {
+    slots: Box<[Line<M::Word>]>,
+    used: M::Word,
+    floor: Line<M::Word>,
+}
+
+impl<M: Machine> Default for Active<M> {
+    fn default() -> Self {
+        Self {
+            slots: (0..WORKERS_MAX).map(|_| Line(M::Word::new(IDLE))).collect(),
+            used: M::Word::new(0),
+            floor: Line(M::Word::new(0)),
+        }
+    }
+}
+
+impl<M: Machine> Active<M> {
+    /// A worker with this number exists.
+    pub fn add(&self, worker: u32) {
+        let mut used = self.used.load(Ordering::Relaxed);
+        while used <= u64::from(worker) {
+            let wanted = u64::from(worker) + 1;
+            let grown =
+                self.used.compare_exchange(used, wanted, Ordering::SeqCst, Ordering::Relaxed);
+            used = grown.err().unwrap_or(wanted);
+        }
+    }
+
+    /// The worker begins with the first of `choose`'s timestamps that is above the floor.
+    pub fn begin(&self, worker: u32, mut choose: impl FnMut() -> u64) -> u64 {
+        let slot = &self.slots[worker as usize].0;
+        slot.store(CHOOSING, Ordering::SeqCst);
+        loop {
+            let timestamp = choose();
+            if timestamp > self.floor.0.load(Ordering::SeqCst) {
+                slot.store(timestamp, Ordering::SeqCst);
+                return timestamp;
+            }
+        }
+    }
+
+    /// The worker has ended.
+    pub fn end(&self, worker: u32) {
+        self.slots[worker as usize].0.store(IDLE, Ordering::Release);
+    }
+
+    /// A timestamp below those of everybody who is active or will be; 0 when that cannot be said at
+    /// the moment. `now` is returned when nobody is active.
+    pub fn horizon(&self, now: u64) -> u64 {
+        let announced = || {
+            let used = self.used.load(Ordering::SeqCst) as usize;
+            let slots = self.slots[..used].iter().map(|slot| slot.0.load(Ordering::SeqCst));
+            slots.filter(|timestamp| *timestamp != IDLE)
+        };
+        let mut proposed = now;
+        for timestamp in announced() {
+            if timestamp == CHOOSING {
+                return 0;
+            }
+            proposed = proposed.min(timestamp - 1);
+        }
+        // Raised too high it costs somebody another choice and nothing else.
+        self.raise(proposed);
+        let settled = announced().all(|timestamp| timestamp != CHOOSING && timestamp > proposed);
+        if settled { proposed } else { 0 }
+    }
+
+    fn raise(&self, to: u64) {
+        let mut floor = self.floor.0.load(Ordering::SeqCst);
+        while floor < to {
+            let raised =
+                self.floor.0.compare_exchange(floor, to, Ordering::SeqCst, Ordering::Relaxed);
+            floor = raised.err().unwrap_or(to);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What several schemes are made of.
+
+pub mod active;
+pub mod held;
+pub mod image;
+pub mod lock;
+pub mod past;
+pub mod read_set;
+pub mod timestamp;
+pub mod version;

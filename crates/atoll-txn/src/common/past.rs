@@ -1,0 +1,298 @@
+//! Older versions of rows, for readers that are ordered before those who replaced them.
+//!
+//! The newest version of a row lies in its table. When it is replaced, what it was (the columns
+//! that change and whether the row was there) is written down in a record of the replacing worker,
+//! and the records of a row form a chain from the newest to the oldest. A reader starts from the
+//! row as it is and goes back until it is at the version that it may see.
+//!
+//! Records lie in chunks of words that belong to a worker and are used again in the order in which
+//! they were filled, when nobody can need them any more. So there is no allocation after warm-up
+//! and no traffic between workers but the reading itself.
+//!
+//! ```text
+//! record   stamp | next | present (1 bit), columns | cells
+//! cell     column (16 bits), valid (1), bytes (32) | bytes as words
+//! ```
+//!
+//! Invariants
+//! - `PAST-1`: the stamp of a record is that of the version which it brings back, and stamps fall
+//!   along a chain.
+//! - `PAST-2`: a chunk is used again only when the horizon has reached the stamp of the newest
+//!   version that replaced one of its records. No active reader walks past a version that it may
+//!   see, so none comes to such a record.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll_machine::{Machine, Ordering, Word, huge_pages};
+use atoll_storage::chunked::Chunked;
+
+use super::image::Image;
+
+const CHUNK_WORDS: usize = 1 << 13;
+const HEADER_WORDS: usize = 3;
+const OFFSET_BITS: u32 = 20;
+const CHUNK_BITS: u32 = 24;
+
+/// A record; 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordId(pub u64);
+
+impl RecordId {
+    /// No record.
+    pub const NONE: Self = Self(0);
+
+    fn new(worker: u32, chunk: u32, offset: usize) -> Self {
+        let worker = u64::from(worker + 1) << (OFFSET_BITS + CHUNK_BITS);
+        Self(worker | u64::from(chunk) << OFFSET_BITS | offset as u64)
+    }
+
+    fn place(self) -> (u64, u64, usize) {
+        let worker = (self.0 >> (OFFSET_BITS + CHUNK_BITS)) - 1;
+        let chunk = self.0 >> OFFSET_BITS & ((1 << CHUNK_BITS) - 1);
+        (worker, chunk, (self.0 & ((1 << OFFSET_BITS) - 1)) as usize)
+    }
+}
+
+struct Arena<M: Machine> {
+    chunks: Chunked<Box<[M::Word]>>,
+    /// Left by the worker of this number that is gone.
+    left: Mutex<Own>,
+}
+
+/// What a worker knows of its chunks.
+#[derive(Debug, Default)]
+struct Own {
+    made: u32,
+    current: Option<u32>,
+    used: usize,
+    newest_stamp: u64,
+    /// Full ones with the newest stamp that replaced one of their records.
+    full: VecDeque<(u32, u64)>,
+    free: Vec<u32>,
+}
+
+/// The records of all workers.
+pub struct Past<M: Machine>(Chunked<Arena<M>>);
+
+/// A worker's part; it alone writes there.
+pub struct PastWriter<M: Machine> {
+    past: Arc<Past<M>>,
+    worker: u32,
+    own: Own,
+}
+
+impl<M: Machine> Default for Past<M> {
+    fn default() -> Self {
+        Self(Chunked::default())
+    }
+}
+
+impl<M: Machine> Past<M> {
+    fn words(&self, record: RecordId) -> &[M::Word] {
+        let (worker, chunk, offset) = record.place();
+        let arena = self.0.get(worker).expect("a record's worker has an arena");
+        &arena.chunks.get(chunk).expect("a record's chunk was made")[offset..]
+    }
+
+    /// Turns the row as it is into the version that a reader may see: the newest with a stamp of at
+    /// most `wanted`. `image` receives what differs; false when the chain has no such version, which
+    /// happens only when the row has changed meanwhile.
+    pub fn bring_back(&self, newest: RecordId, wanted: u64, image: &mut Image) -> bool {
+        image.clear(true);
+        let mut record = newest;
+        while record != RecordId::NONE {
+            let words = self.words(record);
+            let stamp = words[0].load(Ordering::Acquire);
+            let next = RecordId(words[1].load(Ordering::Relaxed));
+            self.apply(words, image);
+            if stamp <= wanted {
+                return true;
+            }
+            record = next;
+        }
+        false
+    }
+
+    fn apply(&self, words: &[M::Word], image: &mut Image) {
+        let what = words[2].load(Ordering::Relaxed);
+        image.present = what & 1 == 1;
+        let mut at = HEADER_WORDS;
+        for _ in 0..what >> 1 {
+            let cell = words[at].load(Ordering::Relaxed);
+            let (column, valid) = (cell as u16, cell >> 16 & 1 == 1);
+            let len = (cell >> 32) as usize;
+            let data = &words[at + 1..][..len.div_ceil(8)];
+            let bytes = image.add(column, valid, len);
+            for (piece, word) in bytes.chunks_mut(8).zip(data) {
+                piece.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..piece.len()]);
+            }
+            at += 1 + data.len();
+        }
+    }
+}
+
+impl<M: Machine> PastWriter<M> {
+    /// The part of the worker with this number, of which there is one at a time.
+    pub fn new(past: Arc<Past<M>>, worker: u32) -> Self {
+        let arena = past.0.get_or_init(worker.into(), || Arena {
+            chunks: Chunked::default(),
+            left: Mutex::default(),
+        });
+        let own = std::mem::take(&mut *arena.left.lock().unwrap_or_else(PoisonError::into_inner));
+        Self { past, worker, own }
+    }
+
+    /// Bytes of chunks that wait until nobody needs their records.
+    pub fn waiting_chunks(&self) -> usize {
+        self.own.full.len()
+    }
+
+    /// Writes down `before`, whose stamp is `stamp` and which is being replaced by a version of stamp
+    /// `replaced_by`, in front of the chain `next`.
+    pub fn push(
+        &mut self,
+        before: &Image,
+        stamp: u64,
+        replaced_by: u64,
+        next: RecordId,
+    ) -> RecordId {
+        let cells = || before.cells().map(|(_, _, bytes)| 1 + bytes.len().div_ceil(8));
+        let needed = HEADER_WORDS + cells().sum::<usize>();
+        let (chunk, offset) = self.room(needed);
+        self.own.newest_stamp = self.own.newest_stamp.max(replaced_by);
+        let record = RecordId::new(self.worker, chunk, offset);
+        let words = self.past.words(record);
+        words[1].store(next.0, Ordering::Relaxed);
+        let count = before.cells().count() as u64;
+        words[2].store(count << 1 | u64::from(before.present), Ordering::Relaxed);
+        let mut at = HEADER_WORDS;
+        for (column, valid, bytes) in before.cells() {
+            let cell = u64::from(column) | u64::from(valid) << 16 | (bytes.len() as u64) << 32;
+            words[at].store(cell, Ordering::Relaxed);
+            for (word, piece) in words[at + 1..].iter().zip(bytes.chunks(8)) {
+                let mut padded = [0; 8];
+                padded[..piece.len()].copy_from_slice(piece);
+                word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
+            }
+            at += 1 + bytes.len().div_ceil(8);
+        }
+        words[0].store(stamp, Ordering::Release);
+        record
+    }
+
+    fn room(&mut self, needed: usize) -> (u32, usize) {
+        let own = &mut self.own;
+        if let Some(chunk) = own.current {
+            let words = self.arena_words(chunk);
+            let own = &mut self.own;
+            if own.used + needed <= words {
+                own.used += needed;
+                return (chunk, own.used - needed);
+            }
+            own.full.push_back((chunk, own.newest_stamp));
+        }
+        let free = (needed <= CHUNK_WORDS).then(|| self.own.free.pop()).flatten();
+        let chunk = free.unwrap_or_else(|| self.make(needed.max(CHUNK_WORDS)));
+        self.own.current = Some(chunk);
+        self.own.used = needed;
+        self.own.newest_stamp = 0;
+        (chunk, 0)
+    }
+
+    fn arena(&self) -> &Arena<M> {
+        self.past.0.get(self.worker.into()).expect("made with the writer")
+    }
+
+    fn arena_words(&self, chunk: u32) -> usize {
+        self.arena().chunks.get(chunk.into()).map_or(0, |words| words.len())
+    }
+
+    fn make(&mut self, words: usize) -> u32 {
+        let chunk = self.own.made;
+        self.own.made += 1;
+        let make = || huge_pages::collect(words, |_| M::Word::new(0));
+        self.arena().chunks.get_or_init(chunk.into(), make);
+        chunk
+    }
+
+    /// Nobody needs what was replaced with this stamp or a smaller one.
+    pub fn collect(&mut self, horizon: u64) {
+        while let Some((chunk, stamp)) = self.own.full.front().copied()
+            && stamp <= horizon
+        {
+            self.own.full.pop_front();
+            self.own.free.push(chunk);
+        }
+    }
+}
+
+impl<M: Machine> Drop for PastWriter<M> {
+    fn drop(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        *self.arena().left.lock().unwrap_or_else(PoisonError::into_inner) = own;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use atoll_machine::Native;
+
+    use super::{Image, Past, PastWriter, RecordId};
+
+    fn image(column: u16, byte: u8, len: usize) -> Image {
+        let mut image = Image::default();
+        image.clear(true);
+        image.add(column, true, len).fill(byte);
+        image
+    }
+
+    #[test]
+    fn a_reader_gets_the_columns_of_the_version_that_it_may_see() {
+        let past = Arc::new(Past::<Native>::default());
+        let mut writer = PastWriter::new(Arc::clone(&past), 3);
+        // Versions with stamps 10 (column 1 = 1), 20 (column 2 = 2), 30, 40 (the row as it is).
+        let oldest = writer.push(&image(1, 1, 100), 10, 20, RecordId::NONE);
+        let middle = writer.push(&image(2, 2, 3), 20, 30, oldest);
+        let newest = writer.push(&image(1, 3, 100), 30, 40, middle);
+        let mut found = Image::default();
+        let mut at = |wanted| {
+            let ok = past.bring_back(newest, wanted, &mut found);
+            let byte = |column| found.get(column).map(|(_, bytes)| bytes[0]);
+            (ok, byte(1), byte(2))
+        };
+        assert_eq!(at(35), (true, Some(3), None));
+        assert_eq!(at(29), (true, Some(3), Some(2)));
+        assert_eq!(at(10), (true, Some(1), Some(2)));
+        assert!(!at(9).0);
+    }
+
+    #[test]
+    fn chunks_are_used_again_once_the_horizon_has_passed_them() {
+        let past = Arc::new(Past::<Native>::default());
+        let mut writer = PastWriter::new(Arc::clone(&past), 0);
+        for stamp in 1..100_000u64 {
+            let record = writer.push(&image(0, stamp as u8, 100), stamp, stamp + 1, RecordId::NONE);
+            let mut found = Image::default();
+            assert!(past.bring_back(record, stamp, &mut found));
+            assert_eq!(found.get(0), Some((true, &[stamp as u8; 100][..])));
+            writer.collect(stamp.saturating_sub(50));
+        }
+        assert!(writer.own.made < 5, "{} chunks were made", writer.own.made);
+        let made = writer.own.made;
+        drop(writer);
+        assert_eq!(PastWriter::new(past, 0).own.made, made, "a new worker goes on with them");
+    }
+
+    #[test]
+    fn a_record_larger_than_a_chunk_has_one_of_its_own() {
+        let past = Arc::new(Past::<Native>::default());
+        let mut writer = PastWriter::new(Arc::clone(&past), 0);
+        let record = writer.push(&image(7, 9, 200_000), 1, 2, RecordId::NONE);
+        let mut found = Image::default();
+        assert!(past.bring_back(record, 1, &mut found));
+        assert_eq!(found.get(7), Some((true, &[9; 200_000][..])));
+    }
+}

@@ -1,0 +1,210 @@
+//! What an optimistic transaction has read and is going to write.
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use super::version::{LOCKED, STORING, Version};
+use crate::scheme::{Place, Refusal, States};
+
+/// A transaction over a whole table must not leave its worker with the table's size.
+const KEPT_MAX: usize = 4096;
+
+/// A state with a version.
+pub trait Versioned<M: Machine> {
+    /// The version.
+    fn version(&self) -> &Version<M>;
+}
+
+impl<M: Machine> Versioned<M> for Version<M> {
+    fn version(&self) -> &Version<M> {
+        self
+    }
+}
+
+/// A row that is going to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Write {
+    /// Which.
+    pub place: Place,
+    /// Whether it is there afterwards.
+    pub present: bool,
+    /// Whether it is locked.
+    pub locked: bool,
+    /// The word before it was locked.
+    pub before: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct ReadSet {
+    /// Rows with the word that was read.
+    pub reads: Vec<(Place, u64)>,
+    /// Gaps with the number that was read.
+    pub gaps: Vec<(Place, u64)>,
+    /// Rows to be written; sorted by place once locking has begun.
+    pub writes: Vec<Write>,
+    /// Of the sorted writes, so many are locked.
+    locked: usize,
+    sorted: bool,
+}
+
+impl ReadSet {
+    /// A new transaction.
+    pub fn clear(&mut self) {
+        if self.reads.capacity().max(self.gaps.capacity()).max(self.writes.capacity()) > KEPT_MAX {
+            *self = Self::default();
+        }
+        self.reads.clear();
+        self.gaps.clear();
+        self.writes.clear();
+        self.locked = 0;
+        self.sorted = false;
+    }
+
+    /// A row is going to be written.
+    #[inline]
+    pub fn write(&mut self, place: Place, present: bool) {
+        self.writes.push(Write { place, present, locked: false, before: 0 });
+    }
+
+    /// A row is going to be written and has been locked, when its word was `before`.
+    pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
+        self.writes.push(Write { place, present, locked: true, before });
+    }
+
+    /// Whether a row was locked before committing began.
+    pub fn holds(&self, place: Place) -> bool {
+        self.writes.iter().rev().any(|write| write.locked && write.place == place)
+    }
+
+    /// A gap was looked at when its number was this.
+    #[inline]
+    pub fn watch<M: Machine>(&mut self, place: Place, gap: &M::Word) {
+        self.gaps.push((place, gap.load(Ordering::SeqCst)));
+    }
+
+    /// A gap was disturbed by the transaction itself: its own watching stays good if nobody else
+    /// has disturbed it.
+    #[inline]
+    pub fn disturb<M: Machine>(&mut self, place: Place, gap: &M::Word) {
+        let before = gap.fetch_add(1, Ordering::SeqCst);
+        let watched = self.gaps.iter_mut().filter(|(watched, _)| *watched == place);
+        watched.filter(|(_, number)| *number == before).for_each(|(_, number)| *number += 1);
+    }
+
+    /// A gap was split: who watched it must look again, and the transaction itself watches both.
+    pub fn split<M: Machine>(&mut self, old: (Place, &M::Word), new: (Place, &M::Word)) {
+        self.disturb::<M>(old.0, old.1);
+        if self.gaps.iter().any(|(place, _)| *place == old.0) {
+            self.watch::<M>(new.0, new.1);
+        }
+    }
+
+    /// One write for each row, in the order of places, so that nobody who locks in that order can
+    /// be waiting for us and we for them.
+    pub fn sort(&mut self) {
+        if self.sorted {
+            return;
+        }
+        // A later write of a row says whether it is there in the end; a locked one stays.
+        self.writes.sort_by_key(|write| write.place); // stable
+        self.writes.dedup_by(|later, earlier| {
+            let same = later.place == earlier.place;
+            if same {
+                earlier.present = later.present;
+                if later.locked {
+                    (earlier.locked, earlier.before) = (true, later.before);
+                }
+            }
+            same
+        });
+        self.sorted = true;
+    }
+
+    /// Locks what is to be written; asked again after a wait, goes on where it was.
+    ///
+    /// # Errors
+    /// [`Refusal::Wait`] for the first row that somebody else holds.
+    pub fn lock<R: Versioned<M>, G, M: Machine>(
+        &mut self,
+        states: &impl States<R, G>,
+    ) -> Result<(), Refusal> {
+        self.sort();
+        while let Some(write) = self.writes.get_mut(self.locked) {
+            if !write.locked {
+                let locked = states.row(write.place).version().lock();
+                write.before = locked.ok_or(Refusal::Wait(write.place))?;
+                write.locked = true;
+            }
+            self.locked += 1;
+        }
+        Ok(())
+    }
+
+    /// The write of a row, once locking has begun.
+    pub fn own(&self, place: Place) -> Option<&Write> {
+        let at = self.writes.binary_search_by_key(&place, |write| write.place).ok()?;
+        Some(&self.writes[at])
+    }
+
+    /// Whether everything that was read is as it was: the first place that is not.
+    pub fn changed<R: Versioned<M>, G: Gap<M>, M: Machine>(
+        &self,
+        states: &impl States<R, G>,
+    ) -> Option<Place> {
+        let row = self.reads.iter().find(|(place, word)| {
+            let now = states.row(*place).version().load();
+            now != *word && (now & !(LOCKED | STORING) != *word || self.own(*place).is_none())
+        });
+        let gap = || {
+            let moved = |(place, number): &&(Place, u64)| {
+                states.gap(*place).number().load(Ordering::SeqCst) != *number
+            };
+            self.gaps.iter().find(moved)
+        };
+        row.or_else(gap).map(|(place, _)| *place)
+    }
+
+    /// Tells readers of the locked rows that they are going to be stored into.
+    pub fn begin_storing<R: Versioned<M>, G, M: Machine>(&self, states: &impl States<R, G>) {
+        self.writes.iter().for_each(|write| states.row(write.place).version().begin_storing());
+    }
+
+    /// Lets the locked rows go: with the word that `after` says when committed, else as they were.
+    pub fn unlock<R: Versioned<M>, G, M: Machine>(
+        &mut self,
+        states: &impl States<R, G>,
+        mut after: impl FnMut(&Write) -> u64,
+    ) {
+        for write in self.writes.iter().filter(|write| write.locked) {
+            states.row(write.place).version().unlock(after(write));
+        }
+    }
+
+    /// The greatest number among what was read and is being replaced.
+    pub fn newest(&self) -> u64 {
+        let reads = self.reads.iter().map(|(_, word)| *word);
+        let words = reads.chain(self.writes.iter().map(|write| write.before));
+        words.map(|word| word & super::version::NUMBER).max().unwrap_or(0)
+    }
+}
+
+/// A gap that counts its disturbances.
+pub trait Gap<M: Machine> {
+    /// The count.
+    fn number(&self) -> &M::Word;
+}
+
+/// The plain one.
+pub struct Count<M: Machine>(pub M::Word);
+
+impl<M: Machine> Default for Count<M> {
+    fn default() -> Self {
+        Self(M::Word::new(0))
+    }
+}
+
+impl<M: Machine> Gap<M> for Count<M> {
+    fn number(&self) -> &M::Word {
+        &self.0
+    }
+}

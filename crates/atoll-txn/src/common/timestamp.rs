@@ -1,0 +1,204 @@
+//! Timestamps: unique numbers that grow, from one of four sources.
+//!
+//! "Staring into the Abyss", section 4.3, compares them: a counter under a mutex, an atomic
+//! counter, an atomic counter that gives out batches, and the CPU's clock joined with the worker's
+//! number. (A counter in hardware exists on a simulated machine only.)
+//!
+//! - `TS-1`: no two timestamps are equal.
+//! - `TS-2`: of a mutex, an atomic counter and a clock, a timestamp that is taken after another was
+//!   returned is greater. Batches do not promise that, but a worker that calls
+//!   [`Timestamps::discard`] gets one greater than all batches begun before.
+
+use std::fmt;
+use std::str::FromStr;
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use super::lock::AGE_BITS;
+
+/// Timestamps of a batch.
+const BATCH: u64 = 16;
+/// A clock's timestamp: so many bits of the worker's number below, and a clock in units of
+/// 2^[`CLOCK_SHIFT`] ns above; it lasts nine years.
+const WORKER_BITS: u32 = 11;
+const CLOCK_SHIFT: u32 = 4;
+
+/// Where timestamps come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimestampKind {
+    /// A counter under a mutex.
+    Mutex,
+    /// An atomic counter.
+    #[default]
+    Atomic,
+    /// An atomic counter from which each worker takes a batch at a time.
+    Batched,
+    /// The clock, joined with the worker's number.
+    Clock,
+}
+
+impl TimestampKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Mutex, Self::Atomic, Self::Batched, Self::Clock];
+
+    /// Its name on command lines and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Atomic => "atomic",
+            Self::Batched => "batched",
+            Self::Clock => "clock",
+        }
+    }
+}
+
+impl fmt::Display for TimestampKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no source of timestamps has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there are no timestamps \"{0}\"; choose mutex, atomic, batched or clock")]
+pub struct UnknownTimestamps(String);
+
+impl FromStr for TimestampKind {
+    type Err = UnknownTimestamps;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTimestamps> {
+        let kind = Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name));
+        kind.ok_or_else(|| UnknownTimestamps(name.to_owned()))
+    }
+}
+
+/// A cache line of its own, so that nothing else shares the traffic of a counter.
+#[repr(align(128))]
+struct Line<W>(W);
+
+/// A source of timestamps.
+pub struct Timestamps<M: Machine> {
+    kind: TimestampKind,
+    counter: Line<M::Word>,
+    mutex: Line<M::Word>,
+    clock_zero: u64,
+}
+
+/// What a worker keeps for its next timestamps.
+#[derive(Debug, Clone, Copy)]
+pub struct TimestampLocal {
+    worker: u64,
+    next: u64,
+    end: u64,
+}
+
+impl TimestampLocal {
+    /// For the worker of this number.
+    pub fn new(worker: u32) -> Self {
+        Self { worker: worker.into(), next: 0, end: 0 }
+    }
+}
+
+impl<M: Machine> Timestamps<M> {
+    /// The first timestamp is at least 2.
+    pub fn new(kind: TimestampKind) -> Self {
+        let line = |value| Line(M::Word::new(value));
+        Self { kind, counter: line(2), mutex: line(0), clock_zero: M::now_ns() }
+    }
+
+    /// The next timestamp, below 2^62.
+    #[inline]
+    pub fn next(&self, local: &mut TimestampLocal) -> u64 {
+        match self.kind {
+            TimestampKind::Atomic => self.counter.0.fetch_add(1, Ordering::SeqCst),
+            TimestampKind::Mutex => self.next_under_mutex(),
+            TimestampKind::Batched => {
+                if local.next == local.end {
+                    local.next = self.counter.0.fetch_add(BATCH, Ordering::SeqCst);
+                    local.end = local.next + BATCH;
+                }
+                local.next += 1;
+                local.next - 1
+            }
+            TimestampKind::Clock => {
+                let clock = (M::now_ns() - self.clock_zero) >> CLOCK_SHIFT;
+                let now = (clock + 1) << WORKER_BITS | local.worker;
+                // Twice in the same tick: the next one.
+                local.next = now.max(local.next + (1 << WORKER_BITS));
+                local.next
+            }
+        }
+    }
+
+    fn next_under_mutex(&self) -> u64 {
+        let mut round = 0;
+        while self.mutex.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            M::wait(round);
+            round += 1;
+        }
+        let now = self.counter.0.load(Ordering::Relaxed);
+        self.counter.0.store(now + 1, Ordering::Relaxed);
+        self.mutex.0.store(0, Ordering::Release);
+        now
+    }
+
+    /// Gives up the rest of a batch.
+    pub fn discard(&self, local: &mut TimestampLocal) {
+        if self.kind == TimestampKind::Batched {
+            local.next = local.end;
+        }
+    }
+
+    /// A timestamp as the age of a lock, see [`super::lock`]. Close ones may become equal.
+    #[inline]
+    pub fn age(&self, timestamp: u64) -> u64 {
+        match self.kind {
+            TimestampKind::Clock => timestamp >> (62 - AGE_BITS),
+            _ => timestamp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+
+    use atoll_machine::Native;
+
+    use super::{TimestampKind, TimestampLocal, Timestamps};
+
+    #[test]
+    fn no_two_timestamps_are_equal_and_those_of_one_worker_grow() {
+        for kind in TimestampKind::ALL {
+            let source = Timestamps::<Native>::new(kind);
+            let all = Mutex::new(Vec::new());
+            std::thread::scope(|scope| {
+                for worker in 0..4 {
+                    let (source, all) = (&source, &all);
+                    scope.spawn(move || {
+                        let mut local = TimestampLocal::new(worker);
+                        let mine: Vec<u64> = (0..5000).map(|_| source.next(&mut local)).collect();
+                        assert!(mine.is_sorted(), "{kind}");
+                        all.lock().expect("nobody panics").extend(mine);
+                    });
+                }
+            });
+            let all = all.into_inner().expect("nobody panics");
+            assert_eq!(all.iter().collect::<HashSet<_>>().len(), 4 * 5000, "{kind}");
+            assert!(all.iter().all(|timestamp| *timestamp > 1 && *timestamp < 1 << 62));
+        }
+    }
+
+    #[test]
+    fn a_worker_that_discards_its_batch_is_later_than_every_batch_begun() {
+        for kind in TimestampKind::ALL {
+            let source = Timestamps::<Native>::new(kind);
+            let [mut one, mut two] = [1, 2].map(TimestampLocal::new);
+            source.next(&mut one);
+            let other = source.next(&mut two);
+            source.discard(&mut one);
+            assert!(source.next(&mut one) > other, "{kind}");
+        }
+    }
+}

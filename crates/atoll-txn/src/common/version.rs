@@ -1,0 +1,137 @@
+//! The version of a row, or of a gap: one word.
+//!
+//! Three bits say that a writer holds the row, that it is storing into it, and that the row is
+//! there; the rest is a number that changes with every change. A reader reads the word, then the
+//! row, then the word again (a sequence lock, whose readers write nothing).
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use crate::scheme::{Fetch, Seen};
+
+/// A writer holds the row.
+pub const LOCKED: u64 = 1 << 63;
+/// The writer is storing.
+pub const STORING: u64 = 1 << 62;
+/// The row is there.
+pub const PRESENT: u64 = 1 << 61;
+/// The number.
+pub const NUMBER: u64 = PRESENT - 1;
+
+/// See the module.
+pub struct Version<M: Machine>(pub M::Word);
+
+impl<M: Machine> Default for Version<M> {
+    fn default() -> Self {
+        Self(M::Word::new(0))
+    }
+}
+
+impl<M: Machine> Version<M> {
+    /// The word.
+    #[inline]
+    pub fn load(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Reads the row; the word tells its version and has no bits of writers. `None` when a writer
+    /// is storing, or holds the row and `patient` says that this counts.
+    #[inline]
+    pub fn read(&self, patient: bool, fetch: Fetch<'_>) -> Option<(Seen, u64)> {
+        let refused = if patient { LOCKED | STORING } else { STORING };
+        loop {
+            let before = self.0.load(Ordering::Acquire);
+            if before & refused != 0 {
+                return None;
+            }
+            let word = before & !LOCKED;
+            if word & PRESENT == 0 {
+                return Some((Seen::Absent, word));
+            }
+            let there = fetch(None);
+            M::fence(Ordering::Acquire);
+            if self.0.load(Ordering::Relaxed) & !LOCKED == word {
+                return Some((if there { Seen::Present } else { Seen::Absent }, word));
+            }
+        }
+    }
+
+    /// Becomes the row's writer; returns the word before, or `None` if another one is.
+    #[inline]
+    pub fn lock(&self) -> Option<u64> {
+        let mut now = self.0.load(Ordering::Relaxed);
+        loop {
+            if now & LOCKED != 0 {
+                return None;
+            }
+            let locked = now | LOCKED;
+            match self.0.compare_exchange(now, locked, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return Some(now),
+                Err(changed) => now = changed,
+            }
+        }
+    }
+
+    /// The row's writer is going to store.
+    #[inline]
+    pub fn begin_storing(&self) {
+        let now = self.0.load(Ordering::Relaxed);
+        self.0.store(now | STORING, Ordering::Relaxed);
+        M::fence(Ordering::Release); // before what is stored
+    }
+
+    /// Locks the row for a moment outside any transaction; says whether it is there.
+    pub fn hold(&self) -> Option<Seen> {
+        let now = self.lock()?;
+        Some(if now & PRESENT == 0 { Seen::Absent } else { Seen::Present })
+    }
+
+    /// Unlocks a row that was held. If it was given up, whoever read that it is absent finds it
+    /// changed.
+    pub fn let_go(&self, given_up: bool) {
+        let now = self.0.load(Ordering::Relaxed) & !LOCKED;
+        self.unlock(if given_up { (now & NUMBER) + 1 } else { now });
+    }
+
+    /// The row's writer lets go and leaves this word.
+    #[inline]
+    pub fn unlock(&self, word: u64) {
+        self.0.store(word, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::Native;
+
+    use super::{LOCKED, PRESENT, STORING, Seen, Version};
+
+    #[test]
+    fn a_reader_reads_what_is_there_and_not_what_is_being_stored() {
+        let version = Version::<Native>::default();
+        assert_eq!(version.read(true, &mut |_| true), Some((Seen::Absent, 0)));
+        assert_eq!(version.lock(), Some(0));
+        assert_eq!(version.lock(), None);
+        assert_eq!(version.read(true, &mut |_| true), None);
+        version.begin_storing();
+        assert_eq!(version.read(false, &mut |_| true), None);
+        assert_eq!(version.load(), LOCKED | STORING);
+        version.unlock(PRESENT | 7);
+        assert_eq!(version.read(true, &mut |_| true), Some((Seen::Present, PRESENT | 7)));
+        assert_eq!(version.read(true, &mut |_| false), Some((Seen::Absent, PRESENT | 7)));
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer_reads_again_until_nothing_has_changed() {
+        let version = Version::<Native>::default();
+        version.unlock(PRESENT | 1);
+        let mut tries = 0;
+        let read = version.read(false, &mut |_| {
+            tries += 1;
+            if tries == 1 {
+                version.unlock(PRESENT | 2);
+            }
+            true
+        });
+        assert_eq!((read, tries), (Some((Seen::Present, PRESENT | 2)), 2));
+    }
+}

@@ -1,0 +1,272 @@
+//! The write set of a transaction that stores at commit: rows, and their new values as plain bytes.
+//!
+//! What belongs to a row is a chain of cells from the newest to the oldest, so that a column that is
+//! set twice has the value that was set last. Everything is kept in three growing lists that are used
+//! again by the next transaction.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use atoll_storage::image::Plain;
+use atoll_storage::{RowId, TableId};
+
+use crate::common::held::PlaceHasher;
+
+/// Up to this many rows are looked through; beyond, they are found by hash.
+const SCAN_MAX: usize = 32;
+/// A transaction over a whole table must not leave its worker with the table's size.
+const KEPT_MAX: usize = 4096;
+const NONE: u32 = u32::MAX;
+
+/// What happens to a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Some columns change.
+    Change,
+    /// It was absent and comes to be, with all columns.
+    Add,
+    /// It was deleted and comes back in its old slot, with all columns.
+    Return,
+    /// It was there and all columns are set anew.
+    Replace,
+    /// It goes.
+    Remove,
+    /// It was absent, and is again.
+    Nothing,
+}
+
+impl What {
+    /// Whether it was there before.
+    pub fn was_present(self) -> bool {
+        matches!(self, Self::Change | Self::Replace | Self::Remove)
+    }
+
+    /// Whether all its columns are set.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Add | Self::Return | Self::Replace)
+    }
+}
+
+/// A row of the write set.
+#[derive(Debug, Clone, Copy)]
+pub struct EditedRow {
+    /// Its table.
+    pub table: TableId,
+    /// The row.
+    pub row: RowId,
+    /// What happens to it.
+    pub what: What,
+    newest: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    older: u32,
+    column: u16,
+    valid: bool,
+    start: u32,
+    len: u32,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Edits {
+    rows: Vec<EditedRow>,
+    cells: Vec<Cell>,
+    bytes: Vec<u8>,
+    /// A bit for each row, by a hash: most rows that are asked for are not here.
+    filter: u64,
+    by_row: HashMap<(u32, u64), u32, BuildHasherDefault<PlaceHasher>>,
+}
+
+fn bit(table: TableId, row: RowId) -> u64 {
+    1 << (row.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58 ^ u64::from(table.0 & 7))
+}
+
+impl Edits {
+    /// Whether there is nothing to store.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> &[EditedRow] {
+        &self.rows
+    }
+
+    /// Number of cells.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        if self.rows.capacity() > KEPT_MAX || self.bytes.capacity() > KEPT_MAX * 128 {
+            *self = Self::default();
+        }
+        self.rows.clear();
+        self.cells.clear();
+        self.bytes.clear();
+        self.by_row.clear();
+        self.filter = 0;
+    }
+
+    /// Position of a row.
+    #[inline]
+    pub fn find(&self, table: TableId, row: RowId) -> Option<usize> {
+        if self.filter & bit(table, row) == 0 {
+            return None;
+        }
+        if self.rows.len() <= SCAN_MAX {
+            return self.rows.iter().position(|one| one.row == row && one.table == table);
+        }
+        self.by_row.get(&(table.0, row.0)).map(|at| *at as usize)
+    }
+
+    /// The row at a position.
+    pub fn row(&self, at: usize) -> EditedRow {
+        self.rows[at]
+    }
+
+    /// Adds a row that is not there yet.
+    pub fn add(&mut self, table: TableId, row: RowId, what: What) -> usize {
+        self.filter |= bit(table, row);
+        self.rows.push(EditedRow { table, row, what, newest: NONE });
+        let at = self.rows.len() - 1;
+        if at == SCAN_MAX {
+            let all = self.rows.iter().enumerate();
+            self.by_row = all.map(|(at, one)| ((one.table.0, one.row.0), at as u32)).collect();
+        } else if at > SCAN_MAX {
+            self.by_row.insert((table.0, row.0), at as u32);
+        }
+        at
+    }
+
+    /// Says what happens to a row in the end.
+    pub fn set_what(&mut self, at: usize, what: What) {
+        self.rows[at].what = what;
+    }
+
+    /// Where cells that are not part of a row yet begin.
+    pub fn mark(&self) -> Mark {
+        Mark { cells: self.cells.len(), bytes: self.bytes.len() }
+    }
+
+    /// Takes back what was put since.
+    pub fn rewind(&mut self, mark: Mark) {
+        self.cells.truncate(mark.cells);
+        self.bytes.truncate(mark.bytes);
+    }
+
+    /// Puts a cell that is not part of a row yet.
+    #[inline]
+    pub fn put(&mut self, column: usize, plain: Plain<'_>) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(plain.unwrap_or_default());
+        let len = self.bytes.len() as u32 - start;
+        let valid = plain.is_some();
+        self.cells.push(Cell { older: NONE, column: column as u16, valid, start, len });
+    }
+
+    /// Gives the cells put since to a row.
+    pub fn give(&mut self, mark: Mark, at: usize) {
+        for cell in mark.cells..self.cells.len() {
+            self.cells[cell].older = self.rows[at].newest;
+            self.rows[at].newest = cell as u32;
+        }
+    }
+
+    /// The value of a column among the cells put since, if it was set.
+    pub fn get_since(&self, mark: Mark, column: usize) -> Option<Plain<'_>> {
+        let since = self.cells[mark.cells..].iter();
+        let cell = since.rev().find(|cell| usize::from(cell.column) == column)?;
+        Some(self.plain(cell))
+    }
+
+    fn plain(&self, cell: &Cell) -> Plain<'_> {
+        cell.valid.then(|| &self.bytes[cell.start as usize..][..cell.len as usize])
+    }
+
+    /// The value of a column of a row, if it was set.
+    #[inline]
+    pub fn get(&self, at: usize, column: usize) -> Option<Plain<'_>> {
+        let mut next = self.rows[at].newest;
+        while next != NONE {
+            let cell = &self.cells[next as usize];
+            if usize::from(cell.column) == column {
+                return Some(self.plain(cell));
+            }
+            next = cell.older;
+        }
+        None
+    }
+
+    /// The columns of a row that are set, each once, with their values.
+    pub fn cells(&self, at: usize) -> impl Iterator<Item = (usize, Plain<'_>)> {
+        let newest = self.rows[at].newest;
+        let chain = move |next: u32| (next != NONE).then_some(next);
+        let all = std::iter::successors(chain(newest), move |next| {
+            chain(self.cells[*next as usize].older)
+        });
+        all.filter_map(move |number| {
+            let cell = &self.cells[number as usize];
+            let mut newer = newest;
+            while newer != number {
+                if self.cells[newer as usize].column == cell.column {
+                    return None;
+                }
+                newer = self.cells[newer as usize].older;
+            }
+            Some((usize::from(cell.column), self.plain(cell)))
+        })
+    }
+}
+
+/// A point in the lists.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    cells: usize,
+    bytes: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_storage::{RowId, TableId};
+
+    use super::{Edits, What};
+
+    #[test]
+    fn a_row_has_the_values_that_were_set_last() {
+        let mut edits = Edits::default();
+        for number in 0..100u64 {
+            let (table, row) = (TableId(number as u32 % 3), RowId(number));
+            assert_eq!(edits.find(table, row), None);
+            let at = edits.add(table, row, What::Change);
+            let mark = edits.mark();
+            edits.put(1, Some(&[number as u8]));
+            edits.put(2, None);
+            edits.put(1, Some(&[number as u8, 7]));
+            edits.give(mark, at);
+        }
+        let at = edits.find(TableId(2), RowId(50)).expect("it was added");
+        assert_eq!(edits.get(at, 1), Some(Some(&[50, 7][..])));
+        assert_eq!((edits.get(at, 2), edits.get(at, 3)), (Some(None), None));
+        let cells: Vec<_> = edits.cells(at).collect();
+        assert_eq!(cells, [(1, Some(&[50, 7][..])), (2, None)]);
+        edits.clear();
+        assert_eq!(edits.find(TableId(2), RowId(50)), None);
+    }
+
+    #[test]
+    fn what_was_put_and_taken_back_is_gone() {
+        let mut edits = Edits::default();
+        let at = edits.add(TableId(0), RowId(1), What::Change);
+        let mark = edits.mark();
+        edits.put(4, Some(b"old"));
+        assert_eq!(edits.get_since(mark, 4), Some(Some(&b"old"[..])));
+        edits.rewind(mark);
+        edits.put(5, Some(b"new"));
+        edits.give(mark, at);
+        assert_eq!((edits.get(at, 4), edits.get(at, 5)), (None, Some(Some(&b"new"[..]))));
+    }
+}

@@ -1,0 +1,289 @@
+//! A row as a transaction sees it: what lies in the table, an older version in its place, and the
+//! transaction's own changes on top.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+
+use atoll_machine::Machine;
+use atoll_storage::image::{self, Plain};
+use atoll_storage::undo::UndoList;
+use atoll_storage::{Change, Column, DataType, RowId, StorageError, Table, Value};
+
+use crate::common::image::Image;
+use crate::edits::{Edits, Mark};
+use crate::error::Stop;
+
+/// Widest image that is read without allocating.
+const ROOM: usize = 128;
+
+/// A row while it is being read. What it says counts only if the call that showed it succeeds: a
+/// scheme that reads without locks may show the row several times.
+pub struct Row<'a, M: Machine> {
+    pub(crate) table: &'a Table<M>,
+    pub(crate) id: RowId,
+    pub(crate) image: Option<&'a Image>,
+    pub(crate) own: Option<Own<'a>>,
+}
+
+/// Changes of the transaction itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Own<'a> {
+    pub(crate) edits: &'a RefCell<Edits>,
+    /// The row's position in the write set.
+    pub(crate) at: Option<usize>,
+    /// Cells put since belong to it, too.
+    pub(crate) since: Option<Mark>,
+}
+
+macro_rules! getter {
+    ($name:ident, $rust:ty, $($data_type:pat_param)|+) => {
+        /// A value of this type; 0 for NULL.
+        ///
+        /// # Panics
+        /// When the column is of another type.
+        #[inline]
+        pub fn $name(&self, column: usize) -> $rust {
+            let data_type = self.data_type(column);
+            assert!(
+                matches!(data_type, $($data_type)|+),
+                "column {column} holds {data_type}, not {}", stringify!($rust)
+            );
+            let mut bytes = [0; size_of::<$rust>()];
+            self.copy(column, &mut bytes);
+            <$rust>::from_le_bytes(bytes)
+        }
+    };
+}
+
+impl<'a, M: Machine> Row<'a, M> {
+    fn data_type(&self, column: usize) -> DataType {
+        self.table.schema().columns()[column].data_type
+    }
+
+    /// The plain bytes that the transaction itself has put there.
+    fn with_own<R>(&self, column: usize, body: impl FnOnce(Plain<'_>) -> R) -> Option<R> {
+        let own = self.own?;
+        let edits = own.edits.borrow();
+        let since = own.since.and_then(|mark| edits.get_since(mark, column));
+        let plain = since.or_else(|| own.at.and_then(|at| edits.get(at, column)))?;
+        Some(body(plain))
+    }
+
+    /// Copies the bytes of a column of a fixed width; false, and nothing is copied, for NULL.
+    #[inline]
+    fn copy(&self, column: usize, into: &mut [u8]) -> bool {
+        let own =
+            self.with_own(column, |plain| plain.map(|bytes| into.copy_from_slice(bytes)).is_some());
+        if let Some(valid) = own {
+            return valid;
+        }
+        match self.image.and_then(|image| image.get(column)) {
+            Some((valid, bytes)) => {
+                into.copy_from_slice(bytes);
+                valid
+            }
+            None => self.table.load(self.id, column, into),
+        }
+    }
+
+    getter!(i16, i16, DataType::Int16);
+    getter!(i32, i32, DataType::Int32 | DataType::Date);
+    getter!(i64, i64, DataType::Int64 | DataType::Timestamp);
+    getter!(f64, f64, DataType::Float64);
+
+    /// Copies a `binary(n)` into as many bytes; false for NULL.
+    ///
+    /// # Panics
+    /// When the column is of another type or width.
+    #[inline]
+    pub fn bytes(&self, column: usize, into: &mut [u8]) -> bool {
+        let data_type = self.data_type(column);
+        assert!(
+            matches!(data_type, DataType::FixedBinary(width) if width as usize == into.len()),
+            "column {column} holds {data_type}, not {} bytes",
+            into.len()
+        );
+        self.copy(column, into)
+    }
+
+    /// Any value.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    pub fn value(&self, column: usize) -> Value {
+        let data_type = self.data_type(column);
+        let own = self.with_own(column, |plain| image::value_of_plain(data_type, plain));
+        if let Some(value) = own {
+            return value.unwrap_or(Value::Null);
+        }
+        match self.image.and_then(|image| image.get(column)) {
+            Some((true, bytes)) => self.table.value_of_image(self.id, column, bytes),
+            Some((false, _)) => Value::Null,
+            None => self.table.value(self.id, column),
+        }
+    }
+
+    /// A text; empty for NULL.
+    ///
+    /// # Panics
+    /// When the column is of another type.
+    pub fn text(&self, column: usize) -> String {
+        match self.value(column) {
+            Value::Text(text) => text,
+            Value::Null => String::new(),
+            other => panic!("column {column} holds {}, not text", other.kind()),
+        }
+    }
+
+    /// Whether the column is NULL.
+    pub fn is_null(&self, column: usize) -> bool {
+        let width = self.data_type(column).width().max(1);
+        if width > ROOM {
+            return self.value(column) == Value::Null;
+        }
+        let own = self.with_own(column, |plain| plain.is_none());
+        if let Some(null) = own {
+            return null;
+        }
+        match self.image.and_then(|image| image.get(column)) {
+            Some((valid, _)) => !valid,
+            None => !self.table.load(self.id, column, &mut [0; ROOM][..width]),
+        }
+    }
+
+    /// Columns of the row's table.
+    pub fn columns(&self) -> usize {
+        self.table.schema().columns().len()
+    }
+}
+
+/// A row that is being changed: what is set is seen by what is read afterwards.
+pub struct RowEdit<'a, M: Machine> {
+    row: Row<'a, M>,
+    direct: Option<Direct<'a>>,
+    failed: Option<Stop>,
+    changed: ColumnSet,
+}
+
+/// Storing at once.
+pub(crate) struct Direct<'a> {
+    pub(crate) change: Change,
+    pub(crate) undo: &'a mut UndoList,
+}
+
+/// Which columns were set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ColumnSet([u64; 4]);
+
+impl ColumnSet {
+    pub(crate) fn add(&mut self, column: usize) {
+        self.0[column / 64] |= 1 << (column % 64);
+    }
+
+    pub(crate) fn has(self, column: usize) -> bool {
+        self.0[column / 64] >> (column % 64) & 1 == 1
+    }
+
+    /// Whether long values may have been replaced.
+    pub(crate) fn has_view(self, columns: &[Column]) -> bool {
+        self != Self::default()
+            && (0..columns.len()).any(|at| self.has(at) && columns[at].data_type.is_view())
+    }
+
+    pub(crate) fn has_any(self, columns: &[usize]) -> bool {
+        columns.iter().any(|column| self.has(*column))
+    }
+}
+
+impl<'a, M: Machine> Deref for RowEdit<'a, M> {
+    type Target = Row<'a, M>;
+
+    fn deref(&self) -> &Row<'a, M> {
+        &self.row
+    }
+}
+
+impl<'a, M: Machine> RowEdit<'a, M> {
+    pub(crate) fn new(row: Row<'a, M>, direct: Option<Direct<'a>>) -> Self {
+        Self { row, direct, failed: None, changed: ColumnSet::default() }
+    }
+
+    /// What was set, or why it could not be.
+    pub(crate) fn finish(self) -> Result<ColumnSet, Stop> {
+        self.failed.map_or(Ok(self.changed), Err)
+    }
+
+    fn fail(&mut self, stop: Stop) {
+        self.failed.get_or_insert(stop);
+    }
+
+    /// Sets a column. A value that does not fit makes the whole call fail, and the transaction is
+    /// rolled back.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    pub fn set(&mut self, column: usize, value: &Value) {
+        if let Err(error) = self.row.table.schema().check_value(column, value) {
+            return self.fail(error.into());
+        }
+        if self.row.table.schema().primary_key().contains(&column) {
+            if self.row.value(column) != *value {
+                self.fail(Stop::key_update(self.row.table, column));
+            }
+            return;
+        }
+        let mut room = [0; 16];
+        self.put(column, image::plain(value, &mut room));
+    }
+
+    /// Sets a `bigint` or a `timestamp`.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    #[inline]
+    pub fn set_i64(&mut self, column: usize, value: i64) {
+        match self.row.data_type(column) {
+            DataType::Int64 if !self.row.table.schema().primary_key().contains(&column) => {
+                self.put(column, Some(&value.to_le_bytes()));
+            }
+            DataType::Timestamp => self.set(column, &Value::Timestamp(value)),
+            _ => self.set(column, &Value::Int64(value)),
+        }
+    }
+
+    /// Sets a `binary(n)`, a `bytea` or a `text`.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    #[inline]
+    pub fn set_bytes(&mut self, column: usize, bytes: &[u8]) {
+        let data_type = self.row.data_type(column);
+        let fits =
+            matches!(data_type, DataType::FixedBinary(width) if width as usize == bytes.len());
+        if fits && !self.row.table.schema().primary_key().contains(&column) {
+            return self.put(column, Some(bytes));
+        }
+        match (data_type, std::str::from_utf8(bytes)) {
+            (DataType::Text, Ok(text)) => self.set(column, &Value::Text(text.to_owned())),
+            _ => self.set(column, &Value::Binary(bytes.to_vec())),
+        }
+    }
+
+    fn put(&mut self, column: usize, plain: Plain<'_>) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.changed.add(column);
+        match (&mut self.direct, self.row.own) {
+            (Some(direct), _) => {
+                let (table, id) = (self.row.table, self.row.id);
+                let stored = table.store(direct.change, id, column, plain, direct.undo);
+                if let Err(error) = stored {
+                    self.failed = Some(StorageError::into(error));
+                }
+            }
+            (None, Some(own)) => own.edits.borrow_mut().put(column, plain),
+            (None, None) => {}
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A transaction has what it read and is going to write, or the time that it reads at.
+
+use atoll_machine::Machine;
+
+use crate::common::image::Image;
+use crate::common::past::PastWriter;
+use crate::common::read_set::ReadSet;
+use crate::scheme::Place;
+
+/// See the module.
+pub struct Local<M: Machine> {
+    pub(super) worker: u32,
+    pub(super) set: ReadSet,
+    /// The stamp of a read-only transaction.
+    pub(super) reads_at: Option<u64>,
+    /// The number of its versions, once it has validated.
+    pub(super) commit: u64,
+    /// What it replaces has to be kept for read-only transactions.
+    pub(super) keeps: bool,
+    pub(super) past: PastWriter<M>,
+    /// Room for a version that is being brought back.
+    pub(super) image: Image,
+    pub(super) until_collect: u32,
+    /// Since when it waits, and for what.
+    pub(super) waiting: Option<(Place, u64)>,
+}
+
+impl<M: Machine> Local<M> {
+    pub(super) fn new(worker: u32, past: PastWriter<M>) -> Self {
+        Self {
+            worker,
+            set: ReadSet::default(),
+            reads_at: None,
+            commit: 0,
+            keeps: false,
+            past,
+            image: Image::default(),
+            until_collect: 0,
+            waiting: None,
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! ADAPTIVE: optimistic where transactions are alone, pessimistic where they meet.
+//!
+//! Everything is validated as in SILO. Where validation keeps failing ([`heat`]), rows are locked when
+//! they are first written, and readers wait for such a lock instead of reading what is about to
+//! change; where locks are always free, rows cool down and are left to validation again. The two ways
+//! exist side by side and nobody stops for the change, because a lock only saves a transaction from
+//! failing and correctness never rests on it. (The study's section 6.1 proposes to change the scheme
+//! with the contention; Wang and Kimura, "Mostly-optimistic concurrency control for highly contended
+//! dynamic workloads", VLDB 2016, lock hot records before validation.)
+//!
+//! Read-only transactions read older versions and never abort (the study's section 6.1: versions for
+//! those, locks for the others). A clock is advanced by them alone. The number of a version has the
+//! clock, as it was when the version was stored, in its upper bits; a read-only transaction sees what is
+//! not newer than its own reading of the clock.
+//!
+//! - `ADAPTIVE-1`: a writer says that it is storing, then reads the clock. A reader advances the clock,
+//!   then looks at rows: one that is not being stored into will get a greater stamp.
+//! - `ADAPTIVE-2`: a reader counts itself before it advances the clock, so a writer with a greater
+//!   stamp sees that replaced versions have to be kept.
+//! - `ADAPTIVE-3`: waiting for early locks may go round in a circle; it ends by a time limit.
+
+mod heat;
+mod local;
+mod state;
+
+use std::sync::Arc;
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use heat::Heat;
+pub use local::Local;
+pub use state::State;
+
+use crate::common::active::Active;
+use crate::common::image::Image;
+use crate::common::past::{Past, PastWriter, RecordId};
+use crate::common::read_set::Count;
+use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+
+/// Bits of a number below the clock.
+const SEQUENCE_BITS: u32 = 24;
+/// Transactions between two looks at what nobody needs any more.
+const COLLECT_EVERY: u32 = 64;
+
+#[repr(align(128))]
+struct Line<W>(W);
+
+/// See the module.
+pub struct Adaptive<M: Machine> {
+    heat: Heat<M>,
+    clock: Line<M::Word>,
+    readers: Line<M::Word>,
+    active: Active<M>,
+    past: Arc<Past<M>>,
+    timeout_ns: u64,
+}
+
+impl<M: Machine> Adaptive<M> {
+    /// The scheme.
+    pub fn new(options: &SchemeOptions) -> Self {
+        Self {
+            heat: Heat::default(),
+            clock: Line(M::Word::new(2)),
+            readers: Line(M::Word::new(0)),
+            active: Active::default(),
+            past: Arc::default(),
+            timeout_ns: options.lock_timeout_ns,
+        }
+    }
+
+    /// Reads the version that a read-only transaction sees.
+    fn read_past(
+        &self,
+        local: &mut Local<M>,
+        target: &Target<'_, State<M>>,
+        reads_at: u64,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let State { version, past } = target.state;
+        loop {
+            let word = version.load();
+            if word & STORING != 0 {
+                return Err(Refusal::Wait(target.place));
+            }
+            let there = if (word & NUMBER) >> SEQUENCE_BITS <= reads_at {
+                word & PRESENT != 0 && fetch(None)
+            } else {
+                let newest = RecordId(past.load(Ordering::Acquire));
+                let found = self.past.bring_back(newest, reads_at, &mut local.image);
+                found && local.image.present && fetch(Some(&local.image))
+            };
+            M::fence(Ordering::Acquire);
+            if version.load() & !LOCKED == word & !LOCKED {
+                return Ok(if there { Seen::Present } else { Seen::Absent });
+            }
+        }
+    }
+
+    /// The number of the versions of a transaction that has said that it is storing.
+    fn number(&self, local: &Local<M>) -> u64 {
+        let clock = self.clock.0.load(Ordering::SeqCst);
+        let number = (local.set.newest() + 1).max(clock << SEQUENCE_BITS);
+        let stamp = number >> SEQUENCE_BITS;
+        let mut now = clock;
+        while now < stamp {
+            let raised =
+                self.clock.0.compare_exchange(now, stamp, Ordering::SeqCst, Ordering::SeqCst);
+            now = raised.err().unwrap_or(stamp);
+        }
+        number
+    }
+
+    fn granted(&self, local: &mut Local<M>) {
+        if let Some((place, _)) = local.waiting.take() {
+            self.heat.waited(place);
+        }
+    }
+}
+
+impl<M: Machine> Scheme<M> for Adaptive<M> {
+    const NAME: &'static str = "ADAPTIVE";
+    const WRITES: Writes = Writes::AtCommit;
+    const VERSIONED: bool = true;
+    type State = State<M>;
+    type Gap = Count<M>;
+    type Local = Local<M>;
+
+    fn local(&self, worker: u32) -> Local<M> {
+        self.active.add(worker);
+        Local::new(worker, PastWriter::new(Arc::clone(&self.past), worker))
+    }
+
+    fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Refusal> {
+        local.set.clear();
+        local.waiting = None;
+        local.reads_at = start.read_only.then(|| {
+            self.readers.0.fetch_add(1, Ordering::SeqCst); // ADAPTIVE-2
+            let advance = || self.clock.0.fetch_add(1, Ordering::SeqCst);
+            self.active.begin(local.worker, advance)
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local<M>,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        if let Some(reads_at) = local.reads_at {
+            return self.read_past(local, &target, reads_at, fetch);
+        }
+        let version = &target.state.version;
+        let mine = version.load() & LOCKED != 0 && local.set.holds(target.place);
+        let read = version.read(!mine, fetch);
+        let (seen, word) = read.ok_or(Refusal::Wait(target.place))?;
+        self.granted(local);
+        local.set.reads.push((target.place, word));
+        Ok(seen)
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local<M>,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        present: bool,
+    ) -> Result<(), Refusal> {
+        let Target { place, state } = target;
+        if !self.heat.is_hot(place) || local.set.holds(place) {
+            local.set.write(place, present);
+            return Ok(());
+        }
+        let before = state.version.lock().ok_or(Refusal::Wait(place))?;
+        if local.waiting.is_none() {
+            self.heat.calm(place);
+        }
+        self.granted(local);
+        local.set.write_locked(place, present, before);
+        let was_read = local.set.reads.iter().rev().find(|(read, _)| *read == place);
+        if was_read.is_some_and(|(_, word)| *word != before) {
+            return Err(AbortReason::Changed.into());
+        }
+        Ok(())
+    }
+
+    fn watch(&self, local: &mut Local<M>, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
+        if local.reads_at.is_none() {
+            local.set.watch::<M>(place, &gap.0);
+        }
+        Ok(())
+    }
+
+    fn disturb(&self, local: &mut Local<M>, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
+        local.set.disturb::<M>(place, &gap.0);
+        Ok(())
+    }
+
+    fn split(
+        &self,
+        local: &mut Local<M>,
+        old: (Place, &Count<M>),
+        new: (Place, &Count<M>),
+    ) -> bool {
+        local.set.split::<M>((old.0, &old.1.0), (new.0, &new.1.0));
+        true
+    }
+
+    fn wait(
+        &self,
+        local: &mut Local<M>,
+        _states: &impl StatesOf<Self, M>,
+        place: Place,
+        round: u32,
+    ) -> Result<(), AbortReason> {
+        M::wait(round);
+        if local.reads_at.is_some() {
+            return Ok(()); // For somebody who is storing, and does not wait.
+        }
+        let now = M::now_ns();
+        let (_, since) = *local.waiting.get_or_insert((place, now));
+        if now - since > self.timeout_ns {
+            self.heat.waited(place);
+            local.waiting = None;
+            return Err(AbortReason::Timeout);
+        }
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        local: &mut Local<M>,
+        states: &impl StatesOf<Self, M>,
+    ) -> Result<(), Refusal> {
+        local.set.lock(states)?;
+        self.granted(local);
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        local: &mut Local<M>,
+        states: &impl StatesOf<Self, M>,
+        _epoch: u64,
+    ) -> Result<(), AbortReason> {
+        if !local.set.writes.is_empty() {
+            local.set.begin_storing(states);
+            M::fence(Ordering::SeqCst); // ADAPTIVE-1
+            local.commit = self.number(local);
+            local.keeps = self.readers.0.load(Ordering::SeqCst) > 0;
+        }
+        match local.set.changed(states) {
+            None => Ok(()),
+            Some(place) => {
+                self.heat.failed(place);
+                Err(AbortReason::Changed)
+            }
+        }
+    }
+
+    fn supersede(&self, local: &mut Local<M>, target: Target<'_, State<M>>, before: &Image) {
+        if !local.keeps {
+            return;
+        }
+        let State { version, past } = target.state;
+        let stamp = (version.load() & NUMBER) >> SEQUENCE_BITS;
+        let next = RecordId(past.load(Ordering::Relaxed));
+        let replaced_by = local.commit >> SEQUENCE_BITS;
+        let record = local.past.push(before, stamp, replaced_by, next);
+        past.store(record.0, Ordering::Release);
+    }
+
+    fn end(&self, local: &mut Local<M>, states: &impl StatesOf<Self, M>, committed: bool) {
+        let next = local.commit;
+        local.set.unlock(states, |write| match (committed, write.present) {
+            (true, true) => next | PRESENT,
+            (true, false) => next,
+            (false, _) => write.before,
+        });
+        local.set.clear();
+        local.waiting = None;
+        if local.reads_at.take().is_some() {
+            self.active.end(local.worker);
+            self.readers.0.fetch_sub(1, Ordering::SeqCst);
+        }
+        if local.until_collect == 0 {
+            local.until_collect = COLLECT_EVERY;
+            let horizon = self.horizon(local);
+            local.past.collect(horizon);
+        }
+        local.until_collect -= 1;
+    }
+
+    fn stamp(&self, local: &Local<M>) -> u64 {
+        local.commit >> SEQUENCE_BITS
+    }
+
+    fn horizon(&self, _local: &mut Local<M>) -> u64 {
+        self.active.horizon(self.clock.0.load(Ordering::SeqCst) - 1)
+    }
+
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
+        target.state.version.hold()
+    }
+
+    fn let_go(&self, target: Target<'_, State<M>>, given_up: bool) {
+        target.state.version.let_go(given_up);
+    }
+}

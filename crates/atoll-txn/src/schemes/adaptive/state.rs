@@ -1,0 +1,24 @@
+//! A row has a version, and the chain of older ones that read-only transactions may need.
+
+use atoll_machine::{Machine, Word};
+
+use crate::common::read_set::Versioned;
+use crate::common::version::Version;
+
+/// See the module.
+pub struct State<M: Machine> {
+    pub(super) version: Version<M>,
+    pub(super) past: M::Word,
+}
+
+impl<M: Machine> Default for State<M> {
+    fn default() -> Self {
+        Self { version: Version::default(), past: M::Word::new(0) }
+    }
+}
+
+impl<M: Machine> Versioned<M> for State<M> {
+    fn version(&self) -> &Version<M> {
+        &self.version
+    }
+}

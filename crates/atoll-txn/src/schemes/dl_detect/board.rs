@@ -1,0 +1,199 @@
+//! What waiting transactions show each other, so that a deadlock is found without a latch.
+//!
+//! Each worker has a line of its own and writes to no other. Only transactions that wait can be
+//! part of a deadlock, and what a transaction holds does not change while it waits; so a worker
+//! that begins to wait shows what it waits for and what it holds, and whoever waits looks for a
+//! way from itself through the lines of others back to itself ("Staring into the Abyss", section
+//! 4.2: queues per thread, read by others without locking).
+//!
+//! - `BOARD-1`: a line is read between two readings of its number, which is odd while it is being
+//!   written and changes with every wait; what was read of a line that moved is not used.
+//! - `BOARD-2`: all members of a cycle choose the same victim, the one that holds least, and each
+//!   only ever gives up itself. A cycle may be seen that has just been broken; that costs an abort.
+
+use std::sync::OnceLock;
+
+use atoll_machine::{Machine, Ordering, Word};
+use atoll_storage::key::mix;
+
+use crate::engine::WORKERS_MAX;
+use crate::scheme::{Guarded, Place};
+
+/// Locks that a line shows. Who holds more may be in a deadlock that is not found, and ends by its
+/// timeout.
+const SHOWN: usize = 128;
+
+struct Line<M: Machine> {
+    number: M::Word,
+    target: M::Word,
+    held: M::Word,
+    places: [M::Word; SHOWN],
+}
+
+/// See the module.
+pub struct Board<M: Machine> {
+    lines: Box<[OnceLock<Box<Line<M>>>]>,
+    used: M::Word,
+}
+
+impl<M: Machine> Default for Board<M> {
+    fn default() -> Self {
+        Self { lines: (0..WORKERS_MAX).map(|_| OnceLock::new()).collect(), used: M::Word::new(0) }
+    }
+}
+
+fn code(place: Place) -> u64 {
+    let what = match place.what {
+        Guarded::Row(row) => row << 1,
+        Guarded::Gap(index, guard) => (u64::from(index) << 32 | u64::from(guard)) << 1 | 1,
+    };
+    mix(mix(place.table.0.into()) ^ what)
+}
+
+/// What was read of a line.
+struct Waiting {
+    worker: usize,
+    target: u64,
+    held: u64,
+    places: Vec<u64>,
+}
+
+impl<M: Machine> Board<M> {
+    fn line(&self, worker: u32) -> &Line<M> {
+        self.lines[worker as usize].get_or_init(|| {
+            Box::new(Line {
+                number: M::Word::new(0),
+                target: M::Word::new(0),
+                held: M::Word::new(0),
+                places: std::array::from_fn(|_| M::Word::new(0)),
+            })
+        })
+    }
+
+    /// The worker waits for `target` and holds these places.
+    pub fn show(&self, worker: u32, target: Place, held: impl Iterator<Item = Place>) {
+        let line = self.line(worker);
+        let number = line.number.fetch_add(1, Ordering::AcqRel);
+        debug_assert!(number.is_multiple_of(2), "nobody shows twice");
+        M::fence(Ordering::Release);
+        let mut count = 0;
+        for place in held {
+            if count < SHOWN {
+                line.places[count].store(code(place), Ordering::Relaxed);
+            }
+            count += 1;
+        }
+        line.held.store(count as u64, Ordering::Relaxed);
+        line.target.store(code(target), Ordering::Relaxed);
+        line.number.store(number + 2, Ordering::Release);
+        let mut used = self.used.load(Ordering::Relaxed);
+        while used <= worker.into() {
+            let wanted = u64::from(worker) + 1;
+            let grown =
+                self.used.compare_exchange(used, wanted, Ordering::AcqRel, Ordering::Relaxed);
+            used = grown.err().unwrap_or(wanted);
+        }
+    }
+
+    /// The worker waits no more.
+    pub fn clear(&self, worker: u32) {
+        let line = self.line(worker);
+        line.number.fetch_add(1, Ordering::AcqRel);
+        M::fence(Ordering::Release);
+        line.target.store(0, Ordering::Relaxed);
+        line.number.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn read(&self, worker: usize) -> Option<Waiting> {
+        let line = self.lines[worker].get()?;
+        let number = line.number.load(Ordering::Acquire);
+        let target = line.target.load(Ordering::Relaxed);
+        let held = line.held.load(Ordering::Relaxed);
+        if number % 2 == 1 || target == 0 {
+            return None;
+        }
+        let shown = (held as usize).min(SHOWN);
+        let places = line.places[..shown].iter().map(|at| at.load(Ordering::Relaxed)).collect();
+        M::fence(Ordering::Acquire);
+        (line.number.load(Ordering::Relaxed) == number).then_some(Waiting {
+            worker,
+            target,
+            held,
+            places,
+        })
+    }
+
+    /// Whether the worker, which waits, is the victim of a deadlock.
+    pub fn is_victim(&self, worker: u32) -> bool {
+        let used = self.used.load(Ordering::Acquire) as usize;
+        let waiting: Vec<Waiting> = (0..used).filter_map(|at| self.read(at)).collect();
+        let Some(start) = waiting.iter().position(|one| one.worker == worker as usize) else {
+            return false;
+        };
+        let mut path = vec![start];
+        let mut seen = vec![false; waiting.len()];
+        let Some(cycle) = way_back(&waiting, start, &mut path, &mut seen) else { return false };
+        let victim = cycle.iter().map(|at| &waiting[*at]).min_by_key(|one| (one.held, one.worker));
+        victim.is_some_and(|victim| victim.worker == worker as usize)
+    }
+}
+
+/// A way from the end of `path` to `start` along "waits for something that the next one holds".
+fn way_back(
+    waiting: &[Waiting],
+    start: usize,
+    path: &mut Vec<usize>,
+    seen: &mut [bool],
+) -> Option<Vec<usize>> {
+    let at = *path.last()?;
+    for (next, other) in waiting.iter().enumerate() {
+        if next == at || seen[next] || !other.places.contains(&waiting[at].target) {
+            continue;
+        }
+        if next == start {
+            return Some(path.clone());
+        }
+        seen[next] = true;
+        path.push(next);
+        if let Some(cycle) = way_back(waiting, start, path, seen) {
+            return Some(cycle);
+        }
+        path.pop();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::Native;
+    use atoll_storage::TableId;
+
+    use super::Board;
+    use crate::scheme::{Guarded, Place};
+
+    fn row(row: u64) -> Place {
+        Place { table: TableId(0), what: Guarded::Row(row) }
+    }
+
+    #[test]
+    fn one_member_of_a_cycle_is_its_victim_and_nobody_outside_it() {
+        let board = Board::<Native>::default();
+        board.show(0, row(2), [row(1), row(7), row(8)].into_iter());
+        board.show(1, row(3), [row(2), row(9)].into_iter());
+        assert!((0..4).all(|worker| !board.is_victim(worker)), "there is no cycle yet");
+        board.show(2, row(1), [row(3), row(10), row(11)].into_iter());
+        board.show(3, row(3), [row(20)].into_iter());
+        assert_eq!([0, 1, 2, 3].map(|worker| board.is_victim(worker)), [false, true, false, false]);
+        board.clear(1);
+        assert!((0..4).all(|worker| !board.is_victim(worker)));
+    }
+
+    #[test]
+    fn two_readers_that_both_want_to_write_are_a_deadlock() {
+        let board = Board::<Native>::default();
+        board.show(4, row(1), [row(1)].into_iter());
+        assert!(!board.is_victim(4), "it does not wait for itself");
+        board.show(9, row(1), [row(1)].into_iter());
+        assert_eq!([4, 9].map(|worker| board.is_victim(worker)), [true, false]);
+    }
+}

@@ -1,0 +1,164 @@
+//! DL_DETECT: two-phase locking in which everybody waits, and deadlocks are found.
+//!
+//! A transaction that waits shows what it waits for and what it holds ([`board`]) and looks for
+//! a deadlock now and then; the cheapest member of one aborts. Waiting has an end: after a time limit
+//! the transaction aborts, which limits how many pile up behind one lock ("Staring into the Abyss",
+//! section 4.2, where 100 µs was chosen). A limit of 0 is NO_WAIT.
+
+mod board;
+mod local;
+mod state;
+
+use atoll_machine::Machine;
+
+use board::Board;
+pub use local::Local;
+pub use state::State;
+
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+
+/// Rounds of waiting before the wait is shown, and between two looks for a deadlock: most locks are
+/// free again before.
+const ROUNDS_PER_LOOK: u32 = 32;
+
+/// See the module.
+pub struct DlDetect<M: Machine> {
+    board: Board<M>,
+    timeout_ns: u64,
+}
+
+impl<M: Machine> DlDetect<M> {
+    /// The scheme.
+    pub fn new(options: &SchemeOptions) -> Self {
+        Self { board: Board::default(), timeout_ns: options.lock_timeout_ns }
+    }
+
+    /// The wait, if there was one, is over.
+    #[inline]
+    fn granted(&self, local: &mut Local) {
+        if local.waiting_since_ns != 0 {
+            self.stop_waiting(local);
+        }
+    }
+
+    #[cold]
+    fn stop_waiting(&self, local: &mut Local) {
+        if local.rounds >= ROUNDS_PER_LOOK {
+            self.board.clear(local.worker);
+        }
+        local.waiting_since_ns = 0;
+        local.rounds = 0;
+    }
+}
+
+impl<M: Machine> Scheme<M> for DlDetect<M> {
+    const NAME: &'static str = "DL_DETECT";
+    const WRITES: Writes = Writes::InPlace;
+    type State = State<M>;
+    type Gap = State<M>;
+    type Local = Local;
+
+    fn local(&self, worker: u32) -> Local {
+        Local::new(worker)
+    }
+
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+        debug_assert!(local.held.is_empty(), "the transaction before ended");
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let shared = local.held.share(target.place, target.state, 0);
+        shared.map_err(|_| Refusal::Wait(target.place))?;
+        self.granted(local);
+        Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        _present: bool,
+    ) -> Result<(), Refusal> {
+        let owned = local.held.own(target.place, target.state, 0);
+        owned.map_err(|_| Refusal::Wait(target.place))?;
+        self.granted(local);
+        Ok(())
+    }
+
+    fn watch(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
+        local.held.share(place, gap, 0).map_err(|_| Refusal::Wait(place))?;
+        self.granted(local);
+        Ok(())
+    }
+
+    fn disturb(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
+        local.held.alone(place, gap).map_err(|_| Refusal::Wait(place))?;
+        self.granted(local);
+        Ok(())
+    }
+
+    fn split(&self, _local: &mut Local, old: (Place, &State<M>), _new: (Place, &State<M>)) -> bool {
+        !old.1.is_held()
+    }
+
+    fn wait(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        place: Place,
+        _round: u32,
+    ) -> Result<(), AbortReason> {
+        if local.target != Some(place) {
+            self.granted(local);
+            local.target = Some(place);
+        }
+        if local.waiting_since_ns == 0 {
+            local.waiting_since_ns = M::now_ns().max(1);
+        }
+        local.rounds += 1;
+        if local.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+            if local.rounds == ROUNDS_PER_LOOK {
+                self.board.show(local.worker, place, local.held.places());
+            }
+            if self.board.is_victim(local.worker) {
+                return Err(AbortReason::Deadlock);
+            }
+        }
+        if self.timeout_ns == 0 || M::now_ns() - local.waiting_since_ns > self.timeout_ns {
+            return Err(AbortReason::Timeout);
+        }
+        M::wait(local.rounds);
+        Ok(())
+    }
+
+    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        _local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        _epoch: u64,
+    ) -> Result<(), AbortReason> {
+        Ok(())
+    }
+
+    fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
+        self.granted(local);
+        local.held.release(states);
+    }
+}

@@ -1,0 +1,3 @@
+//! A row has a lock.
+
+pub use crate::common::lock::Lock as State;

@@ -1,0 +1,22 @@
+//! A transaction has its timestamp and its partitions.
+
+use crate::common::timestamp::TimestampLocal;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Local {
+    pub(super) worker: u32,
+    pub(super) source: TimestampLocal,
+    /// 0 before the transaction has begun.
+    pub(super) timestamp: u64,
+    /// Partitions to be held, ascending; the first `granted` are.
+    pub(super) wanted: Vec<u32>,
+    pub(super) granted: usize,
+}
+
+impl Local {
+    pub(super) fn new(worker: u32) -> Self {
+        let source = TimestampLocal::new(worker);
+        Self { worker, source, timestamp: 0, wanted: Vec::new(), granted: 0 }
+    }
+}

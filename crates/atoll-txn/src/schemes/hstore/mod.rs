@@ -1,0 +1,129 @@
+//! HSTORE: one lock for each partition, taken before the transaction begins.
+//!
+//! A transaction says which partitions it is going to touch and gets their locks, the eldest waiting
+//! transaction first; then it runs alone in them and nothing that it does can be refused ("Staring
+//! into the Abyss", section 2.2). Rows of other partitions are reached directly, since memory is
+//! shared (section 4.3). Partitions are taken in ascending order, so nobody waits in a circle.
+
+mod local;
+mod queue;
+mod state;
+
+use atoll_machine::Machine;
+
+pub use local::Local;
+use queue::Queue;
+pub use state::State;
+
+use crate::common::timestamp::Timestamps;
+use crate::scheme::{
+    AbortReason, Fetch, Guarded, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+
+/// See the module.
+pub struct HStore<M: Machine> {
+    timestamps: Timestamps<M>,
+    partitions: Box<[Queue<M>]>,
+}
+
+impl<M: Machine> HStore<M> {
+    /// The scheme.
+    pub fn new(options: &SchemeOptions) -> Self {
+        Self {
+            timestamps: Timestamps::new(options.timestamps),
+            partitions: (0..options.partitions.max(1)).map(|_| Queue::default()).collect(),
+        }
+    }
+}
+
+/// What a wait at the beginning is for: no row, but the word that refusals are made of.
+fn partition_place(partition: u32) -> Place {
+    Place { table: atoll_storage::TableId(u32::MAX), what: Guarded::Row(partition.into()) }
+}
+
+impl<M: Machine> Scheme<M> for HStore<M> {
+    const NAME: &'static str = "HSTORE";
+    const WRITES: Writes = Writes::InPlace;
+    const PARTITIONED: bool = true;
+    type State = State;
+    type Gap = State;
+    type Local = Local;
+
+    fn local(&self, worker: u32) -> Local {
+        Local::new(worker)
+    }
+
+    fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Refusal> {
+        if local.timestamp == 0 {
+            local.timestamp = self.timestamps.next(&mut local.source);
+            local.wanted.clear();
+            if start.partitions.is_empty() {
+                local.wanted.extend(0..self.partitions.len() as u32);
+            } else {
+                local.wanted.extend_from_slice(start.partitions);
+            }
+        }
+        while let Some(partition) = local.wanted.get(local.granted) {
+            if !self.partitions[*partition as usize].take(local.worker, local.timestamp) {
+                return Err(Refusal::Wait(partition_place(*partition)));
+            }
+            local.granted += 1;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        _local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        _target: Target<'_, State>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        _local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        _target: Target<'_, State>,
+        _present: bool,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn watch(&self, _local: &mut Local, _place: Place, _gap: &State) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn disturb(&self, _local: &mut Local, _place: Place, _gap: &State) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn split(&self, _local: &mut Local, _old: (Place, &State), _new: (Place, &State)) -> bool {
+        true
+    }
+
+    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        _local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        _epoch: u64,
+    ) -> Result<(), AbortReason> {
+        Ok(())
+    }
+
+    fn end(&self, local: &mut Local, _states: &impl StatesOf<Self, M>, _committed: bool) {
+        let granted = local.wanted[..local.granted].iter();
+        granted.for_each(|partition| self.partitions[*partition as usize].release());
+        local.granted = 0;
+        local.timestamp = 0;
+    }
+}

@@ -1,0 +1,181 @@
+//! The schemes, and the one place that knows them by name.
+//!
+//! Each is a folder with the same files: `mod.rs` has the algorithm, `state.rs` what it keeps beside
+//! a row, `local.rs` what it keeps for a transaction. What several need is in [`common`](crate::common).
+
+pub mod adaptive;
+pub mod dl_detect;
+pub mod hstore;
+pub mod mvcc;
+pub mod no_wait;
+pub mod occ;
+pub mod silo;
+pub mod tictoc;
+pub mod timestamp;
+pub mod wait_die;
+
+use std::fmt;
+use std::str::FromStr;
+
+use atoll_machine::{Machine, Native};
+
+use crate::common::timestamp::TimestampKind;
+use crate::scheme::Scheme;
+
+/// Settings of schemes; each takes what it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct SchemeOptions {
+    /// Where timestamps come from.
+    pub timestamps: TimestampKind,
+    /// Partitions of a partitioned scheme.
+    pub partitions: u32,
+    /// Longest wait for a lock where waits are bounded.
+    pub lock_timeout_ns: u64,
+}
+
+impl Default for SchemeOptions {
+    fn default() -> Self {
+        // 100 µs is what the study chose ("Staring into the Abyss", section 4.2).
+        Self { timestamps: TimestampKind::default(), partitions: 1, lock_timeout_ns: 100_000 }
+    }
+}
+
+/// The list of all schemes, handed to a macro: a variant and its type over a machine.
+macro_rules! for_all_schemes {
+    ($then:ident) => {
+        $then! {
+            DlDetect => dl_detect::DlDetect,
+            NoWait => no_wait::NoWait,
+            WaitDie => wait_die::WaitDie,
+            Timestamp => timestamp::TimestampOrdering,
+            Mvcc => mvcc::Mvcc,
+            Occ => occ::Occ,
+            HStore => hstore::HStore,
+            Silo => silo::Silo,
+            TicToc => tictoc::TicToc,
+            Adaptive => adaptive::Adaptive,
+        }
+    };
+}
+
+macro_rules! kinds {
+    ($($variant:ident => $($scheme:ident)::+,)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        enum Kind {
+            $($variant),*
+        }
+
+        impl SchemeKind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self(Kind::$variant)),*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self.0 {
+                    $(Kind::$variant => <$($scheme)::+<Native> as Scheme<Native>>::NAME),*
+                }
+            }
+
+            /// Whether its transactions name the partitions that they touch.
+            pub fn is_partitioned(self) -> bool {
+                match self.0 {
+                    $(Kind::$variant => <$($scheme)::+<Native> as Scheme<Native>>::PARTITIONED),*
+                }
+            }
+
+            /// Calls `visitor` with the scheme.
+            pub fn visit<M: Machine, V: SchemeVisitor<M>>(
+                self,
+                options: &SchemeOptions,
+                visitor: V,
+            ) -> V::Output {
+                match self.0 {
+                    $(Kind::$variant => visitor.visit($($scheme)::+::<M>::new(options))),*
+                }
+            }
+        }
+    };
+}
+
+/// A scheme, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SchemeKind(Kind);
+
+for_all_schemes!(kinds);
+
+/// What is to be done with a scheme that is chosen at run time.
+pub trait SchemeVisitor<M: Machine> {
+    /// What comes of it.
+    type Output;
+
+    /// Called with the scheme.
+    fn visit<S: Scheme<M>>(self, scheme: S) -> Self::Output;
+}
+
+impl SchemeKind {
+    /// Whether the order of its transactions agrees with the clock for timestamps of this kind: one
+    /// that has ended comes before one that begins afterwards.
+    pub fn is_strict(self, timestamps: TimestampKind) -> bool {
+        match self.0 {
+            Kind::TicToc => false,
+            Kind::Timestamp | Kind::Mvcc => timestamps != TimestampKind::Batched,
+            _ => true,
+        }
+    }
+}
+
+impl Default for SchemeKind {
+    /// Two-phase locking without waiting: the one that the first version had, which stores in place
+    /// and keeps no copies.
+    fn default() -> Self {
+        Self(Kind::NoWait)
+    }
+}
+
+impl fmt::Display for SchemeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for SchemeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no scheme has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no scheme \"{name}\"; choose one of {all}")]
+pub struct UnknownScheme {
+    name: String,
+    all: String,
+}
+
+impl FromStr for SchemeKind {
+    type Err = UnknownScheme;
+
+    fn from_str(name: &str) -> Result<Self, UnknownScheme> {
+        let plain = |name: &str| name.replace(['-', '_'], "").to_ascii_uppercase();
+        let found = Self::ALL.iter().find(|kind| plain(kind.name()) == plain(name));
+        let all = || Self::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+        found.copied().ok_or_else(|| UnknownScheme { name: name.to_owned(), all: all() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SchemeKind;
+
+    #[test]
+    fn a_scheme_is_found_by_its_name_however_it_is_written() {
+        for kind in SchemeKind::ALL {
+            let name = kind.name();
+            for written in [name.to_owned(), name.to_lowercase(), name.replace('_', "-")] {
+                assert_eq!(written.parse(), Ok(*kind));
+            }
+        }
+        let unknown = "nowhere".parse::<SchemeKind>().expect_err("there is none");
+        assert!(unknown.to_string().contains("NO_WAIT, WAIT_DIE"), "{unknown}");
+    }
+}

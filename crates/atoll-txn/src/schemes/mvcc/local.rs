@@ -1,0 +1,40 @@
+//! A transaction has its timestamp, the rows that it is going to write, and the worker's part of the
+//! older versions.
+
+use atoll_machine::Machine;
+
+use crate::common::image::Image;
+use crate::common::past::PastWriter;
+use crate::common::timestamp::TimestampLocal;
+use crate::scheme::Place;
+
+/// See the module.
+pub struct Local<M: Machine> {
+    pub(super) worker: u32,
+    pub(super) source: TimestampLocal,
+    pub(super) timestamp: u64,
+    /// Epoch in which it took the timestamp.
+    pub(super) epoch: u64,
+    /// Rows that it owns, and whether they are there afterwards.
+    pub(super) writes: Vec<(Place, bool)>,
+    pub(super) past: PastWriter<M>,
+    /// Room for a version that is being brought back.
+    pub(super) image: Image,
+    /// Transactions until the worker looks again what nobody needs any more.
+    pub(super) until_collect: u32,
+}
+
+impl<M: Machine> Local<M> {
+    pub(super) fn new(worker: u32, past: PastWriter<M>) -> Self {
+        Self {
+            worker,
+            source: TimestampLocal::new(worker),
+            timestamp: 0,
+            epoch: 0,
+            writes: Vec::new(),
+            past,
+            image: Image::default(),
+            until_collect: 0,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! MVCC: timestamp ordering with older versions, so that nobody reads too late.
+//!
+//! The newest version of a row lies in its table, older ones in a chain ([`past`](crate::common::past)).
+//! A transaction reads the version that was the newest at its timestamp; a write is too late when a
+//! later transaction has read or replaced what it would replace ("Staring into the Abyss", section
+//! 2.2). A version is given up when all timestamps in use are greater than that of its successor.
+//!
+//! - `MVCC-1`: as `TO-1`, for the newest version of a row. Older ones have successors already, so
+//!   nothing can come between.
+//! - `MVCC-2`: an owner writes down the version that it replaces before it says that it is storing, and
+//!   says so before it stores. So who finds a row being stored into finds in the chain all columns
+//!   that are changing.
+//! - `MVCC-3`: as `TO-2` and `TO-3`.
+
+mod local;
+mod state;
+
+use std::sync::Arc;
+
+use atoll_machine::{Machine, Ordering, Word};
+
+pub use local::Local;
+pub use state::{GapState, State};
+
+use crate::common::active::Active;
+use crate::common::image::Image;
+use crate::common::past::{Past, PastWriter, RecordId};
+use crate::common::timestamp::Timestamps;
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+use state::{PRESENT, STORING, TIMESTAMP, raise};
+
+/// Transactions between two looks at what nobody needs any more.
+const COLLECT_EVERY: u32 = 64;
+/// The owner of a row that is being given up: older than everybody.
+const NOBODY: u64 = 1;
+
+/// See the module.
+pub struct Mvcc<M: Machine> {
+    timestamps: Timestamps<M>,
+    active: Active<M>,
+    past: Arc<Past<M>>,
+}
+
+impl<M: Machine> Mvcc<M> {
+    /// The scheme.
+    pub fn new(options: &SchemeOptions) -> Self {
+        Self {
+            timestamps: Timestamps::new(options.timestamps),
+            active: Active::default(),
+            past: Arc::default(),
+        }
+    }
+}
+
+impl<M: Machine> Scheme<M> for Mvcc<M> {
+    const NAME: &'static str = "MVCC";
+    const WRITES: Writes = Writes::AtCommit;
+    const VERSIONED: bool = true;
+    type State = State<M>;
+    type Gap = GapState<M>;
+    type Local = Local<M>;
+
+    fn local(&self, worker: u32) -> Local<M> {
+        self.active.add(worker);
+        Local::new(worker, PastWriter::new(Arc::clone(&self.past), worker))
+    }
+
+    fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Refusal> {
+        if start.epoch != local.epoch {
+            self.timestamps.discard(&mut local.source);
+        }
+        let source = &mut local.source;
+        local.timestamp = self.active.begin(local.worker, || self.timestamps.next(source));
+        local.epoch = start.epoch;
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local<M>,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let State { owner, version, read, past } = target.state;
+        let mine = local.timestamp;
+        loop {
+            let owned = owner.load(Ordering::SeqCst);
+            let written = version.load(Ordering::SeqCst);
+            let pending = owned & TIMESTAMP;
+            if pending != 0 && pending < mine {
+                return Err(Refusal::Wait(target.place));
+            }
+            let is_newest = written & TIMESTAMP <= mine;
+            if is_newest {
+                raise::<M>(read, mine);
+            }
+            let being_stored = owned & STORING != 0 && pending != mine;
+            let there = if is_newest && !being_stored {
+                written & PRESENT != 0 && fetch(None)
+            } else {
+                let newest = RecordId(past.load(Ordering::Acquire));
+                let found = self.past.bring_back(newest, mine, &mut local.image);
+                found && local.image.present && fetch(Some(&local.image))
+            };
+            M::fence(Ordering::Acquire);
+            if owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written {
+                return Ok(if there { Seen::Present } else { Seen::Absent });
+            }
+        }
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local<M>,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        present: bool,
+    ) -> Result<(), Refusal> {
+        let State { owner, version, read, .. } = target.state;
+        let mine = local.timestamp;
+        match owner.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => {}
+            Err(owned) if owned & TIMESTAMP == mine => {
+                let known = local.writes.iter_mut().rfind(|(place, _)| *place == target.place);
+                known.expect("an owned row was written down").1 = present;
+                return Ok(());
+            }
+            Err(owned) if owned & TIMESTAMP < mine => return Err(Refusal::Wait(target.place)),
+            Err(_) => return Err(AbortReason::TooLate.into()),
+        }
+        let written = version.load(Ordering::SeqCst) & TIMESTAMP;
+        if read.load(Ordering::SeqCst).max(written) > mine {
+            owner.store(0, Ordering::SeqCst);
+            return Err(AbortReason::TooLate.into());
+        }
+        local.writes.push((target.place, present));
+        Ok(())
+    }
+
+    fn watch(&self, local: &mut Local<M>, _place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
+        raise::<M>(&gap.0, local.timestamp);
+        Ok(())
+    }
+
+    fn disturb(
+        &self,
+        local: &mut Local<M>,
+        _place: Place,
+        gap: &GapState<M>,
+    ) -> Result<(), Refusal> {
+        if gap.0.load(Ordering::SeqCst) > local.timestamp {
+            return Err(AbortReason::TooLate.into());
+        }
+        Ok(())
+    }
+
+    fn split(
+        &self,
+        _local: &mut Local<M>,
+        old: (Place, &GapState<M>),
+        new: (Place, &GapState<M>),
+    ) -> bool {
+        raise::<M>(&new.1.0, old.1.0.load(Ordering::SeqCst));
+        true
+    }
+
+    fn prepare(
+        &self,
+        _local: &mut Local<M>,
+        _states: &impl StatesOf<Self, M>,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        local: &mut Local<M>,
+        _states: &impl StatesOf<Self, M>,
+        epoch: u64,
+    ) -> Result<(), AbortReason> {
+        if epoch != local.epoch && !local.writes.is_empty() {
+            return Err(AbortReason::Cut); // MVCC-3
+        }
+        Ok(())
+    }
+
+    fn supersede(&self, local: &mut Local<M>, target: Target<'_, State<M>>, before: &Image) {
+        let State { owner, version, past, .. } = target.state;
+        let (stamp, mine) = (version.load(Ordering::Relaxed) & TIMESTAMP, local.timestamp);
+        let next = RecordId(past.load(Ordering::Relaxed));
+        let record = local.past.push(before, stamp, mine, next);
+        past.store(record.0, Ordering::SeqCst);
+        owner.store(mine | STORING, Ordering::SeqCst); // MVCC-2
+        M::fence(Ordering::Release);
+    }
+
+    fn end(&self, local: &mut Local<M>, states: &impl StatesOf<Self, M>, committed: bool) {
+        for (place, present) in local.writes.drain(..) {
+            let state = states.row(place);
+            if committed {
+                let flag = if present { PRESENT } else { 0 };
+                state.version.store(local.timestamp | flag, Ordering::SeqCst);
+            }
+            state.owner.store(0, Ordering::SeqCst);
+        }
+        self.active.end(local.worker);
+        if local.until_collect == 0 {
+            local.until_collect = COLLECT_EVERY;
+            local.past.collect(self.active.horizon(local.timestamp));
+        }
+        local.until_collect -= 1;
+    }
+
+    fn stamp(&self, local: &Local<M>) -> u64 {
+        local.timestamp
+    }
+
+    fn horizon(&self, local: &mut Local<M>) -> u64 {
+        self.active.horizon(local.timestamp)
+    }
+
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
+        let State { owner, version, .. } = target.state;
+        owner.compare_exchange(0, NOBODY, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        let is_there = version.load(Ordering::SeqCst) & PRESENT != 0;
+        Some(if is_there { Seen::Present } else { Seen::Absent })
+    }
+
+    fn let_go(&self, target: Target<'_, State<M>>, _given_up: bool) {
+        // Who wants to write it looks afterwards whether it is still the row of its key.
+        target.state.owner.store(0, Ordering::SeqCst);
+    }
+}

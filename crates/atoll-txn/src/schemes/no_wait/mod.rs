@@ -1,0 +1,104 @@
+//! NO_WAIT: two-phase locking without waiting.
+//!
+//! A transaction whose lock is denied aborts at once, so there is no deadlock and no queue ("Staring
+//! into the Abyss", section 2.1). Locks are held to the end, so the order of commits is a serial
+//! order and a cut is a place in it.
+
+mod local;
+mod state;
+
+use std::marker::PhantomData;
+
+use atoll_machine::Machine;
+
+pub use local::Local;
+pub use state::State;
+
+use crate::common::lock::Busy;
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+
+/// See the module.
+pub struct NoWait<M>(PhantomData<fn() -> M>);
+
+impl<M: Machine> NoWait<M> {
+    /// The scheme.
+    pub fn new(_options: &SchemeOptions) -> Self {
+        Self(PhantomData)
+    }
+}
+
+fn denied(_: Busy) -> Refusal {
+    Refusal::Abort(AbortReason::Denied)
+}
+
+impl<M: Machine> Scheme<M> for NoWait<M> {
+    const NAME: &'static str = "NO_WAIT";
+    const WRITES: Writes = Writes::InPlace;
+    type State = State<M>;
+    type Gap = State<M>;
+    type Local = Local;
+
+    fn local(&self, _worker: u32) -> Local {
+        Local::default()
+    }
+
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+        debug_assert!(local.is_empty(), "the transaction before ended");
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        local.share(target.place, target.state, 0).map_err(denied)?;
+        Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        _present: bool,
+    ) -> Result<(), Refusal> {
+        local.own(target.place, target.state, 0).map_err(denied)
+    }
+
+    fn watch(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
+        local.share(place, gap, 0).map_err(denied)
+    }
+
+    fn disturb(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
+        local.alone(place, gap).map_err(denied)
+    }
+
+    fn split(&self, _local: &mut Local, old: (Place, &State<M>), _new: (Place, &State<M>)) -> bool {
+        !old.1.is_held()
+    }
+
+    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        _local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        _epoch: u64,
+    ) -> Result<(), AbortReason> {
+        Ok(())
+    }
+
+    fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
+        local.release(states);
+    }
+}

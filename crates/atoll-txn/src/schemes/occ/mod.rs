@@ -1,0 +1,135 @@
+//! OCC: optimistic, with a timestamp when a transaction begins and another when it commits.
+//!
+//! Reads copy what they need and note the version of the row, which is the timestamp of its writer; a
+//! version from after the transaction's begin is a conflict at once. To commit, it locks what it
+//! writes row by row in the order of places and checks every row that it read by itself: there is
+//! no critical section for all ("Staring into the Abyss", sections 2.2 and 4.3). Then it takes the
+//! timestamp that its versions get.
+
+mod local;
+mod state;
+
+use atoll_machine::Machine;
+
+pub use local::Local;
+pub use state::State;
+
+use crate::common::read_set::Count;
+use crate::common::timestamp::Timestamps;
+use crate::common::version::{NUMBER, PRESENT};
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+
+/// See the module.
+pub struct Occ<M: Machine> {
+    timestamps: Timestamps<M>,
+}
+
+impl<M: Machine> Occ<M> {
+    /// The scheme.
+    pub fn new(options: &SchemeOptions) -> Self {
+        Self { timestamps: Timestamps::new(options.timestamps) }
+    }
+}
+
+impl<M: Machine> Scheme<M> for Occ<M> {
+    const NAME: &'static str = "OCC";
+    const WRITES: Writes = Writes::AtCommit;
+    type State = State<M>;
+    type Gap = Count<M>;
+    type Local = Local;
+
+    fn local(&self, worker: u32) -> Local {
+        Local::new(worker)
+    }
+
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+        local.set.clear();
+        local.begin = self.timestamps.next(&mut local.source);
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+        if word & NUMBER > local.begin {
+            return Err(AbortReason::TooLate.into());
+        }
+        local.set.reads.push((target.place, word));
+        Ok(seen)
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        present: bool,
+    ) -> Result<(), Refusal> {
+        local.set.write(target.place, present);
+        Ok(())
+    }
+
+    fn watch(&self, local: &mut Local, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
+        local.set.watch::<M>(place, &gap.0);
+        Ok(())
+    }
+
+    fn disturb(&self, local: &mut Local, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
+        local.set.disturb::<M>(place, &gap.0);
+        Ok(())
+    }
+
+    fn split(&self, local: &mut Local, old: (Place, &Count<M>), new: (Place, &Count<M>)) -> bool {
+        local.set.split::<M>((old.0, &old.1.0), (new.0, &new.1.0));
+        true
+    }
+
+    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        local.set.lock(states)
+    }
+
+    fn validate(
+        &self,
+        local: &mut Local,
+        states: &impl StatesOf<Self, M>,
+        _epoch: u64,
+    ) -> Result<(), AbortReason> {
+        if local.set.changed(states).is_some() {
+            return Err(AbortReason::Changed);
+        }
+        if !local.set.writes.is_empty() {
+            // What is replaced is older than the begin, so this is greater.
+            local.commit = self.timestamps.next(&mut local.source);
+        }
+        local.set.begin_storing(states);
+        Ok(())
+    }
+
+    fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
+        let next = if committed { local.commit } else { 0 };
+        local.set.unlock(states, |write| match (committed, write.present) {
+            (true, true) => next | PRESENT,
+            (true, false) => next,
+            (false, _) => write.before,
+        });
+        local.set.clear();
+    }
+
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
+        target.state.hold()
+    }
+
+    fn let_go(&self, target: Target<'_, State<M>>, given_up: bool) {
+        target.state.let_go(given_up);
+    }
+}

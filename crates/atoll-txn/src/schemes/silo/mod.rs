@@ -1,0 +1,126 @@
+//! SILO: optimistic, without timestamps from a common source.
+//!
+//! Reads note the version of the row and write nothing shared. To commit, a transaction locks what it
+//! writes in the order of places, looks whether everything it read is as it was, stores, and leaves
+//! versions greater than all that it met (Tu et al., "Speedy transactions in multicore in-memory
+//! databases", SOSP 2013). The epochs of that system are the gate's here: validating and storing
+//! happen in one section, so an epoch ends between transactions.
+
+mod local;
+mod state;
+
+use std::marker::PhantomData;
+
+use atoll_machine::Machine;
+
+pub use local::Local;
+pub use state::State;
+
+use crate::common::read_set::Count;
+use crate::common::version::PRESENT;
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+
+/// See the module.
+pub struct Silo<M>(PhantomData<fn() -> M>);
+
+impl<M: Machine> Silo<M> {
+    /// The scheme.
+    pub fn new(_options: &SchemeOptions) -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<M: Machine> Scheme<M> for Silo<M> {
+    const NAME: &'static str = "SILO";
+    const WRITES: Writes = Writes::AtCommit;
+    type State = State<M>;
+    type Gap = Count<M>;
+    type Local = Local;
+
+    fn local(&self, _worker: u32) -> Local {
+        Local::default()
+    }
+
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+        local.clear();
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+        local.reads.push((target.place, word));
+        Ok(seen)
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        present: bool,
+    ) -> Result<(), Refusal> {
+        local.write(target.place, present);
+        Ok(())
+    }
+
+    fn watch(&self, local: &mut Local, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
+        local.watch::<M>(place, &gap.0);
+        Ok(())
+    }
+
+    fn disturb(&self, local: &mut Local, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
+        local.disturb::<M>(place, &gap.0);
+        Ok(())
+    }
+
+    fn split(&self, local: &mut Local, old: (Place, &Count<M>), new: (Place, &Count<M>)) -> bool {
+        local.split::<M>((old.0, &old.1.0), (new.0, &new.1.0));
+        true
+    }
+
+    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        local.lock(states)
+    }
+
+    fn validate(
+        &self,
+        local: &mut Local,
+        states: &impl StatesOf<Self, M>,
+        _epoch: u64,
+    ) -> Result<(), AbortReason> {
+        if local.changed(states).is_some() {
+            return Err(AbortReason::Changed);
+        }
+        local.begin_storing(states);
+        Ok(())
+    }
+
+    fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
+        let next = if committed { local.newest() + 1 } else { 0 };
+        local.unlock(states, |write| match (committed, write.present) {
+            (true, true) => next | PRESENT,
+            (true, false) => next,
+            (false, _) => write.before,
+        });
+        local.clear();
+    }
+
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
+        target.state.hold()
+    }
+
+    fn let_go(&self, target: Target<'_, State<M>>, given_up: bool) {
+        target.state.let_go(given_up);
+    }
+}

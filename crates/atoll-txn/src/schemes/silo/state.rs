@@ -1,0 +1,3 @@
+//! A row has a version.
+
+pub use crate::common::version::Version as State;

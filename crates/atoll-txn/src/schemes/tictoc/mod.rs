@@ -1,0 +1,234 @@
+//! TICTOC: optimistic, with timestamps computed from the data.
+//!
+//! A version has the timestamp of its write and one until which it is known to be valid. A
+//! transaction commits at the smallest timestamp at which all that it read is valid and all that it
+//! writes is free; reads of versions that were only known to be valid until earlier are extended if
+//! nobody has changed them (Yu et al., "TicToc: time traveling optimistic concurrency control",
+//! SIGMOD 2016). So a transaction may be ordered before one that committed earlier. Such an order does
+//! not agree with the clock; it is serializable and not strictly so.
+//!
+//! - `TICTOC-1`: commits of an epoch have timestamps above all those of earlier epochs, so a cut
+//!   separates timestamps as it separates commits. Each worker shows its greatest one, and the
+//!   first commit in an epoch, when nobody is inside under an older one, looks at all of them.
+//! - `TICTOC-2`: gaps are read and disturbed by timestamps as rows are.
+
+mod local;
+mod state;
+
+use atoll_machine::{Machine, Ordering, Word};
+
+pub use local::Local;
+pub use state::{GapState, State};
+
+use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
+use crate::engine::WORKERS_MAX;
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+use state::raise;
+
+#[repr(align(64))]
+struct Line<W>(W);
+
+/// See the module.
+pub struct TicToc<M: Machine> {
+    /// The greatest timestamp of each worker.
+    shown: Box<[Line<M::Word>]>,
+}
+
+impl<M: Machine> TicToc<M> {
+    /// The scheme.
+    pub fn new(_options: &SchemeOptions) -> Self {
+        Self { shown: (0..WORKERS_MAX).map(|_| Line(M::Word::new(0))).collect() }
+    }
+
+    fn newest_of_all(&self) -> u64 {
+        self.shown.iter().map(|line| line.0.load(Ordering::SeqCst)).max().unwrap_or(0)
+    }
+
+    /// The smallest timestamp at which the transaction can commit.
+    fn timestamp(&self, local: &Local, states: &impl StatesOf<Self, M>) -> u64 {
+        let reads = local.set.reads.iter().map(|(_, word)| word & NUMBER);
+        let writes = local
+            .set
+            .writes
+            .iter()
+            .map(|write| states.row(write.place).valid_until.load(Ordering::SeqCst) + 1);
+        let gaps = local
+            .disturbed
+            .iter()
+            .map(|place| states.gap(*place).valid_until.load(Ordering::SeqCst) + 1);
+        let smallest = reads.chain(writes).chain(gaps).max().unwrap_or(0);
+        smallest.max(local.base).max(local.after)
+    }
+
+    /// Whether a read is good at `commit`, extending it if need be.
+    fn is_valid(
+        &self,
+        local: &Local,
+        states: &impl StatesOf<Self, M>,
+        at: usize,
+        commit: u64,
+    ) -> bool {
+        if local.valid_until[at] >= commit {
+            return true;
+        }
+        let (place, word) = local.set.reads[at];
+        let state = states.row(place);
+        let is_same = || {
+            let now = state.version.load();
+            now & !(LOCKED | STORING) == word
+                && (now & LOCKED == 0 || local.set.own(place).is_some())
+        };
+        if !is_same() {
+            return false;
+        }
+        if local.set.own(place).is_some() {
+            return true;
+        }
+        // Who locks the row after this looks at the extended time; who did before is seen.
+        state.extend(commit);
+        is_same()
+    }
+}
+
+impl<M: Machine> Scheme<M> for TicToc<M> {
+    const NAME: &'static str = "TICTOC";
+    const WRITES: Writes = Writes::AtCommit;
+    type State = State<M>;
+    type Gap = GapState<M>;
+    type Local = Local;
+
+    fn local(&self, worker: u32) -> Local {
+        Local { worker, ..Local::default() }
+    }
+
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+        local.clear();
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let State { version, valid_until } = target.state;
+        let (seen, word, until) = loop {
+            let (seen, word) = version.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+            let until = valid_until.load(Ordering::Acquire);
+            // Of this version, if it is still the newest.
+            if version.load() & !LOCKED == word {
+                break (seen, word, until);
+            }
+        };
+        local.set.reads.push((target.place, word));
+        local.valid_until.push(until);
+        Ok(seen)
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        present: bool,
+    ) -> Result<(), Refusal> {
+        local.set.write(target.place, present);
+        Ok(())
+    }
+
+    fn watch(&self, local: &mut Local, place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
+        local.set.watch::<M>(place, &gap.count);
+        local.after = local.after.max(gap.emptied_at.load(Ordering::SeqCst));
+        Ok(())
+    }
+
+    fn disturb(&self, local: &mut Local, place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
+        local.set.disturb::<M>(place, &gap.count);
+        local.disturbed.push(place);
+        Ok(())
+    }
+
+    fn split(
+        &self,
+        local: &mut Local,
+        old: (Place, &GapState<M>),
+        new: (Place, &GapState<M>),
+    ) -> bool {
+        raise::<M>(&new.1.valid_until, old.1.valid_until.load(Ordering::SeqCst));
+        raise::<M>(&new.1.emptied_at, old.1.emptied_at.load(Ordering::SeqCst));
+        local.set.split::<M>((old.0, &old.1.count), (new.0, &new.1.count));
+        true
+    }
+
+    fn withdraw(&self, gap: &GapState<M>, stamp: u64) {
+        raise::<M>(&gap.emptied_at, stamp);
+        gap.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        local.set.lock(states)
+    }
+
+    fn validate(
+        &self,
+        local: &mut Local,
+        states: &impl StatesOf<Self, M>,
+        epoch: u64,
+    ) -> Result<(), AbortReason> {
+        if epoch != local.epoch {
+            local.base = self.newest_of_all() + 1; // TICTOC-1
+            local.epoch = epoch;
+        }
+        let commit = self.timestamp(local, states);
+        let reads = 0..local.set.reads.len();
+        if !reads.into_iter().all(|at| self.is_valid(local, states, at, commit)) {
+            return Err(AbortReason::Changed);
+        }
+        let is_quiet = |(place, count): &(Place, u64)| {
+            let gap = states.gap(*place);
+            raise::<M>(&gap.valid_until, commit);
+            gap.count.load(Ordering::SeqCst) == *count
+        };
+        if !local.set.gaps.iter().all(is_quiet) {
+            return Err(AbortReason::Changed);
+        }
+        local.commit = commit;
+        let shown = &self.shown[local.worker as usize].0;
+        if shown.load(Ordering::Relaxed) < commit {
+            shown.store(commit, Ordering::SeqCst);
+        }
+        local.set.begin_storing(states);
+        Ok(())
+    }
+
+    fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
+        let commit = local.commit;
+        local.set.unlock(states, |write| {
+            if !committed {
+                return write.before;
+            }
+            states.row(write.place).valid_until.store(commit, Ordering::SeqCst);
+            if write.present { commit | PRESENT } else { commit }
+        });
+        local.clear();
+    }
+
+    fn stamp(&self, local: &Local) -> u64 {
+        local.commit
+    }
+
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
+        target.state.version.hold()
+    }
+
+    fn let_go(&self, target: Target<'_, State<M>>, given_up: bool) {
+        target.state.version.let_go(given_up);
+    }
+}

@@ -1,0 +1,61 @@
+//! A row has a version, whose number is the timestamp of its write, and the timestamp up to which
+//! that version is known to have been the newest.
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use crate::common::read_set::{Gap, Versioned};
+use crate::common::version::Version;
+
+/// See the module.
+pub struct State<M: Machine> {
+    pub(super) version: Version<M>,
+    pub(super) valid_until: M::Word,
+}
+
+impl<M: Machine> Default for State<M> {
+    fn default() -> Self {
+        Self { version: Version::default(), valid_until: M::Word::new(0) }
+    }
+}
+
+impl<M: Machine> Versioned<M> for State<M> {
+    fn version(&self) -> &Version<M> {
+        &self.version
+    }
+}
+
+impl<M: Machine> State<M> {
+    /// Nobody may replace the version before this timestamp.
+    pub(super) fn extend(&self, to: u64) {
+        raise::<M>(&self.valid_until, to);
+    }
+}
+
+/// A gap counts its disturbances; as a row, it has a timestamp before which nobody may disturb it any
+/// more, and one that whoever finds nothing in it comes after.
+pub struct GapState<M: Machine> {
+    pub(super) count: M::Word,
+    pub(super) valid_until: M::Word,
+    pub(super) emptied_at: M::Word,
+}
+
+impl<M: Machine> Default for GapState<M> {
+    fn default() -> Self {
+        let word = || M::Word::new(0);
+        Self { count: word(), valid_until: word(), emptied_at: word() }
+    }
+}
+
+impl<M: Machine> Gap<M> for GapState<M> {
+    fn number(&self) -> &M::Word {
+        &self.count
+    }
+}
+
+pub(super) fn raise<M: Machine>(word: &M::Word, to: u64) {
+    let mut now = word.load(Ordering::SeqCst);
+    while now < to {
+        let raised = word.compare_exchange(now, to, Ordering::SeqCst, Ordering::SeqCst);
+        now = raised.err().unwrap_or(to);
+    }
+}

@@ -1,0 +1,23 @@
+//! A transaction has its timestamp and the rows that it is going to write.
+
+use crate::common::timestamp::TimestampLocal;
+use crate::scheme::Place;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Local {
+    pub(super) worker: u32,
+    pub(super) source: TimestampLocal,
+    pub(super) timestamp: u64,
+    /// Epoch in which it took the timestamp.
+    pub(super) epoch: u64,
+    /// Rows that it owns, and whether they are there afterwards.
+    pub(super) writes: Vec<(Place, bool)>,
+}
+
+impl Local {
+    pub(super) fn new(worker: u32) -> Self {
+        let source = TimestampLocal::new(worker);
+        Self { worker, source, timestamp: 0, epoch: 0, writes: Vec::new() }
+    }
+}

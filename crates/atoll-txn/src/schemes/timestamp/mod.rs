@@ -1,0 +1,204 @@
+//! TIMESTAMP: basic timestamp ordering, row by row.
+//!
+//! The order of timestamps is the serial order. Who comes too late for it aborts and starts again
+//! with a new timestamp: a read of a row that has been written later, a write of a row that has been
+//! read or written later ("Staring into the Abyss", section 2.2). Reads copy what they need. Writes
+//! announce themselves on the row and are stored at commit; who has a greater timestamp waits for an
+//! announced write, so nobody waits in a circle.
+//!
+//! - `TO-1`: a reader raises the row's read timestamp and then looks who owns it; a writer becomes
+//!   its owner and then looks at the read timestamp. One of the two sees the other.
+//! - `TO-2`: a transaction that would commit in a later epoch than the one in which it took its
+//!   timestamp aborts (`SCHEME-4`): a cut between them shows transactions with greater timestamps.
+//! - `TO-3`: entries of deleted rows stay until all timestamps in use are greater than the deletion's,
+//!   so who is ordered before it still finds the row, and that it has come too late.
+
+mod local;
+mod state;
+
+use atoll_machine::{Machine, Ordering, Word};
+
+pub use local::Local;
+pub use state::{GapState, State};
+
+use crate::common::active::Active;
+use crate::common::timestamp::Timestamps;
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+use state::{PRESENT, STORING, TIMESTAMP, raise};
+
+/// The owner of a row that is being given up: older than everybody.
+const NOBODY: u64 = 1;
+
+/// See the module.
+pub struct TimestampOrdering<M: Machine> {
+    timestamps: Timestamps<M>,
+    active: Active<M>,
+}
+
+impl<M: Machine> TimestampOrdering<M> {
+    /// The scheme.
+    pub fn new(options: &SchemeOptions) -> Self {
+        Self { timestamps: Timestamps::new(options.timestamps), active: Active::default() }
+    }
+}
+
+impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
+    const NAME: &'static str = "TIMESTAMP";
+    const WRITES: Writes = Writes::AtCommit;
+    type State = State<M>;
+    type Gap = GapState<M>;
+    type Local = Local;
+
+    fn local(&self, worker: u32) -> Local {
+        self.active.add(worker);
+        Local::new(worker)
+    }
+
+    fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Refusal> {
+        if start.epoch != local.epoch {
+            self.timestamps.discard(&mut local.source);
+        }
+        let source = &mut local.source;
+        local.timestamp = self.active.begin(local.worker, || self.timestamps.next(source));
+        local.epoch = start.epoch;
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let State { owner, version, read } = target.state;
+        let mine = local.timestamp;
+        loop {
+            let owned = owner.load(Ordering::SeqCst);
+            let written = version.load(Ordering::SeqCst);
+            if written & TIMESTAMP > mine {
+                return Err(AbortReason::TooLate.into());
+            }
+            let pending = owned & TIMESTAMP;
+            if pending != 0 && pending < mine {
+                return Err(Refusal::Wait(target.place));
+            }
+            if owned & STORING != 0 && pending != mine {
+                return Err(AbortReason::TooLate.into());
+            }
+            raise::<M>(read, mine);
+            let there = written & PRESENT != 0 && fetch(None);
+            M::fence(Ordering::Acquire);
+            if owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written {
+                return Ok(if there { Seen::Present } else { Seen::Absent });
+            }
+        }
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        present: bool,
+    ) -> Result<(), Refusal> {
+        let State { owner, version, read } = target.state;
+        let mine = local.timestamp;
+        match owner.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => {}
+            Err(owned) if owned & TIMESTAMP == mine => {
+                let known = local.writes.iter_mut().rfind(|(place, _)| *place == target.place);
+                known.expect("an owned row was written down").1 = present;
+                return Ok(());
+            }
+            Err(owned) if owned & TIMESTAMP < mine => return Err(Refusal::Wait(target.place)),
+            Err(_) => return Err(AbortReason::TooLate.into()),
+        }
+        let written = version.load(Ordering::SeqCst) & TIMESTAMP;
+        if read.load(Ordering::SeqCst).max(written) > mine {
+            owner.store(0, Ordering::SeqCst);
+            return Err(AbortReason::TooLate.into());
+        }
+        local.writes.push((target.place, present));
+        Ok(())
+    }
+
+    fn watch(&self, local: &mut Local, _place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
+        raise::<M>(&gap.0, local.timestamp);
+        Ok(())
+    }
+
+    fn disturb(&self, local: &mut Local, _place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
+        if gap.0.load(Ordering::SeqCst) > local.timestamp {
+            return Err(AbortReason::TooLate.into());
+        }
+        Ok(())
+    }
+
+    fn split(
+        &self,
+        _local: &mut Local,
+        old: (Place, &GapState<M>),
+        new: (Place, &GapState<M>),
+    ) -> bool {
+        raise::<M>(&new.1.0, old.1.0.load(Ordering::SeqCst));
+        true
+    }
+
+    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        local: &mut Local,
+        states: &impl StatesOf<Self, M>,
+        epoch: u64,
+    ) -> Result<(), AbortReason> {
+        if epoch != local.epoch && !local.writes.is_empty() {
+            return Err(AbortReason::Cut); // TO-2
+        }
+        for (place, _) in &local.writes {
+            states.row(*place).owner.store(local.timestamp | STORING, Ordering::SeqCst);
+        }
+        M::fence(Ordering::Release);
+        Ok(())
+    }
+
+    fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
+        for (place, present) in local.writes.drain(..) {
+            let state = states.row(place);
+            if committed {
+                let flag = if present { PRESENT } else { 0 };
+                state.version.store(local.timestamp | flag, Ordering::SeqCst);
+            }
+            state.owner.store(0, Ordering::SeqCst);
+        }
+        self.active.end(local.worker);
+    }
+
+    fn stamp(&self, local: &Local) -> u64 {
+        local.timestamp
+    }
+
+    fn horizon(&self, local: &mut Local) -> u64 {
+        self.active.horizon(local.timestamp)
+    }
+
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
+        let State { owner, version, .. } = target.state;
+        owner.compare_exchange(0, NOBODY, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        let is_there = version.load(Ordering::SeqCst) & PRESENT != 0;
+        Some(if is_there { Seen::Present } else { Seen::Absent })
+    }
+
+    fn let_go(&self, target: Target<'_, State<M>>, _given_up: bool) {
+        // Who wants to write it looks afterwards whether it is still the row of its key.
+        target.state.owner.store(0, Ordering::SeqCst);
+    }
+}

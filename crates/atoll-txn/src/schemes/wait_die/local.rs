@@ -1,0 +1,21 @@
+//! A transaction has its timestamp and the locks that it holds.
+
+use crate::common::held::Held;
+use crate::common::timestamp::TimestampLocal;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Local {
+    pub(super) held: Held,
+    pub(super) source: TimestampLocal,
+    /// The age of the transaction.
+    pub(super) age: u64,
+    /// The transaction died: its next attempt keeps the age, so that it is the oldest one day.
+    pub(super) died: bool,
+}
+
+impl Local {
+    pub(super) fn new(worker: u32) -> Self {
+        Self { held: Held::default(), source: TimestampLocal::new(worker), age: 0, died: false }
+    }
+}

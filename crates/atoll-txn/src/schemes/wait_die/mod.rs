@@ -1,0 +1,117 @@
+//! WAIT_DIE: two-phase locking in which the older waits and the younger dies.
+//!
+//! A transaction takes a timestamp when it begins and keeps it when it has to start again. Asking
+//! for a lock that is held, it waits if it is older than every holder and aborts otherwise, so
+//! nobody waits for an older one and there is no deadlock ("Staring into the Abyss", section 2.1).
+//! A lock knows a bound on the age of its holders and not each of them, so now and then somebody
+//! dies who could have waited; nobody waits who must die.
+
+mod local;
+mod state;
+
+use atoll_machine::Machine;
+
+pub use local::Local;
+pub use state::State;
+
+use crate::common::lock::Busy;
+use crate::common::timestamp::Timestamps;
+use crate::scheme::{
+    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+};
+use crate::schemes::SchemeOptions;
+
+/// See the module.
+pub struct WaitDie<M: Machine> {
+    timestamps: Timestamps<M>,
+}
+
+impl<M: Machine> WaitDie<M> {
+    /// The scheme.
+    pub fn new(options: &SchemeOptions) -> Self {
+        Self { timestamps: Timestamps::new(options.timestamps) }
+    }
+}
+
+/// Who is older than all holders waits.
+fn wait_or_die(age: u64, place: Place) -> impl FnOnce(Busy) -> Refusal {
+    move |busy| match busy {
+        Busy::Held { oldest } if age >= oldest => Refusal::Abort(AbortReason::TooYoung),
+        _ => Refusal::Wait(place),
+    }
+}
+
+impl<M: Machine> Scheme<M> for WaitDie<M> {
+    const NAME: &'static str = "WAIT_DIE";
+    const WRITES: Writes = Writes::InPlace;
+    type State = State<M>;
+    type Gap = State<M>;
+    type Local = Local;
+
+    fn local(&self, worker: u32) -> Local {
+        Local::new(worker)
+    }
+
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+        debug_assert!(local.held.is_empty(), "the transaction before ended");
+        if !local.died {
+            local.age = self.timestamps.age(self.timestamps.next(&mut local.source));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn read(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let shared = local.held.share(target.place, target.state, local.age);
+        shared.map_err(wait_or_die(local.age, target.place))?;
+        Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
+    }
+
+    #[inline]
+    fn write(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        _present: bool,
+    ) -> Result<(), Refusal> {
+        let owned = local.held.own(target.place, target.state, local.age);
+        owned.map_err(wait_or_die(local.age, target.place))
+    }
+
+    fn watch(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
+        local.held.share(place, gap, local.age).map_err(wait_or_die(local.age, place))
+    }
+
+    fn disturb(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
+        local.held.alone(place, gap).map_err(wait_or_die(local.age, place))
+    }
+
+    fn split(&self, _local: &mut Local, old: (Place, &State<M>), _new: (Place, &State<M>)) -> bool {
+        !old.1.is_held()
+    }
+
+    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        _local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        _epoch: u64,
+    ) -> Result<(), AbortReason> {
+        Ok(())
+    }
+
+    fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
+        local.held.release(states);
+        local.died = !committed;
+    }
+}

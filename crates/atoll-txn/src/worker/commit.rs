@@ -1,0 +1,274 @@
+//! Committing.
+//!
+//! In place: everything is stored; the transaction ends for snapshots, its deleted rows lose their
+//! entries, and the scheme lets go.
+//!
+//! At commit, in one section of the gate if the write set is not too large: the scheme takes what is
+//! written, validates, and the write set is stored. A cut comes before the section or after it, so a
+//! snapshot shows all of it or nothing. A large write set is stored in several sections, so that a cut
+//! need not wait for it; the undo list is shown to takers then, as of a transaction that stores in
+//! place, and the scheme validates again in the last section if the epoch has changed.
+
+use atoll_machine::Machine;
+use atoll_storage::{Change, RowId, StorageError};
+
+use super::entries::key_of;
+use super::{State, Txn, Worker, target};
+use crate::accounting::Component;
+use crate::edits::{EditedRow, What};
+use crate::engine::{Engine, Guard};
+use crate::error::Stop;
+use crate::row::Row;
+use crate::scheme::{AbortReason, Refusal, Scheme};
+
+/// Most rows that are stored in one section.
+const ROWS_IN_SECTION: usize = 256;
+
+/// How far storing has come.
+enum Stored {
+    All,
+    UpTo(usize),
+}
+
+/// Why it did not go on.
+enum NotStored {
+    Refused(Refusal),
+    Failed(StorageError),
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Commits.
+    ///
+    /// # Errors
+    /// [`Stop::Abort`]; [`Stop::Storage`] when there is no memory to store in. It has been rolled back
+    /// then.
+    pub fn commit(&mut self) -> Result<(), Stop> {
+        self.check_open().inspect_err(|_| self.state = State::Idle)?;
+        self.txn.stopwatch.switch::<M>(Component::Manager);
+        if Txn::<S, M>::IN_PLACE {
+            self.commit_in_place()?
+        } else {
+            self.store_and_commit()?
+        }
+        self.txn.stopwatch.switch::<M>(Component::Useful);
+        self.finish(Ok(()), State::Idle);
+        if std::mem::take(&mut self.txn.forget) {
+            self.engine.memory().tidy();
+        }
+        Ok(())
+    }
+
+    fn commit_in_place(&mut self) -> Result<(), Stop> {
+        let mut round = 0;
+        loop {
+            match self.engine.scheme.prepare(&mut self.txn.local, self.engine.tables()) {
+                Ok(()) => break,
+                Err(refusal) => self.refused(refusal, &mut round)?,
+            }
+        }
+        self.seal();
+        let Self { engine, member, txn, context, .. } = self;
+        let section = member.enter();
+        let epoch = section.inside().epoch;
+        if let Err(reason) = engine.scheme.validate(&mut txn.local, engine.tables(), epoch) {
+            drop(section);
+            return Err(self.give_up(reason));
+        }
+        if txn.shown != 0 {
+            context.close(&engine.registry, epoch, txn.undo.first_epoch());
+        }
+        txn.remove_gone(engine);
+        if txn.forget {
+            txn.forget_now(engine, Change::forward(section.inside()));
+        }
+        drop(section);
+        let Self { engine, txn, .. } = self;
+        engine.scheme.end(&mut txn.local, engine.tables(), true);
+        for gone in &txn.gone {
+            engine.tables().table(gone.table).free(gone.row);
+        }
+        Ok(())
+    }
+
+    /// `WORKER-5`.
+    fn seal(&mut self) {
+        let epoch = self.engine.memory().epoch();
+        if epoch != self.sealed {
+            self.engine.memory().seal(epoch);
+            self.sealed = epoch;
+        }
+    }
+
+    fn store_and_commit(&mut self) -> Result<(), Stop> {
+        let mut round = 0;
+        let mut stored = 0;
+        loop {
+            self.seal();
+            let sealed = self.sealed;
+            let Self { engine, member, txn, context, .. } = self;
+            let section = member.enter();
+            if section.inside().epoch != sealed {
+                continue;
+            }
+            let change = Change::forward(section.inside());
+            let done = txn.store_some(engine, change, stored);
+            if stored > 0 || !matches!(done, Ok(Stored::All)) {
+                txn.show(context);
+            }
+            match done {
+                Ok(Stored::All) => {
+                    if txn.shown != 0 {
+                        let first = txn.undo.first_epoch();
+                        context.close(&engine.registry, change.inside.epoch, first);
+                    }
+                    break;
+                }
+                Ok(Stored::UpTo(rows)) => stored = rows,
+                Err(NotStored::Refused(refusal)) => {
+                    drop(section);
+                    self.refused(refusal, &mut round)?;
+                }
+                Err(NotStored::Failed(error)) => {
+                    drop(section);
+                    return Err(self.fail(error));
+                }
+            }
+        }
+        let Self { engine, txn, graves, .. } = self;
+        let stamp = engine.scheme.stamp(&txn.local);
+        engine.scheme.end(&mut txn.local, engine.tables(), true);
+        graves.bury_committed(txn, engine, stamp);
+        Ok(())
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// In place, under the rows' locks: entries that go with the commit.
+    fn remove_gone(&mut self, engine: &Engine<S, M>) {
+        for gone in &self.gone {
+            let guard = engine.tables.guard(gone.table);
+            guard.table.index().remove(gone.hash, gone.row);
+            guard.rows.get(gone.row).clear_hash();
+        }
+        let Self { entries, local, .. } = self;
+        let mut now = Vec::new();
+        for entry in &entries.gone {
+            let guard = engine.tables.guard(entry.table);
+            let ordered = &guard.indexes[entry.index];
+            if guard.table.is_present(entry.row) {
+                // Moved; perhaps there and back again.
+                let view = Row { table: &*guard.table, id: entry.row, image: None, own: None };
+                key_of(ordered, &view, &mut now);
+                if now == entries.key(entry) {
+                    continue;
+                }
+            }
+            ordered.index.remove(entries.key(entry), entry.row, &mut |from, into| {
+                let (from, into) = (guard.leaf(entry.index, from), guard.leaf(entry.index, into));
+                engine.scheme.split(local, from, into)
+            });
+        }
+    }
+
+    /// What the undo list kept for a rollback is no longer needed.
+    fn forget_now(&mut self, engine: &Engine<S, M>, change: Change) {
+        let tables = engine.tables();
+        for entry in self.undo.entries(|table, column| tables.table(table).image_bytes(column)) {
+            tables.table(entry.table).forget(change, entry.row, &entry.was);
+        }
+    }
+
+    /// Prepares, validates and stores rows of the write set from the given one on. What an index has
+    /// lost meanwhile is put back before.
+    fn store_some(
+        &mut self,
+        engine: &Engine<S, M>,
+        change: Change,
+        from: usize,
+    ) -> Result<Stored, NotStored> {
+        let tables = engine.tables();
+        let epoch = change.inside.epoch;
+        if from == 0 {
+            engine.scheme.prepare(&mut self.local, tables).map_err(NotStored::Refused)?;
+            self.add_moved_again(engine).map_err(NotStored::Refused)?;
+        }
+        let validated = engine.scheme.validate(&mut self.local, tables, epoch);
+        validated.map_err(|reason: AbortReason| NotStored::Refused(reason.into()))?;
+        let rows = self.edits.borrow().rows().len();
+        let before = self.stopwatch.switch::<M>(Component::Useful);
+        let end = rows.min(from + ROWS_IN_SECTION);
+        for at in from..end {
+            let row = self.edits.borrow().row(at);
+            self.store_row(engine, change, at, row).map_err(NotStored::Failed)?;
+        }
+        self.stopwatch.switch::<M>(before);
+        Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })
+    }
+
+    /// Entries of rows that were there before may have been taken away by who moved the row before and
+    /// found the entry of no use. The rows are the transaction's now.
+    fn add_moved_again(&mut self, engine: &Engine<S, M>) -> Result<(), Refusal> {
+        let Self { entries, local, .. } = self;
+        for entry in entries.made.iter().filter(|entry| entry.moved) {
+            let guard = engine.tables.guard(entry.table);
+            let index = &guard.indexes[entry.index].index;
+            let leaf = index.insert(entries.key(entry), entry.row, &mut |old, new| {
+                let (old, new) = (guard.leaf(entry.index, old), guard.leaf(entry.index, new));
+                engine.scheme.split(local, old, new)
+            });
+            let (place, gap) = guard.leaf(entry.index, leaf);
+            engine.scheme.disturb(local, place, gap)?;
+        }
+        Ok(())
+    }
+
+    fn store_row(
+        &mut self,
+        engine: &Engine<S, M>,
+        change: Change,
+        at: usize,
+        EditedRow { table, row, what, .. }: EditedRow,
+    ) -> Result<(), StorageError> {
+        if what == What::Nothing {
+            return Ok(());
+        }
+        let guard = engine.tables.guard(table);
+        if S::VERSIONED {
+            self.keep_before(guard, at, row, what);
+            let meta = guard.rows.get(row);
+            engine.scheme.supersede(&mut self.local, target(guard, row, meta), &self.image);
+        }
+        let table = &guard.table;
+        if what == What::Remove {
+            return table.erase(change, row, &mut self.undo);
+        }
+        let edits = self.edits.borrow();
+        for (column, plain) in edits.cells(at) {
+            if what == What::Add {
+                table.fill_value(change, row, column, plain)?;
+            } else {
+                table.store(change, row, column, plain, &mut self.undo)?;
+            }
+        }
+        drop(edits);
+        if what.was_present() {
+            return Ok(());
+        }
+        table.appear(change, row, &mut self.undo)
+    }
+
+    /// Writes down what a row is before it is stored into.
+    fn keep_before(&mut self, guard: &Guard<S, M>, at: usize, row: RowId, what: What) {
+        self.image.clear(what.was_present());
+        if what == What::Remove || what == What::Add {
+            return;
+        }
+        let Self { image, edits, .. } = self;
+        for (column, _) in edits.borrow().cells(at) {
+            let width = guard.table.image_bytes(column as u16);
+            let bytes = image.add(column as u16, true, width);
+            let valid = guard.table.load(row, column, bytes);
+            image.set_valid(column as u16, valid);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Entries of ordered indexes that a transaction adds, and that go when it ends.
+//!
+//! An entry says that a row may have a key; the row says whether it has. So entries are added while the
+//! transaction runs and taken away when nobody can need them: those of a row's old key after
+//! commit, those of its new key after an abort. Whoever scans compares.
+
+use atoll_machine::Machine;
+use atoll_storage::ordered::encode;
+use atoll_storage::{RowId, TableId, Value};
+
+use crate::engine::{Guard, Ordered};
+use crate::row::{ColumnSet, Row};
+use crate::scheme::Scheme;
+
+/// An entry: its key lies in [`Entries`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) table: TableId,
+    pub(super) row: RowId,
+    pub(super) index: usize,
+    start: usize,
+    len: usize,
+    /// The row was there before the transaction.
+    pub(super) moved: bool,
+    /// No other row may have the key.
+    pub(super) unique: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    keys: Vec<u8>,
+    /// Added by the transaction; the first `added` are in their indexes.
+    pub(super) made: Vec<Entry>,
+    pub(super) added: usize,
+    /// To go when it commits.
+    pub(super) gone: Vec<Entry>,
+    gone_mark: usize,
+    /// Keys of the row that is being changed, by index, as they were and as they will be.
+    before: Vec<(usize, Vec<u8>)>,
+    before_len: usize,
+    moves: Vec<Move>,
+    moves_len: usize,
+}
+
+/// A change of a row's key in an index.
+#[derive(Debug, Default)]
+struct Move {
+    index: usize,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    unique: bool,
+}
+
+/// The key of a row in an index; says whether no other row may have it.
+pub(super) fn key_of<S: Scheme<M>, M: Machine>(
+    ordered: &Ordered<S, M>,
+    row: &Row<'_, M>,
+    out: &mut Vec<u8>,
+) -> bool {
+    out.clear();
+    let mut unique = ordered.unique;
+    for (column, key) in ordered.columns.iter().zip(&ordered.key) {
+        let value = row.value(*column);
+        unique &= value != Value::Null;
+        encode::encode_value(*key, &value, out);
+    }
+    unique
+}
+
+impl Entries {
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+        self.made.clear();
+        self.gone.clear();
+        self.added = 0;
+        self.before_len = 0;
+        self.moves_len = 0;
+    }
+
+    pub(super) fn key(&self, entry: &Entry) -> &[u8] {
+        &self.keys[entry.start..entry.start + entry.len]
+    }
+
+    fn entry(
+        &mut self,
+        table: TableId,
+        row: RowId,
+        index: usize,
+        key: &[u8],
+        (moved, unique): (bool, bool),
+    ) -> Entry {
+        let start = self.keys.len();
+        self.keys.extend_from_slice(key);
+        Entry { table, row, index, start, len: key.len(), moved, unique }
+    }
+
+    /// A new row: an entry in each index.
+    pub(super) fn note_made<S: Scheme<M>, M: Machine>(
+        &mut self,
+        guard: &Guard<S, M>,
+        id: RowId,
+        row: &Row<'_, M>,
+        moved: bool,
+    ) {
+        let mut key = std::mem::take(&mut self.scratch().1);
+        for (index, ordered) in guard.indexes.iter().enumerate() {
+            let unique = key_of(ordered, row, &mut key);
+            let entry = self.entry(guard.table.id(), id, index, &key, (moved, unique));
+            self.made.push(entry);
+        }
+        self.scratch().1 = key;
+    }
+
+    fn scratch(&mut self) -> &mut (usize, Vec<u8>) {
+        if self.before.is_empty() {
+            self.before.push((0, Vec::new()));
+        }
+        &mut self.before[0]
+    }
+
+    /// Where [`Entries::note_gone`] goes on.
+    pub(super) fn mark_gone(&mut self) {
+        self.gone_mark = self.gone.len();
+    }
+
+    /// Takes back what was noted since the mark.
+    pub(super) fn rewind_gone(&mut self) {
+        self.gone.truncate(self.gone_mark);
+    }
+
+    /// A row that goes: its entry in each index.
+    pub(super) fn note_gone<S: Scheme<M>, M: Machine>(
+        &mut self,
+        guard: &Guard<S, M>,
+        id: RowId,
+        row: &Row<'_, M>,
+    ) {
+        let mut key = std::mem::take(&mut self.scratch().1);
+        for (index, ordered) in guard.indexes.iter().enumerate() {
+            key_of(ordered, row, &mut key);
+            let entry = self.entry(guard.table.id(), id, index, &key, (true, false));
+            self.gone.push(entry);
+        }
+        self.scratch().1 = key;
+    }
+
+    /// A row is going to be changed: its keys in the indexes in which that can move it.
+    pub(super) fn note_before<S: Scheme<M>, M: Machine>(
+        &mut self,
+        guard: &Guard<S, M>,
+        row: &Row<'_, M>,
+    ) {
+        self.before_len = 0;
+        self.moves_len = 0;
+        if !guard.has_moving {
+            return;
+        }
+        for (index, ordered) in guard.indexes.iter().enumerate().filter(|(_, one)| !one.fixed) {
+            if self.before.len() == self.before_len {
+                self.before.push((0, Vec::new()));
+            }
+            let (at, key) = &mut self.before[self.before_len];
+            *at = index;
+            key_of(ordered, row, key);
+            self.before_len += 1;
+        }
+    }
+
+    /// It has been changed, or would be: the indexes in which it has moved.
+    pub(super) fn note_after<S: Scheme<M>, M: Machine>(
+        &mut self,
+        guard: &Guard<S, M>,
+        row: &Row<'_, M>,
+        changed: ColumnSet,
+    ) {
+        self.moves_len = 0;
+        for (index, before) in &self.before[..self.before_len] {
+            let ordered = &guard.indexes[*index];
+            if !changed.has_any(&ordered.columns) {
+                continue;
+            }
+            if self.moves.len() == self.moves_len {
+                self.moves.push(Move::default());
+            }
+            let one = &mut self.moves[self.moves_len];
+            one.unique = key_of(ordered, row, &mut one.new);
+            if one.new != *before {
+                one.index = *index;
+                one.old.clear();
+                one.old.extend_from_slice(before);
+                self.moves_len += 1;
+            }
+        }
+    }
+
+    /// The changes noted last hold.
+    pub(super) fn take_moves<S: Scheme<M>, M: Machine>(&mut self, guard: &Guard<S, M>, id: RowId) {
+        let moves = std::mem::take(&mut self.moves);
+        for Move { index, old, new, unique } in &moves[..self.moves_len] {
+            let old = self.entry(guard.table.id(), id, *index, old, (true, false));
+            self.gone.push(old);
+            let new = self.entry(guard.table.id(), id, *index, new, (true, *unique));
+            self.made.push(new);
+        }
+        self.moves = moves;
+        self.moves_len = 0;
+    }
+}

@@ -1,0 +1,215 @@
+//! Rows and entries that are gone but cannot be taken away yet, for schemes that store at commit.
+//!
+//! Somebody may still be ordered before the transaction that let them go, and must find them. So they
+//! wait, in the order in which they were let go, until the scheme's horizon has passed. Then the row
+//! is held for a moment, outside any transaction; if it is as it was left, its entries are removed
+//! and its slot is free. If somebody has brought the row back, or moved it back, there is nothing to do.
+
+use std::collections::VecDeque;
+
+use atoll_machine::Machine;
+use atoll_storage::undo::{Entry as Undone, Was};
+use atoll_storage::{Change, RowId, TableId};
+
+use super::entries::key_of;
+use super::{Txn, Worker};
+use crate::edits::What;
+use crate::engine::{Engine, Guard};
+use crate::row::Row;
+use crate::scheme::{Scheme, Seen, Target};
+
+/// Most that is taken away between two transactions.
+const DUG_AT_ONCE: usize = 64;
+
+#[derive(Debug)]
+enum Gone {
+    /// A row that was deleted, or that never came to be, with the hash that names it.
+    Row(u64),
+    /// An entry of an index; so many bytes of key are next in `keys`.
+    Entry(usize, usize),
+    /// A value that was replaced.
+    Value(Was),
+}
+
+#[derive(Debug)]
+struct Grave {
+    stamp: u64,
+    table: TableId,
+    row: RowId,
+    gone: Gone,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Graves {
+    queue: VecDeque<Grave>,
+    keys: VecDeque<u8>,
+    horizon: u64,
+}
+
+impl Graves {
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn add_entry(&mut self, stamp: u64, table: TableId, row: RowId, index: usize, key: &[u8]) {
+        self.keys.extend(key);
+        self.queue.push_back(Grave { stamp, table, row, gone: Gone::Entry(index, key.len()) });
+    }
+
+    /// What a transaction that has committed has let go. Entries come before their rows.
+    pub(super) fn bury_committed<S: Scheme<M>, M: Machine>(
+        &mut self,
+        txn: &Txn<S, M>,
+        engine: &Engine<S, M>,
+        stamp: u64,
+    ) {
+        for entry in &txn.entries.gone {
+            self.add_entry(stamp, entry.table, entry.row, entry.index, txn.entries.key(entry));
+        }
+        for gone in &txn.gone {
+            let edits = txn.edits.borrow();
+            let what = edits.find(gone.table, gone.row).map(|at| edits.row(at).what);
+            if matches!(what, Some(What::Remove | What::Nothing)) {
+                let gone =
+                    Grave { stamp, table: gone.table, row: gone.row, gone: Gone::Row(gone.hash) };
+                self.queue.push_back(gone);
+            }
+        }
+        if !txn.forget {
+            return;
+        }
+        let tables = engine.tables();
+        let undone = txn.undo.entries(|table, column| tables.table(table).image_bytes(column));
+        for Undone { table, row, was, .. } in undone {
+            if let Was::Value { column, .. } = &was
+                && tables.table(table).schema().columns()[usize::from(*column)].data_type.is_view()
+            {
+                self.queue.push_back(Grave { stamp, table, row, gone: Gone::Value(was) });
+            }
+        }
+    }
+
+    /// What a transaction that has aborted had added.
+    pub(super) fn bury_aborted<S: Scheme<M>, M: Machine>(&mut self, txn: &Txn<S, M>) {
+        let entries = &txn.entries;
+        for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
+            self.add_entry(0, entry.table, entry.row, entry.index, entries.key(entry));
+        }
+        for made in &txn.made {
+            let gone = Gone::Row(made.hash);
+            self.queue.push_back(Grave { stamp: 0, table: made.table, row: made.row, gone });
+        }
+    }
+
+    /// Whether something can be taken away.
+    #[inline]
+    fn is_due(&self) -> bool {
+        self.queue.front().is_some_and(|grave| grave.stamp <= self.horizon)
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Takes away some of what nobody can need any more.
+    #[inline]
+    pub(super) fn dig(&mut self) {
+        if self.graves.queue.is_empty() {
+            return;
+        }
+        if !self.graves.is_due() {
+            self.graves.horizon = self.engine.scheme.horizon(&mut self.txn.local);
+        }
+        let most = self.graves.queue.len().min(DUG_AT_ONCE);
+        for _ in 0..most {
+            if !self.graves.is_due() {
+                return;
+            }
+            self.dig_one();
+        }
+    }
+
+    /// Takes away all that can be; what cannot is left to other workers.
+    pub(super) fn dig_all(&mut self) {
+        for _ in 0..self.graves.queue.len().div_ceil(DUG_AT_ONCE) {
+            self.dig();
+        }
+        if !self.graves.queue.is_empty() {
+            self.engine.leave(std::mem::take(&mut self.graves));
+        }
+    }
+
+    fn dig_one(&mut self) {
+        let Self { engine, member, txn, graves, .. } = self;
+        let Some(grave) = graves.queue.pop_front() else { return };
+        let guard = engine.tables.guard(grave.table);
+        let meta = guard.rows.get(grave.row);
+        let target = || Target { place: guard.place(grave.row), state: &meta.state };
+        let key: Vec<u8> = match grave.gone {
+            Gone::Entry(_, len) => graves.keys.drain(..len).collect(),
+            _ => Vec::new(),
+        };
+        let section = member.enter();
+        let change = Change::forward(section.inside());
+        if let Gone::Value(was) = &grave.gone {
+            guard.table.forget(change, grave.row, was);
+            return;
+        }
+        let Some(seen) = engine.scheme.hold(target()) else {
+            // Somebody is writing it: another time.
+            graves.keys.extend(&key);
+            graves.queue.push_back(grave);
+            return;
+        };
+        let given_up = match grave.gone {
+            Gone::Row(hash) if seen == Seen::Absent && meta.has_hash(hash) => {
+                engine.scheme.withdraw(guard.stripe(hash).1, grave.stamp);
+                guard.table.index().remove(hash, grave.row);
+                meta.clear_hash();
+                guard.table.vacate(change, grave.row);
+                true
+            }
+            Gone::Entry(index, _) => {
+                txn.remove_entry(engine, guard, (grave.row, seen), index, &key, grave.stamp);
+                false
+            }
+            _ => false,
+        };
+        engine.scheme.let_go(target(), given_up);
+        drop(section);
+        if given_up {
+            guard.table.free(grave.row);
+        }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Removes an entry of a row that is held, unless the row has the key now.
+    fn remove_entry(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        (row, seen): (RowId, Seen),
+        index: usize,
+        key: &[u8],
+        stamp: u64,
+    ) {
+        let ordered = &guard.indexes[index];
+        if seen == Seen::Present {
+            let view = Row { table: &*guard.table, id: row, image: None, own: None };
+            let mut now = Vec::new();
+            key_of(ordered, &view, &mut now);
+            if now == key {
+                return;
+            }
+        }
+        let local = &mut self.local;
+        ordered.index.remove_with(
+            key,
+            row,
+            &mut |leaf| engine.scheme.withdraw(guard.leaf(index, leaf).1, stamp),
+            &mut |from, into| {
+                engine.scheme.split(local, guard.leaf(index, from), guard.leaf(index, into))
+            },
+        );
+    }
+}

@@ -1,0 +1,319 @@
+//! Inserting rows.
+//!
+//! 1. Look for the key. A row that is there, for this transaction, is a duplicate; one that is absent
+//!    (deleted, or another's that has not committed) is written; otherwise
+//! 2. claim a slot, put the key into it, let the scheme know the row, and add it to the hash index,
+//!    where two who insert the same key at once meet;
+//! 3. disturb the gap, so that whoever found the key absent is ordered before or stops;
+//! 4. the same for each ordered index.
+
+use atoll_machine::Machine;
+use atoll_storage::image::plain;
+use atoll_storage::ordered::{Batch, KeyRange};
+use atoll_storage::{Change, RowId, Table, Value};
+
+use super::point::{Step, Wanted, find};
+use super::{Named, Txn, Worker};
+use crate::accounting::Component;
+use crate::edits::What;
+use crate::engine::{Engine, Guard};
+use crate::error::Stop;
+use crate::row::{Own, Row};
+use crate::rows::Meta;
+use crate::scheme::{AbortReason, Refusal, Scheme};
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Inserts a row.
+    ///
+    /// # Errors
+    /// [`Stop::Abort`]; [`Stop::DuplicateKey`] and [`Stop::Storage`]; [`Stop::ReadOnly`].
+    pub fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), Stop> {
+        self.check_open()?;
+        self.check_table(table)?;
+        self.check_writable(table)?;
+        table.schema().check_row(row)?;
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        key.extend(table.schema().primary_key().iter().map(|at| row[*at].clone()));
+        let done = self.insert_row(table, &key, row);
+        self.key = key;
+        done
+    }
+
+    fn insert_row(&mut self, table: &Table<M>, key: &[Value], row: &[Value]) -> Result<(), Stop> {
+        self.check_partition(table, key.first(), true)?;
+        let wanted = Wanted { hash: table.hash(key), key };
+        let is_new = self.until_done(table, |engine, txn, guard, change| {
+            txn.insert(engine, guard, change, wanted, row)
+        })?;
+        if !is_new {
+            let (table, key) = (table.name().to_owned(), table.display_key(key));
+            return Err(Stop::DuplicateKey { table, key });
+        }
+        self.until_done(table, |engine, txn, guard, _| {
+            let (place, gap) = guard.stripe(wanted.hash);
+            match engine.scheme.disturb(&mut txn.local, place, gap) {
+                Ok(()) => Step::Done(()),
+                Err(refusal) => Step::Refused(refusal),
+            }
+        })?;
+        self.add_entries(table)
+    }
+
+    /// Adds the entries that have been noted to their indexes.
+    pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
+        while self.txn.entries.added < self.txn.entries.made.len() {
+            let mut is_added = false;
+            let clash = self.until_done(table, |engine, txn, guard, _| {
+                txn.add_entry(engine, guard, &mut is_added)
+            })?;
+            self.txn.entries.added += 1;
+            if clash {
+                // The row is in the table already, so there is no way back but this.
+                let index = self.txn.entries.made[self.txn.entries.added - 1].index;
+                let guard = self.engine.tables.guard(table.id());
+                let stop = Stop::DuplicateIndexKey {
+                    table: table.name().to_owned(),
+                    index: guard.indexes[index].name.clone(),
+                };
+                self.abort(AbortReason::Finished);
+                return Err(stop);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// `Done(false)`: there is a row with this key.
+    fn insert(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        change: Change,
+        wanted: Wanted<'_>,
+        row: &[Value],
+    ) -> Step<bool> {
+        let found = self.locate(guard, wanted);
+        if let Some((other, meta)) = found {
+            let is_it = || meta.has_hash(wanted.hash);
+            return match self.read_row(engine, guard, (other, meta), &is_it, &mut |_| {}) {
+                Step::Done(true) => Step::Done(false),
+                Step::Done(false) => self.come_back(engine, guard, (other, meta), wanted.hash, row),
+                other => other,
+            };
+        }
+        // A slot may be left from an attempt that was refused.
+        let at = match self.claimed.take_if(|(table, _)| *table == guard.table.id()) {
+            Some((_, at)) => at,
+            None => match self.claim(guard, change) {
+                Ok(at) => at,
+                Err(error) => return Step::Failed(error.into()),
+            },
+        };
+        self.place(engine, guard, change, (at, wanted), row)
+    }
+
+    fn claim(
+        &mut self,
+        guard: &Guard<S, M>,
+        change: Change,
+    ) -> Result<RowId, atoll_storage::StorageError> {
+        let at = guard.table.id().0 as usize;
+        if self.fillings.len() <= at {
+            self.fillings.resize(at + 1, atoll_storage::Filling::default());
+        }
+        guard.table.claim(change, &mut self.fillings[at])
+    }
+
+    /// The row of the key is absent: it is written.
+    fn come_back(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        (at, meta): (RowId, &Meta<S, M>),
+        hash: u64,
+        row: &[Value],
+    ) -> Step<bool> {
+        let own = self.own(guard, at);
+        if let Err(refusal) = self.ask_write_of(engine, guard, (at, meta), hash, true) {
+            return Step::Refused(refusal);
+        }
+        let what = match own {
+            Some((_, What::Remove)) => What::Replace,
+            Some((_, What::Nothing)) => What::Add,
+            _ => What::Return,
+        };
+        self.forget = true;
+        self.keep(guard, at, what, row);
+        Step::Done(true)
+    }
+
+    /// Puts a whole row into the write set, but for the key, which is in its slot.
+    fn keep(&mut self, guard: &Guard<S, M>, at: RowId, what: What, row: &[Value]) {
+        let table = guard.table.id();
+        let mut edits = self.edits.borrow_mut();
+        let known = edits.find(table, at);
+        let place = known.unwrap_or_else(|| edits.add(table, at, what));
+        edits.set_what(place, what);
+        let mark = edits.mark();
+        for (column, value) in row.iter().enumerate() {
+            if !guard.table.schema().primary_key().contains(&column) {
+                let mut room = [0; 16];
+                edits.put(column, plain(value, &mut room));
+            }
+        }
+        edits.give(mark, place);
+        drop(edits);
+        let own = Own { edits: &self.edits, at: Some(place), since: None };
+        let view = Row { table: &*guard.table, id: at, image: None, own: Some(own) };
+        // An entry of its own row that goes when it commits comes back with it.
+        self.entries.note_made(guard, at, &view, true);
+    }
+
+    /// Makes a claimed slot the row of the key.
+    fn place(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        change: Change,
+        (at, wanted): (RowId, Wanted<'_>),
+        row: &[Value],
+    ) -> Step<bool> {
+        let table = &guard.table;
+        let meta = guard.rows.get(at);
+        let before = self.stopwatch.switch::<M>(Component::Manager);
+        let asked = self.ask_new(engine, guard, at);
+        self.stopwatch.switch::<M>(before);
+        if let Err(refusal) = asked {
+            // Somebody still looks at the slot through an entry that is gone.
+            self.claimed = Some((table.id(), at));
+            return Step::Refused(refusal);
+        }
+        if let Err(error) = table.fill_key(change, at, wanted.key) {
+            self.unused.push((table.id(), at));
+            return Step::Failed(error.into());
+        }
+        meta.set_hash(wanted.hash);
+        let before = self.stopwatch.switch::<M>(Component::Index);
+        let named = Named { table: table.id(), row: at, hash: wanted.hash };
+        let is_same = |other: RowId| {
+            guard.rows.get(other).has_hash(wanted.hash)
+                && (table.is_exact(wanted.hash) || table.has_key(other, wanted.key))
+                && (self.gone_rows.is_empty()
+                    || !self.gone_rows.contains(&(named.table.0, other.0)))
+        };
+        let other = table.index().insert(wanted.hash, at, is_same);
+        self.stopwatch.switch::<M>(before);
+        if other.is_some() {
+            // Somebody else was faster: look at what they have.
+            meta.clear_hash();
+            table.vacate(change, at);
+            self.unused.push((table.id(), at));
+            let target = super::target(guard, at, meta);
+            let withdrawn = engine.scheme.write(&mut self.local, engine.tables(), target, false);
+            debug_assert!(withdrawn.is_ok(), "the transaction has the row already");
+            return Step::Again;
+        }
+        debug_assert!(find(guard, wanted.hash, wanted.key, &self.gone_rows).is_some());
+        self.made.push(named);
+        if Self::IN_PLACE {
+            let mut room = [0; 16];
+            let filled = row.iter().enumerate().try_for_each(|(column, value)| {
+                if table.schema().primary_key().contains(&column) {
+                    return Ok(());
+                }
+                table.fill_value(change, at, column, plain(value, &mut room))
+            });
+            let filled = filled.and_then(|()| table.appear(change, at, &mut self.undo));
+            if let Err(error) = filled {
+                return Step::Failed(error.into());
+            }
+            let view = Row { table: &**table, id: at, image: None, own: None };
+            self.entries.note_made(guard, at, &view, false);
+        } else {
+            self.keep(guard, at, What::Add, row);
+        }
+        Step::Done(true)
+    }
+
+    fn ask_new(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        at: RowId,
+    ) -> Result<(), Refusal> {
+        let meta = guard.rows.get(at);
+        let tables = engine.tables();
+        if !Self::IN_PLACE {
+            // That it is absent is something that others may change.
+            let target = super::target(guard, at, meta);
+            engine.scheme.read(&mut self.local, tables, target, &mut |_| true)?;
+        }
+        engine.scheme.write(&mut self.local, tables, super::target(guard, at, meta), true)
+    }
+
+    /// Adds the next entry and disturbs its gap. `Done(true)`: the index is unique and another row has
+    /// the key.
+    fn add_entry(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        is_added: &mut bool,
+    ) -> Step<bool> {
+        let entry = self.entries.made[self.entries.added];
+        let ordered = &guard.indexes[entry.index];
+        if entry.unique && !*is_added {
+            match self.has_other(engine, guard, entry.index) {
+                Step::Done(false) => {}
+                other => return other,
+            }
+        }
+        let before = self.stopwatch.switch::<M>(Component::Index);
+        let Self { local, entries, .. } = self;
+        let key = entries.key(&entry);
+        // Once more after a wait, since the leaf may have been split.
+        let leaf = ordered.index.insert(key, entry.row, &mut |old, new| {
+            engine.scheme.split(local, guard.leaf(entry.index, old), guard.leaf(entry.index, new))
+        });
+        *is_added = true;
+        self.stopwatch.switch::<M>(before);
+        let (place, gap) = guard.leaf(entry.index, leaf);
+        match engine.scheme.disturb(&mut self.local, place, gap) {
+            Ok(()) => Step::Done(false),
+            Err(refusal) => Step::Refused(refusal),
+        }
+    }
+
+    /// Whether another row has the key of the next entry.
+    fn has_other(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        index: usize,
+    ) -> Step<bool> {
+        let entry = self.entries.made[self.entries.added];
+        let key = self.entries.key(&entry).to_vec();
+        let range = KeyRange {
+            from: std::ops::Bound::Included(&key),
+            to: std::ops::Bound::Included(&key),
+            descending: false,
+        };
+        let mut batch = Batch::default();
+        loop {
+            let more = match self.watch_batch(engine, guard, index, &range, &mut batch) {
+                Ok(more) => more,
+                Err(refusal) => return Step::Refused(refusal),
+            };
+            for found in batch.iter().filter(|found| found.row != entry.row) {
+                match self.read_found(engine, guard, index, (found.row, found.key), &mut |_| {}) {
+                    Step::Done(false) => {}
+                    other => return other,
+                }
+            }
+            if !more {
+                return Step::Done(false);
+            }
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! A worker: what runs transactions, one at a time, on one thread.
+//!
+//! Invariants
+//! - `WORKER-1`: finding a row, asking the scheme and reading it happen in one section of the gate; a
+//!   scheme that would have to wait refuses, and the worker waits outside and starts over.
+//! - `WORKER-2`: places are let go only after the context is closed, so a cut never shows a
+//!   transaction that read from one that it undoes.
+//! - `WORKER-3`: an error while storing leaves a transaction half done, so it is rolled back at
+//!   once. Errors found before anything is stored leave it as it was.
+//! - `WORKER-4`: a slot is used again only when no entry of an index names it and, for schemes that
+//!   store at commit, nobody can be reading what it held ([`graves`]).
+//! - `WORKER-5`: the first transaction that a worker commits in an epoch seals that epoch before it
+//!   validates, so all that committed in earlier ones has happened before (`SCHEME-4`).
+
+mod commit;
+mod entries;
+mod graves;
+mod insert;
+mod point;
+mod rollback;
+mod scan;
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+use atoll_machine::Machine;
+use atoll_memory::{Inside, Member};
+use atoll_storage::undo::UndoList;
+use atoll_storage::{Filling, RowId, StorageError, Table, TableId, Value};
+
+use crate::accounting::{Component, Stopwatch};
+use crate::common::held::PlaceHasher;
+use crate::common::image::Image;
+use crate::edits::Edits;
+use crate::engine::{Engine, Guard};
+use crate::error::Stop;
+use crate::registry::Context;
+use crate::rows::Meta;
+use crate::scheme::{AbortReason, Place, Refusal, Scheme, Start, Target, Writes};
+use entries::Entries;
+pub(crate) use graves::Graves;
+pub use scan::Range;
+use scan::ScanRoom;
+
+/// See the module.
+pub struct Worker<S: Scheme<M>, M: Machine> {
+    engine: Arc<Engine<S, M>>,
+    member: Member,
+    context: Arc<Context>,
+    txn: Txn<S, M>,
+    graves: Graves,
+    state: State,
+    read_only: bool,
+    /// Partitions that the transaction named; all if none.
+    partitions: Vec<u32>,
+    /// The epoch of the last section in which the worker validated.
+    sealed: u64,
+    /// Room that is used again.
+    key: Vec<Value>,
+    scan_room: ScanRoom,
+    /// The transaction is the database's own and is not counted.
+    upkeep: bool,
+}
+
+/// What belongs to the open transaction. Apart from the place at the gate, so that it can be worked
+/// on inside.
+struct Txn<S: Scheme<M>, M: Machine> {
+    number: u32,
+    local: S::Local,
+    undo: UndoList,
+    edits: RefCell<Edits>,
+    /// Number of the transaction once it has shown its undo list, 0 before.
+    shown: u64,
+    shown_ever: u64,
+    chunks_shown: usize,
+    /// Rows whose entries go if the transaction aborts, and rows whose entries go if it commits.
+    made: Vec<Named>,
+    gone: Vec<Named>,
+    /// Rows deleted in place, to be found fast.
+    gone_rows: HashSet<(u32, u64), BuildHasherDefault<PlaceHasher>>,
+    entries: Entries,
+    /// A slot that was claimed and is not used yet, and slots that will not be.
+    claimed: Option<(TableId, RowId)>,
+    unused: Vec<(TableId, RowId)>,
+    /// A replaced text, or a deleted row, has to be forgotten after commit.
+    forget: bool,
+    fillings: Vec<Filling>,
+    stopwatch: Stopwatch,
+    /// Room that is used again.
+    image: Image,
+    entry_key: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle,
+    Open,
+    /// Rolled back; the owner of the transaction has not been told of the end yet.
+    Finished,
+}
+
+/// A row and the hash by which the index names it.
+#[derive(Debug, Clone, Copy)]
+struct Named {
+    table: TableId,
+    row: RowId,
+    hash: u64,
+}
+
+/// How a transaction begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Begin<'p> {
+    /// The partitions that it will touch, in any order; none means all of them.
+    pub partitions: &'p [u32],
+    /// It will not write.
+    pub read_only: bool,
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    pub(crate) fn new(engine: Arc<Engine<S, M>>, member: Member, number: u32) -> Self {
+        let context = engine.registry.register();
+        let graves = engine.take_left();
+        let txn = Txn {
+            number,
+            local: engine.scheme.local(number),
+            undo: UndoList::default(),
+            edits: RefCell::default(),
+            shown: 0,
+            shown_ever: 0,
+            chunks_shown: 0,
+            made: Vec::new(),
+            gone: Vec::new(),
+            gone_rows: HashSet::default(),
+            entries: Entries::default(),
+            claimed: None,
+            unused: Vec::new(),
+            forget: false,
+            fillings: Vec::new(),
+            stopwatch: Stopwatch::new(engine.sample_every),
+            image: Image::default(),
+            entry_key: Vec::new(),
+        };
+        Self {
+            engine,
+            member,
+            context,
+            txn,
+            graves,
+            state: State::Idle,
+            read_only: false,
+            partitions: Vec::new(),
+            sealed: 0,
+            key: Vec::new(),
+            scan_room: ScanRoom::default(),
+            upkeep: false,
+        }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine<S, M>> {
+        &self.engine
+    }
+
+    /// Begins a transaction; one that is still open is rolled back.
+    ///
+    /// # Errors
+    /// [`Stop::NoSuchPartition`]; an abort, when the scheme would not let it begin.
+    pub fn begin(&mut self, how: Begin<'_>) -> Result<(), Stop> {
+        if self.state == State::Open {
+            self.abort(AbortReason::Requested);
+        }
+        self.state = State::Idle;
+        self.name_partitions(how.partitions)?;
+        self.dig();
+        self.txn.stopwatch.start::<M>();
+        self.txn.stopwatch.switch::<M>(Component::Timestamp);
+        self.read_only = how.read_only;
+        let epoch = self.engine.memory().epoch();
+        self.state = State::Open;
+        let mut round = 0;
+        loop {
+            let start = Start { partitions: &self.partitions, read_only: self.read_only, epoch };
+            match self.engine.scheme.begin(&mut self.txn.local, &start) {
+                Ok(()) => break,
+                Err(refusal) => self.refused(refusal, &mut round)?,
+            }
+        }
+        self.txn.stopwatch.switch::<M>(Component::Useful);
+        Ok(())
+    }
+
+    fn name_partitions(&mut self, wanted: &[u32]) -> Result<(), Stop> {
+        self.partitions.clear();
+        if !S::PARTITIONED {
+            return Ok(());
+        }
+        let partitions = self.engine.partitions();
+        if let Some(partition) = wanted.iter().copied().find(|wanted| *wanted >= partitions) {
+            return Err(Stop::NoSuchPartition { partition, partitions });
+        }
+        self.partitions.extend_from_slice(wanted);
+        self.partitions.sort_unstable();
+        self.partitions.dedup();
+        Ok(())
+    }
+
+    /// Whether a transaction is open and can go on.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    fn check_open(&self) -> Result<(), Stop> {
+        if self.state == State::Open { Ok(()) } else { Err(AbortReason::Finished.into()) }
+    }
+
+    fn check_table(&self, table: &Table<M>) -> Result<(), Stop> {
+        if Arc::ptr_eq(table.memory(), self.engine.memory()) {
+            return Ok(());
+        }
+        Err(Stop::ForeignTable(table.name().to_owned()))
+    }
+
+    fn check_writable(&self, table: &Table<M>) -> Result<(), Stop> {
+        if self.read_only { Err(Stop::ReadOnly(table.name().to_owned())) } else { Ok(()) }
+    }
+
+    /// That the transaction may touch a key: in a partitioned scheme, it named the partition. To write
+    /// a replicated table it must have named all.
+    #[inline]
+    fn check_partition(
+        &mut self,
+        table: &Table<M>,
+        first: Option<&Value>,
+        write: bool,
+    ) -> Result<(), Stop> {
+        if !S::PARTITIONED || self.partitions.is_empty() {
+            return Ok(());
+        }
+        let guard = self.engine.tables.guard(table.id());
+        let partition = match (guard.replicated, write) {
+            (true, false) => return Ok(()),
+            (true, true) => (0..self.engine.partitions())
+                .find(|partition| self.partitions.binary_search(partition).is_err()),
+            _ => Some(crate::engine::partition_of(first, self.engine.partitions())),
+        };
+        let other = partition.filter(|wanted| self.partitions.binary_search(wanted).is_err());
+        let Some(partition) = other else { return Ok(()) };
+        self.abort(AbortReason::Finished);
+        Err(Stop::OtherPartition { table: table.name().to_owned(), partition })
+    }
+
+    /// Rolls back for `reason` and returns it.
+    fn give_up(&mut self, reason: AbortReason) -> Stop {
+        self.abort(reason);
+        Stop::Abort(reason)
+    }
+
+    /// Waits, if that is what the scheme says, or gives up. Outside the gate.
+    #[cold]
+    fn refused(&mut self, refusal: Refusal, round: &mut u32) -> Result<(), Stop> {
+        let waited = match refusal {
+            Refusal::Abort(reason) => Err(reason),
+            Refusal::Wait(place) => self.wait_for(place, *round),
+        };
+        *round = round.saturating_add(1);
+        waited.map_err(|reason| self.give_up(reason))
+    }
+
+    fn wait_for(&mut self, place: Place, round: u32) -> Result<(), AbortReason> {
+        let before = self.txn.stopwatch.switch::<M>(Component::Wait);
+        let engine = &self.engine;
+        let waited = engine.scheme.wait(&mut self.txn.local, engine.tables(), place, round);
+        self.txn.stopwatch.switch::<M>(before);
+        waited
+    }
+
+    /// An error while storing.
+    fn fail(&mut self, error: StorageError) -> Stop {
+        self.abort(AbortReason::Finished); // WORKER-3
+        if matches!(error, StorageError::Memory(_)) {
+            // What waits for workers only may be enough for the next attempt.
+            self.engine.memory().reclaim();
+        }
+        error.into()
+    }
+
+    /// Stores again the long values that keep sparse blocks of a table alive, each in a transaction
+    /// of its own that changes nothing else; those that meet a conflict are left for another time.
+    pub fn compact(&mut self, table: &Table<M>, most: usize) {
+        if self.state == State::Open {
+            return;
+        }
+        for (row, column) in table.sparse_values(&mut self.member, most) {
+            self.upkeep = true;
+            let _left_for_another_time = self.store_again(table, row, column);
+            self.abort(AbortReason::Requested);
+            self.upkeep = false;
+        }
+    }
+
+    /// Runs `body` inside the gate, for looking at tables without a transaction.
+    pub fn inside<R>(&mut self, body: impl FnOnce(Inside) -> R) -> R {
+        let section = self.member.enter();
+        body(section.inside())
+    }
+
+    /// Counts what this worker has waiting until nobody needs it any more.
+    pub fn waiting_graves(&self) -> usize {
+        self.graves.len()
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Shows the undo list to takers, if it is new or has grown; in the section of what it undoes.
+    #[inline]
+    fn show(&mut self, context: &Context) {
+        let chunks = self.undo.chunks().len();
+        if self.undo.is_empty() || (self.shown != 0 && chunks <= self.chunks_shown) {
+            return;
+        }
+        if self.shown == 0 {
+            self.shown_ever += 1;
+            // Unique without a common counter.
+            self.shown = u64::from(self.number) << 44 | self.shown_ever;
+        }
+        context.open(self.shown, &self.undo);
+        self.chunks_shown = chunks;
+    }
+
+    /// Whether the transaction stores at once.
+    const IN_PLACE: bool = matches!(S::WRITES, Writes::InPlace);
+}
+
+/// A row's state on its way to the scheme.
+#[inline]
+fn target<'s, S: Scheme<M>, M: Machine>(
+    guard: &Guard<S, M>,
+    row: RowId,
+    meta: &'s Meta<S, M>,
+) -> Target<'s, S::State> {
+    Target { place: guard.place(row), state: &meta.state }
+}
+
+impl<S: Scheme<M>, M: Machine> Drop for Worker<S, M> {
+    fn drop(&mut self) {
+        self.abort(AbortReason::Requested);
+        self.dig_all();
+        for (at, filling) in self.txn.fillings.drain(..).enumerate() {
+            if filling.is_active() {
+                self.engine.tables().table(TableId(at as u32)).leave(filling);
+            }
+        }
+        self.engine.registry.retire(&self.context);
+        self.engine.take_back(self.txn.number);
+    }
+}

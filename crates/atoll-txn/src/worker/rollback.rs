@@ -1,0 +1,153 @@
+//! Rolling back, and what comes after the end of a transaction.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use atoll_machine::Machine;
+use atoll_storage::Change;
+use atoll_storage::undo::Entry;
+
+use super::entries::key_of;
+use super::{State, Txn, Worker};
+use crate::accounting::Component;
+use crate::engine::Engine;
+use crate::row::Row;
+use crate::scheme::{AbortReason, Scheme};
+
+/// Pause before a rollback that found no memory tries again.
+const ROLLBACK_PAUSE: Duration = Duration::from_millis(1);
+/// A transaction over a whole table must not leave its worker with the table's size.
+const KEPT_MAX: usize = 4096;
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Rolls the open transaction back; does nothing when none is open.
+    pub fn abort(&mut self, reason: AbortReason) {
+        if self.state != State::Open {
+            self.state = State::Idle;
+            return;
+        }
+        self.txn.stopwatch.switch::<M>(Component::Abort);
+        self.undo_all();
+        let Self { engine, member, txn, context, .. } = self;
+        let section = member.enter();
+        let change = Change::rollback(section.inside());
+        if Txn::<S, M>::IN_PLACE {
+            txn.remove_made(engine, change);
+        }
+        if txn.shown != 0 {
+            context.close(&engine.registry, change.inside.epoch, txn.undo.first_epoch());
+        }
+        drop(section);
+        let Self { engine, txn, graves, .. } = self;
+        engine.scheme.end(&mut txn.local, engine.tables(), false);
+        if Txn::<S, M>::IN_PLACE {
+            for made in &txn.made {
+                engine.tables().table(made.table).free(made.row);
+            }
+        } else {
+            graves.bury_aborted(txn);
+        }
+        self.txn.forget = false;
+        self.finish(Err(reason), State::Finished);
+        if !Txn::<S, M>::IN_PLACE {
+            self.dig();
+        }
+    }
+
+    /// Puts back what was stored, entry by entry. Memory for it is kept back; if even that is used up,
+    /// others must end first, so this waits for them rather than leave a row wrong.
+    fn undo_all(&mut self) {
+        if self.txn.undo.is_empty() {
+            return;
+        }
+        let entries = {
+            let tables = self.engine.tables();
+            self.txn.undo.entries(|table, column| tables.table(table).image_bytes(column))
+        };
+        entries.into_iter().rev().for_each(|entry| self.put_back(&entry));
+    }
+
+    fn put_back(&mut self, entry: &Entry) {
+        loop {
+            let Self { engine, member, txn, context, .. } = self;
+            let section = member.enter();
+            let change = Change::rollback(section.inside());
+            // Of a write set whose storing failed halfway, takers know nothing yet.
+            txn.show(context);
+            let restored =
+                engine.tables().table(entry.table).restore(change, entry.row, &entry.was);
+            drop(section);
+            if restored.is_ok() {
+                return;
+            }
+            engine.memory().reclaim();
+            std::thread::sleep(ROLLBACK_PAUSE);
+        }
+    }
+
+    pub(super) fn finish(&mut self, end: Result<(), AbortReason>, state: State) {
+        if !self.upkeep {
+            self.context.count(end);
+        }
+        if let Some(spent) = self.txn.stopwatch.stop::<M>() {
+            self.context.spend(&spent);
+        }
+        self.txn.clear(&self.engine);
+        self.state = state;
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    fn clear(&mut self, engine: &Engine<S, M>) {
+        for (table, row) in self.unused.drain(..).chain(self.claimed.take()) {
+            engine.tables().table(table).free(row);
+        }
+        if !self.undo.is_empty() {
+            self.undo.clear();
+        }
+        if !self.edits.get_mut().is_empty() {
+            self.edits.get_mut().clear();
+        }
+        self.shown = 0;
+        self.chunks_shown = 0;
+        if self.made.capacity().max(self.gone.capacity()) > KEPT_MAX {
+            self.made = Vec::new();
+            self.gone = Vec::new();
+        }
+        self.made.clear();
+        self.gone.clear();
+        if self.gone_rows.capacity() > KEPT_MAX {
+            self.gone_rows = HashSet::default();
+        } else if !self.gone_rows.is_empty() {
+            self.gone_rows.clear();
+        }
+        self.entries.clear();
+    }
+
+    /// In place, under the rows' locks, everything else undone: entries that were added go.
+    fn remove_made(&mut self, engine: &Engine<S, M>, change: Change) {
+        let Self { entries, local, .. } = self;
+        let mut now = Vec::new();
+        for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
+            let guard = engine.tables.guard(entry.table);
+            let ordered = &guard.indexes[entry.index];
+            if guard.table.is_present(entry.row) {
+                let view = Row { table: &*guard.table, id: entry.row, image: None, own: None };
+                key_of(ordered, &view, &mut now);
+                if now == entries.key(entry) {
+                    continue;
+                }
+            }
+            ordered.index.remove(entries.key(entry), entry.row, &mut |from, into| {
+                let (from, into) = (guard.leaf(entry.index, from), guard.leaf(entry.index, into));
+                engine.scheme.split(local, from, into)
+            });
+        }
+        for made in &self.made {
+            let guard = engine.tables.guard(made.table);
+            guard.table.index().remove(made.hash, made.row);
+            guard.rows.get(made.row).clear_hash();
+            guard.table.vacate(change, made.row);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Scanning a range of an ordered index.
+//!
+//! A leaf at a time: its guard is watched, its entries are read, and each row is read through the
+//! scheme. An entry only says that a row may have a key; the row says whether it has.
+
+use std::ops::{Bound, ControlFlow};
+
+use atoll_machine::Machine;
+use atoll_storage::ordered::encode::{encode, successor};
+use atoll_storage::ordered::{Batch, KeyRange};
+use atoll_storage::{RowId, Table, Value};
+
+use super::entries::key_of;
+use super::point::{Reader, Step};
+use super::{Txn, Worker};
+use crate::accounting::Component;
+use crate::engine::{Engine, Guard, Ordered};
+use crate::error::Stop;
+use crate::row::Row;
+use crate::scheme::{AbortReason, Refusal, Scheme};
+
+/// Rows whose lines are on their way while others are read.
+const PREFETCHED: usize = 16;
+
+/// Keys of an index between two bounds. A bound may name only the first columns; it then means all
+/// keys that begin so.
+#[derive(Debug, Clone, Copy)]
+pub struct Range<'k> {
+    /// Where it begins.
+    pub from: Bound<&'k [Value]>,
+    /// Where it ends.
+    pub to: Bound<&'k [Value]>,
+    /// Whether the greatest key comes first.
+    pub descending: bool,
+}
+
+impl<'k> Range<'k> {
+    /// All keys.
+    pub const ALL: Self = Self { from: Bound::Unbounded, to: Bound::Unbounded, descending: false };
+
+    /// All keys whose first columns have these values.
+    pub fn prefix(values: &'k [Value]) -> Self {
+        Self { from: Bound::Included(values), to: Bound::Included(values), descending: false }
+    }
+
+    /// From the first to the second, both included.
+    pub fn between(from: &'k [Value], to: &'k [Value]) -> Self {
+        Self { from: Bound::Included(from), to: Bound::Included(to), descending: false }
+    }
+
+    /// The same, with the greatest key first.
+    pub fn descending(self) -> Self {
+        Self { descending: true, ..self }
+    }
+
+    fn sides(&self) -> [Option<&'k [Value]>; 2] {
+        [self.from, self.to].map(|bound| match bound {
+            Bound::Included(values) | Bound::Excluded(values) => Some(values),
+            Bound::Unbounded => None,
+        })
+    }
+}
+
+/// Room of a worker for its scans.
+#[derive(Debug, Default)]
+pub(super) struct ScanRoom {
+    batch: Batch,
+    from: Vec<u8>,
+    to: Vec<u8>,
+}
+
+impl ScanRoom {
+    /// The bounds as bytes; the second is not part of the range.
+    fn bounds<S: Scheme<M>, M: Machine>(&mut self, ordered: &Ordered<S, M>, range: &Range<'_>) {
+        self.from.clear();
+        self.to.clear();
+        match range.from {
+            Bound::Included(values) => encode(&ordered.key, values, &mut self.from),
+            Bound::Excluded(values) => {
+                encode(&ordered.key, values, &mut self.from);
+                successor(&mut self.from);
+            }
+            Bound::Unbounded => {}
+        }
+        match range.to {
+            Bound::Included(values) => {
+                encode(&ordered.key, values, &mut self.to);
+                successor(&mut self.to);
+            }
+            Bound::Excluded(values) => encode(&ordered.key, values, &mut self.to),
+            Bound::Unbounded => {}
+        }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Calls `body` with the rows of a range of an ordered index, in its order, until it breaks.
+    ///
+    /// # Errors
+    /// [`Stop::Abort`]; [`Stop::Storage`] for bounds that do not fit the index.
+    ///
+    /// # Panics
+    /// When the table has no index of this number, see [`Engine::index`].
+    pub fn scan(
+        &mut self,
+        table: &Table<M>,
+        index: usize,
+        range: &Range<'_>,
+        body: &mut dyn FnMut(&Row<'_, M>) -> ControlFlow<()>,
+    ) -> Result<(), Stop> {
+        self.check_open()?;
+        self.check_table(table)?;
+        let mut room = std::mem::take(&mut self.scan_room);
+        let done = self.check_range(table, index, range).and_then(|()| {
+            room.bounds(&self.engine.tables.guard(table.id()).indexes[index], range);
+            room.batch.rewind();
+            self.scan_batches(table, index, range, &mut room, body)
+        });
+        self.scan_room = room;
+        done
+    }
+
+    fn check_range(
+        &mut self,
+        table: &Table<M>,
+        index: usize,
+        range: &Range<'_>,
+    ) -> Result<(), Stop> {
+        let guard = self.engine.tables.guard(table.id());
+        let ordered = &guard.indexes[index];
+        for values in range.sides().into_iter().flatten() {
+            let (given, most) = (values.len(), ordered.columns.len());
+            if given > most {
+                return Err(atoll_storage::StorageError::KeyCount { expected: most, given }.into());
+            }
+            for (column, value) in ordered.columns.iter().zip(values) {
+                if *value != Value::Null {
+                    table.schema().check_value(*column, value)?;
+                }
+            }
+        }
+        if S::PARTITIONED {
+            // One partition if both bounds agree on the first column of the key, all otherwise.
+            let leads = ordered.columns.first() == table.schema().primary_key().first();
+            let one = match range.sides() {
+                [Some([from, ..]), Some([to, ..])] if leads && from == to => Some(from.clone()),
+                _ => None,
+            };
+            return match one {
+                Some(first) => self.check_partition(table, Some(&first), false),
+                None => self.check_all_partitions(table),
+            };
+        }
+        Ok(())
+    }
+
+    fn scan_batches(
+        &mut self,
+        table: &Table<M>,
+        index: usize,
+        range: &Range<'_>,
+        room: &mut ScanRoom,
+        body: &mut dyn FnMut(&Row<'_, M>) -> ControlFlow<()>,
+    ) -> Result<(), Stop> {
+        let ScanRoom { batch, from, to } = room;
+        let to = match range.to {
+            Bound::Unbounded => Bound::Unbounded,
+            _ if to.is_empty() => Bound::Unbounded, // Nothing comes after the greatest prefix.
+            _ => Bound::Excluded(&to[..]),
+        };
+        let keys = KeyRange { from: Bound::Included(&from[..]), to, descending: range.descending };
+        loop {
+            let more = self.until_done(table, |engine, txn, guard, _| {
+                let read = txn.watch_batch(engine, guard, index, &keys, batch);
+                read.map_or_else(Step::Refused, Step::Done)
+            })?;
+            for at in 0..batch.len() {
+                if at % PREFETCHED == 0 {
+                    self.prefetch_rows(table, batch, at);
+                }
+                let Some(found) = batch.get(at) else { break };
+                let mut flow = ControlFlow::Continue(());
+                self.until_done(table, |engine, txn, guard, _| {
+                    let row = (found.row, found.key);
+                    txn.read_found(engine, guard, index, row, &mut |view| flow = body(view))
+                })?;
+                if flow.is_break() {
+                    return Ok(());
+                }
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn prefetch_rows(&mut self, table: &Table<M>, batch: &Batch, from: usize) {
+        let guard = self.engine.tables.guard(table.id());
+        for found in (from..batch.len().min(from + PREFETCHED)).filter_map(|at| batch.get(at)) {
+            M::touch(std::ptr::from_ref(guard.rows.get(found.row)).cast(), 8);
+        }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Watches the next leaf of a range and reads its entries; whether there are more.
+    pub(super) fn watch_batch(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        index: usize,
+        range: &KeyRange<'_>,
+        batch: &mut Batch,
+    ) -> Result<bool, Refusal> {
+        let before = self.stopwatch.switch::<M>(Component::Index);
+        let Self { local, .. } = self;
+        let mut refusal = None;
+        let mut observe = |leaf| {
+            let (place, gap) = guard.leaf(index, leaf);
+            if let Err(refused) = engine.scheme.watch(local, place, gap) {
+                refusal = Some(refused);
+            }
+        };
+        let more = guard.indexes[index].index.batch(range, &mut observe, batch);
+        self.stopwatch.switch::<M>(before);
+        match refusal {
+            None => Ok(more),
+            Some(refusal) => {
+                batch.step_back();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Reads the row of an entry. `Done(false)`: it is absent, or has another key.
+    pub(super) fn read_found(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        index: usize,
+        (row, key): (RowId, &[u8]),
+        body: Reader<'_, M>,
+    ) -> Step<bool> {
+        if self.gone_rows.contains(&(guard.table.id().0, row.0)) {
+            return Step::Done(false);
+        }
+        let meta = guard.rows.get(row);
+        let ordered = &guard.indexes[index];
+        let mut now = std::mem::take(&mut self.entry_key);
+        let mut has_key = false;
+        let is_named = || meta.is_named();
+        let step = self.read_row(engine, guard, (row, meta), &is_named, &mut |view| {
+            key_of(ordered, view, &mut now);
+            has_key = now == key;
+            if has_key {
+                body(view);
+            }
+        });
+        self.entry_key = now;
+        match step {
+            Step::Done(found) => Step::Done(found && has_key),
+            // Its slot has been given up, or is on the way to another key.
+            Step::Again if !meta.is_named() => Step::Done(false),
+            other => other,
+        }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    fn check_all_partitions(&mut self, table: &Table<M>) -> Result<(), Stop> {
+        if self.partitions.is_empty() || self.engine.tables.guard(table.id()).replicated {
+            return Ok(());
+        }
+        let all = 0..self.engine.partitions();
+        let missing = all.into_iter().find(|one| self.partitions.binary_search(one).is_err());
+        let Some(partition) = missing else { return Ok(()) };
+        self.abort(AbortReason::Finished);
+        Err(Stop::OtherPartition { table: table.name().to_owned(), partition })
+    }
+}

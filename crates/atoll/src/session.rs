@@ -1,0 +1,89 @@
+//! A thread that runs many transactions.
+
+use std::time::Duration;
+
+use atoll_machine::{Machine, Native};
+
+use crate::error::{Error, Result, TxnError, TxnResult};
+use crate::transaction::{Transaction, TransactionOptions};
+
+/// Attempts before a pause, each of which gives up the CPU and no more.
+const ATTEMPTS_AT_ONCE: u32 = 8;
+/// Longest pause before an aborted transaction is tried again.
+const PAUSE_MAX: Duration = Duration::from_micros(200);
+
+/// Runs transactions one after the other, with a worker of its own. Belongs to one thread.
+pub struct Session {
+    transaction: Transaction,
+    options: TransactionOptions,
+    aborts: u64,
+}
+
+impl Session {
+    pub(crate) fn new(transaction: Transaction) -> Self {
+        Self { transaction, options: TransactionOptions::default(), aborts: 0 }
+    }
+
+    /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
+    ///
+    /// # Errors
+    /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body` rolled
+    /// it back, or an error ended the transaction and `body` passed over it.
+    pub fn transaction<R>(
+        &mut self,
+        body: impl FnMut(&mut Transaction) -> TxnResult<R>,
+    ) -> Result<R> {
+        let options = std::mem::take(&mut self.options);
+        let done = self.transaction_with(&options, body);
+        self.options = options;
+        done
+    }
+
+    /// As [`Session::transaction`], for a transaction of which something is known.
+    ///
+    /// # Errors
+    /// As there; [`Error::Transaction`] for a partition that does not exist.
+    pub fn transaction_with<R>(
+        &mut self,
+        options: &TransactionOptions,
+        mut body: impl FnMut(&mut Transaction) -> TxnResult<R>,
+    ) -> Result<R> {
+        let mut attempt = 0;
+        loop {
+            let transaction = &mut self.transaction;
+            let done = transaction
+                .restart(options)
+                .and_then(|()| body(transaction))
+                .and_then(|result| transaction.commit_in_place().map(|()| result));
+            match done {
+                Ok(result) => return Ok(result),
+                Err(end) => {
+                    let failed = transaction.end_attempt();
+                    match end {
+                        TxnError::Abort(reason) if reason.is_conflict() && !failed => {
+                            self.aborts += 1;
+                            pause(attempt);
+                            attempt = attempt.saturating_add(1);
+                        }
+                        end => return Err(Error::from(end)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Attempts that were rolled back because of other transactions.
+    pub fn aborts(&self) -> u64 {
+        self.aborts
+    }
+}
+
+/// Waits a little before another attempt, longer each time and never the same on two threads.
+fn pause(attempt: u32) {
+    if attempt < ATTEMPTS_AT_ONCE {
+        return std::thread::yield_now();
+    }
+    let most = (1u64 << (attempt - ATTEMPTS_AT_ONCE).min(8)).min(PAUSE_MAX.as_micros() as u64);
+    let micros = atoll_storage::key::mix(Native::now_ns()) % most + 1;
+    std::thread::sleep(Duration::from_micros(micros));
+}

@@ -1,0 +1,170 @@
+//! The YCSB of `atoll bench ycsb` on other embedded databases, each by its own interface.
+//!
+//! `atoll-peers --peer lmdb --rows 1000000 --read-share 0.5 --theta 0.6 --threads 2` loads a table,
+//! runs transactions, and prints what it measured as JSON with the keys of Atoll's benchmark.
+//! README.md says what differs from peer to peer.
+
+mod driver;
+mod engine;
+mod folder;
+mod histogram;
+mod lmdb;
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocks;
+mod sqlite;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+
+use crate::driver::Plan;
+use crate::engine::{COLUMN_BYTES, COLUMNS, Engine, PeerError};
+use crate::sqlite::Sharing;
+
+/// A database, and how it is used where that is a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Peer {
+    /// SQLite, one connection to `:memory:`, by turns
+    Sqlite,
+    /// SQLite, a connection for each thread to a table in memory
+    SqliteMemdb,
+    /// SQLite, a connection for each thread to a file in memory with a write-ahead log
+    SqliteWal,
+    /// LMDB, a map of a file in memory
+    Lmdb,
+    /// RocksDB, optimistic transactions, no log
+    #[cfg(feature = "rocksdb")]
+    Rocksdb,
+    /// RocksDB, transactions that lock, no log
+    #[cfg(feature = "rocksdb")]
+    RocksdbPessimistic,
+    /// redb in memory
+    Redb,
+}
+
+/// Runs YCSB on an embedded database and prints the result as JSON.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    /// The database
+    #[arg(long)]
+    peer: Peer,
+    /// Rows of 10 columns of 100 bytes
+    #[arg(long, default_value_t = 4 << 20)]
+    rows: u64,
+    /// Accesses of a transaction
+    #[arg(long, default_value_t = 16)]
+    accesses: usize,
+    /// Share of accesses that read a column, 0 to 1; the others update one
+    #[arg(long, default_value_t = 0.5)]
+    read_share: f64,
+    /// Exponent of Zipf's law for the keys, 0 for uniform
+    #[arg(long, default_value_t = 0.6)]
+    theta: f64,
+    /// Threads
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Seconds to run before that
+    #[arg(long, default_value_t = 2.0)]
+    warm_up: f64,
+    /// Where all random numbers start
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Where files go, if the database needs some: a file system in memory
+    #[arg(long, default_value = "/dev/shm")]
+    dir: PathBuf,
+}
+
+fn open(peer: Peer, dir: &Path, rows: u64, threads: usize) -> Result<Box<dyn Engine>, PeerError> {
+    let sqlite = |sharing| sqlite::Sqlite::open(sharing, dir, rows, threads);
+    Ok(match peer {
+        Peer::Sqlite => Box::new(sqlite(Sharing::OneConnection)?),
+        Peer::SqliteMemdb => Box::new(sqlite(Sharing::Memdb)?),
+        Peer::SqliteWal => Box::new(sqlite(Sharing::Wal)?),
+        Peer::Lmdb => Box::new(lmdb::Lmdb::open(dir, rows)?),
+        #[cfg(feature = "rocksdb")]
+        Peer::Rocksdb => {
+            Box::new(rocks::Rocks::<rocksdb::OptimisticTransactionDB>::open(dir, rows)?)
+        }
+        #[cfg(feature = "rocksdb")]
+        Peer::RocksdbPessimistic => {
+            Box::new(rocks::Rocks::<rocksdb::TransactionDB>::open(dir, rows)?)
+        }
+        Peer::Redb => Box::new(redb::Redb::open(rows)?),
+    })
+}
+
+/// Says which argument makes no sense.
+fn check(args: &Args) -> Result<(), PeerError> {
+    let wrong = |what, value: String, need| Err(PeerError::Argument { what, value, need });
+    // SQLite's keys are signed.
+    if args.rows == 0 || args.rows > i64::MAX as u64 >> 16 {
+        return wrong("--rows", args.rows.to_string(), "it must be from 1 to 2^47");
+    }
+    if args.accesses == 0 {
+        return wrong("--accesses", "0".to_owned(), "a transaction needs at least one");
+    }
+    if args.threads == 0 || args.threads > 100 {
+        return wrong("--threads", args.threads.to_string(), "it must be from 1 to 100");
+    }
+    if !(0.0..=1.0).contains(&args.read_share) {
+        return wrong("--read-share", args.read_share.to_string(), "it must be from 0 to 1");
+    }
+    if !(0.0..=10.0).contains(&args.theta) {
+        return wrong("--theta", args.theta.to_string(), "it must be from 0 to 10");
+    }
+    for (what, value) in [("--seconds", args.seconds), ("--warm-up", args.warm_up)] {
+        if !(0.0..=86_400.0).contains(&value) {
+            return wrong(what, value.to_string(), "it must be from 0 to 86400");
+        }
+    }
+    Ok(())
+}
+
+fn run(args: &Args) -> Result<driver::Report, PeerError> {
+    check(args)?;
+    let name = args.peer.to_possible_value().map(|value| value.get_name().to_owned());
+    let name = name.unwrap_or_default();
+    eprintln!("{name}: loading {} rows", args.rows);
+    let from = Instant::now();
+    let engine = open(args.peer, &args.dir, args.rows, args.threads)?;
+    let load_s = from.elapsed().as_secs_f64();
+    eprintln!("{name}: loaded in {load_s:.1} s, running for {} s", args.warm_up + args.seconds);
+    let plan = Plan {
+        peer: name,
+        version: engine.version(),
+        isolation: engine.isolation().to_owned(),
+        rows: args.rows,
+        columns: COLUMNS,
+        column_bytes: COLUMN_BYTES,
+        accesses: args.accesses,
+        read_share: args.read_share,
+        theta: args.theta,
+        threads: args.threads,
+        seconds: args.seconds,
+        warm_up_s: args.warm_up,
+        seed: args.seed,
+    };
+    driver::run(engine.as_ref(), &plan, load_s)
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(report) => {
+            println!("{:#}", serde_json::json!(report));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
