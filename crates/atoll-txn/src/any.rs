@@ -92,7 +92,8 @@ pub trait AnyWorker<M: Machine>: Send {
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
-        body: &mut dyn FnMut(&Row<'_, M>) -> ControlFlow<()>,
+        look: &mut dyn FnMut(&Row<'_, M>),
+        take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Stop>;
     fn prefetch(&mut self, table: &Table<M>, keys: &[Value], columns: &[usize]);
     fn commit(&mut self) -> Result<(), Stop>;
@@ -200,9 +201,10 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
-        body: &mut dyn FnMut(&Row<'_, M>) -> ControlFlow<()>,
+        look: &mut dyn FnMut(&Row<'_, M>),
+        take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Stop> {
-        self.scan(table, index, range, body)
+        self.scan(table, index, range, look, take)
     }
 
     fn prefetch(&mut self, table: &Table<M>, keys: &[Value], columns: &[usize]) {

@@ -279,10 +279,11 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         new: (Place, &Self::Gap),
     ) -> bool;
 
-    /// Entries of a row that was absent since `stamp` are going to disappear from a gap: whoever finds
-    /// nothing there afterwards is ordered after that.
-    fn withdraw(&self, gap: &Self::Gap, stamp: u64) {
-        let _ = (gap, stamp);
+    /// An entry of a row is going to disappear from a gap, because the row has been absent, or had
+    /// another key, since `stamp`: whoever finds nothing there afterwards is ordered after that, and
+    /// what is known of who has read the row, and found that, must be known of the gap from now on.
+    fn withdraw(&self, gap: &Self::Gap, state: &Self::State, stamp: u64) {
+        let _ = (gap, state, stamp);
     }
 
     /// Called while something is refused with [`Refusal::Wait`], outside the gate; `round` counts up

@@ -150,18 +150,24 @@ impl Transaction {
         self.with(|worker| worker.delete(&table.core, key))
     }
 
-    /// Calls `body` with the rows of a range of an ordered index, in its order, until it breaks. A
-    /// scheme that reads without locks may show a row several times in a row.
+    /// Goes through the rows of a range of an ordered index, in its order. `look` takes from a row what
+    /// is wanted; a scheme that reads without locks may call it several times for a row, and what the
+    /// last call returns counts. `take` is then given that, once for each row, until it breaks.
     ///
     /// # Errors
     /// As [`Transaction::insert`].
-    pub fn scan(
+    pub fn scan<R>(
         &mut self,
         index: &Index,
         range: Range<'_>,
-        mut body: impl FnMut(&Row<'_>) -> ControlFlow<()>,
+        mut look: impl FnMut(&Row<'_>) -> R,
+        mut take: impl FnMut(R) -> ControlFlow<()>,
     ) -> TxnResult<()> {
-        self.with(|worker| worker.scan(&index.table.core, index.number, &range, &mut body))
+        let seen = std::cell::Cell::new(None);
+        let look = &mut |row: &Row<'_>| seen.set(Some(look(row)));
+        let take = &mut || seen.take().map_or(ControlFlow::Continue(()), &mut take);
+        let table = &index.table.core;
+        self.with(|worker| worker.scan(table, index.number, &range, look, take))
     }
 
     /// Brings in, all at the same time, the cache lines that reading or changing these columns of the

@@ -18,7 +18,7 @@ use crate::engine::{Engine, Guard};
 use crate::row::Row;
 use crate::scheme::{Scheme, Seen, Target};
 
-/// Most that is taken away between two transactions.
+/// Most that is taken away between two transactions, unless it is more than twice as much that waits.
 const DUG_AT_ONCE: usize = 64;
 
 #[derive(Debug)]
@@ -119,7 +119,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if !self.graves.is_due() {
             self.graves.horizon = self.engine.scheme.horizon(&mut self.txn.local);
         }
-        let most = self.graves.queue.len().min(DUG_AT_ONCE);
+        let waiting = self.graves.queue.len();
+        let most = waiting.min(DUG_AT_ONCE.max(waiting / 2));
         for _ in 0..most {
             if !self.graves.is_due() {
                 return;
@@ -162,7 +163,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         };
         let given_up = match grave.gone {
             Gone::Row(hash) if seen == Seen::Absent && meta.has_hash(hash) => {
-                engine.scheme.withdraw(guard.stripe(hash).1, grave.stamp);
+                engine.scheme.withdraw(guard.stripe(hash).1, &meta.state, grave.stamp);
                 guard.table.index().remove(hash, grave.row);
                 meta.clear_hash();
                 guard.table.vacate(change, grave.row);
@@ -206,7 +207,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         ordered.index.remove_with(
             key,
             row,
-            &mut |leaf| engine.scheme.withdraw(guard.leaf(index, leaf).1, stamp),
+            &mut |leaf| {
+                let state = &guard.rows.get(row).state;
+                engine.scheme.withdraw(guard.leaf(index, leaf).1, state, stamp);
+            },
             &mut |from, into| {
                 engine.scheme.split(local, guard.leaf(index, from), guard.leaf(index, into))
             },

@@ -16,7 +16,6 @@ use super::{Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::{Engine, Guard, Ordered};
 use crate::error::Stop;
-use crate::row::Row;
 use crate::scheme::{AbortReason, Refusal, Scheme};
 
 /// Rows whose lines are on their way while others are read.
@@ -94,7 +93,9 @@ impl ScanRoom {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Calls `body` with the rows of a range of an ordered index, in its order, until it breaks.
+    /// Goes through the rows of a range of an ordered index, in its order. `look` is called with a row
+    /// to take from it what is wanted, perhaps several times and with versions that do not count;
+    /// then `take` is called once for the row, until it breaks.
     ///
     /// # Errors
     /// [`Stop::Abort`]; [`Stop::Storage`] for bounds that do not fit the index.
@@ -106,7 +107,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
-        body: &mut dyn FnMut(&Row<'_, M>) -> ControlFlow<()>,
+        look: Reader<'_, M>,
+        take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Stop> {
         self.check_open()?;
         self.check_table(table)?;
@@ -114,7 +116,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let done = self.check_range(table, index, range).and_then(|()| {
             room.bounds(&self.engine.tables.guard(table.id()).indexes[index], range);
             room.batch.rewind();
-            self.scan_batches(table, index, range, &mut room, body)
+            self.scan_batches(table, index, range, &mut room, (look, take))
         });
         self.scan_room = room;
         done
@@ -160,7 +162,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         index: usize,
         range: &Range<'_>,
         room: &mut ScanRoom,
-        body: &mut dyn FnMut(&Row<'_, M>) -> ControlFlow<()>,
+        (look, take): (Reader<'_, M>, &mut dyn FnMut() -> ControlFlow<()>),
     ) -> Result<(), Stop> {
         let ScanRoom { batch, from, to } = room;
         let to = match range.to {
@@ -179,12 +181,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                     self.prefetch_rows(table, batch, at);
                 }
                 let Some(found) = batch.get(at) else { break };
-                let mut flow = ControlFlow::Continue(());
-                self.until_done(table, |engine, txn, guard, _| {
-                    let row = (found.row, found.key);
-                    txn.read_found(engine, guard, index, row, &mut |view| flow = body(view))
+                let is_there = self.until_done(table, |engine, txn, guard, _| {
+                    txn.read_found(engine, guard, index, (found.row, found.key), look)
                 })?;
-                if flow.is_break() {
+                if is_there && take().is_break() {
                     return Ok(());
                 }
             }

@@ -170,6 +170,10 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         true
     }
 
+    fn withdraw(&self, gap: &GapState<M>, state: &State<M>, _stamp: u64) {
+        raise::<M>(&gap.0, state.read.load(Ordering::SeqCst));
+    }
+
     fn prepare(
         &self,
         _local: &mut Local<M>,

@@ -167,8 +167,9 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         true
     }
 
-    fn withdraw(&self, gap: &GapState<M>, stamp: u64) {
+    fn withdraw(&self, gap: &GapState<M>, state: &State<M>, stamp: u64) {
         raise::<M>(&gap.emptied_at, stamp);
+        raise::<M>(&gap.valid_until, state.valid_until.load(Ordering::SeqCst));
         gap.count.fetch_add(1, Ordering::SeqCst);
     }
 

@@ -150,6 +150,10 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         true
     }
 
+    fn withdraw(&self, gap: &GapState<M>, state: &State<M>, _stamp: u64) {
+        raise::<M>(&gap.0, state.read.load(Ordering::SeqCst));
+    }
+
     fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
         Ok(())
     }
