@@ -26,6 +26,18 @@ impl Cpus {
         Ok(Self { writers: first.to_vec(), others: rest.to_vec(), all, pin: pin && own > 0 })
     }
 
+    /// A CPU for each of `workers` threads, in turns when there are more threads than CPUs; nothing
+    /// is set aside for others. With `pin` false the system places threads as it likes.
+    ///
+    /// # Errors
+    /// [`BenchError::Machine`].
+    pub fn share(workers: usize, pin: bool) -> Result<Self, BenchError> {
+        let all = allowed_cpus()?.to_vec();
+        let (writers, rest) = all.split_at(workers.min(all.len()));
+        let others = if rest.is_empty() { &all } else { rest };
+        Ok(Self { writers: writers.to_vec(), others: others.to_vec(), pin, all })
+    }
+
     /// CPUs that this process may use.
     pub fn count(&self) -> usize {
         self.all.len()

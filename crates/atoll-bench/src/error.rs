@@ -53,6 +53,9 @@ pub enum BenchError {
     /// A snapshot was wrong: the most important thing that a benchmark can find.
     #[error("a snapshot is wrong: {0}")]
     Wrong(String),
+    /// A condition that a workload must keep was broken when it had ended.
+    #[error("the database is wrong after the run: {0}")]
+    Inconsistent(String),
     /// A writer could not go on.
     #[error("a writer ended: {0}")]
     Writer(String),

@@ -5,10 +5,16 @@
 
 pub mod cpus;
 mod error;
+pub mod floor;
 pub mod keys;
 pub mod machine_facts;
+pub mod oltp;
 pub mod snapshot;
 pub mod stats;
+pub mod torture;
+pub mod tpcb;
+pub mod tpcc;
+pub mod ycsb;
 
 pub use error::BenchError;
 pub use machine_facts::MachineFacts;

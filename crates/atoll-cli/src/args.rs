@@ -4,6 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use atoll_bench::snapshot::SnapshotArgs;
+use atoll_bench::torture::TortureArgs;
+use atoll_bench::tpcb::TpcbArgs;
+use atoll_bench::tpcc::TpccArgs;
+use atoll_bench::ycsb::YcsbArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::demo::DemoArgs;
@@ -144,8 +148,20 @@ pub enum Command {
     List(ListArgs),
     /// Show the machine: nodes, CPUs, memory, distances, and what is forbidden here
     Nodes(NodesArgs),
-    /// Measure what snapshots cost on this machine
+    /// Measure transactions and snapshots on this machine
     Bench(BenchArgs),
+    /// Look for anomalies: every scheme under seeded schedules, or under threads
+    #[command(after_help = "\
+Examples:
+  atoll torture                         1,000 schedules of every scheme
+  atoll torture --scheme mvcc --seeds 100000 --json
+  atoll torture --scheme mvcc --first-seed 4711 --seeds 1
+                                        the run of one seed again
+  atoll torture --native --threads 8 --seconds 60
+
+A schedule is a function of its seed, so an anomaly that was found is found again. The status is 1
+when there is an anomaly; the report says which transactions show it.")]
+    Torture(TortureArgs),
     /// Replay a year of flights as transactions while two other processes analyse snapshots
     Demo(DemoArgs),
 }
@@ -327,7 +343,11 @@ pub struct NodesArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  atoll bench snapshot --quick          a few minutes
+  atoll bench ycsb --scheme silo --theta 0.8
+                                        16 reads and updates a transaction, skewed keys
+  atoll bench tpcc --warehouses 4 --seconds 60
+                                        all five transactions, consistency checked at the end
+  atoll bench snapshot --quick          what snapshots cost, in a few minutes
   atoll bench snapshot --gib 1,4 --json")]
 pub struct BenchArgs {
     /// The benchmark.
@@ -347,6 +367,38 @@ Examples:
 
 Progress is told on the standard error output, the report on the standard output.")]
     Snapshot(SnapshotArgs),
+    /// Run YCSB: transactions that read and update rows by key
+    #[command(after_help = "\
+Examples:
+  atoll bench ycsb                      half reads, half updates, 16 a transaction, theta 0.6
+  atoll bench ycsb --scheme mvcc --reads 0.9 --theta 0.8 --threads 8
+  atoll bench ycsb --workload a         a standard workload, one operation a transaction
+  atoll bench ycsb --scheme hstore --multi-partition 0.1 --partitions-per-txn 2
+  atoll bench ycsb --key-by-key         without fetching the keys of a transaction together
+  atoll bench ycsb --json > report.json
+
+Keys may repeat within a transaction. The latency of a transaction includes all its attempts.")]
+    Ycsb(YcsbArgs),
+    /// Run TPC-B: transfers in a bank whose sums are checked at the end
+    #[command(after_help = "\
+Examples:
+  atoll bench tpcb --scale 10
+  atoll bench tpcb --scale 100 --operation select
+  atoll bench tpcb --scheme wait_die --seconds 600 --json
+
+A branch has 10 tellers and 100,000 accounts, some 20 MiB.")]
+    Tpcb(TpcbArgs),
+    /// Run TPC-C: all five transactions, and the twelve consistency conditions at the end
+    #[command(after_help = "\
+Examples:
+  atoll bench tpcc --warehouses 4 --scheme tictoc
+  atoll bench tpcc --mix new-order=50,payment=50
+  atoll bench tpcc --reduced            new-order and payment as the engine of the study has them
+  atoll bench tpcc --seconds 600 --json throughput second by second, memory before and after
+
+A warehouse takes some 150 MiB at first. Threads do not wait between transactions, so the figures
+are no audited TPC-C results and must not be compared with such.")]
+    Tpcc(TpccArgs),
 }
 
 #[cfg(test)]

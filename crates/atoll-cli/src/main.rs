@@ -50,6 +50,7 @@ fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
         Command::List(_) => commands::list::run(global, output),
         Command::Nodes(args) => commands::nodes::run(args, global, output),
         Command::Bench(args) => commands::bench::run(args, global, output),
+        Command::Torture(args) => commands::torture::run(args, global, output),
         Command::Demo(args) => demo::run(args, global, output),
     }
 }

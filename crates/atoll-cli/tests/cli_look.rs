@@ -101,7 +101,7 @@ fn limits_are_read_and_refused_where_they_mean_nothing() {
 #[test]
 fn every_command_has_help_with_examples() {
     let world = World::new();
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 13] = [
         &[],
         &["sql"],
         &["attach"],
@@ -111,6 +111,9 @@ fn every_command_has_help_with_examples() {
         &["nodes"],
         &["bench"],
         &["bench", "snapshot"],
+        &["bench", "ycsb"],
+        &["bench", "tpcb"],
+        &["bench", "tpcc"],
         &["demo"],
     ];
     for command in commands {

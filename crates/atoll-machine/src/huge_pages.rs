@@ -1,50 +1,178 @@
 //! Large arrays on huge pages.
 //!
 //! A dependent read of an array far larger than the caches misses the address translation as well,
-//! which costs as much again as the data. The advice is a hint: where the kernel gives no huge
-//! pages, the array works on small ones. It must come before the pages are touched, so an array is
-//! filled here and not by its owner.
+//! which costs as much again as the data. An allocator gives an array huge pages only if it is as
+//! large as several of them, and what belongs to rows comes in smaller pieces. So pieces are cut from
+//! regions of memory for which huge pages have been asked for before they are touched. The advice is a
+//! hint: where the kernel gives no huge pages, everything works on small ones.
+//!
+//! - `HUGE-1`: an array's place in its region belongs to it alone and is initialised; the region is
+//!   mapped while any array in it lives.
+//!
+//! Memory goes back to the system when the last array of a region goes. If no region can be mapped,
+//! the process is out of memory and the allocator's handler is called, as for any other array.
 
-use std::mem::MaybeUninit;
+use std::alloc::{Layout, handle_alloc_error};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a huge page on the machines that this runs on.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes of a region, unless an array needs a larger one.
+const REGION_BYTES: usize = 32 << 20;
+/// Arrays below this do not matter.
+const WORTH_BYTES: usize = 32 << 10;
+/// Places in a region are aligned so.
+const ALIGN: usize = 128;
 
-/// `len` values made by `make` from their position, on huge pages if they fill at least one.
-pub fn collect<T>(len: usize, make: impl FnMut(usize) -> T) -> Box<[T]> {
-    let mut values = Vec::with_capacity(len);
-    advise(values.spare_capacity_mut());
-    values.extend((0..len).map(make));
-    values.into_boxed_slice()
+/// Memory for several arrays.
+#[derive(Debug)]
+struct Region {
+    start: NonNull<u8>,
+    bytes: usize,
 }
 
-fn advise<T>(space: &mut [MaybeUninit<T>]) {
-    let bytes = size_of_val(space);
-    if bytes < HUGE_PAGE_BYTES {
-        return;
+// SAFETY: a region is memory and nothing else; its arrays look after what is in it.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    fn map(bytes: usize) -> Option<Self> {
+        let bytes = bytes.next_multiple_of(HUGE_PAGE_BYTES);
+        let (read_write, private) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // Room to begin at a multiple of a huge page; what is never touched costs nothing.
+        let room = bytes + HUGE_PAGE_BYTES;
+        // SAFETY: a new mapping where nothing is mapped.
+        let mapped = unsafe { libc::mmap(std::ptr::null_mut(), room, read_write, private, -1, 0) };
+        if mapped == libc::MAP_FAILED {
+            return None;
+        }
+        let skipped = mapped.cast::<u8>().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: `skipped` is less than a huge page, which `room` has to spare.
+        let start = unsafe { mapped.cast::<u8>().add(skipped) };
+        // SAFETY: the parts before and behind the region were mapped above and are used by nobody.
+        unsafe {
+            libc::munmap(mapped, skipped);
+            libc::munmap(start.add(bytes).cast(), HUGE_PAGE_BYTES - skipped);
+            libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
+        }
+        Some(Self { start: NonNull::new(start)?, bytes })
     }
-    let start = space.as_mut_ptr().cast::<u8>();
-    let page = 4096;
-    let skipped = start.align_offset(page);
-    if skipped >= bytes {
-        return;
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and no array in it lives (HUGE-1).
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
-    let whole = (bytes - skipped) / page * page;
-    // SAFETY: the range lies inside `space`, which is the caller's alone; MADV_HUGEPAGE changes
-    // how the range is backed and never what it holds. A failure changes nothing.
-    unsafe { libc::madvise(start.add(skipped).cast(), whole, libc::MADV_HUGEPAGE) };
+}
+
+/// The region that is being filled, and how far.
+static FILLING: Mutex<Option<(Arc<Region>, usize)>> = Mutex::new(None);
+
+/// A place of so many bytes.
+fn place(bytes: usize) -> Option<(Arc<Region>, NonNull<u8>)> {
+    let mut filling = FILLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.bytes;
+    if !filling.as_ref().is_some_and(fits) {
+        let region = Arc::new(Region::map(bytes.max(REGION_BYTES))?);
+        // A large array leaves the rest of the region before it to others.
+        if bytes >= REGION_BYTES {
+            let start = region.start;
+            return Some((region, start));
+        }
+        *filling = Some((region, 0));
+    }
+    let (region, used) = filling.as_mut()?;
+    // SAFETY: `used + bytes` is within the region.
+    let start = unsafe { region.start.add(*used) };
+    *used = (*used + bytes).next_multiple_of(ALIGN);
+    Some((Arc::clone(region), start))
+}
+
+/// An array that may lie on huge pages.
+#[derive(Debug)]
+pub struct Array<T>(Kind<T>);
+
+#[derive(Debug)]
+enum Kind<T> {
+    Small(Box<[T]>),
+    Large { start: NonNull<T>, len: usize, _region: Arc<Region> },
+}
+
+// SAFETY: an array owns its values, as a boxed slice does (HUGE-1).
+unsafe impl<T: Send> Send for Array<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Array<T> {}
+
+impl<T> Deref for Array<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Kind::Small(values) => values,
+            // SAFETY: HUGE-1; `collect` initialised all of them.
+            Kind::Large { start, len, .. } => unsafe {
+                std::slice::from_raw_parts(start.as_ptr(), *len)
+            },
+        }
+    }
+}
+
+impl<T> Drop for Array<T> {
+    fn drop(&mut self) {
+        if let Kind::Large { start, len, .. } = &self.0 {
+            let values = std::ptr::slice_from_raw_parts_mut(start.as_ptr(), *len);
+            // SAFETY: HUGE-1; nobody has a reference any more, and the region goes afterwards.
+            unsafe { std::ptr::drop_in_place(values) };
+        }
+    }
+}
+
+/// `len` values made by `make` from their position.
+pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
+    let Ok(layout) = Layout::array::<T>(len) else {
+        handle_alloc_error(Layout::new::<T>());
+    };
+    if layout.size() < WORTH_BYTES || layout.align() > ALIGN {
+        return Array(Kind::Small((0..len).map(make).collect()));
+    }
+    let Some((region, start)) = place(layout.size()) else { handle_alloc_error(layout) };
+    let start = start.cast::<T>();
+    for at in 0..len {
+        // SAFETY: the place is as large as the layout, aligned, and nobody else's. If `make` panics,
+        // the values made so far are not dropped, which is safe.
+        unsafe { start.add(at).write(make(at)) };
+    }
+    Array(Kind::Large { start, len, _region: region })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::collect;
 
     #[test]
     fn values_stand_where_they_were_made_for_whatever_the_size() {
-        for len in [0, 1, 1000, 1 << 19] {
-            let values = collect(len, |at| at as u64 * 3);
+        let lengths = [0, 1, 1000, 5000, 1 << 19, 5 << 20];
+        let arrays = lengths.map(|len| collect(len, |at| at as u64 * 3));
+        for (len, values) in lengths.into_iter().zip(&arrays) {
             assert_eq!(values.len(), len);
             assert!(values.iter().enumerate().all(|(at, value)| *value == at as u64 * 3));
         }
+    }
+
+    #[test]
+    fn the_values_of_an_array_are_dropped_once() {
+        let counted = Arc::new(());
+        let array = collect(20_000, |_| Arc::clone(&counted));
+        assert_eq!(Arc::strong_count(&counted), 20_001);
+        drop(array);
+        assert_eq!(Arc::strong_count(&counted), 1);
     }
 }

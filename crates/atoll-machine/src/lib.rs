@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`machine`] | what does transaction code run on? |
 //! | [`native`] | the answer for the real machine |
+//! | [`mod@pause`] | how does code wait that does not know what it runs on? |
 //! | [`topology`] | which nodes are there, with which CPUs, memory and distances? |
 //! | [`affinity`] | which CPUs may this process use, and how does a thread stay on one? |
 //! | [`binding`] | how does memory come to lie on a node, and where does it lie? |
@@ -32,6 +33,7 @@ pub mod machine;
 pub mod membarrier;
 pub mod memory_limit;
 pub mod native;
+pub mod pause;
 pub mod sysfs;
 pub mod topology;
 pub mod warn_once;
@@ -44,5 +46,6 @@ pub use machine::{Machine, Ordering, Word};
 pub use membarrier::membarrier;
 pub use memory_limit::{MemoryAllowed, memory_allowed};
 pub use native::{Native, NativeWord};
+pub use pause::{lock_patiently, pause, pause_with};
 pub use topology::{FarPair, Node, Topology};
 pub use warn_once::WarnOnce;

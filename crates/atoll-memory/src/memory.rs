@@ -153,7 +153,7 @@ impl Memory {
     /// A place at the gate for looking at tables and for changing the directory outside any
     /// transaction; one at a time.
     pub fn upkeep(&self) -> MutexGuard<'_, Member> {
-        lock(&self.upkeep)
+        atoll_machine::lock_patiently(&self.upkeep)
     }
 
     /// The current epoch.
@@ -236,7 +236,7 @@ impl Memory {
     /// Begins a new epoch and a lease on the one that ended. Waits for stores that are on their
     /// way, never for a transaction to end. Not to be called by a thread that is inside.
     pub fn cut(&self) -> Cut {
-        let mut frontier = lock(&self.advancing);
+        let mut frontier = atoll_machine::lock_patiently(&self.advancing);
         let epoch = self.gate.epoch();
         lock(&self.epochs).hold(epoch); // MEMORY-3
         *frontier = epoch;
@@ -269,7 +269,7 @@ impl Memory {
 
     /// Begins a new epoch without a cut.
     fn advance(&self) {
-        let mut frontier = lock(&self.advancing);
+        let mut frontier = atoll_machine::lock_patiently(&self.advancing);
         let before = std::mem::replace(&mut *frontier, lock(&self.epochs).newest_held());
         self.thawing.store(before, Ordering::Relaxed); // visible with the epoch: MEMORY-4
         let next = self.gate.advance(*frontier);

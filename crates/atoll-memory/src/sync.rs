@@ -17,6 +17,5 @@ pub(crate) fn wait(_round: u32) {
 /// One turn of a wait that another thread will end; `round` counts the turns.
 #[cfg(not(loom))]
 pub(crate) fn wait(round: u32) {
-    use atoll_machine::Machine;
-    atoll_machine::Native::wait(round);
+    atoll_machine::pause(round);
 }

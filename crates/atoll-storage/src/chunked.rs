@@ -19,6 +19,7 @@ impl<T> Default for Chunked<T> {
 }
 
 impl<T> Chunked<T> {
+    #[inline]
     fn place(index: u64) -> (usize, usize) {
         let shifted = index + (1 << FIRST_BITS);
         let chunk = shifted.ilog2() - FIRST_BITS;
@@ -33,6 +34,7 @@ impl<T> Chunked<T> {
     }
 
     /// The entry, made by `make` if this is the first to ask for it.
+    #[inline]
     pub fn get_or_init(&self, index: u64, make: impl FnOnce() -> T) -> &T {
         let (chunk, at) = Self::place(index);
         let chunk = self.chunks[chunk].get_or_init(|| {

@@ -19,7 +19,8 @@
 
 use std::sync::OnceLock;
 
-use atoll_machine::{Machine, Ordering, Word, huge_pages};
+use atoll_machine::huge_pages::{self, Array};
+use atoll_machine::{Machine, Ordering, Word};
 
 use crate::layout::RowId;
 
@@ -55,7 +56,7 @@ struct Part<M: Machine> {
 struct Buckets<M: Machine> {
     bits: u32,
     probes: usize,
-    buckets: Box<[Bucket<M>]>,
+    buckets: Array<Bucket<M>>,
 }
 
 #[repr(align(64))]

@@ -66,6 +66,7 @@ struct Slotted {
 const PRESENCE: Slotted =
     Slotted { place: segment::PRESENCE, birth: segment::PRESENCE_BIRTH, bytes: BITMAP_BYTES };
 
+#[inline]
 fn values_of(at: usize, data_type: DataType) -> Slotted {
     let line = column_line(at);
     Slotted {
@@ -101,6 +102,7 @@ impl Barrier {
         self.table
     }
 
+    #[inline]
     fn access(&self) -> &Access {
         self.memory.access()
     }
@@ -285,6 +287,7 @@ impl Barrier {
         body(node + column_line(at))
     }
 
+    #[inline]
     fn set_bit(&self, bitmap: u64, slot: usize, on: bool) {
         let word = self.access().word(bitmap + (slot / 64 * 8) as u64);
         let bit = 1u64 << (slot % 64);
@@ -307,10 +310,12 @@ impl Barrier {
     }
 
     /// The current extent at a place of a segment's node.
+    #[inline]
     fn current(&self, place: u64) -> u64 {
         self.access().word(place).load(Ordering::Acquire)
     }
 
+    #[inline]
     fn bit(&self, bitmap: u64, slot: usize) -> bool {
         self.access().load_u64(bitmap + (slot / 64 * 8) as u64) >> (slot % 64) & 1 == 1
     }
@@ -322,6 +327,7 @@ impl Barrier {
     }
 
     /// Reads the image of a value; returns whether it is valid.
+    #[inline]
     pub fn load_value(
         &self,
         target: &Segment,

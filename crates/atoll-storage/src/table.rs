@@ -100,16 +100,19 @@ impl<M: Machine> Table<M> {
     }
 
     /// Its columns and primary key.
+    #[inline]
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
     /// Its number.
+    #[inline]
     pub fn id(&self) -> TableId {
         self.barrier.table()
     }
 
     /// The index of its primary key.
+    #[inline]
     pub fn index(&self) -> &HashIndex<M> {
         &self.index
     }
@@ -134,10 +137,12 @@ impl<M: Machine> Table<M> {
         rows
     }
 
+    #[inline]
     fn segment(&self, row: RowId) -> &Segment {
         self.segments.get(row.segment()).expect("a row id comes from this table")
     }
 
+    #[inline]
     fn column(&self, at: usize) -> &Column {
         &self.schema.columns()[at]
     }
@@ -266,6 +271,7 @@ impl<M: Machine> Table<M> {
     ///
     /// # Errors
     /// [`StorageError::Memory`]; nothing is changed then.
+    #[inline]
     pub fn store(
         &self,
         change: Change,
@@ -364,6 +370,7 @@ impl<M: Machine> Table<M> {
         (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
     }
 
+    #[inline]
     fn encode<'v>(
         &self,
         change: Change,

@@ -131,6 +131,7 @@ impl UndoList {
     }
 
     /// Writes an entry; returns whether a chunk was added.
+    #[inline]
     pub fn push(&mut self, epoch: u64, table: TableId, row: RowId, was: Before<'_>) -> bool {
         let (column, kind, set, image) = match was {
             Before::Value { column, valid, image } => (column, KIND_VALUE, valid, image),
@@ -148,8 +149,12 @@ impl UndoList {
         words[0].store(epoch, Ordering::Relaxed);
         words[1].store(what(table, column, kind, set), Ordering::Relaxed);
         words[2].store(row.0, Ordering::Relaxed);
-        for (word, bytes) in words[HEADER_WORDS..].iter().zip(image.chunks(8)) {
-            word.store(padded(bytes), Ordering::Relaxed);
+        let (whole, rest) = image.as_chunks::<8>();
+        for (word, bytes) in words[HEADER_WORDS..].iter().zip(whole) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            words[needed - 1].store(padded(rest), Ordering::Relaxed);
         }
         chunk.len.store(at + needed, Ordering::Release);
         if self.entries == 0 {

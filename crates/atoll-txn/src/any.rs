@@ -95,7 +95,13 @@ pub trait AnyWorker<M: Machine>: Send {
         look: &mut dyn FnMut(&Row<'_, M>),
         take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Stop>;
-    fn prefetch(&mut self, table: &Table<M>, keys: &[Value], columns: &[usize]);
+    fn prefetch<'c>(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        columns: &dyn Fn(usize) -> &'c [usize],
+    );
+    fn check_consistent(&mut self) -> Result<(), Stop>;
     fn commit(&mut self) -> Result<(), Stop>;
     fn abort(&mut self, reason: AbortReason);
     fn compact(&mut self, table: &Table<M>, most: usize);
@@ -207,8 +213,17 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         self.scan(table, index, range, look, take)
     }
 
-    fn prefetch(&mut self, table: &Table<M>, keys: &[Value], columns: &[usize]) {
+    fn prefetch<'c>(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        columns: &dyn Fn(usize) -> &'c [usize],
+    ) {
         self.prefetch(table, keys, columns);
+    }
+
+    fn check_consistent(&mut self) -> Result<(), Stop> {
+        self.check_consistent()
     }
 
     fn commit(&mut self) -> Result<(), Stop> {

@@ -7,7 +7,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_machine::{Machine, huge_pages};
+use atoll_machine::Machine;
+use atoll_machine::huge_pages::{self, Array};
 use atoll_memory::Memory;
 use atoll_storage::chunked::Chunked;
 use atoll_storage::ordered::encode::KeyColumn;
@@ -18,6 +19,7 @@ use atoll_storage::{Change, Directory, RowId, Schema, StorageError, Table, Table
 use crate::accounting::SAMPLE_EVERY;
 use crate::error::Stop;
 use crate::registry::{Counts, Registry, Taking};
+use crate::row::ColumnSet;
 use crate::rows::{Meta, PerRow};
 use crate::scheme::{Guarded, Place, Scheme, States};
 use crate::worker::{Graves, Worker};
@@ -82,11 +84,13 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
 pub struct Guard<S: Scheme<M>, M: Machine> {
     pub(crate) table: Arc<Table<M>>,
     pub(crate) rows: PerRow<Meta<S, M>>,
-    stripes: Box<[S::Gap]>,
+    stripes: Array<S::Gap>,
     pub(crate) indexes: Vec<Ordered<S, M>>,
     pub(crate) replicated: bool,
     /// Some of its indexes can be moved in by an update.
     pub(crate) has_moving: bool,
+    /// Its columns whose long values lie elsewhere.
+    pub(crate) views: ColumnSet,
 }
 
 /// The tables by number.
@@ -154,8 +158,12 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
             return Err(StorageError::Schema(message));
         }
         let has_moving = indexes.iter().any(|index| !index.fixed);
+        let mut views = ColumnSet::default();
+        let columns = table.schema().columns().iter().enumerate();
+        columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
         Ok(Self {
             table,
+            views,
             rows: PerRow::default(),
             stripes: huge_pages::collect(STRIPES, |_| S::Gap::default()),
             indexes,

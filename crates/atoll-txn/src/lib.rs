@@ -12,6 +12,7 @@ pub mod common;
 pub mod edits;
 pub mod engine;
 pub mod error;
+pub mod history;
 pub mod registry;
 pub mod row;
 mod rows;

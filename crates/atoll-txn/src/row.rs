@@ -7,7 +7,7 @@ use std::ops::Deref;
 use atoll_machine::Machine;
 use atoll_storage::image::{self, Plain};
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, Column, DataType, RowId, StorageError, Table, Value};
+use atoll_storage::{Change, DataType, RowId, StorageError, Table, Value};
 
 use crate::common::image::Image;
 use crate::edits::{Edits, Mark};
@@ -184,10 +184,9 @@ impl ColumnSet {
         self.0[column / 64] >> (column % 64) & 1 == 1
     }
 
-    /// Whether long values may have been replaced.
-    pub(crate) fn has_view(self, columns: &[Column]) -> bool {
-        self != Self::default()
-            && (0..columns.len()).any(|at| self.has(at) && columns[at].data_type.is_view())
+    /// Whether the two have a column in common.
+    pub(crate) fn meets(self, other: Self) -> bool {
+        self.0.iter().zip(other.0).any(|(mine, others)| mine & others != 0)
     }
 
     pub(crate) fn has_any(self, columns: &[usize]) -> bool {

@@ -8,7 +8,8 @@
 
 use std::sync::OnceLock;
 
-use atoll_machine::{Machine, Ordering, Word, huge_pages};
+use atoll_machine::huge_pages::{self, Array};
+use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::chunked::Chunked;
 use atoll_storage::{RowId, SEGMENT_ROWS};
 
@@ -64,8 +65,8 @@ const BLOCK_SEGMENTS: u64 = 1 << BLOCK_SEGMENTS_BITS;
 /// Values for all rows of a table, in blocks that are made when they are first needed and are large
 /// enough for huge pages.
 pub struct PerRow<T> {
-    small: [OnceLock<Box<[T]>>; BLOCK_SEGMENTS_BITS as usize + 1],
-    large: Chunked<Box<[T]>>,
+    small: [OnceLock<Array<T>>; BLOCK_SEGMENTS_BITS as usize + 1],
+    large: Chunked<Array<T>>,
 }
 
 impl<T> Default for PerRow<T> {
@@ -95,7 +96,7 @@ impl<T: Default> PerRow<T> {
     }
 }
 
-fn make<T: Default>(segments: usize) -> Box<[T]> {
+fn make<T: Default>(segments: usize) -> Array<T> {
     huge_pages::collect(segments * SEGMENT_ROWS, |_| T::default())
 }
 

@@ -349,16 +349,24 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     }
 
     /// Takes a row that nobody is writing for a moment, outside any transaction, so that its entries
-    /// can be removed; says whether it is there. `None` when somebody is writing it.
-    fn hold(&self, target: Target<'_, Self::State>) -> Option<Seen> {
+    /// can be removed; says whether it is there, and since which stamp. `None` when somebody is
+    /// writing it.
+    fn hold(&self, target: Target<'_, Self::State>) -> Option<(Seen, u64)> {
         let _ = target;
         None
     }
 
-    /// Lets go of a row that was held. If it was given up, its entries are gone and its slot will be
-    /// used again: whoever read that it is absent and wants to write it is refused, or finds that
-    /// it is no longer the row of its key.
-    fn let_go(&self, target: Target<'_, Self::State>, given_up: bool) {
-        let _ = (target, given_up);
+    /// Lets go of a row that was held. If `changed`, entries of it are gone, perhaps all of them and
+    /// the slot will be used again: whoever has read the row and wants to write it is refused, or
+    /// finds out when it looks at the entries again.
+    fn let_go(&self, target: Target<'_, Self::State>, changed: bool) {
+        let _ = (target, changed);
+    }
+
+    /// Whether what the transaction has read so far can still be part of one that commits. A scheme that
+    /// finds out at the end says here whether an error that the transaction ran into means anything.
+    fn is_consistent(&self, local: &mut Self::Local, states: &impl StatesOf<Self, M>) -> bool {
+        let _ = (local, states);
+        true
     }
 }

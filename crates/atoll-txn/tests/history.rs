@@ -1,298 +1,280 @@
-//! NO_WAIT is serializable, and snapshots have a place in the same order: real threads run random
-//! transactions over a few keys and write down what they saw, see `recorded/graph.rs`.
-//!
-//! Schemes with planted faults show that the judge finds what it is there to find.
+//! The judge of histories: every anomaly by its name, and against all orders of small histories.
 #![allow(clippy::unwrap_used)]
 
-mod recorded;
+use std::collections::BTreeMap;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use atoll_machine::Native;
-use atoll_storage::Value;
-use atoll_txn::no_wait::{Local, Lock};
-use atoll_txn::scheme::{Guarded, Place, States};
-use atoll_txn::{AbortReason, NoWait, Scheme, Stop};
+use atoll_txn::history::{
+    Anomaly, End, History, Item, Kind, Left, Op, Over, Transaction, Version, check,
+};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use recorded::{DOOMED, DOOMED_END, FRESH, HOT, Recorder, Session};
 
-const THREADS: u64 = 4;
-
-fn step<S: Scheme<Native>>(
-    session: &mut Session<'_, S>,
-    recorder: &Recorder<S>,
-    random: &mut StdRng,
-) -> Result<(), Stop> {
-    let hot = random.random_range(0..HOT);
-    let doomed = random.random_range(DOOMED..DOOMED_END);
-    let next = recorder.fresh.load(Ordering::SeqCst) as i64;
-    let near = random.random_range((next - 4).max(FRESH)..next + 4);
-    if random.random_bool(0.2) {
-        std::thread::yield_now();
-    }
-    match random.random_range(0..100) {
-        0..35 => session.read(hot).map(|_| ()),
-        35..55 => session.update(hot),
-        55..70 => session.own_and_update(hot),
-        70..75 => session.replace(hot),
-        75..83 => session.read(near).map(|_| ()),
-        83..90 => {
-            recorder.fresh.fetch_max(near as u64 + 1, Ordering::SeqCst);
-            session.insert(near)
-        }
-        90..95 => session.delete(doomed),
-        _ => session.read(doomed).map(|_| ()),
-    }
+fn row(key: i64) -> Item {
+    Item::row(key)
 }
 
-/// Runs random transactions until each thread has committed `commits` of them.
-fn run<S: Scheme<Native>>(scheme: S, commits: usize, snapshots: bool) -> Recorder<S> {
-    let recorder = Recorder::new(scheme);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..THREADS)
-            .map(|seed| {
-                let recorder = &recorder;
-                scope.spawn(move || {
-                    let mut random = StdRng::seed_from_u64(seed);
-                    let mut session = recorder.session();
-                    let mut left = commits;
-                    while left > 0 {
-                        session.begin();
-                        let steps = random.random_range(1..6);
-                        let done =
-                            (0..steps).try_for_each(|_| step(&mut session, recorder, &mut random));
-                        match done {
-                            Ok(()) if random.random_bool(0.15) => session.rollback(),
-                            Ok(()) => left -= usize::from(session.commit().is_ok()),
-                            Err(Stop::Abort(AbortReason::Denied)) => std::thread::yield_now(),
-                            Err(stop) => panic!("{stop}"),
+fn left(version: Version, place: i64) -> Option<Left> {
+    Some(Left { version, place })
+}
+
+fn read(key: i64, saw: Option<Version>) -> Op {
+    Op::Read { item: row(key), saw }
+}
+
+fn write(key: i64, before: Option<Version>, after: Option<Version>) -> Op {
+    let after = after.map(|version| Left { version, place: key });
+    Op::Write { item: row(key), before, after }
+}
+
+fn scan(from: i64, to: i64, saw: &[(i64, Version)]) -> Op {
+    let saw = saw.iter().map(|(key, version)| (row(*key), *version)).collect();
+    Op::Scan { over: Over::Key, from, to, saw }
+}
+
+/// Rows 1 to 4 with their key as version; transactions that all overlap.
+fn history(all: &[(End, &[Op])]) -> History {
+    let initial = (1..5).map(|key| (row(key), Left { version: key as u64, place: key }));
+    let transactions = all.iter().enumerate().map(|(at, (end, ops))| {
+        let (began, ended) = (at as u64, 1000 + at as u64);
+        Transaction { thread: at as u32, began, ended, end: *end, ops: ops.to_vec() }
+    });
+    History { initial: initial.collect(), transactions: transactions.collect() }
+}
+
+fn kind(history: &History, strict: bool) -> Option<Kind> {
+    check(history, strict).err().map(|anomaly| anomaly.kind)
+}
+
+fn committed(all: &[&[Op]]) -> Option<Kind> {
+    let all: Vec<_> = all.iter().map(|ops| (End::Committed, *ops)).collect();
+    kind(&history(&all), true)
+}
+
+#[test]
+fn every_anomaly_is_found_and_named() {
+    let dirty: &[Op] = &[read(1, Some(9))];
+    let rolled_back: &[Op] = &[write(1, Some(1), Some(9))];
+    let all = [(End::Aborted, rolled_back), (End::Committed, dirty)];
+    assert_eq!(kind(&history(&all), false), Some(Kind::DirtyRead), "of one that was rolled back");
+    let twice: &[Op] = &[write(1, Some(1), Some(9)), write(1, Some(9), Some(10))];
+    assert_eq!(committed(&[twice, dirty]), Some(Kind::DirtyRead), "of an intermediate version");
+    let over: &[Op] = &[write(1, Some(9), Some(11))];
+    let all = [(End::Aborted, rolled_back), (End::Committed, over)];
+    assert_eq!(kind(&history(&all), false), Some(Kind::DirtyWrite));
+    let (one, two) = ([write(1, Some(1), Some(9))], [write(1, Some(1), Some(10))]);
+    assert_eq!(committed(&[&one, &two]), Some(Kind::LostUpdate));
+    assert_eq!(committed(&[&[read(1, Some(77))]]), Some(Kind::OutOfNowhere));
+    assert_eq!(committed(&[&[read(1, None)]]), Some(Kind::OutOfNowhere));
+    let forgets = [write(1, Some(1), Some(9)), read(1, Some(1))];
+    assert_eq!(committed(&[&forgets]), Some(Kind::OwnWrite));
+    let overlooks = [write(7, None, Some(9)), scan(5, 9, &[])];
+    assert_eq!(committed(&[&overlooks]), Some(Kind::OwnWrite));
+    let torn = [read(1, Some(1)), read(1, Some(9))];
+    assert_eq!(committed(&[&torn, &[write(1, Some(1), Some(9))]]), Some(Kind::NonRepeatableRead));
+    let both = [write(1, Some(1), Some(9)), write(2, Some(2), Some(10))];
+    assert_eq!(committed(&[&both, &[read(1, Some(1)), read(2, Some(10))]]), Some(Kind::ReadSkew));
+    let (one, two) = (
+        [read(1, Some(1)), read(2, Some(2)), write(1, Some(1), Some(9))],
+        [read(1, Some(1)), read(2, Some(2)), write(2, Some(2), Some(10))],
+    );
+    assert_eq!(committed(&[&one, &two]), Some(Kind::WriteSkew));
+    let (one, two) = ([write(7, None, Some(9))], [write(7, None, Some(10))]);
+    assert_eq!(committed(&[&one, &two]), Some(Kind::DuplicateKey));
+    let flow = [
+        [read(2, Some(10)), write(1, Some(1), Some(9))],
+        [read(1, Some(9)), write(2, Some(2), Some(10))],
+    ];
+    assert_eq!(committed(&[&flow[0], &flow[1]]), Some(Kind::CircularFlow));
+}
+
+#[test]
+fn phantoms_are_found_in_every_kind_of_range() {
+    let inserts = [write(7, None, Some(9)), write(1, Some(1), Some(10))];
+    assert_eq!(committed(&[&inserts, &[scan(5, 9, &[]), read(1, Some(10))]]), Some(Kind::Phantom));
+    assert_eq!(committed(&[&inserts, &[scan(8, 9, &[]), read(1, Some(10))]]), None);
+    assert_eq!(committed(&[&inserts, &[scan(5, 9, &[]), read(1, Some(1))]]), None);
+    assert_eq!(committed(&[&inserts, &[scan(5, 9, &[(7, 9)]), read(1, Some(10))]]), None);
+    let deletes = [write(2, Some(2), None), write(1, Some(1), Some(10))];
+    assert_eq!(committed(&[&deletes, &[scan(2, 2, &[]), read(1, Some(1))]]), Some(Kind::Phantom));
+    assert_eq!(committed(&[&deletes, &[scan(2, 2, &[(2, 2)]), read(1, Some(1))]]), None);
+    assert_eq!(committed(&[&[scan(2, 2, &[])]]), Some(Kind::Phantom), "it was always there");
+    assert_eq!(committed(&[&[scan(2, 2, &[(2, 2), (2, 2)])]]), Some(Kind::Phantom), "twice");
+    assert_eq!(committed(&[&[scan(3, 3, &[(2, 2)])]]), Some(Kind::OutOfNowhere));
+    // What a transaction saw that was rolled back does not matter.
+    let stray: &[Op] = &[scan(3, 3, &[(2, 2)])];
+    assert_eq!(kind(&history(&[(End::Aborted, stray)]), true), None);
+    // A row that moves to another place leaves one range and comes into another.
+    let moves = [Op::Write { item: row(2), before: Some(2), after: left(9, 50) }];
+    let places = |from, to, saw: &[(i64, Version)]| {
+        let saw = saw.iter().map(|(key, version)| (row(*key), *version)).collect();
+        Op::Scan { over: Over::Place, from, to, saw }
+    };
+    let missing = [places(2, 2, &[]), places(50, 50, &[])];
+    assert_eq!(committed(&[&moves, &missing]), Some(Kind::Phantom));
+    let both = [places(2, 2, &[(2, 2)]), places(50, 50, &[(2, 9)])];
+    assert_eq!(committed(&[&moves, &both]), Some(Kind::NonRepeatableRead));
+    assert_eq!(committed(&[&moves, &[places(2, 2, &[]), places(50, 50, &[(2, 9)])]]), None);
+    // A row of which nobody who committed knows.
+    let all: [(End, &[Op]); 2] =
+        [(End::Aborted, &[write(7, None, Some(9))]), (End::Committed, &[scan(5, 9, &[])])];
+    assert_eq!(kind(&history(&all), true), None);
+    // What a transaction deletes was there before.
+    let late = [scan(2, 2, &[]), write(2, Some(2), None)];
+    assert_eq!(committed(&[&late]), Some(Kind::Phantom));
+}
+
+#[test]
+fn absences_are_told_apart_by_what_else_is_known() {
+    // Row 7 comes, goes and comes again.
+    let comes = [write(7, None, Some(9)), write(1, Some(1), Some(10))];
+    let goes = [write(7, Some(9), None), write(2, Some(2), Some(11))];
+    let again = [write(7, None, Some(12)), write(3, Some(3), Some(13))];
+    let between = [read(7, None), read(2, Some(11)), read(3, Some(3))];
+    assert_eq!(committed(&[&comes, &goes, &again, &between]), None);
+    let never = [read(7, None), read(1, Some(10)), read(2, Some(2))];
+    assert_eq!(committed(&[&comes, &goes, &again, &never]), Some(Kind::ReadSkew));
+    let range = [scan(6, 8, &[]), read(1, Some(10)), read(2, Some(2))];
+    assert_eq!(committed(&[&comes, &goes, &again, &range]), Some(Kind::Phantom));
+}
+
+#[test]
+fn the_order_of_time_counts_where_it_must_and_for_snapshots_always() {
+    let stale = |end| {
+        let mut history =
+            history(&[(End::Committed, &[write(1, Some(1), Some(9))]), (end, &[read(1, Some(1))])]);
+        (history.transactions[0].ended, history.transactions[1].began) = (5, 6);
+        history
+    };
+    assert_eq!(kind(&stale(End::Committed), true), Some(Kind::RealTime));
+    assert_eq!(kind(&stale(End::Committed), false), None);
+    assert_eq!(kind(&stale(End::Snapshot), false), Some(Kind::RealTime));
+    let mut early = history(&[
+        (End::Snapshot, &[read(1, Some(9))]),
+        (End::Committed, &[write(1, Some(1), Some(9))]),
+    ]);
+    (early.transactions[0].ended, early.transactions[1].began) = (5, 6);
+    assert_eq!(kind(&early, false), Some(Kind::RealTime));
+}
+
+#[test]
+fn a_snapshot_that_shows_a_later_commit_without_an_earlier_one_is_the_read_only_anomaly() {
+    // The deposit is ordered behind the withdrawal, which does not see it; the snapshot shows the
+    // deposit alone.
+    let withdraws: &[Op] = &[read(1, Some(1)), read(2, Some(2)), write(1, Some(1), Some(9))];
+    let deposits: &[Op] = &[write(2, Some(2), Some(10))];
+    let shows: &[Op] = &[read(1, Some(1)), read(2, Some(10))];
+    let both = [(End::Committed, withdraws), (End::Committed, deposits)];
+    assert_eq!(kind(&history(&both), false), None);
+    let all = [both[0], both[1], (End::Snapshot, shows)];
+    assert_eq!(kind(&history(&all), false), Some(Kind::ReadOnly));
+}
+
+/// Whether the transactions in this order explain what each saw.
+fn explains(history: &History, order: &[usize]) -> bool {
+    let mut state: BTreeMap<Item, Left> = history.initial.clone();
+    order.iter().all(|at| {
+        history.transactions[*at].ops.iter().all(|op| match op {
+            Op::Read { item, saw } => state.get(item).map(|left| left.version) == *saw,
+            Op::Exists { item } => state.contains_key(item),
+            Op::Write { item, before, after } => {
+                let found = state.get(item).map(|left| left.version) == *before;
+                match after {
+                    Some(left) => _ = state.insert(*item, *left),
+                    None => _ = state.remove(item),
+                }
+                found
+            }
+            Op::Scan { from, to, saw, .. } => {
+                let all: Vec<_> = state
+                    .iter()
+                    .filter(|(item, _)| (*from..=*to).contains(&item.key))
+                    .map(|(item, left)| (*item, left.version))
+                    .collect();
+                all == *saw
+            }
+        })
+    })
+}
+
+fn some_order_explains(history: &History, order: &mut Vec<usize>, left: &mut Vec<usize>) -> bool {
+    if left.is_empty() {
+        return explains(history, order);
+    }
+    (0..left.len()).any(|at| {
+        let next = left.remove(at);
+        order.push(next);
+        let found = explains(history, order) && some_order_explains(history, order, left);
+        order.pop();
+        left.insert(at, next);
+        found
+    })
+}
+
+/// Transactions that each see a state of their own making of some serial order that was disturbed.
+fn disturbed(random: &mut StdRng) -> History {
+    let keys = 5;
+    let mut history = History::default();
+    (0..2).for_each(|key| _ = history.initial.insert(row(key), left(key as u64, key).unwrap()));
+    let mut states = vec![history.initial.clone()];
+    let count = random.random_range(2..6);
+    for at in 0..count {
+        // Mostly what was left last, sometimes what was left before.
+        let back = if random.random_bool(0.5) { random.random_range(0..states.len()) } else { 0 };
+        let mut seen = states[states.len() - 1 - back].clone();
+        let mut next = states.last().unwrap().clone();
+        let mut ops = Vec::new();
+        for step in 0..random.random_range(1..5) {
+            let key = random.random_range(0..keys);
+            let saw = seen.get(&row(key)).map(|left| left.version);
+            match random.random_range(0..4) {
+                0 => ops.push(read(key, saw)),
+                1 => {
+                    let to = key + random.random_range(0..3);
+                    let all = seen.iter().filter(|(item, _)| (key..=to).contains(&item.key));
+                    let all = all.map(|(item, left)| (item.key, left.version)).collect::<Vec<_>>();
+                    ops.push(scan(key, to, &all));
+                }
+                _ => {
+                    let version = 100 + at * 10 + step;
+                    let after = random.random_bool(0.7).then_some(version);
+                    if saw.is_none() && after.is_none() {
+                        continue;
+                    }
+                    ops.push(write(key, saw, after));
+                    for state in [&mut seen, &mut next] {
+                        match after {
+                            Some(version) => {
+                                _ = state.insert(row(key), left(version, key).unwrap());
+                            }
+                            None => _ = state.remove(&row(key)),
                         }
                     }
-                })
-            })
-            .collect();
-        if snapshots {
-            scope.spawn(|| {
-                let mut left = 400;
-                while !stop.load(Ordering::Relaxed) && left > 0 {
-                    recorder.snapshot(true);
-                    left -= 1;
-                    std::thread::yield_now();
                 }
-            });
-        }
-        let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
-        stop.store(true, Ordering::Relaxed);
-        ends.into_iter().for_each(|end| end.unwrap());
-    });
-    recorder
-}
-
-#[test]
-fn random_transactions_and_snapshots_beside_them_are_serializable() {
-    let recorder = run(NoWait, 1500, true);
-    let done = recorder.done.lock().unwrap().len();
-    assert!(done > THREADS as usize * 1500, "snapshots were taken");
-    assert!(recorder.engine.counts().aborts[AbortReason::Denied.index()] > 100, "they collided");
-    assert_eq!(recorder.anomaly(), None);
-    assert_eq!(
-        (recorder.engine.memory().kept_bytes_all(), recorder.engine.memory().leases()),
-        (0, 0)
-    );
-}
-
-/// NO_WAIT with a fault.
-struct Faulty(Fault);
-
-#[derive(Clone, Copy, PartialEq)]
-enum Fault {
-    None,
-    /// Rows are read without their lock.
-    UnlockedReads,
-    /// Who finds a key absent does not keep it absent.
-    UnlockedAbsence,
-    /// Locks are let go as soon as the next one is asked for.
-    EarlyRelease,
-}
-
-impl Scheme<Native> for Faulty {
-    const NAME: &'static str = "FAULTY";
-    type State = Lock<Native>;
-    type Local = Local;
-
-    fn begin(&self, local: &mut Local) {
-        Scheme::<Native>::begin(&NoWait, local);
-    }
-
-    fn read(
-        &self,
-        local: &mut Local,
-        states: &impl States<Lock<Native>>,
-        place: Place,
-    ) -> Result<(), AbortReason> {
-        let is_row = matches!(place.what, Guarded::Row(_));
-        match self.0 {
-            Fault::UnlockedReads if is_row => return Ok(()),
-            Fault::UnlockedAbsence if !is_row => return Ok(()),
-            Fault::EarlyRelease => Scheme::<Native>::end(&NoWait, local, states),
-            _ => {}
-        }
-        NoWait.read(local, states, place)
-    }
-
-    fn write(
-        &self,
-        local: &mut Local,
-        states: &impl States<Lock<Native>>,
-        place: Place,
-    ) -> Result<(), AbortReason> {
-        if self.0 == Fault::EarlyRelease {
-            Scheme::<Native>::end(&NoWait, local, states);
-        }
-        NoWait.write(local, states, place)
-    }
-
-    fn validate(
-        &self,
-        local: &mut Local,
-        states: &impl States<Lock<Native>>,
-    ) -> Result<(), AbortReason> {
-        NoWait.validate(local, states)
-    }
-
-    fn end(&self, local: &mut Local, states: &impl States<Lock<Native>>) {
-        NoWait.end(local, states);
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Do {
-    Read(i64),
-    Update(i64),
-    Insert(i64),
-    Commit,
-}
-
-/// Runs two transactions in the given order on one thread; what is refused does no more.
-fn script(fault: Fault, steps: &[(usize, Do)]) -> Option<String> {
-    let recorder = Recorder::new(Faulty(fault));
-    let mut sessions = [recorder.session(), recorder.session()];
-    let mut is_open = [true; 2];
-    sessions.iter_mut().for_each(Session::begin);
-    for (at, what) in steps {
-        if !is_open[*at] {
-            continue;
-        }
-        let session = &mut sessions[*at];
-        let done = match *what {
-            Do::Read(key) => session.read(key).map(|_| ()),
-            Do::Update(key) => session.update(key),
-            Do::Insert(key) => session.insert(key),
-            Do::Commit => session.commit(),
-        };
-        is_open[*at] = done.is_ok();
-    }
-    drop(sessions);
-    recorder.anomaly()
-}
-
-const LOST_UPDATE: &[(usize, Do)] = &[
-    (0, Do::Read(1)),
-    (0, Do::Read(3)),
-    (1, Do::Update(1)),
-    (1, Do::Update(2)),
-    (1, Do::Commit),
-    (0, Do::Read(2)),
-    (0, Do::Commit),
-];
-
-const PHANTOM: &[(usize, Do)] = &[
-    (0, Do::Read(FRESH)),
-    (1, Do::Insert(FRESH)),
-    (1, Do::Update(2)),
-    (1, Do::Commit),
-    (0, Do::Read(2)),
-    (0, Do::Commit),
-];
-
-const DIRTY_READ: &[(usize, Do)] =
-    &[(0, Do::Update(1)), (0, Do::Read(2)), (1, Do::Read(1)), (1, Do::Commit), (0, Do::Update(3))];
-
-#[test]
-fn each_planted_fault_is_found_by_the_judge_and_the_sound_scheme_passes() {
-    for steps in [LOST_UPDATE, PHANTOM, DIRTY_READ] {
-        assert_eq!(script(Fault::None, steps), None);
-    }
-    let cases = [
-        (Fault::UnlockedReads, LOST_UPDATE, "cycle"),
-        (Fault::UnlockedAbsence, PHANTOM, "cycle"),
-        (Fault::EarlyRelease, LOST_UPDATE, "cycle"),
-        (Fault::EarlyRelease, DIRTY_READ, "nobody left that"),
-    ];
-    for (at, (fault, steps, expected)) in cases.into_iter().enumerate() {
-        let found = script(fault, steps).unwrap_or_default();
-        assert!(found.contains(expected), "case {at} found {found:?}");
-    }
-}
-
-#[test]
-fn random_transactions_without_read_locks_are_found_out() {
-    let found = run(Faulty(Fault::UnlockedReads), 400, false).anomaly();
-    assert!(found.is_some());
-}
-
-#[test]
-fn a_snapshot_that_does_not_undo_what_was_open_at_its_cut_is_found_out() {
-    for patched in [true, false] {
-        let recorder = Recorder::new(NoWait);
-        let mut session = recorder.session();
-        session.begin();
-        session.update(1).unwrap();
-        session.delete(DOOMED).unwrap();
-        recorder.snapshot(patched);
-        session.update(2).unwrap();
-        session.commit().unwrap();
-        let found = recorder.anomaly();
-        assert_eq!(found.is_none(), patched, "{found:?}");
-    }
-}
-
-/// If deleting looked through what the transaction deleted before, this would take minutes.
-#[test]
-fn a_transaction_deletes_and_inserts_fifty_thousand_rows() {
-    const ROWS: i64 = 50_000;
-    let recorder = Recorder::new(NoWait);
-    let table = &recorder.table;
-    let before = table.row_count();
-    let mut worker = recorder.engine.worker().unwrap();
-    let row = |id: i64| [id.into(), id.into(), 0i64.into()];
-    worker.begin();
-    (FRESH..FRESH + ROWS).for_each(|id| worker.insert(table, &row(id)).unwrap());
-    worker.commit().unwrap();
-    assert_eq!(table.row_count(), before + ROWS as u64);
-
-    for commits in [false, true] {
-        worker.begin();
-        for id in FRESH..FRESH + ROWS {
-            assert!(worker.delete(table, &[id.into()]).unwrap());
-            if id % 2 == 0 {
-                worker.insert(table, &[id.into(), (-id).into(), 1i64.into()]).unwrap();
             }
         }
-        if commits {
-            worker.commit().unwrap();
-        } else {
-            worker.abort(AbortReason::Requested);
-            assert_eq!(table.row_count(), before + ROWS as u64);
+        states.push(next);
+        let (began, ended, end) = (at, random.random_range(1000..9000), End::Committed);
+        history.transactions.push(Transaction { thread: at as u32, began, ended, end, ops });
+    }
+    history
+}
+
+#[test]
+fn the_judge_agrees_with_trying_all_orders_of_small_histories() {
+    let mut random = StdRng::seed_from_u64(7);
+    let (mut sound, mut unsound, mut missed) = (0, 0, 0);
+    for number in 0..60_000 {
+        let history = disturbed(&mut random);
+        let mut all = (0..history.transactions.len()).collect();
+        let is_sound = some_order_explains(&history, &mut Vec::new(), &mut all);
+        match check(&history, false) {
+            Ok(()) if is_sound => sound += 1,
+            Ok(()) => missed += 1,
+            Err(Anomaly { .. }) if !is_sound => unsound += 1,
+            Err(anomaly) => panic!("history {number} is sound, but {anomaly}\n{history:#?}"),
         }
     }
-    assert_eq!(table.row_count(), before + ROWS as u64 / 2);
-    worker.begin();
-    for id in FRESH..FRESH + ROWS {
-        let read = worker.read(table, &[id.into()], [1].into_iter()).unwrap();
-        assert_eq!(read, (id % 2 == 0).then(|| vec![Value::Int64(-id)]));
-    }
-    worker.commit().unwrap();
+    println!("{sound} sound, {unsound} unsound, {missed} missed");
+    assert!(sound > 10_000 && unsound > 5_000, "{sound} sound, {unsound} unsound");
+    assert!(missed * 1000 < unsound, "{missed} of {unsound} were missed");
 }

@@ -9,7 +9,7 @@ use atoll_storage::Value;
 use atoll_txn::{AbortReason, Begin, Range, Stop};
 
 use crate::database::{CoreWorker, Index, Inner, Table};
-use crate::error::TxnResult;
+use crate::error::{TxnError, TxnResult};
 
 /// A row while it is being read.
 pub type Row<'a> = atoll_txn::Row<'a, Native>;
@@ -171,10 +171,21 @@ impl Transaction {
     }
 
     /// Brings in, all at the same time, the cache lines that reading or changing these columns of the
-    /// rows with these keys will need. For tables with one key column; each key is one value. A hint.
+    /// rows with these keys will need. Keys lie one after the other, each with as many values as the
+    /// primary key has columns. A hint; it helps most when the rows are then used in this order.
     pub fn prefetch(&mut self, table: &Table, keys: &[Value], columns: &[usize]) {
+        self.prefetch_each(table, keys, |_| columns);
+    }
+
+    /// As [`Transaction::prefetch`], with columns for each key, by its position.
+    pub fn prefetch_each<'c>(
+        &mut self,
+        table: &Table,
+        keys: &[Value],
+        columns: impl Fn(usize) -> &'c [usize],
+    ) {
         if let Some(worker) = &mut self.worker {
-            worker.prefetch(&table.core, keys, columns);
+            worker.prefetch(&table.core, keys, &columns);
         }
     }
 
@@ -195,6 +206,15 @@ impl Transaction {
         self.failed = false;
         let how = Begin { partitions: &options.partitions, read_only: options.read_only };
         self.with(|worker| worker.begin(how))
+    }
+
+    /// What ended an attempt that the body gave up by itself: a conflict, if what the body has read
+    /// could not be part of a transaction that commits.
+    pub(crate) fn doubt(&mut self, end: TxnError) -> TxnError {
+        match self.worker.as_mut().map(|worker| worker.check_consistent()) {
+            Some(Err(Stop::Abort(reason))) => TxnError::Abort(reason),
+            _ => end,
+        }
     }
 
     /// An attempt is over and did not commit: rolls back; whether an error was the reason.

@@ -1,6 +1,9 @@
 //! `atoll bench`: benchmarks, told on the standard error output while they run.
 
-use atoll_bench::snapshot;
+use std::fmt::Display;
+
+use atoll_bench::{snapshot, tpcb, tpcc, ycsb};
+use serde::Serialize;
 
 use crate::args::{Bench, BenchArgs, GlobalArgs};
 use crate::error::Result;
@@ -18,11 +21,30 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
         Bench::Snapshot(args) => {
             let mut args = args.clone();
             args.runtime_dir = args.runtime_dir.or_else(|| global.runtime_dir.clone());
-            let report = snapshot::run(&args, &mut progress)?;
-            if output.json {
-                return Ok(output.json(&report)?);
-            }
-            Ok(output.line(report.to_string().trim_end())?)
+            show(output, &snapshot::run(&args, &mut progress)?)
+        }
+        Bench::Ycsb(args) => {
+            let mut args = args.clone();
+            args.oltp.nodes = global.nodes;
+            show(output, &ycsb::run(&args, &mut progress)?)
+        }
+        Bench::Tpcb(args) => {
+            let mut args = args.clone();
+            args.oltp.nodes = global.nodes;
+            show(output, &tpcb::run(&args, &mut progress)?)
+        }
+        Bench::Tpcc(args) => {
+            let mut args = args.clone();
+            args.oltp.nodes = global.nodes;
+            show(output, &tpcc::run(&args, &mut progress)?)
         }
     }
+}
+
+/// Writes a report, for a program or for a person.
+fn show(output: &mut Output, report: &(impl Serialize + Display)) -> Result<()> {
+    if output.json {
+        return Ok(output.json(report)?);
+    }
+    Ok(output.line(report.to_string().trim_end())?)
 }

@@ -7,6 +7,7 @@ pub mod load;
 pub mod nodes;
 pub mod snapshots;
 pub mod sql;
+pub mod torture;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -24,7 +24,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_machine::{Machine, Ordering, Word, huge_pages};
+use atoll_machine::huge_pages::{self, Array};
+use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::chunked::Chunked;
 
 use super::image::Image;
@@ -55,7 +56,7 @@ impl RecordId {
 }
 
 struct Arena<M: Machine> {
-    chunks: Chunked<Box<[M::Word]>>,
+    chunks: Chunked<Array<M::Word>>,
     /// Left by the worker of this number that is gone.
     left: Mutex<Own>,
 }

@@ -164,6 +164,15 @@ impl ReadSet {
         row.or_else(gap).map(|(place, _)| *place)
     }
 
+    /// As [`ReadSet::changed`], before anything is locked for the commit.
+    pub fn is_unchanged<R: Versioned<M>, G: Gap<M>, M: Machine>(
+        &mut self,
+        states: &impl States<R, G>,
+    ) -> bool {
+        self.sort();
+        self.changed(states).is_none()
+    }
+
     /// Tells readers of the locked rows that they are going to be stored into.
     pub fn begin_storing<R: Versioned<M>, G, M: Machine>(&self, states: &impl States<R, G>) {
         self.writes.iter().for_each(|write| states.row(write.place).version().begin_storing());

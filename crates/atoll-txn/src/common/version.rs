@@ -79,17 +79,17 @@ impl<M: Machine> Version<M> {
         M::fence(Ordering::Release); // before what is stored
     }
 
-    /// Locks the row for a moment outside any transaction; says whether it is there.
-    pub fn hold(&self) -> Option<Seen> {
+    /// Locks the row for a moment outside any transaction; says whether it is there, and its number.
+    pub fn hold(&self) -> Option<(Seen, u64)> {
         let now = self.lock()?;
-        Some(if now & PRESENT == 0 { Seen::Absent } else { Seen::Present })
+        let seen = if now & PRESENT == 0 { Seen::Absent } else { Seen::Present };
+        Some((seen, now & NUMBER))
     }
 
-    /// Unlocks a row that was held. If it was given up, whoever read that it is absent finds it
-    /// changed.
-    pub fn let_go(&self, given_up: bool) {
+    /// Unlocks a row that was held. If its entries have changed, so does its number.
+    pub fn let_go(&self, changed: bool) {
         let now = self.0.load(Ordering::Relaxed) & !LOCKED;
-        self.unlock(if given_up { (now & NUMBER) + 1 } else { now });
+        self.unlock(now + u64::from(changed));
     }
 
     /// The row's writer lets go and leaves this word.

@@ -229,14 +229,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         at: usize,
         EditedRow { table, row, what, .. }: EditedRow,
     ) -> Result<(), StorageError> {
-        if what == What::Nothing {
-            return Ok(());
-        }
         let guard = engine.tables.guard(table);
         if S::VERSIONED {
+            // Of a row that stays absent, too: the scheme has a new version of it, and who comes to the
+            // older ones must come past one that is absent.
             self.keep_before(guard, at, row, what);
             let meta = guard.rows.get(row);
             engine.scheme.supersede(&mut self.local, target(guard, row, meta), &self.image);
+        }
+        if what == What::Nothing {
+            return Ok(());
         }
         let table = &guard.table;
         if what == What::Remove {
@@ -260,7 +262,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Writes down what a row is before it is stored into.
     fn keep_before(&mut self, guard: &Guard<S, M>, at: usize, row: RowId, what: What) {
         self.image.clear(what.was_present());
-        if what == What::Remove || what == What::Add {
+        if matches!(what, What::Remove | What::Add | What::Nothing) {
             return;
         }
         let Self { image, edits, .. } = self;

@@ -4,6 +4,11 @@
 //! wait, in the order in which they were let go, until the scheme's horizon has passed. Then the row
 //! is held for a moment, outside any transaction; if it is as it was left, its entries are removed
 //! and its slot is free. If somebody has brought the row back, or moved it back, there is nothing to do.
+//!
+//! - `GRAVES-1`: entries of a row are removed only when the horizon has passed its newest version, so
+//!   nobody needs an older one that had the key.
+//! - `GRAVES-2`: a row whose entries were removed counts as changed, so a transaction that has it in its
+//!   write set, under a key whose entry is gone, does not commit what it has read without it.
 
 use std::collections::VecDeque;
 
@@ -91,9 +96,23 @@ impl Graves {
     }
 
     /// What a transaction that has aborted had added.
-    pub(super) fn bury_aborted<S: Scheme<M>, M: Machine>(&mut self, txn: &Txn<S, M>) {
+    pub(super) fn bury_aborted<S: Scheme<M>, M: Machine>(
+        &mut self,
+        txn: &Txn<S, M>,
+        engine: &Engine<S, M>,
+    ) {
         let entries = &txn.entries;
+        let mut now = Vec::new();
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
+            if entry.moved {
+                // The row had the entry before: whoever deleted it sees to it.
+                let guard = engine.tables.guard(entry.table);
+                let view = Row { table: &*guard.table, id: entry.row, image: None, own: None };
+                key_of(&guard.indexes[entry.index], &view, &mut now);
+                if now == entries.key(entry) {
+                    continue;
+                }
+            }
             self.add_entry(0, entry.table, entry.row, entry.index, entries.key(entry));
         }
         for made in &txn.made {
@@ -116,9 +135,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.graves.queue.is_empty() {
             return;
         }
-        if !self.graves.is_due() {
-            self.graves.horizon = self.engine.scheme.horizon(&mut self.txn.local);
-        }
+        let horizon = self.engine.scheme.horizon(&mut self.txn.local);
+        self.graves.horizon = self.graves.horizon.max(horizon);
         let waiting = self.graves.queue.len();
         let most = waiting.min(DUG_AT_ONCE.max(waiting / 2));
         for _ in 0..most {
@@ -155,27 +173,34 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             guard.table.forget(change, grave.row, was);
             return;
         }
-        let Some(seen) = engine.scheme.hold(target()) else {
-            // Somebody is writing it: another time.
+        let held = engine.scheme.hold(target());
+        let Some((seen, stamp)) = held.filter(|(_, stamp)| *stamp <= graves.horizon) else {
+            // Somebody is writing it, or has: another time. Older versions may still be needed, for
+            // whose readers its entries are.
+            if held.is_some() {
+                engine.scheme.let_go(target(), false);
+            }
             graves.keys.extend(&key);
             graves.queue.push_back(grave);
             return;
         };
         let given_up = match grave.gone {
             Gone::Row(hash) if seen == Seen::Absent && meta.has_hash(hash) => {
-                engine.scheme.withdraw(guard.stripe(hash).1, &meta.state, grave.stamp);
+                engine.scheme.withdraw(guard.stripe(hash).1, &meta.state, stamp);
                 guard.table.index().remove(hash, grave.row);
                 meta.clear_hash();
                 guard.table.vacate(change, grave.row);
                 true
             }
-            Gone::Entry(index, _) => {
-                txn.remove_entry(engine, guard, (grave.row, seen), index, &key, grave.stamp);
-                false
-            }
             _ => false,
         };
-        engine.scheme.let_go(target(), given_up);
+        let changed = match grave.gone {
+            Gone::Entry(index, _) => {
+                txn.remove_entry(engine, guard, (grave.row, seen), index, &key, stamp)
+            }
+            _ => given_up,
+        };
+        engine.scheme.let_go(target(), changed);
         drop(section);
         if given_up {
             guard.table.free(grave.row);
@@ -184,7 +209,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Removes an entry of a row that is held, unless the row has the key now.
+    /// Removes an entry of a row that is held, unless the row has the key now; whether it was there.
     fn remove_entry(
         &mut self,
         engine: &Engine<S, M>,
@@ -193,27 +218,30 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         index: usize,
         key: &[u8],
         stamp: u64,
-    ) {
+    ) -> bool {
         let ordered = &guard.indexes[index];
         if seen == Seen::Present {
             let view = Row { table: &*guard.table, id: row, image: None, own: None };
             let mut now = Vec::new();
             key_of(ordered, &view, &mut now);
             if now == key {
-                return;
+                return false;
             }
         }
         let local = &mut self.local;
-        ordered.index.remove_with(
-            key,
-            row,
-            &mut |leaf| {
-                let state = &guard.rows.get(row).state;
-                engine.scheme.withdraw(guard.leaf(index, leaf).1, state, stamp);
-            },
-            &mut |from, into| {
-                engine.scheme.split(local, guard.leaf(index, from), guard.leaf(index, into))
-            },
-        );
+        ordered
+            .index
+            .remove_with(
+                key,
+                row,
+                &mut |leaf| {
+                    let state = &guard.rows.get(row).state;
+                    engine.scheme.withdraw(guard.leaf(index, leaf).1, state, stamp);
+                },
+                &mut |from, into| {
+                    engine.scheme.split(local, guard.leaf(index, from), guard.leaf(index, into))
+                },
+            )
+            .is_some()
     }
 }

@@ -47,6 +47,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             txn.insert(engine, guard, change, wanted, row)
         })?;
         if !is_new {
+            self.check_consistent()?;
             let (table, key) = (table.name().to_owned(), table.display_key(key));
             return Err(Stop::DuplicateKey { table, key });
         }
@@ -69,6 +70,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             })?;
             self.txn.entries.added += 1;
             if clash {
+                self.check_consistent()?;
                 // The row is in the table already, so there is no way back but this.
                 let index = self.txn.entries.made[self.txn.entries.added - 1].index;
                 let guard = self.engine.tables.guard(table.id());
@@ -213,6 +215,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let target = super::target(guard, at, meta);
             let withdrawn = engine.scheme.write(&mut self.local, engine.tables(), target, false);
             debug_assert!(withdrawn.is_ok(), "the transaction has the row already");
+            if !Self::IN_PLACE {
+                self.edits.borrow_mut().add(table.id(), at, What::Nothing);
+            }
             return Step::Again;
         }
         debug_assert!(find(guard, wanted.hash, wanted.key, &self.gone_rows).is_some());

@@ -41,6 +41,7 @@ use crate::rows::Meta;
 use crate::scheme::{AbortReason, Place, Refusal, Scheme, Start, Target, Writes};
 use entries::Entries;
 pub(crate) use graves::Graves;
+use point::Recalled;
 pub use scan::Range;
 use scan::ScanRoom;
 
@@ -88,6 +89,7 @@ struct Txn<S: Scheme<M>, M: Machine> {
     forget: bool,
     fillings: Vec<Filling>,
     stopwatch: Stopwatch,
+    recalled: Recalled,
     /// Room that is used again.
     image: Image,
     entry_key: Vec<u8>,
@@ -139,6 +141,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             forget: false,
             fillings: Vec::new(),
             stopwatch: Stopwatch::new(engine.sample_every),
+            recalled: Recalled::default(),
             image: Image::default(),
             entry_key: Vec::new(),
         };
@@ -174,6 +177,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.state = State::Idle;
         self.name_partitions(how.partitions)?;
         self.dig();
+        self.txn.recalled.forget();
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
         self.read_only = how.read_only;
@@ -249,6 +253,21 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let Some(partition) = other else { return Ok(()) };
         self.abort(AbortReason::Finished);
         Err(Stop::OtherPartition { table: table.name().to_owned(), partition })
+    }
+
+    /// That what the transaction has read means something, see [`Scheme::is_consistent`].
+    ///
+    /// # Errors
+    /// [`Stop::Abort`]; it has been rolled back.
+    pub fn check_consistent(&mut self) -> Result<(), Stop> {
+        if self.state != State::Open {
+            return Ok(());
+        }
+        let Self { engine, txn, .. } = self;
+        if engine.scheme.is_consistent(&mut txn.local, engine.tables()) {
+            return Ok(());
+        }
+        Err(self.give_up(AbortReason::Changed))
     }
 
     /// Rolls back for `reason` and returns it.

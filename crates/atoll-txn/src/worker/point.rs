@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use atoll_machine::Machine;
-use atoll_storage::{Change, RowId, Table, Value};
+use atoll_storage::{Change, RowId, Table, TableId, Value};
 
 use super::{Named, Txn, Worker, target};
 use crate::accounting::Component;
@@ -41,6 +41,33 @@ pub(super) fn find<'g, S: Scheme<M>, M: Machine, H: BuildHasher>(
             && (gone.is_empty() || !gone.contains(&(table.id().0, row.0)))
     })?;
     Some((row, guard.rows.get(row)))
+}
+
+/// Where rows were found that are going to be asked for, in the order in which that is expected.
+#[derive(Debug, Default)]
+pub(super) struct Recalled {
+    rows: Vec<(TableId, u64, RowId)>,
+    next: usize,
+}
+
+impl Recalled {
+    pub(super) fn forget(&mut self) {
+        self.rows.clear();
+        self.next = 0;
+    }
+
+    fn add(&mut self, table: TableId, hash: u64, row: RowId) {
+        self.rows.push((table, hash, row));
+    }
+
+    /// The row of this hash, if it is the next.
+    #[inline]
+    fn next(&mut self, table: TableId, hash: u64) -> Option<RowId> {
+        let (expected, with_hash, row) = *self.rows.get(self.next)?;
+        let is_it = with_hash == hash && expected == table;
+        self.next += usize::from(is_it);
+        is_it.then_some(row)
+    }
 }
 
 /// How a step ended.
@@ -186,31 +213,45 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         })
     }
 
-    /// Brings in the cache lines that reading or changing these columns of the rows with these keys
-    /// will need, all at the same time. Each key is one value. A hint: it grants nothing, and keys
-    /// that do not fit are passed over.
-    pub fn prefetch(&mut self, table: &Table<M>, keys: &[Value], columns: &[usize]) {
-        if self.check_table(table).is_err() || table.schema().primary_key().len() != 1 {
+    /// Brings in the cache lines that reading or changing rows with these keys will need, all at the
+    /// same time, and remembers where the rows are for who asks for them in this order. Keys lie one
+    /// after the other, each with as many values as the primary key has columns; `columns` says which
+    /// columns of a row are wanted, by the position of its key. A hint: it grants nothing, and keys that
+    /// do not fit are passed over.
+    pub fn prefetch<'c>(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        columns: &dyn Fn(usize) -> &'c [usize],
+    ) {
+        if self.check_table(table).is_err() {
             return;
         }
-        let before = self.txn.stopwatch.switch::<M>(Component::Index);
-        let guard = self.engine.tables.guard(table.id());
+        let Self { engine, member, txn, .. } = self;
+        let before = txn.stopwatch.switch::<M>(Component::Index);
+        let guard = engine.tables.guard(table.id());
         let index = table.index();
-        let section = self.member.enter();
-        for keys in keys.chunks(PREFETCHED) {
+        let width = table.schema().primary_key().len();
+        txn.recalled.forget();
+        let section = member.enter();
+        for (part, keys) in keys.chunks(PREFETCHED * width).enumerate() {
             let mut hashes = [0; PREFETCHED];
+            let keys = keys.chunks_exact(width);
+            let count = keys.len();
             for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = table.hash(std::slice::from_ref(key));
+                *hash = table.hash(key);
                 index.prefetch(*hash);
             }
-            for hash in &hashes[..keys.len()] {
+            for (at, hash) in hashes[..count].iter().enumerate() {
                 let Some(row) = index.find(*hash, |_| true) else { continue };
                 M::touch(std::ptr::from_ref(guard.rows.get(row)).cast(), 8);
-                columns.iter().for_each(|column| table.touch_value(row, *column));
+                let columns = columns(part * PREFETCHED + at).iter();
+                columns.for_each(|column| table.touch_value(row, *column));
+                txn.recalled.add(table.id(), *hash, row);
             }
         }
         drop(section);
-        self.txn.stopwatch.switch::<M>(before);
+        txn.stopwatch.switch::<M>(before);
     }
 
     /// Something other than an abort ended a step that may have stored already.
@@ -264,6 +305,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         guard: &'g Guard<S, M>,
         wanted: Wanted<'_>,
     ) -> Option<(RowId, &'g Meta<S, M>)> {
+        if let Some(row) = self.recalled.next(guard.table.id(), wanted.hash) {
+            let meta = guard.rows.get(row);
+            // Whether it still is the row of the key can be seen from the row.
+            let is_it = meta.has_hash(wanted.hash) && guard.table.is_exact(wanted.hash);
+            if is_it && self.gone_rows.is_empty() {
+                return Some((row, meta));
+            }
+        }
         let before = self.stopwatch.switch::<M>(Component::Index);
         let found = find(guard, wanted.hash, wanted.key, &self.gone_rows);
         self.stopwatch.switch::<M>(before);
@@ -400,7 +449,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return Step::Again;
         }
         let view = || Row { table: &*guard.table, id: row, image: None, own: None };
-        self.entries.note_before(guard, &view());
+        if guard.has_moving {
+            self.entries.note_before(guard, &view());
+        }
         let direct = Direct { change, undo: &mut self.undo };
         let mut edit = RowEdit::new(view(), Some(direct));
         body(&mut edit);
@@ -418,8 +469,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         view: &Row<'_, M>,
         changed: ColumnSet,
     ) -> Step<bool> {
-        let columns = guard.table.schema().columns();
-        self.forget |= changed.has_view(columns);
+        self.forget |= changed.meets(guard.views);
         if guard.has_moving {
             self.entries.note_after(guard, view, changed);
             self.entries.take_moves(guard, row);
@@ -444,7 +494,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             edits.borrow_mut().rewind(mark);
             let before = Own { edits, at, since: None };
             let table = &*guard.table;
-            entries.note_before(guard, &Row { table, id: row, image, own: Some(before) });
+            if guard.has_moving {
+                entries.note_before(guard, &Row { table, id: row, image, own: Some(before) });
+            }
             let after = Some(Own { since: Some(mark), ..before });
             let mut edit = RowEdit::new(Row { table, id: row, image, own: after }, None);
             body(&mut edit);
@@ -494,8 +546,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let at = at.unwrap_or_else(|| edits.add(guard.table.id(), row, What::Change));
         edits.give(mark, at);
         drop(edits);
-        self.forget |= changed.has_view(guard.table.schema().columns());
-        self.entries.take_moves(guard, row);
+        self.forget |= changed.meets(guard.views);
+        if guard.has_moving {
+            self.entries.take_moves(guard, row);
+        }
         Step::Done(true)
     }
 

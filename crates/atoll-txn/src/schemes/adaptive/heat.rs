@@ -4,7 +4,8 @@
 //! cell, and so does waiting for a row there; a lock that is had at once cools it. A cell above the
 //! mark is hot. Cells are counted without regard to lost updates: heat is an estimate.
 
-use atoll_machine::{Machine, Ordering, Word, huge_pages};
+use atoll_machine::huge_pages::{self, Array};
+use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::key::mix;
 
 use crate::scheme::{Guarded, Place};
@@ -19,7 +20,7 @@ const OF_FAILURE: u64 = 16;
 const OF_WAIT: u64 = 4;
 
 /// See the module.
-pub struct Heat<M: Machine>(Box<[M::Word]>);
+pub struct Heat<M: Machine>(Array<M::Word>);
 
 impl<M: Machine> Default for Heat<M> {
     fn default() -> Self {

@@ -306,11 +306,16 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         self.active.horizon(self.clock.0.load(Ordering::SeqCst) - 1)
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
-        target.state.version.hold()
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
+        let (seen, number) = target.state.version.hold()?;
+        Some((seen, number >> SEQUENCE_BITS))
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, given_up: bool) {
-        target.state.version.let_go(given_up);
+    fn let_go(&self, target: Target<'_, State<M>>, changed: bool) {
+        target.state.version.let_go(changed);
+    }
+
+    fn is_consistent(&self, local: &mut Local<M>, states: &impl StatesOf<Self, M>) -> bool {
+        local.set.is_unchanged(states)
     }
 }

@@ -116,11 +116,16 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         local.clear();
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
-        target.state.hold()
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
+        let (seen, _) = target.state.hold()?;
+        Some((seen, 0))
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, given_up: bool) {
-        target.state.let_go(given_up);
+    fn let_go(&self, target: Target<'_, State<M>>, changed: bool) {
+        target.state.let_go(changed);
+    }
+
+    fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {
+        local.is_unchanged(states)
     }
 }

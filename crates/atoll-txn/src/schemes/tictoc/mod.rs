@@ -225,11 +225,15 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         local.commit
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
         target.state.version.hold()
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, given_up: bool) {
-        target.state.version.let_go(given_up);
+    fn let_go(&self, target: Target<'_, State<M>>, changed: bool) {
+        target.state.version.let_go(changed);
+    }
+
+    fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {
+        local.set.is_unchanged(states)
     }
 }

@@ -194,14 +194,15 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         self.active.horizon(local.timestamp)
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<Seen> {
+    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
         let State { owner, version, .. } = target.state;
         owner.compare_exchange(0, NOBODY, Ordering::SeqCst, Ordering::SeqCst).ok()?;
-        let is_there = version.load(Ordering::SeqCst) & PRESENT != 0;
-        Some(if is_there { Seen::Present } else { Seen::Absent })
+        let version = version.load(Ordering::SeqCst);
+        let seen = if version & PRESENT == 0 { Seen::Absent } else { Seen::Present };
+        Some((seen, version & TIMESTAMP))
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, _given_up: bool) {
+    fn let_go(&self, target: Target<'_, State<M>>, _changed: bool) {
         // Who wants to write it looks afterwards whether it is still the row of its key.
         target.state.owner.store(0, Ordering::SeqCst);
     }

@@ -1,0 +1,291 @@
+//! What this machine's memory allows at most: YCSB on bare arrays, with no engine around it.
+//!
+//! An access touches what any engine must: a bucket of an index (8 slots on one cache line), a 64-bit
+//! word for the row, which is locked without waiting, and a value of one column. Nothing is checked,
+//! logged, shown to a snapshot or undone: an engine cannot be faster than this, and how far it is from
+//! it is what it costs.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use atoll::machine::huge_pages::{self, Array};
+use atoll::machine::{Machine, Native};
+use clap::Args;
+use serde::Serialize;
+
+use crate::cpus::Cpus;
+use crate::error::BenchError;
+use crate::keys::{Keys, Random};
+
+/// Slots of a bucket: one cache line.
+const SLOTS: usize = 8;
+/// Most accesses of a transaction.
+const ACCESSES_MAX: usize = 64;
+/// Transactions whose keys are drawn before the clock starts, so that drawing is not measured.
+const DRAWN: usize = 1 << 14;
+
+/// Measures YCSB on bare arrays: what memory allows, with nothing of an engine.
+#[derive(Debug, Clone, Args, Serialize)]
+pub struct FloorArgs {
+    /// Threads
+    #[arg(long, default_value_t = 2)]
+    pub threads: usize,
+    /// Rows
+    #[arg(long, default_value_t = 4 << 20)]
+    pub rows: u64,
+    /// Bytes of the column
+    #[arg(long, default_value_t = 100)]
+    pub column_bytes: usize,
+    /// Accesses of a transaction
+    #[arg(long, default_value_t = 16)]
+    pub accesses: usize,
+    /// Share of accesses that read; the others update
+    #[arg(long, default_value_t = 0.5)]
+    pub reads: f64,
+    /// Skew of the keys
+    #[arg(long, default_value_t = 0.6)]
+    pub theta: f64,
+    /// Seconds that are measured
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What one run measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct FloorReport {
+    /// What was asked for.
+    pub config: FloorArgs,
+    /// Transactions per second when the lines of all keys are brought in together.
+    pub together_txn_s: f64,
+    /// Transactions per second, key by key.
+    pub key_by_key_txn_s: f64,
+    /// Share of attempts that met a lock, of the former.
+    pub abort_rate: f64,
+}
+
+#[repr(align(64))]
+struct Bucket([AtomicU64; SLOTS]);
+
+struct Arrays {
+    buckets: Array<Bucket>,
+    rows: Array<AtomicU64>,
+    values: Array<AtomicU32>,
+    words: usize,
+}
+
+fn hash(key: u64) -> u64 {
+    (key ^ key >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Arrays {
+    fn new(rows: u64, column_bytes: usize) -> Self {
+        let count = (rows as usize * 2).div_ceil(SLOTS).next_power_of_two();
+        let bucket = |_| Bucket(std::array::from_fn(|_| AtomicU64::new(0)));
+        let words = column_bytes.div_ceil(4);
+        let made = Self {
+            buckets: huge_pages::collect(count, bucket),
+            rows: huge_pages::collect(rows as usize, |_| AtomicU64::new(0)),
+            values: huge_pages::collect(rows as usize * words, |at| AtomicU32::new(at as u32)),
+            words,
+        };
+        for key in 0..rows {
+            let mut at = made.home(key);
+            loop {
+                let free = made.buckets[at].0.iter().find(|one| one.load(Ordering::Relaxed) == 0);
+                if let Some(slot) = free {
+                    slot.store(key + 1, Ordering::Relaxed);
+                    break;
+                }
+                at = (at + 1) % count;
+            }
+        }
+        made
+    }
+
+    fn home(&self, key: u64) -> usize {
+        (hash(key) >> 20) as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline]
+    fn find(&self, key: u64) -> usize {
+        let mut at = self.home(key);
+        loop {
+            if self.buckets[at].0.iter().any(|one| one.load(Ordering::Relaxed) == key + 1) {
+                return key as usize;
+            }
+            at = (at + 1) & (self.buckets.len() - 1);
+        }
+    }
+
+    fn value(&self, row: usize) -> &[AtomicU32] {
+        &self.values[row * self.words..][..self.words]
+    }
+
+    /// One transaction; false when it met a lock.
+    #[inline]
+    fn run(&self, keys: &[u64], updates: u64, together: bool, sum: &mut u32) -> bool {
+        let mut rows = [0; ACCESSES_MAX];
+        if together {
+            for key in keys {
+                let bucket = &self.buckets[self.home(*key)];
+                Native::touch(std::ptr::from_ref(bucket).cast(), 64);
+            }
+            for (row, key) in rows.iter_mut().zip(keys) {
+                *row = self.find(*key);
+                Native::touch(std::ptr::from_ref(&self.rows[*row]).cast(), 8);
+                let value = self.value(*row);
+                Native::touch(value.as_ptr().cast(), size_of_val(value));
+            }
+        }
+        let mut held = 0;
+        for (at, key) in keys.iter().enumerate() {
+            rows[at] = if together { rows[at] } else { self.find(*key) };
+            let update = updates >> (at % 64) & 1;
+            let word = &self.rows[rows[at]];
+            let granted = if update == 1 {
+                word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            } else {
+                word.fetch_add(2, Ordering::Acquire) & 1 == 0
+            };
+            if !granted {
+                if update == 0 {
+                    word.fetch_sub(2, Ordering::Release);
+                }
+                break;
+            }
+            held = at + 1;
+            let value = self.value(rows[at]);
+            if update == 1 {
+                value.iter().for_each(|word| word.store(*sum, Ordering::Relaxed));
+            } else {
+                let words = value.iter().map(|word| word.load(Ordering::Relaxed));
+                *sum = words.fold(*sum, u32::wrapping_add);
+            }
+        }
+        for (at, row) in rows[..held].iter().enumerate() {
+            let bits = if updates >> (at % 64) & 1 == 1 { 1 } else { 2 };
+            self.rows[*row].fetch_sub(bits, Ordering::Release);
+        }
+        held == keys.len()
+    }
+}
+
+/// Runs the probe.
+///
+/// # Errors
+/// [`BenchError::Argument`], [`BenchError::Machine`] when threads cannot be placed.
+pub fn run(args: &FloorArgs, progress: &mut dyn FnMut(&str)) -> Result<FloorReport, BenchError> {
+    let wrong = |what, value: String, need| BenchError::Argument { what, value, need };
+    if args.accesses == 0 || args.accesses > ACCESSES_MAX {
+        return Err(wrong("--accesses", args.accesses.to_string(), "1 to 64 will do"));
+    }
+    if args.rows < 2 * args.accesses as u64 || args.threads == 0 {
+        return Err(wrong(
+            "--rows",
+            args.rows.to_string(),
+            "at least twice as many rows as accesses, and one thread",
+        ));
+    }
+    progress("filling the arrays");
+    let arrays = Arrays::new(args.rows, args.column_bytes);
+    let cpus = Cpus::divide(args.threads, true)?;
+    progress("measuring with the keys together");
+    let (together_txn_s, abort_rate) = measure(args, &arrays, &cpus, true)?;
+    progress("measuring key by key");
+    let (key_by_key_txn_s, _) = measure(args, &arrays, &cpus, false)?;
+    Ok(FloorReport { config: args.clone(), together_txn_s, key_by_key_txn_s, abort_rate })
+}
+
+fn measure(
+    args: &FloorArgs,
+    arrays: &Arrays,
+    _cpus: &Cpus,
+    together: bool,
+) -> Result<(f64, f64), BenchError> {
+    let (ready, stop) = (std::sync::Barrier::new(args.threads + 1), AtomicBool::new(false));
+    let (commits, aborts) = (AtomicU64::new(0), AtomicU64::new(0));
+    let mut seconds = 0.0;
+    std::thread::scope(|scope| {
+        for thread in 0..args.threads as u64 {
+            let (ready, stop, commits, aborts) = (&ready, &stop, &commits, &aborts);
+            scope.spawn(move || {
+                let seed = args.seed.wrapping_add(thread * 7919);
+                let mut keys = Keys::new(args.rows, args.theta, seed);
+                let mut random = Random::new(seed ^ 0x5bd1);
+                let drawn = draw(&mut keys, args.accesses);
+                let updates: Vec<u64> =
+                    (0..DRAWN).map(|_| updates(&mut random, args.reads)).collect();
+                ready.wait();
+                let (mut done, mut met, mut sum, mut at) = (0u64, 0u64, 0u32, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    let keys = &drawn[at * args.accesses..][..args.accesses];
+                    while !arrays.run(keys, updates[at], together, &mut sum) {
+                        met += 1;
+                    }
+                    done += 1;
+                    at = (at + 1) % DRAWN;
+                }
+                std::hint::black_box(sum);
+                commits.fetch_add(done, Ordering::Relaxed);
+                aborts.fetch_add(met, Ordering::Relaxed);
+            });
+        }
+        ready.wait();
+        let begin = Instant::now();
+        std::thread::sleep(Duration::from_secs_f64(args.seconds));
+        stop.store(true, Ordering::Relaxed);
+        seconds = begin.elapsed().as_secs_f64();
+    });
+    let (commits, aborts) = (commits.into_inner() as f64, aborts.into_inner() as f64);
+    Ok((commits / seconds, aborts / (commits + aborts).max(1.0)))
+}
+
+/// The keys of all transactions; those of one are different, since a probe that meets its own lock
+/// would try again for ever.
+fn draw(keys: &mut Keys, accesses: usize) -> Vec<u64> {
+    let mut drawn = Vec::with_capacity(DRAWN * accesses);
+    for _ in 0..DRAWN {
+        let begin = drawn.len();
+        while drawn.len() < begin + accesses {
+            let key = keys.key();
+            if !drawn[begin..].contains(&key) {
+                drawn.push(key);
+            }
+        }
+    }
+    drawn
+}
+
+/// A bit for each access that updates.
+fn updates(random: &mut Random, reads: f64) -> u64 {
+    (0..64).fold(0, |bits, at| bits | u64::from(random.unit() >= reads) << at)
+}
+
+impl std::fmt::Display for FloorReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let FloorArgs { threads, rows, theta, reads, .. } = &self.config;
+        writeln!(f, "{rows} rows, {threads} threads, {:.0} % reads, theta {theta}", reads * 100.0)?;
+        writeln!(f, "  keys together  {:>10.0} txn/s", self.together_txn_s)?;
+        write!(f, "  key by key     {:>10.0} txn/s", self.key_by_key_txn_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arrays;
+
+    #[test]
+    fn a_transaction_that_meets_no_lock_leaves_none() {
+        let arrays = Arrays::new(1000, 100);
+        let keys: Vec<u64> = (0..16).map(|at| at * 61 % 1000).collect();
+        let mut sum = 0;
+        assert!(arrays.run(&keys, 0b1010_1010, true, &mut sum));
+        assert!(arrays.run(&keys, u64::MAX, false, &mut sum));
+        let free = |at: usize| arrays.rows[at].load(super::Ordering::Relaxed) == 0;
+        assert!((0..1000).all(free));
+        assert!(!arrays.run(&[5, 5], 0b11, true, &mut sum), "it meets its own lock");
+    }
+}

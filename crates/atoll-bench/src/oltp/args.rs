@@ -1,0 +1,135 @@
+//! The arguments that all workloads share.
+
+use clap::Args;
+use serde::Serialize;
+
+use atoll::{DatabaseOptions, SchemeKind, TimestampKind};
+
+use crate::error::BenchError;
+
+/// Most threads of a workload.
+const THREADS_MAX: usize = 1024;
+
+/// How a workload runs, whatever it does.
+#[derive(Debug, Clone, Args, Serialize)]
+pub struct OltpArgs {
+    /// Concurrency-control scheme
+    #[arg(long, value_name = "SCHEME", default_value_t, value_parser = parse_scheme)]
+    #[serde(serialize_with = "as_text")]
+    pub scheme: SchemeKind,
+    /// How timestamps are allocated, for schemes that need them
+    #[arg(long, value_name = "KIND", default_value_t, value_parser = parse_timestamps)]
+    #[serde(serialize_with = "as_text")]
+    pub timestamps: TimestampKind,
+    /// Partitions of the database [default: what the workload and the threads suggest]
+    #[arg(long, value_name = "N")]
+    pub partitions: Option<u32>,
+    /// Threads, each with a session of its own [default: one for each CPU]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Seconds that are measured
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Seconds before that, which do not count
+    #[arg(long, default_value_t = 2.0)]
+    pub warmup: f64,
+    /// Run this many transactions on each thread instead of for some time, all of them counted
+    #[arg(long, value_name = "N")]
+    pub transactions: Option<u64>,
+    /// Do not measure what the time is spent on
+    #[arg(long)]
+    pub no_accounting: bool,
+    /// Let the system place the threads
+    #[arg(long)]
+    pub no_pin: bool,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Logical nodes; the program that embeds the benchmark sets it.
+    #[arg(skip)]
+    pub nodes: Option<usize>,
+}
+
+fn parse_scheme(text: &str) -> Result<SchemeKind, String> {
+    text.parse().map_err(|_| {
+        let names: Vec<_> = SchemeKind::ALL.iter().map(|scheme| scheme.name()).collect();
+        format!("there is no such scheme; use one of {}", names.join(", "))
+    })
+}
+
+fn parse_timestamps(text: &str) -> Result<TimestampKind, String> {
+    text.parse().map_err(|_| {
+        let names: Vec<_> = TimestampKind::ALL.iter().map(ToString::to_string).collect();
+        format!("there is no such kind; use one of {}", names.join(", "))
+    })
+}
+
+fn as_text<S: serde::Serializer>(
+    value: &impl std::fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Refuses an argument that makes no sense.
+///
+/// # Errors
+/// [`BenchError::Argument`].
+pub(crate) fn require(
+    ok: bool,
+    what: &'static str,
+    value: impl std::fmt::Debug,
+    need: &'static str,
+) -> Result<(), BenchError> {
+    let value = format!("{value:?}");
+    if ok { Ok(()) } else { Err(BenchError::Argument { what, value, need }) }
+}
+
+impl OltpArgs {
+    /// Checks them.
+    ///
+    /// # Errors
+    /// [`BenchError::Argument`].
+    pub fn check(&self) -> Result<(), BenchError> {
+        let threads = self.threads.unwrap_or(1);
+        require((1..=THREADS_MAX).contains(&threads), "--threads", threads, "1 to 1024 will do")?;
+        let need = "it must be more than 0 and at most 86400 s";
+        let is_time = self.seconds > 0.0 && self.seconds <= 86_400.0;
+        require(is_time, "--seconds", self.seconds, need)?;
+        let is_time = (0.0..=86_400.0).contains(&self.warmup);
+        require(is_time, "--warmup", self.warmup, "it must be at least 0 and at most 86400 s")?;
+        let some = self.transactions != Some(0);
+        require(some, "--transactions", self.transactions, "at least one is needed")?;
+        let partitions = self.partitions.unwrap_or(1);
+        require((1..=1024).contains(&partitions), "--partitions", partitions, "1 to 1024 will do")
+    }
+
+    /// Threads: what was asked for, or one for each CPU.
+    ///
+    /// # Errors
+    /// [`BenchError::Machine`].
+    pub fn thread_count(&self) -> Result<usize, BenchError> {
+        Ok(match self.threads {
+            Some(threads) => threads,
+            None => atoll::machine::allowed_cpus()?.len(),
+        })
+    }
+
+    /// Whether keys are chosen by partition: a partitioned scheme, or partitions asked for, so that
+    /// other schemes can be compared on the same keys.
+    pub fn is_partitioned(&self) -> bool {
+        self.scheme.is_partitioned() || self.partitions.is_some()
+    }
+
+    /// The settings of the database, with `partitions` of them unless others were asked for.
+    pub fn database_options(&self, partitions: u32) -> DatabaseOptions {
+        DatabaseOptions {
+            nodes: self.nodes,
+            scheme: self.scheme,
+            timestamps: self.timestamps,
+            partitions: Some(self.partitions.unwrap_or(partitions)),
+            accounting: !self.no_accounting,
+            ..DatabaseOptions::default()
+        }
+    }
+}

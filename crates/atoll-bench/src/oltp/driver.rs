@@ -1,0 +1,330 @@
+//! The driver: threads that run a workload's transactions, and what they counted.
+//!
+//! 1. Each thread is placed, opens a session and makes its client; all start together.
+//! 2. They warm up, which does not count.
+//! 3. They are measured: each transaction from its first attempt to its end, attempts that were
+//!    aborted included. What ends between the begin and the end of the measurement counts, so
+//!    nothing is cut off at one side alone.
+//! 4. They stop; what each counted by itself is added up. Nothing is shared while they run but the
+//!    phase and one line for each thread, which the thread that watches reads once a second.
+//!
+//! An error ends all threads and is told; a conflict is no error, the session tries again.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Barrier, OnceLock};
+use std::time::{Duration, Instant};
+
+use atoll::machine::{Machine, Native};
+use atoll::{AbortReason, Accounting, Database, Session};
+
+use super::args::OltpArgs;
+use super::histogram::Histogram;
+use crate::cpus::Cpus;
+use crate::error::BenchError;
+use crate::machine_facts::resident_bytes;
+use crate::snapshot::Progress;
+
+const WARM_UP: u8 = 0;
+const MEASURE: u8 = 1;
+const STOP: u8 = 2;
+
+/// Longest sleep of the thread that watches, so that an error is told soon.
+const NAP: Duration = Duration::from_millis(20);
+/// Seconds from one line of progress to the next.
+const TELL_SECONDS: usize = 5;
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It committed.
+    Committed,
+    /// It rolled back on purpose.
+    RolledBack,
+}
+
+impl Outcome {
+    /// The outcome of a session's transaction.
+    ///
+    /// # Errors
+    /// Anything but a rollback that the transaction asked for.
+    pub fn of<R>(result: atoll::Result<R>) -> atoll::Result<Self> {
+        match result {
+            Ok(_) => Ok(Self::Committed),
+            Err(atoll::Error::Aborted(AbortReason::Requested)) => Ok(Self::RolledBack),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What threads run.
+pub trait Workload: Sync {
+    /// One thread's side of it.
+    type Client: Client + Send;
+
+    /// Names of its types of transactions.
+    fn kinds(&self) -> &'static [&'static str];
+
+    /// The client of thread number `worker`, counted from 0.
+    fn client(&self, worker: usize) -> Self::Client;
+}
+
+/// One thread's side of a workload: it makes up transactions and runs them.
+pub trait Client {
+    /// Makes up the next transaction; returns its type, a position in [`Workload::kinds`]. This is
+    /// no part of the transaction's latency.
+    fn prepare(&mut self) -> usize;
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// What is no normal outcome of a transaction; it ends the run.
+    fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError>;
+}
+
+/// What was counted of one type of transactions.
+#[derive(Debug, Clone, Default)]
+pub struct KindTally {
+    /// Those that committed.
+    pub commits: u64,
+    /// Those that rolled back on purpose.
+    pub rollbacks: u64,
+    /// Nanoseconds of both.
+    pub latency: Histogram,
+}
+
+/// What a run counted.
+pub struct Measured<C> {
+    /// By type.
+    pub kinds: Vec<KindTally>,
+    /// Attempts that a conflict rolled back.
+    pub aborts: u64,
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Commits of each second.
+    pub series: Vec<u64>,
+    /// What the database says of its time, at the begin and at the end.
+    pub accounting: [Accounting; 2],
+    /// Bytes of this process in memory, at the begin and at the end.
+    pub resident_bytes: [u64; 2],
+    /// The clients, for what they have counted themselves, warm-up included.
+    pub clients: Vec<C>,
+}
+
+/// One cache line for each thread's commits.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+struct Shared {
+    phase: AtomicU8,
+    start: Barrier,
+    commits: Vec<Line>,
+    failure: OnceLock<BenchError>,
+    /// Transactions of each thread, instead of a time.
+    transactions: Option<u64>,
+}
+
+impl Shared {
+    fn phase(&self) -> u8 {
+        self.phase.load(Ordering::Relaxed)
+    }
+
+    fn commits(&self) -> u64 {
+        self.commits.iter().map(|line| line.0.load(Ordering::Relaxed)).sum()
+    }
+
+    fn fail(&self, error: BenchError) {
+        // The first failure is the one that is told.
+        let _ = self.failure.set(error);
+        self.phase.store(STOP, Ordering::Relaxed);
+    }
+}
+
+struct Tally {
+    kinds: Vec<KindTally>,
+    aborts: u64,
+}
+
+/// Runs a workload on the database's sessions.
+///
+/// # Errors
+/// What ended a thread; [`BenchError::Panicked`].
+pub fn drive<W: Workload>(
+    db: &Database,
+    workload: &W,
+    args: &OltpArgs,
+    progress: Progress<'_>,
+) -> Result<Measured<W::Client>, BenchError> {
+    let threads = args.thread_count()?;
+    let cpus = Cpus::share(threads, !args.no_pin)?;
+    let fixed = args.transactions.is_some();
+    let mut shared = Shared {
+        phase: AtomicU8::new(if fixed { MEASURE } else { WARM_UP }),
+        start: Barrier::new(threads + 1),
+        commits: (0..threads).map(|_| Line::default()).collect(),
+        failure: OnceLock::new(),
+        transactions: args.transactions,
+    };
+    let (watched, ended) = std::thread::scope(|scope| {
+        let (shared, cpus) = (&shared, &cpus);
+        let body = move |number| run_thread(db, workload, cpus, shared, number);
+        let started: Vec<_> =
+            (0..threads).map(|number| scope.spawn(move || body(number))).collect();
+        let running = || started.iter().any(|thread| !thread.is_finished());
+        let watched = watch(db, args, shared, &running, progress);
+        shared.phase.store(STOP, Ordering::Relaxed);
+        let ended: Vec<_> = started.into_iter().map(|thread| thread.join()).collect();
+        (watched, ended)
+    });
+    if let Some(error) = shared.failure.take() {
+        return Err(error);
+    }
+    let mut measured = Measured {
+        kinds: vec![KindTally::default(); workload.kinds().len()],
+        aborts: 0,
+        seconds: watched.seconds,
+        series: watched.series,
+        accounting: [watched.before, db.accounting()],
+        resident_bytes: [watched.resident_bytes, resident_bytes()],
+        clients: Vec::with_capacity(threads),
+    };
+    for thread in ended {
+        // A thread that ended without a tally has failed, and that was told above.
+        let Some((tally, client)) = thread.map_err(|_| BenchError::Panicked("workload"))? else {
+            continue;
+        };
+        measured.aborts += tally.aborts;
+        for (sum, more) in measured.kinds.iter_mut().zip(&tally.kinds) {
+            sum.commits += more.commits;
+            sum.rollbacks += more.rollbacks;
+            sum.latency.merge(&more.latency);
+        }
+        measured.clients.push(client);
+    }
+    Ok(measured)
+}
+
+fn run_thread<W: Workload>(
+    db: &Database,
+    workload: &W,
+    cpus: &Cpus,
+    shared: &Shared,
+    number: usize,
+) -> Option<(Tally, W::Client)> {
+    // The session comes after the place, so that its memory is of the node that it works on.
+    let session = cpus.pin_writer(number).and_then(|()| Ok(db.session()?));
+    let mut client = workload.client(number);
+    shared.start.wait();
+    let kinds = workload.kinds().len();
+    let tally = session.and_then(|mut session| {
+        work(&mut client, &mut session, kinds, shared, &shared.commits[number].0)
+    });
+    match tally {
+        Ok(tally) => Some((tally, client)),
+        Err(error) => {
+            shared.fail(error);
+            None
+        }
+    }
+}
+
+fn work(
+    client: &mut impl Client,
+    session: &mut Session,
+    kinds: usize,
+    shared: &Shared,
+    commits_line: &AtomicU64,
+) -> Result<Tally, BenchError> {
+    let mut tally = Tally { kinds: vec![KindTally::default(); kinds], aborts: 0 };
+    let mut measuring = shared.phase() == MEASURE;
+    let (mut commits, mut left) = (0, shared.transactions.unwrap_or(u64::MAX));
+    let mut aborts_before = session.aborts();
+    while left > 0 {
+        let kind = client.prepare();
+        let begin = Native::now_ns();
+        let outcome = client.execute(session)?;
+        let nanoseconds = Native::now_ns() - begin;
+        match shared.phase() {
+            STOP => break,
+            MEASURE if measuring => {}
+            MEASURE => {
+                measuring = true;
+                aborts_before = session.aborts();
+            }
+            _ => continue,
+        }
+        left -= 1;
+        let of_kind = &mut tally.kinds[kind];
+        of_kind.latency.record(nanoseconds);
+        match outcome {
+            Outcome::Committed => {
+                of_kind.commits += 1;
+                commits += 1;
+                commits_line.store(commits, Ordering::Relaxed);
+            }
+            Outcome::RolledBack => of_kind.rollbacks += 1,
+        }
+    }
+    tally.aborts = session.aborts() - aborts_before;
+    Ok(tally)
+}
+
+struct Watched {
+    seconds: f64,
+    series: Vec<u64>,
+    before: Accounting,
+    resident_bytes: u64,
+}
+
+/// Leads the phases; returns when the measurement has ended.
+fn watch(
+    db: &Database,
+    args: &OltpArgs,
+    shared: &Shared,
+    running: &dyn Fn() -> bool,
+    progress: Progress<'_>,
+) -> Watched {
+    let fixed = args.transactions.is_some();
+    let going = || running() && shared.phase() != STOP;
+    let sleep_until = |end: Instant| {
+        while going() && Instant::now() < end {
+            std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
+        }
+    };
+    let mut watched = Watched {
+        seconds: 0.0,
+        series: Vec::new(),
+        before: db.accounting(),
+        resident_bytes: resident_bytes(),
+    };
+    shared.start.wait();
+    let mut begin = Instant::now();
+    if !fixed {
+        progress(&format!("warming up for {} s", args.warmup));
+        sleep_until(begin + Duration::from_secs_f64(args.warmup));
+        watched.before = db.accounting();
+        watched.resident_bytes = resident_bytes();
+        let warm = WARM_UP;
+        // An error may have stopped all meanwhile.
+        let _ = shared.phase.compare_exchange(warm, MEASURE, Ordering::Relaxed, Ordering::Relaxed);
+        begin = Instant::now();
+    }
+    let length = if fixed { f64::INFINITY } else { args.seconds };
+    let mut before = 0;
+    while going() && begin.elapsed().as_secs_f64() < length {
+        let second = watched.series.len() + 1;
+        sleep_until(begin + Duration::from_secs_f64(length.min(second as f64)));
+        // The last second may be cut short, and then says nothing about throughput.
+        if begin.elapsed().as_secs_f64() >= second as f64 {
+            let now = shared.commits();
+            watched.series.push(now - before);
+            before = now;
+            if second.is_multiple_of(TELL_SECONDS) {
+                let rate = now as f64 / begin.elapsed().as_secs_f64();
+                progress(&format!("{second} s: {rate:.0} transactions a second"));
+            }
+        }
+    }
+    watched.seconds = begin.elapsed().as_secs_f64();
+    watched
+}

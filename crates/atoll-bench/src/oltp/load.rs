@@ -1,0 +1,105 @@
+//! Filling tables in parallel through the public interface: batches of rows, each a transaction,
+//! taken by whichever thread is free.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use atoll::{Database, SEGMENT_ROWS, Session};
+use serde::Serialize;
+
+use crate::cpus::Cpus;
+use crate::error::BenchError;
+use crate::machine_facts::resident_bytes;
+use crate::snapshot::Progress;
+
+/// Share of what the database may take that its first rows may fill at most, in percent; the rest
+/// is for what the run inserts and for copies.
+const FILL_PERCENT: u64 = 85;
+
+/// How filling went.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct LoadReport {
+    /// Rows of all tables.
+    pub rows: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// By so many threads.
+    pub threads: usize,
+    /// Bytes of this process in memory afterwards.
+    pub resident_bytes: u64,
+}
+
+/// Bytes that a value of a column of this width takes on average: the values of a segment lie in
+/// one extent, whose size is a power of two.
+pub fn value_bytes(width: u32) -> u64 {
+    let rows = SEGMENT_ROWS as u64;
+    (rows * u64::from(width)).next_power_of_two() / rows
+}
+
+/// Refuses to fill what does not fit, before anything is done.
+///
+/// # Errors
+/// [`BenchError::TooLarge`].
+pub fn check_room(need_bytes: u64) -> Result<(), BenchError> {
+    let available = atoll::machine::memory_allowed().available_bytes / 100 * FILL_PERCENT;
+    if need_bytes <= available {
+        return Ok(());
+    }
+    Err(BenchError::TooLarge {
+        gib: (need_bytes as f64 / (1u64 << 30) as f64 * 100.0).round() / 100.0,
+        need_mib: need_bytes >> 20,
+        available_mib: available >> 20,
+    })
+}
+
+/// Runs `batch` for the numbers from 0 to `batches` − 1 on as many threads as there are CPUs; it
+/// returns the rows that it inserted.
+///
+/// # Errors
+/// The first that a batch returned.
+pub fn fill(
+    db: &Database,
+    batches: u64,
+    what: &str,
+    progress: Progress<'_>,
+    batch: &(dyn Fn(&mut Session, u64) -> Result<u64, BenchError> + Sync),
+) -> Result<LoadReport, BenchError> {
+    let cpus = Cpus::share(1, false)?;
+    let threads = cpus.count().max(1);
+    let (next, rows) = (AtomicU64::new(0), AtomicU64::new(0));
+    let begin = Instant::now();
+    let work = || -> Result<(), BenchError> {
+        let mut session = db.session()?;
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= batches {
+                return Ok(());
+            }
+            let inserted = batch(&mut session, number).inspect_err(|_| {
+                // The other threads need not go on.
+                next.store(batches, Ordering::Relaxed);
+            })?;
+            rows.fetch_add(inserted, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let mut told = Instant::now();
+        while !started.iter().all(|thread| thread.is_finished()) {
+            std::thread::sleep(Duration::from_millis(5));
+            if told.elapsed() > Duration::from_millis(500) {
+                told = Instant::now();
+                let done = next.load(Ordering::Relaxed).min(batches);
+                progress(&format!("filling {what}, {} %", done * 100 / batches.max(1)));
+            }
+        }
+        let panicked = |_| BenchError::Panicked("filling");
+        started.into_iter().try_for_each(|thread| thread.join().map_err(panicked)?)
+    })?;
+    Ok(LoadReport {
+        rows: rows.into_inner(),
+        seconds: begin.elapsed().as_secs_f64(),
+        threads,
+        resident_bytes: resident_bytes(),
+    })
+}

@@ -1,0 +1,294 @@
+//! Who runs plans, and writes down what came of them.
+//!
+//! An actor repeats a plan that was rolled back because of others, a number of times; each attempt
+//! is a transaction of the history, since nobody must see what a failed one wrote.
+
+use std::sync::Arc;
+
+use atoll::machine::Machine;
+use atoll_txn::Scheme;
+use atoll_txn::history::{End, Item, Left, Op, Over, Transaction};
+
+use super::hands::{AMOUNT, Halt, Hands, ID, MARK, PLACE, Row, STAMP, VERSION};
+use super::scene::Scene;
+use super::truths::{
+    AMOUNT_ZERO, Fault, amount, amount_of, amount_word, check_row, check_rows, mark,
+};
+use super::workload::{
+    AMOUNT_AT_FIRST, FLOOD, PAIRS_END, PLACES, PURGE, Plan, Step, TWINS_END, Walk, pair_of,
+};
+
+/// Attempts at a plan.
+const ATTEMPTS_MAX: u32 = 10;
+
+/// A thread of a run.
+pub struct Actor<S: Scheme<M>, M: Machine> {
+    scene: Arc<Scene<S, M>>,
+    hands: Hands<S, M>,
+    thread: u32,
+    now: Transaction,
+    /// Of the present attempt: they count if it commits.
+    faults: Vec<Fault>,
+}
+
+impl<S: Scheme<M>, M: Machine> Actor<S, M> {
+    /// Who runs plans on one thread.
+    ///
+    /// # Errors
+    /// What the engine refused.
+    pub fn new(scene: &Arc<Scene<S, M>>, thread: u32) -> Result<Self, String> {
+        let hands = scene.ground.hands()?;
+        let now = scene.recorder.begin(thread);
+        Ok(Self { scene: Arc::clone(scene), hands, thread, now, faults: Vec::new() })
+    }
+
+    /// Runs a plan.
+    pub fn run(&mut self, plan: &Plan) {
+        for attempt in 0..ATTEMPTS_MAX {
+            self.faults.clear();
+            self.now = self.scene.recorder.begin(self.thread);
+            let end = self.attempt(plan);
+            let now = std::mem::replace(&mut self.now, self.scene.recorder.begin(self.thread));
+            match end {
+                Ok(end) => {
+                    self.scene.recorder.end(now, end);
+                    let committed = u64::from(end == End::Committed);
+                    self.scene.count(|tally| {
+                        tally.committed += committed;
+                        tally.rolled_back += 1 - committed;
+                    });
+                    self.faults.drain(..).for_each(|fault| self.scene.fault(fault));
+                    return;
+                }
+                Err(Halt::Conflict) => {
+                    self.scene.recorder.end(now, End::Aborted);
+                    self.scene.count(|tally| tally.aborted += 1);
+                    M::wait(attempt);
+                }
+                Err(Halt::Error(text)) => {
+                    self.hands.roll_back();
+                    self.scene.recorder.end(now, End::Aborted);
+                    return self.scene.fault(Fault { kind: "error".to_owned(), text });
+                }
+            }
+        }
+    }
+
+    fn attempt(&mut self, plan: &Plan) -> Result<End, Halt> {
+        let keys: Option<Vec<Vec<i64>>> = plan.steps.iter().map(|step| step.keys()).collect();
+        let keys = keys.map(|keys| keys.concat());
+        self.hands.begin(keys.as_deref(), plan.read_only)?;
+        for step in &plan.steps {
+            self.step(*step)?;
+        }
+        if plan.rolls_back {
+            self.hands.roll_back();
+            self.faults.clear();
+            return Ok(End::Aborted);
+        }
+        self.hands.commit()?;
+        Ok(End::Committed)
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), Halt> {
+        match step {
+            Step::Read(key) => self.read(key).map(|_| ()),
+            Step::Edit(key) => self.edit(key),
+            Step::ReadAndUpdate(key) => self.update(key, None),
+            Step::OwnAndUpdate(key) => {
+                let is_twin = (PAIRS_END..TWINS_END).contains(&key);
+                if !is_twin && !self.hands.update(key, &[(STAMP, 1)])? {
+                    self.now.read(Item::row(key), None);
+                }
+                self.update(key, None)
+            }
+            Step::Move(key, place) => self.update(key, Some(place)),
+            Step::Insert(key, place) => self.insert(key, place),
+            Step::Delete(key) => self.delete(key),
+            Step::Replace(key, place) => {
+                self.delete(key)?;
+                self.insert(key, place)
+            }
+            Step::ScanKeys(walk) => self.scan(Over::Key, &walk).map(|_| ()),
+            Step::ScanPlaces(walk) => self.scan(Over::Place, &walk).map(|_| ()),
+            Step::Transfer(from, to) => self.transfer(from, to),
+            Step::Withdraw(key) => self.withdraw(key),
+            Step::Deposit(key) => self.deposit(key),
+            Step::Stamp(first) => self.stamp(first),
+            Step::ReadTwins => {
+                let one = self.read(PAIRS_END)?.map(|row| row[STAMP]);
+                let two = self.read(PAIRS_END + 1)?.map(|row| row[STAMP]);
+                if one != two {
+                    let text = format!("their stamps were read as {one:?} and {two:?}");
+                    self.faults.push(Fault { kind: "unequal twins".to_owned(), text });
+                }
+                Ok(())
+            }
+            Step::Audit => {
+                let walk = Walk { from: 0, to: i64::MAX, descending: false, limit: usize::MAX };
+                let rows = self.scan(Over::Key, &walk)?;
+                let rows = rows.into_iter().map(|row| (row[ID], row)).collect();
+                self.faults.extend(check_rows(&rows));
+                Ok(())
+            }
+            Step::Flood(key, place) => {
+                (0..FLOOD).try_for_each(|more| self.insert(key + more, (place + more) % PLACES))
+            }
+            Step::Purge(key) => (0..PURGE).try_for_each(|more| self.delete(key + more)),
+            Step::Rest => {
+                M::wait(u32::MAX); // natively, lets another thread have the CPU
+                Ok(())
+            }
+        }
+    }
+
+    fn saw(&mut self, row: &Row) {
+        self.faults.extend(check_row(row));
+        self.now.read(Item::row(row[ID]), Some(row[VERSION] as u64));
+        self.now.read(amount_of(row[ID]), Some(row[AMOUNT] as u64));
+    }
+
+    fn read(&mut self, key: i64) -> Result<Option<Row>, Halt> {
+        let row = self.hands.read(key)?;
+        match &row {
+            Some(row) => {
+                if row[ID] != key {
+                    let text = format!("row {key} was asked for, row {} was read", row[ID]);
+                    self.faults.push(Fault { kind: "another row".to_owned(), text });
+                }
+                self.saw(row);
+            }
+            None => self.now.read(Item::row(key), None),
+        }
+        Ok(row)
+    }
+
+    fn edit(&mut self, key: i64) -> Result<(), Halt> {
+        let version = self.scene.recorder.version();
+        let before = self.hands.edit(key, |row| {
+            vec![(VERSION, version as i64), (MARK, mark(version as i64, row[PLACE]))]
+        })?;
+        let Some(row) = before else {
+            self.now.read(Item::row(key), None);
+            return Ok(());
+        };
+        self.saw(&row);
+        let after = Some(Left { version, place: row[PLACE] });
+        self.now.wrote(Item::row(key), Some(row[VERSION] as u64), after);
+        Ok(())
+    }
+
+    fn update(&mut self, key: i64, place: Option<i64>) -> Result<(), Halt> {
+        let Some(row) = self.read(key)? else { return Ok(()) };
+        let version = self.scene.recorder.version();
+        let to = place.unwrap_or(row[PLACE]);
+        let mut changes = vec![(VERSION, version as i64), (MARK, mark(version as i64, to))];
+        changes.extend(place.map(|place| (PLACE, place)));
+        if self.hands.update(key, &changes)? {
+            let after = Some(Left { version, place: to });
+            self.now.wrote(Item::row(key), Some(row[VERSION] as u64), after);
+        } else {
+            self.now.read(Item::row(key), None);
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, key: i64, place: i64) -> Result<(), Halt> {
+        let version = self.scene.recorder.version();
+        let word = amount_word(version, 0);
+        let mark = mark(version as i64, place);
+        if self.hands.insert(&[key, version as i64, place, mark, word, 0])? {
+            self.now.wrote(Item::row(key), None, Some(Left { version, place }));
+            let amount = Some(Left { version: word as u64, place: 0 });
+            self.now.wrote(amount_of(key), None, amount);
+        } else {
+            self.now.ops.push(Op::Exists { item: Item::row(key) });
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, key: i64) -> Result<(), Halt> {
+        let Some(row) = self.read(key)? else { return Ok(()) };
+        if self.hands.delete(key)? {
+            self.now.wrote(Item::row(key), Some(row[VERSION] as u64), None);
+            self.now.wrote(amount_of(key), Some(row[AMOUNT] as u64), None);
+        } else {
+            self.now.read(Item::row(key), None);
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, over: Over, walk: &Walk) -> Result<Vec<Row>, Halt> {
+        let rows = self.hands.scan(over, walk)?;
+        let at = |row: &Row| if over == Over::Key { row[ID] } else { row[PLACE] };
+        let in_order = rows.is_sorted_by(|one, two| {
+            if walk.descending { at(one) >= at(two) } else { at(one) <= at(two) }
+        });
+        if !in_order || rows.len() > walk.limit {
+            let text = format!("{walk:?} over {over:?} gave {rows:?}");
+            self.faults.push(Fault { kind: "scan out of order".to_owned(), text });
+        }
+        let (mut from, mut to) = (walk.from, walk.to);
+        if rows.len() >= walk.limit
+            && let Some(last) = rows.last()
+        {
+            // It stopped here; others at the same place may come after.
+            let rest = i64::from(over == Over::Place);
+            if walk.descending { from = at(last) + rest } else { to = at(last) - rest }
+        }
+        let inside = rows.iter().filter(|row| (from..=to).contains(&at(row)));
+        let saw = inside.map(|row| (Item::row(row[ID]), row[VERSION] as u64)).collect();
+        self.now.ops.push(Op::Scan { over, from, to, saw });
+        rows.iter().for_each(|row| self.saw(row));
+        Ok(rows)
+    }
+
+    fn set_amount(&mut self, row: &Row, amount: i64) -> Result<(), Halt> {
+        let word = amount_word(self.scene.recorder.version(), amount);
+        if self.hands.update(row[ID], &[(AMOUNT, word)])? {
+            let after = Some(Left { version: word as u64, place: 0 });
+            self.now.wrote(amount_of(row[ID]), Some(row[AMOUNT] as u64), after);
+        } else {
+            self.now.read(Item::row(row[ID]), None);
+        }
+        Ok(())
+    }
+
+    fn transfer(&mut self, from: i64, to: i64) -> Result<(), Halt> {
+        let (Some(one), Some(two)) = (self.read(from)?, self.read(to)?) else { return Ok(()) };
+        if amount(&one) > 0 {
+            self.set_amount(&one, amount(&one) - 1)?;
+            self.set_amount(&two, amount(&two) + 1)?;
+        }
+        Ok(())
+    }
+
+    fn withdraw(&mut self, key: i64) -> Result<(), Halt> {
+        let (Some(one), Some(two)) = (self.read(key)?, self.read(pair_of(key))?) else {
+            return Ok(());
+        };
+        if amount(&one) + amount(&two) > 0 && amount(&one) > -AMOUNT_ZERO {
+            self.set_amount(&one, amount(&one) - 1)?;
+        }
+        Ok(())
+    }
+
+    fn deposit(&mut self, key: i64) -> Result<(), Halt> {
+        let Some(row) = self.read(key)? else { return Ok(()) };
+        if amount(&row) < AMOUNT_AT_FIRST {
+            self.set_amount(&row, amount(&row) + 1)?;
+        }
+        Ok(())
+    }
+
+    fn stamp(&mut self, first: bool) -> Result<(), Halt> {
+        let stamp = self.scene.recorder.version() as i64;
+        let (one, two) = (PAIRS_END + i64::from(first), PAIRS_END + i64::from(!first));
+        for key in [one, two] {
+            if !self.hands.update(key, &[(STAMP, stamp)])? {
+                self.now.read(Item::row(key), None);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! What a transaction of a torture run can do to its one table, in rows of numbers.
+//!
+//! All that depends on the interface of the transaction layer is here.
+
+use std::cell::Cell;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use atoll::machine::Machine;
+use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_storage::undo::Was;
+use atoll_storage::{Column, DataType, Directory, Schema, Table, Value, reader};
+use atoll_txn::history::Over;
+use atoll_txn::{
+    AbortReason, Begin, Engine, EngineOptions, IndexSpec, Range, Row as View, Scheme, Stop,
+    TableOptions, Worker,
+};
+
+use super::workload::Walk;
+
+/// Column of the key.
+pub const ID: usize = 0;
+/// Column of the row's version.
+pub const VERSION: usize = 1;
+/// Column of the second index.
+pub const PLACE: usize = 2;
+/// Column of a number that follows from version and place: a row of two halves shows.
+pub const MARK: usize = 3;
+/// Column of a number that is written by itself: version and amount.
+pub const AMOUNT: usize = 4;
+/// Column that is written without being read.
+pub const STAMP: usize = 5;
+/// Columns.
+pub const COLUMNS: usize = 6;
+
+/// A row.
+pub type Row = [i64; COLUMNS];
+
+/// Why a transaction does not go on.
+#[derive(Debug)]
+pub enum Halt {
+    /// It was rolled back because of others.
+    Conflict,
+    /// An error that must not be.
+    Error(String),
+}
+
+impl From<Stop> for Halt {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Abort(reason) if reason.is_conflict() => Self::Conflict,
+            other => Self::Error(other.to_string()),
+        }
+    }
+}
+
+/// A database with one table.
+pub struct Ground<S: Scheme<M>, M: Machine> {
+    pub(super) engine: Arc<Engine<S, M>>,
+    table: Arc<Table<M>>,
+}
+
+fn row_of<M: Machine>(view: &View<'_, M>) -> Row {
+    std::array::from_fn(|at| view.i64(at))
+}
+
+impl<S: Scheme<M>, M: Machine> Ground<S, M> {
+    /// An empty table under a scheme.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub fn new(scheme: S, partitions: u32) -> Result<Self, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let swing = SwingConfig { buddy_bytes: 1 << 28, ..SwingConfig::default() };
+        let options = StoreOptions {
+            capacity_bytes: SwingMalloc::capacity_for(&swing),
+            limit_bytes: 192 << 20,
+            huge_pages: false,
+        };
+        let store = Arc::new(Store::create_memfd("torture", &options).map_err(|e| text(&e))?);
+        let swing = SwingMalloc::create(Arc::clone(&store), &swing).map_err(|e| text(&e))?;
+        let memory = Arc::new(Memory::new(store, swing));
+        let directory = Arc::new(Directory::create(memory).map_err(|e| text(&e))?);
+        let engine = Arc::new(Engine::new(
+            scheme,
+            directory,
+            EngineOptions { partitions, accounting: false },
+        ));
+        let names = ["id", "version", "place", "mark", "amount", "stamp"];
+        let columns = names.map(|name| Column::new(name, DataType::Int64));
+        let schema = Schema::new(columns.to_vec(), &["id"]).map_err(|e| text(&e))?;
+        let index = |name: &str, columns: &[&str]| IndexSpec {
+            name: name.to_owned(),
+            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
+            unique: false,
+        };
+        let indexes = vec![index("by_id", &["id"]), index("by_place", &["place"])];
+        let options = TableOptions { indexes, replicated: false };
+        let table = engine.create_table("t", schema, &options).map_err(|e| text(&e))?;
+        Ok(Self { engine, table })
+    }
+
+    /// Hands for one thread.
+    ///
+    /// # Errors
+    /// What the engine refused.
+    pub fn hands(&self) -> Result<Hands<S, M>, String> {
+        let worker = self.engine.worker().map_err(|stop| stop.to_string())?;
+        Ok(Hands { table: Arc::clone(&self.table), worker })
+    }
+
+    /// The rows that a snapshot of now shows, in any order; `patched`: without what was not
+    /// committed, as it should be.
+    ///
+    /// # Errors
+    /// A snapshot that cannot be read.
+    pub fn snapshot(&self, patched: bool, mut pause: impl FnMut()) -> Result<Vec<Row>, String> {
+        let memory = self.engine.memory();
+        let taking = self.engine.taking();
+        pause();
+        let cut = memory.cut();
+        pause();
+        let mut patch = self.engine.open_at(&taking, cut.epoch);
+        patch.truncate(if patched { usize::MAX } else { 0 });
+        drop(taking);
+        pause();
+        let rows = self.shown(cut.root, &patch).map_err(|error| error.to_string());
+        memory.release(cut.epoch);
+        rows
+    }
+
+    fn shown(
+        &self,
+        root: u64,
+        patch: &[atoll_storage::undo::Entry],
+    ) -> Result<Vec<Row>, atoll_storage::StorageError> {
+        let view = self.engine.memory().access().view();
+        let mut rows = Vec::new();
+        for table in &reader::tables(view, root)? {
+            for number in 0..table.segments {
+                let segment = table.segment(view, number)?;
+                let mut columns = [0; COLUMNS];
+                for (at, place) in columns.iter_mut().enumerate() {
+                    *place = table.column(view, &segment, at)?.values.offset;
+                }
+                for slot in 0..segment.filled as u64 {
+                    let word = view.load_u64(segment.presence.offset + slot / 64 * 8);
+                    let mut is_present = word >> (slot % 64) & 1 == 1;
+                    let mut row = columns.map(|place| view.load_u64(place + slot * 8) as i64);
+                    let undone = patch.iter().filter(|entry| {
+                        entry.table == table.id
+                            && entry.row.segment() == number
+                            && entry.row.slot() as u64 == slot
+                    });
+                    for entry in undone {
+                        match &entry.was {
+                            Was::Presence(present) => is_present = *present,
+                            Was::Value { column, image, .. } => {
+                                let bytes = image.first_chunk().copied().unwrap_or_default();
+                                row[usize::from(*column)] = i64::from_le_bytes(bytes);
+                            }
+                        }
+                    }
+                    if is_present {
+                        rows.push(row);
+                    }
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Frees what waits for workers only.
+    pub fn reclaim(&self) {
+        self.engine.memory().reclaim();
+    }
+
+    /// Bytes and leases that snapshots still hold.
+    pub fn kept(&self) -> (u64, u64) {
+        let memory = self.engine.memory();
+        (memory.kept_bytes_all(), memory.leases())
+    }
+}
+
+/// A thread's worker.
+pub struct Hands<S: Scheme<M>, M: Machine> {
+    table: Arc<Table<M>>,
+    worker: Worker<S, M>,
+}
+
+impl<S: Scheme<M>, M: Machine> Hands<S, M> {
+    /// Begins a transaction that touches these keys only; `None`: any.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn begin(&mut self, keys: Option<&[i64]>, read_only: bool) -> Result<(), Halt> {
+        let engine = self.worker.engine();
+        let keys = keys.unwrap_or_default().iter();
+        let partitions: Vec<u32> = keys.map(|key| engine.partition(&[(*key).into()])).collect();
+        Ok(self.worker.begin(Begin { partitions: &partitions, read_only })?)
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn commit(&mut self) -> Result<(), Halt> {
+        Ok(self.worker.commit()?)
+    }
+
+    /// Rolls back; does nothing when that is done already.
+    pub fn roll_back(&mut self) {
+        self.worker.abort(AbortReason::Requested);
+    }
+
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn read(&mut self, key: i64) -> Result<Option<Row>, Halt> {
+        let mut row = None;
+        let found = self.worker.read_with(&self.table, &[key.into()], &mut |view| {
+            row = Some(row_of(view));
+        })?;
+        Ok(row.filter(|_| found))
+    }
+
+    /// Changes columns without reading; false when there is no such row.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn update(&mut self, key: i64, changes: &[(usize, i64)]) -> Result<bool, Halt> {
+        let changes: Vec<(usize, Value)> =
+            changes.iter().map(|(column, number)| (*column, (*number).into())).collect();
+        Ok(self.worker.update(&self.table, &[key.into()], &changes)?)
+    }
+
+    /// Changes columns by what stands in the row, with one lookup; returns what stood there.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn edit(
+        &mut self,
+        key: i64,
+        change: impl Fn(&Row) -> Vec<(usize, i64)>,
+    ) -> Result<Option<Row>, Halt> {
+        let mut before = None;
+        let found = self.worker.update_with(&self.table, &[key.into()], &mut |edit| {
+            let row = row_of(edit);
+            change(&row).into_iter().for_each(|(column, number)| edit.set_i64(column, number));
+            before = Some(row);
+        })?;
+        Ok(before.filter(|_| found))
+    }
+
+    /// Inserts a row; false when there is one with its key.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn insert(&mut self, row: &Row) -> Result<bool, Halt> {
+        match self.worker.insert(&self.table, &row.map(Value::from)) {
+            Ok(()) => Ok(true),
+            Err(Stop::DuplicateKey { .. }) => Ok(false),
+            Err(stop) => Err(stop.into()),
+        }
+    }
+
+    /// Deletes a row; false when there is none.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn delete(&mut self, key: i64) -> Result<bool, Halt> {
+        Ok(self.worker.delete(&self.table, &[key.into()])?)
+    }
+
+    /// The rows of a range in the order of the walk.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn scan(&mut self, over: Over, walk: &Walk) -> Result<Vec<Row>, Halt> {
+        let index = if over == Over::Key { 0 } else { 1 };
+        let (from, to) = ([walk.from.into()], [walk.to.into()]);
+        let range = Range {
+            from: Bound::Included(&from[..]),
+            to: Bound::Included(&to[..]),
+            descending: walk.descending,
+        };
+        let (mut rows, seen) = (Vec::new(), Cell::new([0; COLUMNS]));
+        let look: &mut dyn FnMut(&View<'_, M>) = &mut |view| seen.set(row_of(view));
+        self.worker.scan(&self.table, index, &range, look, &mut || {
+            rows.push(seen.get());
+            match rows.len() == walk.limit {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok(rows)
+    }
+}

@@ -1,0 +1,81 @@
+//! The schemes, and how each is judged.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use atoll::machine::Native;
+use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
+use atoll_txn::{Scheme, TimestampKind};
+
+use super::machine::Stepped;
+use super::run::{Rules, Run, failed, run_native, run_seed};
+use super::stage::words;
+use crate::error::BenchError;
+
+/// The settings that go with a seed: all sources of timestamps and some numbers of partitions come
+/// up.
+pub fn options(seed: u64) -> SchemeOptions {
+    let kinds = TimestampKind::ALL;
+    SchemeOptions {
+        timestamps: kinds[(seed % kinds.len() as u64) as usize],
+        partitions: 1 + (seed / 4 % 4) as u32,
+        ..SchemeOptions::default()
+    }
+}
+
+fn rules(kind: SchemeKind, options: &SchemeOptions, keep: bool) -> Rules {
+    let strict = kind.is_strict(options.timestamps);
+    Rules { strict, partitions: options.partitions, keep, ..Rules::default() }
+}
+
+struct Seeded<'r>(u64, &'r Rules);
+
+impl SchemeVisitor<Stepped> for Seeded<'_> {
+    type Output = Run;
+
+    fn visit<S: Scheme<Stepped>>(self, scheme: S) -> Run {
+        run_seed(scheme, self.0, self.1)
+    }
+}
+
+struct Threads<'r>(u64, usize, &'r Rules);
+
+impl SchemeVisitor<Native> for Threads<'_> {
+    type Output = Run;
+
+    fn visit<S: Scheme<Native>>(self, scheme: S) -> Run {
+        run_native(scheme, self.0, self.1, self.2)
+    }
+}
+
+/// A panic is a finding like any other.
+fn caught(run: impl FnOnce() -> Run) -> Run {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| failed("panic", words(&*panic)))
+}
+
+/// Runs a seed under a scheme; `keep` as in [`Rules::keep`].
+pub fn seed(kind: SchemeKind, seed: u64, keep: bool) -> Run {
+    let options = options(seed);
+    caught(|| kind.visit(&options, Seeded(seed, &rules(kind, &options, keep))))
+}
+
+/// Runs so many threads of this machine once under a scheme.
+pub fn native(kind: SchemeKind, seed: u64, threads: usize) -> Run {
+    let options = options(seed);
+    caught(|| kind.visit(&options, Threads(seed, threads, &rules(kind, &options, false))))
+}
+
+/// The schemes that a name stands for: `all`, or one.
+///
+/// # Errors
+/// [`BenchError::Argument`] for a name that no scheme has.
+pub fn choose(name: &str) -> Result<Vec<SchemeKind>, BenchError> {
+    if name.eq_ignore_ascii_case("all") {
+        return Ok(SchemeKind::ALL.to_vec());
+    }
+    let kind = name.parse().map_err(|_| BenchError::Argument {
+        what: "--scheme",
+        value: name.to_owned(),
+        need: "it must be `all` or the name of a scheme, such as NO_WAIT",
+    })?;
+    Ok(vec![kind])
+}

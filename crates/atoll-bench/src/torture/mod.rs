@@ -1,0 +1,129 @@
+//! Torture: every scheme under schedules that look for anomalies.
+//!
+//! A run has a few threads with transactions over few rows ([`workload`]), and snapshots in
+//! between. What each transaction saw and wrote is recorded, and the record is judged
+//! ([`atoll_txn::history`]). Seeded runs are on a machine of their own ([`machine`], [`stage`])
+//! where a seed fixes the interleaving down to single shared accesses: what was found once is found
+//! again. Native runs use threads of this machine, for what only real memory can show.
+//!
+//! | module | room for |
+//! |---|---|
+//! | [`machine`], [`stage`] | coroutines that give way at shared accesses, and who goes on |
+//! | [`workload`] | what transactions do |
+//! | [`hands`], [`truths`] | the table that they do it to, and what is always true of it |
+//! | [`actor`], [`scene`] | doing it, and recording what came of it |
+//! | [`mod@run`] | one run |
+//! | [`lineup`] | the schemes, and how each is judged |
+//! | [`report`], [`args`] | what is told and asked |
+
+pub mod actor;
+pub mod args;
+pub mod hands;
+pub mod lineup;
+pub mod machine;
+pub mod report;
+pub mod run;
+pub mod scene;
+pub mod stage;
+pub mod truths;
+pub mod workload;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use args::TortureArgs;
+pub use report::{Found, SchemeReport, TortureReport};
+
+use crate::error::BenchError;
+use crate::snapshot::Progress;
+use atoll_txn::schemes::SchemeKind;
+use run::Run;
+
+/// Seeds between two lines of progress.
+const SEEDS_A_LINE: u64 = 5000;
+
+/// Tries what the arguments ask for.
+///
+/// # Errors
+/// [`BenchError::Argument`]. Anomalies are no error here but part of the report.
+pub fn run(args: &TortureArgs, progress: Progress<'_>) -> Result<TortureReport, BenchError> {
+    args.check()?;
+    let kinds = lineup::choose(&args.scheme)?;
+    let jobs = args
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    let mut schemes = Vec::new();
+    for kind in kinds {
+        progress(&format!("{}: {}", kind.name(), if args.native { "threads" } else { "seeds" }));
+        schemes.push(if args.native {
+            native(kind, args, progress)
+        } else {
+            seeded(kind, args, jobs, progress)
+        });
+    }
+    let mode = if args.native { "native" } else { "seeded" };
+    Ok(TortureReport { mode, schemes })
+}
+
+fn add(report: &mut SchemeReport, seed: u64, run: Run) {
+    report.seeds += 1;
+    report.steps += run.steps;
+    report.tally.add(run.tally);
+    report.anomalies.extend(run.fault.map(|fault| Found::new(seed, fault)));
+}
+
+fn seeded(
+    kind: SchemeKind,
+    args: &TortureArgs,
+    jobs: usize,
+    progress: Progress<'_>,
+) -> SchemeReport {
+    let (next, found) = (AtomicU64::new(0), AtomicUsize::new(0));
+    let first_seed = args.first_seed;
+    let empty = SchemeReport { scheme: kind.name(), first_seed, ..SchemeReport::default() };
+    let report = Mutex::new(empty);
+    std::thread::scope(|scope| {
+        let work = || {
+            while found.load(Ordering::Relaxed) < args.anomalies_max {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= args.seeds {
+                    return;
+                }
+                let seed = first_seed.wrapping_add(number);
+                let run = lineup::seed(kind, seed, false);
+                found.fetch_add(usize::from(run.fault.is_some()), Ordering::Relaxed);
+                add(&mut report.lock().unwrap_or_else(PoisonError::into_inner), seed, run);
+            }
+        };
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        let mut told = SEEDS_A_LINE;
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            std::thread::sleep(Duration::from_millis(5));
+            if next.load(Ordering::Relaxed) >= told && told < args.seeds {
+                progress(&format!("{}: {told} of {} seeds", kind.name(), args.seeds));
+                told += SEEDS_A_LINE;
+            }
+        }
+    });
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.anomalies.sort_by_key(|found| found.seed);
+    report
+}
+
+fn native(kind: SchemeKind, args: &TortureArgs, progress: Progress<'_>) -> SchemeReport {
+    let first_seed = args.first_seed;
+    let mut report = SchemeReport { scheme: kind.name(), first_seed, ..SchemeReport::default() };
+    let (start, wanted) = (Instant::now(), Duration::from_secs_f64(args.seconds));
+    let mut told = Duration::from_secs(10);
+    let mut seed = first_seed;
+    while start.elapsed() < wanted && report.anomalies.len() < args.anomalies_max {
+        add(&mut report, seed, lineup::native(kind, seed, args.threads));
+        seed = seed.wrapping_add(1);
+        if start.elapsed() > told {
+            progress(&format!("{}: {} runs", kind.name(), report.seeds));
+            told += Duration::from_secs(10);
+        }
+    }
+    report
+}

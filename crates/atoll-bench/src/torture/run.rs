@@ -1,0 +1,171 @@
+//! Runs: of one seed on [`Stepped`], and of threads on this machine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use atoll::machine::Native;
+use atoll_txn::Scheme;
+use atoll_txn::history::History;
+
+use super::actor::Actor;
+use super::machine::{Stepped, step, wait};
+use super::scene::{Scene, Tally};
+use super::stage::{Ended, Part, Turn, play};
+use super::truths::Fault;
+use super::workload::{Flavour, Plan};
+use crate::keys::Random;
+
+/// Steps of one run; the longest ordinary ones take a tenth.
+const STEPS_MAX: u64 = 1_000_000;
+/// Transactions of a thread in one native run.
+const NATIVE_PLANS: u64 = 400;
+/// Snapshots of one native run.
+const NATIVE_SNAPSHOTS: usize = 60;
+
+/// How a scheme is judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Whether what ended before another began must come before it.
+    pub strict: bool,
+    /// Whether snapshots leave out what had not committed; they must.
+    pub patched: bool,
+    /// Partitions of the table; only some schemes look at them.
+    pub partitions: u32,
+    /// Whether the whole run is kept, for a comparison.
+    pub keep: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { strict: true, patched: true, partitions: 1, keep: false }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Transactions.
+    pub tally: Tally,
+    /// Shared accesses.
+    pub steps: u64,
+    /// What is wrong.
+    pub fault: Option<Fault>,
+    /// With [`Rules::keep`]: every turn and every transaction.
+    pub kept: Option<(Vec<Turn>, History)>,
+}
+
+fn plans(random: &mut Random, flavour: &Flavour, count: u64) -> Vec<Plan> {
+    (0..count).map(|_| flavour.plan(random)).collect()
+}
+
+/// A run that came to nothing.
+pub(super) fn failed(kind: &str, text: String) -> Run {
+    let fault = Some(Fault { kind: kind.to_owned(), text });
+    Run { tally: Tally::default(), steps: 0, fault, kept: None }
+}
+
+/// Runs the transactions of a seed in its schedule.
+pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run {
+    let mut random = Random::new(seed);
+    let flavour = Flavour::draw(&mut random);
+    let scene = match Scene::new(scheme, rules.partitions, flavour.cast) {
+        Ok(scene) => scene,
+        Err(text) => return failed("error", text),
+    };
+    let mut parts: Vec<Part> = Vec::new();
+    let threads = 2 + random.below(3) as u32;
+    for thread in 0..threads {
+        let count = 2 + random.below(5);
+        let plans = plans(&mut random, &flavour, count);
+        let mut actor = match Actor::new(&scene, thread) {
+            Ok(actor) => actor,
+            Err(text) => return failed("error", text),
+        };
+        parts.push(Box::new(move || plans.iter().for_each(|plan| actor.run(plan))));
+    }
+    let snapshots = random.below(5);
+    if snapshots > 0 {
+        let (scene, mut random) = (Arc::clone(&scene), Random::new(random.word()));
+        let patched = rules.patched;
+        parts.push(Box::new(move || {
+            for _ in 0..snapshots {
+                (0..random.below(30)).for_each(|_| wait(0));
+                scene.snapshot(threads, patched, step);
+                if random.below(4) == 0 {
+                    scene.reclaim();
+                }
+            }
+        }));
+    }
+    let played = play(seed, STEPS_MAX, rules.keep, parts);
+    let fault = |kind: &str, text: String| {
+        // What is left may hold anything, so nothing more is asked of it.
+        let fault = Some(Fault { kind: kind.to_owned(), text });
+        Run { tally: Tally::default(), steps: played.steps, fault, kept: None }
+    };
+    match played.ended {
+        Ended::Well => {}
+        Ended::Endless { left } => {
+            let text = format!("after {} steps threads {left:?} had not ended", played.steps);
+            std::mem::forget(scene);
+            return fault("livelock", text);
+        }
+        Ended::Panicked { part, message } => {
+            std::mem::forget(scene);
+            return fault("panic", format!("thread {part}: {message}"));
+        }
+    }
+    let (tally, fault) = scene.verdict(rules.strict);
+    let kept = rules.keep.then(|| (played.trace, scene.history()));
+    Run { tally, steps: played.steps, fault, kept }
+}
+
+/// Runs threads of this machine against each other once; a moment's work, to be repeated.
+pub fn run_native<S: Scheme<Native>>(scheme: S, seed: u64, threads: usize, rules: &Rules) -> Run {
+    let mut random = Random::new(seed);
+    let flavour = Flavour::draw(&mut random);
+    let scene = match Scene::new(scheme, rules.partitions, flavour.cast) {
+        Ok(scene) => scene,
+        Err(text) => return failed("error", text),
+    };
+    let stop = AtomicBool::new(false);
+    let panics = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let plans = plans(&mut random, &flavour, NATIVE_PLANS);
+                let scene = Arc::clone(&scene);
+                scope.spawn(move || {
+                    let mut actor = Actor::new(&scene, thread as u32)?;
+                    plans.iter().for_each(|plan| actor.run(plan));
+                    Ok::<(), String>(())
+                })
+            })
+            .collect();
+        let taker = scope.spawn(|| {
+            for _ in 0..NATIVE_SNAPSHOTS {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                scene.snapshot(threads as u32, rules.patched, || ());
+                std::thread::yield_now();
+            }
+        });
+        let mut ends: Vec<Option<String>> = Vec::new();
+        for worker in workers {
+            ends.push(match worker.join() {
+                Ok(Ok(())) => None,
+                Ok(Err(text)) => Some(text),
+                Err(_) => Some("a worker panicked; its message is above".to_owned()),
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        let taker = taker.join().err();
+        ends.push(taker.map(|_| "the taker panicked; its message is above".to_owned()));
+        ends.into_iter().flatten().next()
+    });
+    if let Some(text) = panics {
+        return failed("error", text);
+    }
+    let (tally, fault) = scene.verdict(rules.strict);
+    Run { tally, steps: 0, fault, kept: None }
+}

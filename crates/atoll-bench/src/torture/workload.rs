@@ -1,0 +1,306 @@
+//! What the transactions of a torture run do: short, over few rows, so that they meet.
+//!
+//! The keys and what is always true of them, whichever transactions have committed:
+//! - *accounts* are always there; transfers keep the sum of their amounts;
+//! - *pairs* are always there; a withdrawal from one row of a pair looks at both, and the two
+//!   amounts together never become negative (write skew would make them so);
+//! - *twins* are always there; their stamps are written together and without looking, and are
+//!   always equal;
+//! - *guests* come and go. In a wide run they are so many that leaves of the indexes are split, and
+//!   emptied.
+//!
+//! Every row moves between places, which the second index is over. A plan is drawn before it is
+//! run and does not depend on what it finds, so it can be tried again.
+
+use crate::keys::Random;
+
+/// Accounts: keys from 0.
+pub const ACCOUNTS: i64 = 4;
+/// End of the keys of pairs, which follow; the rows of a pair are neighbours.
+pub const PAIRS_END: i64 = 8;
+/// End of the keys of twins, which follow.
+pub const TWINS_END: i64 = 10;
+/// Places are below this.
+pub const PLACES: i64 = 12;
+/// What every account and every row of a pair has at first.
+pub const AMOUNT_AT_FIRST: i64 = 2;
+
+/// The guests of a run; the others are always the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cast {
+    /// End of the keys of guests, which follow those of twins.
+    pub keys_end: i64,
+    /// Guests from here on are there at first.
+    pub guests_from: i64,
+}
+
+/// A range of keys or places, both ends included, and how it is walked through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walk {
+    /// First.
+    pub from: i64,
+    /// Last.
+    pub to: i64,
+    /// From the last to the first.
+    pub descending: bool,
+    /// Most rows that are looked at.
+    pub limit: usize,
+}
+
+/// A step of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Reads a row.
+    Read(i64),
+    /// Changes a row with one lookup.
+    Edit(i64),
+    /// Reads a row, then changes it.
+    ReadAndUpdate(i64),
+    /// Owns a row before it is read, then reads and changes it.
+    OwnAndUpdate(i64),
+    /// Takes a row to another place.
+    Move(i64, i64),
+    /// Inserts a row at a place, unless it is there.
+    Insert(i64, i64),
+    /// Deletes a row, if it is there.
+    Delete(i64),
+    /// Deletes a row and inserts it again at a place.
+    Replace(i64, i64),
+    /// Reads a range of keys.
+    ScanKeys(Walk),
+    /// Reads a range of places.
+    ScanPlaces(Walk),
+    /// Takes 1 from an account to another.
+    Transfer(i64, i64),
+    /// Takes 1 from a row if its pair has enough.
+    Withdraw(i64),
+    /// Gives 1 to a row of a pair, up to a limit.
+    Deposit(i64),
+    /// Writes the same stamp into both twins, in this order, without looking.
+    Stamp(bool),
+    /// Reads both stamps.
+    ReadTwins,
+    /// Reads all rows by the index of the key, and checks all that is always true.
+    Audit,
+    /// Inserts rows from this key on at this place and the ones behind.
+    Flood(i64, i64),
+    /// Deletes the rows from this key on.
+    Purge(i64),
+    /// Lets others go first.
+    Rest,
+}
+
+/// A transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Its steps.
+    pub steps: Vec<Step>,
+    /// It says beforehand that it does not write.
+    pub read_only: bool,
+    /// It is rolled back at its end.
+    pub rolls_back: bool,
+}
+
+/// What a run has much of; drawn once, so that runs differ in kind.
+#[derive(Debug, Clone, Copy)]
+pub struct Flavour {
+    /// Who is there.
+    pub cast: Cast,
+    /// Only about so many keys are used, counted from the last.
+    keys: i64,
+    /// Weights of the kinds of steps.
+    weights: [u64; KINDS],
+    steps_max: u64,
+}
+
+const KINDS: usize = 18;
+/// Rows that [`Step::Flood`] inserts.
+pub const FLOOD: i64 = 10;
+/// Rows that [`Step::Purge`] deletes.
+pub const PURGE: i64 = 16;
+
+fn pick(random: &mut Random, from: i64, end: i64) -> i64 {
+    from + random.below((end - from) as u64) as i64
+}
+
+impl Flavour {
+    /// Draws one.
+    pub fn draw(random: &mut Random) -> Self {
+        let wide = random.below(5) == 0;
+        let cast = if wide {
+            let guests_from = TWINS_END + 30 + random.below(8) as i64;
+            // With the others, about as many as a leaf holds.
+            Cast { keys_end: guests_from + 44 + random.below(10) as i64, guests_from }
+        } else {
+            Cast { keys_end: TWINS_END + 12, guests_from: TWINS_END + 7 }
+        };
+        let keys = match random.below(3) {
+            _ if wide => cast.keys_end,
+            0 => 3,
+            1 => 6,
+            _ => cast.keys_end,
+        };
+        let mut weights = [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 0, 0];
+        // Some kinds are left out, others come often.
+        for weight in &mut weights {
+            *weight *= [0, 1, 1, 3][random.below(4) as usize];
+        }
+        weights[random.below(4) as usize] += 3;
+        if wide {
+            weights[16] = 3;
+            weights[17] = 2;
+        }
+        Self { cast, keys, weights, steps_max: 2 + random.below(6) }
+    }
+
+    /// Draws a transaction.
+    pub fn plan(&self, random: &mut Random) -> Plan {
+        let read_only = random.below(8) == 0;
+        let count = 1 + random.below(self.steps_max);
+        let mut steps = Vec::new();
+        for _ in 0..count {
+            if random.below(6) == 0 {
+                steps.push(Step::Rest);
+            }
+            let step = self.step(random);
+            if read_only && step.writes() {
+                let key = self.key(random);
+                steps.push(if random.below(4) == 0 { Step::Audit } else { Step::Read(key) });
+            } else {
+                steps.push(step);
+            }
+        }
+        Plan { steps, read_only, rolls_back: random.below(12) == 0 }
+    }
+
+    fn key(&self, random: &mut Random) -> i64 {
+        // Guests first: their keys are the ones that come and go.
+        self.cast.keys_end - 1 - pick(random, 0, self.keys)
+    }
+
+    fn guest(&self, random: &mut Random) -> i64 {
+        self.key(random).max(TWINS_END + random.below(3) as i64)
+    }
+
+    fn walk(&self, random: &mut Random, end: i64) -> Walk {
+        let from = pick(random, 0, end);
+        let to = from + random.below(6) as i64;
+        let limit = if random.below(4) == 0 { 1 + random.below(3) as usize } else { usize::MAX };
+        Walk { from, to, descending: random.below(2) == 0, limit }
+    }
+
+    fn step(&self, random: &mut Random) -> Step {
+        let mut at = random.below(self.weights.iter().sum());
+        let kind = self.weights.iter().position(|weight| match at.checked_sub(*weight) {
+            Some(rest) => {
+                at = rest;
+                false
+            }
+            None => true,
+        });
+        let key = self.key(random);
+        let place = pick(random, 0, PLACES);
+        match kind.unwrap_or(0) {
+            0 => Step::Read(key),
+            1 => Step::Edit(key),
+            2 => Step::ReadAndUpdate(key),
+            3 => Step::OwnAndUpdate(key),
+            4 => Step::Move(key, place),
+            5 => Step::Insert(self.guest(random), place),
+            6 => Step::Delete(self.guest(random)),
+            7 => Step::Replace(self.guest(random), place),
+            8 => Step::ScanKeys(self.walk(random, self.cast.keys_end + 2)),
+            9 => Step::ScanPlaces(self.walk(random, PLACES + 1)),
+            10 => {
+                let from = pick(random, 0, ACCOUNTS);
+                Step::Transfer(from, (from + pick(random, 1, ACCOUNTS)) % ACCOUNTS)
+            }
+            11 => Step::Withdraw(pick(random, ACCOUNTS, PAIRS_END)),
+            12 => Step::Deposit(pick(random, ACCOUNTS, PAIRS_END)),
+            13 => Step::Stamp(random.below(2) == 0),
+            14 => Step::ReadTwins,
+            15 => Step::Audit,
+            16 => Step::Flood(self.guest(random), place),
+            _ => Step::Purge(self.guest(random)),
+        }
+    }
+}
+
+impl Step {
+    /// Whether it may write.
+    pub fn writes(self) -> bool {
+        use Step::{Audit, Read, ReadTwins, Rest, ScanKeys, ScanPlaces};
+        !matches!(self, Read(_) | ScanKeys(_) | ScanPlaces(_) | ReadTwins | Audit | Rest)
+    }
+
+    /// The keys that it touches; `None`: it may touch any.
+    pub fn keys(self) -> Option<Vec<i64>> {
+        Some(match self {
+            Self::Read(key)
+            | Self::Edit(key)
+            | Self::ReadAndUpdate(key)
+            | Self::OwnAndUpdate(key)
+            | Self::Move(key, _)
+            | Self::Insert(key, _)
+            | Self::Delete(key)
+            | Self::Replace(key, _) => vec![key],
+            Self::Flood(key, _) => (key..key + FLOOD).collect(),
+            Self::Purge(key) => (key..key + PURGE).collect(),
+            Self::Transfer(from, to) => vec![from, to],
+            Self::Withdraw(key) | Self::Deposit(key) => vec![key, pair_of(key)],
+            Self::Stamp(_) | Self::ReadTwins => (PAIRS_END..TWINS_END).collect(),
+            Self::ScanKeys(_) | Self::ScanPlaces(_) | Self::Audit => return None,
+            Self::Rest => Vec::new(),
+        })
+    }
+}
+
+/// The other row of a pair.
+pub fn pair_of(key: i64) -> i64 {
+    key ^ 1
+}
+
+impl Cast {
+    /// The keys that are there at first.
+    pub fn at_first(&self) -> impl Iterator<Item = i64> + use<> {
+        (0..TWINS_END).chain(self.guests_from..self.keys_end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::mem::discriminant;
+
+    use super::*;
+
+    #[test]
+    fn all_kinds_of_steps_come_up_within_their_keys_and_a_seed_repeats() {
+        let draw = |seed| {
+            let mut random = Random::new(seed);
+            let flavour = Flavour::draw(&mut random);
+            (0..40).map(|_| flavour.plan(&mut random)).collect::<Vec<_>>()
+        };
+        let mut kinds = Vec::new();
+        let mut keys = BTreeSet::new();
+        for seed in 0..50 {
+            assert_eq!(draw(seed), draw(seed));
+            let cast = Flavour::draw(&mut Random::new(seed)).cast;
+            for plan in draw(seed) {
+                assert!(!plan.read_only || plan.steps.iter().all(|step| !step.writes()));
+                for step in plan.steps {
+                    if !kinds.contains(&discriminant(&step)) {
+                        kinds.push(discriminant(&step));
+                    }
+                    keys.extend(step.keys().unwrap_or_default());
+                    if let Step::Insert(key, _) | Step::Delete(key) | Step::Replace(key, _) = step {
+                        assert!((TWINS_END..cast.keys_end).contains(&key), "{step:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(kinds.len(), KINDS + 1);
+        assert!((0..80).all(|key| keys.contains(&key)));
+        assert_eq!([pair_of(4), pair_of(5), pair_of(6), pair_of(7)], [5, 4, 7, 6]);
+    }
+}

@@ -1,0 +1,124 @@
+//! What the threads of a run share, and what their transactions have in common.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicU16;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use atoll::{Range, Row, Transaction, Value};
+
+use super::population::{DISTRICTS, Size};
+use super::random::{TpccRandom, write_last_name};
+use super::schema::{Tables, customer};
+use super::stop::{Ran, found};
+
+/// Share of the customers that are told by their last name, in percent.
+const BY_NAME_PERCENT: u64 = 60;
+
+/// The tables and how much there is in them.
+pub struct Field {
+    /// The tables.
+    pub tables: Tables,
+    /// How many there are of what.
+    pub size: Size,
+    /// Threads that have written to the history: each has rows of its own there.
+    pub writers: AtomicU16,
+}
+
+impl Field {
+    /// A warehouse other than `home`, or `home` if there is no other.
+    pub fn other_warehouse(&self, random: &mut TpccRandom, home: i16) -> i16 {
+        if self.size.warehouses == 1 {
+            return home;
+        }
+        let other = random.uniform(1, u32::from(self.size.warehouses) - 1) as i16;
+        if other >= home { other + 1 } else { other }
+    }
+
+    /// Adds the partition of a warehouse to those of a transaction, which stay in order.
+    pub fn add_partition(&self, warehouse: i16, partitions: &mut Vec<u32>) {
+        let partition = self.tables.partition(warehouse);
+        if let Err(at) = partitions.binary_search(&partition) {
+            partitions.insert(at, partition);
+        }
+    }
+}
+
+/// A district, drawn equally often.
+pub fn draw_district(random: &mut TpccRandom) -> i16 {
+    random.uniform(1, DISTRICTS.into()) as i16
+}
+
+/// The time as the tables keep it.
+pub fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64
+}
+
+/// A customer, told by number or by last name.
+#[derive(Debug, Clone)]
+pub struct Who {
+    /// Warehouse, district and last name.
+    by_name: [Value; 3],
+    /// Warehouse, district and number, which is 0 when the name tells.
+    by_number: [Value; 3],
+    number: i32,
+    /// Customers of that name, in the order of their first names.
+    namesakes: Vec<i32>,
+}
+
+impl Default for Who {
+    fn default() -> Self {
+        let zero = || Value::Int16(0);
+        Self {
+            by_name: [zero(), zero(), Value::Text(String::with_capacity(16))],
+            by_number: [zero(), zero(), Value::Int32(0)],
+            number: 0,
+            namesakes: Vec::with_capacity(16),
+        }
+    }
+}
+
+impl Who {
+    /// Draws a customer of a district.
+    pub fn draw(&mut self, random: &mut TpccRandom, size: Size, [warehouse, district]: [i16; 2]) {
+        self.by_name[0] = Value::Int16(warehouse);
+        self.by_name[1] = Value::Int16(district);
+        self.by_number[..2].clone_from_slice(&self.by_name[..2]);
+        self.number = 0;
+        if random.percent(BY_NAME_PERCENT) {
+            let name = random.last_name(size.customers);
+            if let Value::Text(text) = &mut self.by_name[2] {
+                write_last_name(name, text);
+            }
+        } else {
+            self.number = random.customer(size.customers) as i32;
+        }
+    }
+
+    /// The key of the customer. Of several with one name it is the one in the middle by first name,
+    /// rounded up.
+    pub fn key(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<(i32, &[Value])> {
+        let mut number = self.number;
+        if number == 0 {
+            let namesakes = &mut self.namesakes;
+            namesakes.clear();
+            let range = Range::prefix(&self.by_name);
+            let look = |row: &Row<'_>| row.i32(customer::C);
+            tx.scan(&tables.customer_by_name, range, look, |number| {
+                namesakes.push(number);
+                ControlFlow::Continue(())
+            })?;
+            let middle = namesakes.len().div_ceil(2).max(1) - 1;
+            let at = namesakes.get(middle).copied();
+            number = found(at, "customer", &self.by_name)?;
+        }
+        self.by_number[2] = Value::Int32(number);
+        Ok((number, &self.by_number))
+    }
+}
+
+/// Reads what a terminal shows.
+pub fn show(row: &Row<'_>, columns: &[usize]) {
+    for column in columns {
+        std::hint::black_box(row.value(*column));
+    }
+}

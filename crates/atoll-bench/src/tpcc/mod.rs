@@ -1,0 +1,151 @@
+//! TPC-C: a wholesale supplier with its warehouses, districts, customers, orders and stocks.
+//!
+//! The tables, their first rows, the five transactions and the twelve consistency conditions are
+//! those of the specification. It is no audited result and does not want to be one: threads wait
+//! for no keys to be typed and for nobody to think, there are as many of them as asked for instead
+//! of ten terminals a warehouse, and a delivery is not queued but run at once, all ten districts in
+//! one transaction.
+//!
+//! `--reduced` runs new-order and payment as the engine of the study does, without what it leaves
+//! out: inserts, rollbacks, and what is only shown at the terminal.
+//!
+//! After every run the conditions are checked on a snapshot; one that is broken is an error.
+
+mod args;
+pub mod check;
+mod client;
+mod delivery;
+mod facts;
+mod field;
+mod fill;
+mod new_order;
+mod order_status;
+mod payment;
+mod population;
+mod random;
+mod schema;
+mod stock_level;
+mod stop;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use atoll::Database;
+
+pub use args::{Home, KINDS, Mix, TpccArgs};
+use client::TpccClient;
+use field::Field;
+pub use population::Size;
+use random::{Constants, TpccRandom};
+use schema::Tables;
+
+use crate::error::BenchError;
+use crate::machine_facts::MachineFacts;
+use crate::oltp::report::About;
+use crate::oltp::{LoadReport, OltpReport, Workload, drive};
+use crate::snapshot::Progress;
+
+struct Tpcc<'a> {
+    args: &'a TpccArgs,
+    field: Arc<Field>,
+    constants: Constants,
+}
+
+impl Workload for Tpcc<'_> {
+    type Client = TpccClient;
+
+    fn kinds(&self) -> &'static [&'static str] {
+        KINDS
+    }
+
+    fn client(&self, worker: usize) -> TpccClient {
+        let args = self.args;
+        let seed = args.oltp.seed.wrapping_add((worker as u64 + 1) << 32);
+        let random = TpccRandom::new(seed, self.constants);
+        let of_worker = (worker % usize::from(args.warehouses)) as i16 + 1;
+        let home = (args.home == Home::Worker).then_some(of_worker);
+        let mix = args.mix.unwrap_or(Mix::STANDARD);
+        let writer = self.field.writers.fetch_add(1, Ordering::Relaxed) as i16;
+        TpccClient::new(Arc::clone(&self.field), random, mix, args.reduced, writer, home)
+    }
+}
+
+/// A database with the nine tables, filled.
+pub struct Loaded {
+    /// The database.
+    pub db: Database,
+    /// How filling it went.
+    pub load: LoadReport,
+    /// Partitions of the database.
+    pub partitions: u32,
+    field: Arc<Field>,
+}
+
+impl Loaded {
+    /// Fills a new database.
+    ///
+    /// # Errors
+    /// [`BenchError`].
+    pub fn fill(args: &TpccArgs, progress: Progress<'_>) -> Result<Self, BenchError> {
+        let args = args.complete()?;
+        let size = Size {
+            warehouses: args.warehouses,
+            customers: args.customers_per_district,
+            items: args.items,
+        };
+        let partitions = args.oltp.partitions.unwrap_or(args.warehouses.min(1024).into());
+        let db = Database::create(args.oltp.database_options(partitions))?;
+        let tables = Tables::create(&db)?;
+        let load = fill::fill(&db, &tables, size, args.oltp.seed, progress)?;
+        let field = Arc::new(Field { tables, size, writers: AtomicU16::new(0) });
+        Ok(Self { db, load, partitions, field })
+    }
+
+    /// How many there are of what.
+    pub fn size(&self) -> Size {
+        self.field.size
+    }
+
+    /// Runs the transactions and checks what they leave.
+    ///
+    /// # Errors
+    /// [`BenchError`]; [`BenchError::Inconsistent`] when a condition is broken or a row missing.
+    pub fn run(&self, args: &TpccArgs, progress: Progress<'_>) -> Result<OltpReport, BenchError> {
+        let args = &args.complete()?;
+        let machine = MachineFacts::gather();
+        let oltp = &args.oltp;
+        let constants = Constants::of_load(oltp.seed).of_run(oltp.seed);
+        let workload = Tpcc { args, field: Arc::clone(&self.field), constants };
+        let measured = drive(&self.db, &workload, oltp, progress)?;
+        progress("checking the twelve consistency conditions");
+        let left_out: &[u8] = if args.reduced { &check::BROKEN_BY_REDUCED } else { &[] };
+        let checks = check::check(&self.db, self.size(), left_out)?;
+        let threads = oltp.thread_count()?;
+        let what = if args.reduced { ", reduced" } else { "" };
+        let title = format!(
+            "TPC-C{what}, {} warehouse(s), {}; {}, {threads} thread(s), seed {}",
+            args.warehouses,
+            args.mix.unwrap_or(Mix::STANDARD),
+            oltp.scheme,
+            oltp.seed
+        );
+        let about = About {
+            workload: "tpcc",
+            title,
+            machine,
+            config: args,
+            threads,
+            partitions: self.partitions,
+            load: self.load.clone(),
+        };
+        OltpReport::new(about, &workload, &measured, checks)
+    }
+}
+
+/// Fills a database, runs TPC-C and checks what it leaves.
+///
+/// # Errors
+/// As [`Loaded::run`].
+pub fn run(args: &TpccArgs, progress: Progress<'_>) -> Result<OltpReport, BenchError> {
+    Loaded::fill(args, progress)?.run(args, progress)
+}

@@ -1,0 +1,206 @@
+//! New-Order (clause 2.4): an order of 5 to 15 items is entered.
+
+use atoll::{AbortReason, Transaction, TxnError, Value};
+
+use super::field::{Field, draw_district, now, show};
+use super::random::TpccRandom;
+use super::schema::{Tables, customer, district, item, stock, warehouse};
+use super::stop::{Ran, found};
+
+/// Most lines of an order.
+const LINES_MAX: usize = 15;
+/// Of 100 orders, those that ask for an item that does not exist and are rolled back.
+const ROLLBACK_PERCENT: u64 = 1;
+/// Of 100 lines, those that another warehouse supplies.
+const REMOTE_PERCENT: u64 = 1;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    supply: i16,
+    quantity: i16,
+}
+
+/// The next order, and room for its rows.
+#[derive(Debug, Clone)]
+pub struct NewOrder {
+    /// Warehouse, district and customer.
+    customer: [Value; 3],
+    warehouse: i16,
+    district: i16,
+    lines: Vec<Line>,
+    /// Keys of the items.
+    items: Vec<Value>,
+    /// Keys of the stocks, two values each.
+    stocks: Vec<Value>,
+    /// The order.
+    order: Vec<Value>,
+    /// One line of it.
+    order_line: Vec<Value>,
+    /// Run as the engine of the study does: without inserts and rollbacks.
+    reduced: bool,
+}
+
+impl NewOrder {
+    /// Room for orders.
+    pub fn new(reduced: bool) -> Self {
+        let (small, number) = (|| Value::Int16(0), || Value::Int32(0));
+        let order = vec![
+            small(),
+            small(),
+            number(),
+            number(),
+            Value::Timestamp(0),
+            Value::Null,
+            small(),
+            small(),
+        ];
+        let order_line = vec![
+            small(),
+            small(),
+            number(),
+            small(),
+            number(),
+            small(),
+            Value::Null,
+            small(),
+            Value::Int64(0),
+            Value::Binary(vec![0; 24]),
+        ];
+        Self {
+            customer: [small(), small(), number()],
+            warehouse: 0,
+            district: 0,
+            lines: Vec::with_capacity(LINES_MAX),
+            items: Vec::with_capacity(LINES_MAX),
+            stocks: Vec::with_capacity(2 * LINES_MAX),
+            order,
+            order_line,
+            reduced,
+        }
+    }
+
+    /// Draws the next order of a warehouse.
+    pub fn draw(&mut self, field: &Field, random: &mut TpccRandom, home: i16) {
+        let size = field.size;
+        (self.warehouse, self.district) = (home, draw_district(random));
+        let customer = random.customer(size.customers) as i32;
+        let (w, d, c) = (Value::Int16(home), Value::Int16(self.district), Value::Int32(customer));
+        self.customer = [w, d, c];
+        self.lines.clear();
+        self.items.clear();
+        self.stocks.clear();
+        let count = random.uniform(5, LINES_MAX as u32);
+        let rollback = random.percent(ROLLBACK_PERCENT) && !self.reduced;
+        for line in 1..=count {
+            let unknown = rollback && line == count;
+            let number = if unknown { size.items + 1 } else { random.item(size.items) };
+            let is_remote = random.percent(REMOTE_PERCENT);
+            let supply = if is_remote { field.other_warehouse(random, home) } else { home };
+            self.lines.push(Line { supply, quantity: random.uniform(1, 10) as i16 });
+            self.items.push(Value::Int32(number as i32));
+            self.stocks.extend([Value::Int16(supply), Value::Int32(number as i32)]);
+        }
+        let all_local = self.lines.iter().all(|line| line.supply == home);
+        self.order[..2].clone_from_slice(&self.customer[..2]);
+        self.order[3] = Value::Int32(customer);
+        self.order[4] = Value::Timestamp(now());
+        self.order[6] = Value::Int16(count as i16);
+        self.order[7] = Value::Int16(all_local.into());
+        self.order_line[..2].clone_from_slice(&self.customer[..2]);
+    }
+
+    /// The partitions that it touches.
+    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
+        field.add_partition(self.warehouse, partitions);
+        self.lines.iter().for_each(|line| field.add_partition(line.supply, partitions));
+    }
+
+    /// Runs it.
+    pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
+        tx.prefetch(&tables.item, &self.items, &[item::PRICE]);
+        // A hint that is passed over as long as only keys of one column are prefetched.
+        tx.prefetch(&tables.stock, &self.stocks, &[stock::QUANTITY]);
+        let home = &self.customer[..1];
+        let row = tx.read_with(&tables.warehouse, home, |row| row.i32(warehouse::TAX))?;
+        let warehouse_tax = found(row, "warehouse", home)?;
+        let row = tx.update_with(&tables.district, &self.customer[..2], |row| {
+            let number = row.i32(district::NEXT_ORDER);
+            row.set(district::NEXT_ORDER, &Value::Int32(number + 1));
+            (number, row.i32(district::TAX))
+        })?;
+        let (number, district_tax) = found(row, "district", &self.customer[..2])?;
+        let reduced = self.reduced;
+        let row = tx.read_with(&tables.customer, &self.customer, |row| {
+            if !reduced {
+                show(row, &[customer::LAST, customer::CREDIT]);
+            }
+            row.i32(customer::DISCOUNT)
+        })?;
+        let discount = found(row, "customer", &self.customer)?;
+        if !reduced {
+            self.order[2] = Value::Int32(number);
+            self.order_line[2] = Value::Int32(number);
+            tx.insert(&tables.orders, &self.order)?;
+            tx.insert(&tables.new_order, &self.order[..3])?;
+        }
+        let mut sum = 0;
+        for line in 0..self.lines.len() {
+            sum += self.run_line(tx, tables, line)?;
+        }
+        // In ten-thousandths of a hundredth; the terminal shows it.
+        let factor =
+            i64::from(10_000 + warehouse_tax + district_tax) * i64::from(10_000 - discount);
+        std::hint::black_box(sum * factor / 10_000);
+        Ok(())
+    }
+
+    /// Takes one line's items from the stock and adds the line; returns its amount.
+    fn run_line(&mut self, tx: &mut Transaction, tables: &Tables, at: usize) -> Ran<i64> {
+        let (line, reduced) = (self.lines[at], self.reduced);
+        let item_key = std::slice::from_ref(&self.items[at]);
+        let row = tx.read_with(&tables.item, item_key, |row| {
+            if !reduced {
+                show(row, &[item::NAME, item::DATA]);
+            }
+            row.i64(item::PRICE)
+        })?;
+        let Some(price) = row else {
+            // No such item: the customer has made a mistake, the order is given up.
+            return Err(TxnError::Abort(AbortReason::Requested).into());
+        };
+        let stock_key = &self.stocks[2 * at..2 * at + 2];
+        let Value::Binary(dist_info) = &mut self.order_line[9] else {
+            unreachable!("the last column of an order line is made as binary");
+        };
+        let is_remote = line.supply != self.warehouse;
+        let column = stock::DIST_01 + self.district as usize - 1;
+        let row = tx.update_with(&tables.stock, stock_key, |row| {
+            let quantity = i32::from(line.quantity);
+            let left = row.i32(stock::QUANTITY) - quantity;
+            let left = if left >= 10 { left } else { left + 91 };
+            row.set(stock::QUANTITY, &Value::Int32(left));
+            let (ytd, orders) = (row.i64(stock::YTD), row.i32(stock::ORDERS));
+            row.set_i64(stock::YTD, ytd + i64::from(quantity));
+            row.set(stock::ORDERS, &Value::Int32(orders + 1));
+            if is_remote {
+                let remote = row.i32(stock::REMOTE);
+                row.set(stock::REMOTE, &Value::Int32(remote + 1));
+            }
+            if !reduced {
+                row.bytes(column, dist_info);
+                show(row, &[stock::DATA]);
+            }
+        })?;
+        found(row, "stock", stock_key)?;
+        let amount = price * i64::from(line.quantity);
+        if !reduced {
+            self.order_line[3] = Value::Int16(at as i16 + 1);
+            self.order_line[4] = self.items[at].clone();
+            self.order_line[5] = Value::Int16(line.supply);
+            self.order_line[7] = Value::Int16(line.quantity);
+            self.order_line[8] = Value::Int64(amount);
+            tx.insert(&tables.order_line, &self.order_line)?;
+        }
+        Ok(amount)
+    }
+}

@@ -1,0 +1,173 @@
+//! Payment (clause 2.5): a customer pays, at his own district or another.
+
+use std::fmt::Write;
+
+use atoll::{RowEdit, Transaction, Value};
+
+use super::field::{Field, Who, draw_district, now, show};
+use super::random::TpccRandom;
+use super::schema::{Tables, customer, district, history, warehouse};
+use super::stop::{Ran, found};
+
+/// Of 100 payments, those at the customer's own warehouse.
+const LOCAL_PERCENT: u64 = 85;
+/// Longest data of a customer.
+const DATA_MAX: usize = 500;
+
+/// Columns of a customer that a terminal shows.
+const SHOWN: [usize; 11] = [
+    customer::FIRST,
+    customer::MIDDLE,
+    customer::LAST,
+    customer::STREET_1,
+    customer::STREET_2,
+    customer::CITY,
+    customer::STATE,
+    customer::ZIP,
+    customer::PHONE,
+    customer::SINCE,
+    customer::CREDIT_LIMIT,
+];
+
+/// The next payment, and room for its row of the history.
+#[derive(Debug, Clone)]
+pub struct Payment {
+    /// Warehouse and district where it is paid.
+    place: [Value; 2],
+    warehouse: i16,
+    district: i16,
+    /// Warehouse and district of the customer.
+    customer_at: [i16; 2],
+    who: Who,
+    amount: i64,
+    history: Vec<Value>,
+    /// Run as the engine of the study does: without the history and what is shown.
+    reduced: bool,
+}
+
+impl Payment {
+    /// Room for the payments of a thread.
+    pub fn new(writer: i16, reduced: bool) -> Self {
+        let small = || Value::Int16(0);
+        let history = vec![
+            small(),
+            Value::Int16(writer),
+            Value::Int32(0),
+            small(),
+            small(),
+            small(),
+            Value::Int32(0),
+            Value::Timestamp(0),
+            Value::Int64(0),
+            Value::Text(String::with_capacity(24)),
+        ];
+        Self {
+            place: [small(), small()],
+            warehouse: 0,
+            district: 0,
+            customer_at: [0; 2],
+            who: Who::default(),
+            amount: 0,
+            history,
+            reduced,
+        }
+    }
+
+    /// Draws the next payment at a warehouse.
+    pub fn draw(&mut self, field: &Field, random: &mut TpccRandom, home: i16) {
+        (self.warehouse, self.district) = (home, draw_district(random));
+        self.place = [Value::Int16(home), Value::Int16(self.district)];
+        self.customer_at = match random.percent(LOCAL_PERCENT) {
+            true => [home, self.district],
+            false => [field.other_warehouse(random, home), draw_district(random)],
+        };
+        self.who.draw(random, field.size, self.customer_at);
+        self.amount = random.uniform(100, 500_000).into();
+        self.history[history::W] = Value::Int16(home);
+        self.history[history::D] = Value::Int16(self.district);
+        if let Value::Int32(number) = &mut self.history[history::NUMBER] {
+            *number += 1;
+        }
+        self.history[history::CUSTOMER_W] = Value::Int16(self.customer_at[0]);
+        self.history[history::CUSTOMER_D] = Value::Int16(self.customer_at[1]);
+        self.history[history::DATE] = Value::Timestamp(now());
+        self.history[history::AMOUNT] = Value::Int64(self.amount);
+    }
+
+    /// The partitions that it touches.
+    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
+        field.add_partition(self.warehouse, partitions);
+        field.add_partition(self.customer_at[0], partitions);
+    }
+
+    /// Runs it.
+    pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
+        let (amount, reduced) = (self.amount, self.reduced);
+        let home = &self.place[..1];
+        let row = tx.update_with(&tables.warehouse, home, |row| {
+            let ytd = row.i64(warehouse::YTD) + amount;
+            row.set_i64(warehouse::YTD, ytd);
+            show_place(row, warehouse::STREET_1..=warehouse::ZIP, reduced);
+            row.text(warehouse::NAME)
+        })?;
+        let warehouse_name = found(row, "warehouse", home)?;
+        let row = tx.update_with(&tables.district, &self.place, |row| {
+            let ytd = row.i64(district::YTD) + amount;
+            row.set_i64(district::YTD, ytd);
+            show_place(row, district::STREET_1..=district::ZIP, reduced);
+            row.text(district::NAME)
+        })?;
+        let district_name = found(row, "district", &self.place)?;
+        let (number, key) = self.who.key(tx, tables)?;
+        let place = [self.customer_at[0], self.customer_at[1], self.warehouse, self.district];
+        let row = tx.update_with(&tables.customer, key, |row| {
+            let balance = row.i64(customer::BALANCE) - amount;
+            let paid = row.i64(customer::YTD_PAYMENT) + amount;
+            let payments = row.i32(customer::PAYMENTS) + 1;
+            row.set_i64(customer::BALANCE, balance);
+            row.set_i64(customer::YTD_PAYMENT, paid);
+            row.set(customer::PAYMENTS, &Value::Int32(payments));
+            if !reduced {
+                show(row, &SHOWN);
+                note_bad_credit(row, number, place, amount);
+            }
+        })?;
+        found(row, "customer", key)?;
+        if reduced {
+            return Ok(());
+        }
+        self.history[history::CUSTOMER] = Value::Int32(number);
+        if let Value::Text(data) = &mut self.history[history::DATA] {
+            data.clear();
+            data.push_str(&warehouse_name);
+            data.push_str("    ");
+            data.push_str(&district_name);
+        }
+        Ok(tx.insert(&tables.history, &self.history)?)
+    }
+}
+
+fn show_place(row: &RowEdit<'_>, columns: std::ops::RangeInclusive<usize>, reduced: bool) {
+    if !reduced {
+        columns.for_each(|column| show(row, &[column]));
+    }
+}
+
+/// The data of a customer with bad credit begin with what he paid where, and lose as much at their
+/// end.
+fn note_bad_credit(row: &mut RowEdit<'_>, number: i32, place: [i16; 4], amount: i64) {
+    let mut credit = [0; 2];
+    row.bytes(customer::CREDIT, &mut credit);
+    if credit != *b"BC" {
+        return;
+    }
+    let [customer_w, customer_d, w, d] = place;
+    let mut data = String::with_capacity(DATA_MAX + 64);
+    let (whole, hundredths) = (amount / 100, amount % 100);
+    // Writing to a string cannot fail.
+    let _ = write!(data, "{number} {customer_d} {customer_w} {d} {w} {whole}.{hundredths:02} ");
+    data.push_str(&row.text(customer::DATA));
+    // All of it is ASCII, so every byte ends a character.
+    data.truncate(DATA_MAX);
+    row.set(customer::DATA, &Value::Text(data));
+}

@@ -1,0 +1,129 @@
+//! YCSB: transactions that read and update rows by key.
+//!
+//! One table of `--rows` rows: a `bigint` key and `--columns` columns of `--column-bytes` bytes. As
+//! in the study, a transaction makes `--accesses` accesses to keys of Zipf's law, each a read of
+//! one column or an update of one, chosen at random. With `--workload` it is one of the standard
+//! ones, with one operation a transaction:
+//!
+//! - A, B, C: reads of whole rows and updates of one column;
+//! - D: reads of rows that were inserted lately, and inserts. A row whose insert has not committed
+//!   yet may be asked for and is not found then;
+//! - E: scans of up to `--scan-max` rows by the ordered index on the key, and inserts;
+//! - F: reads, and reads that write back one column changed.
+//!
+//! Keys are scattered (see [`crate::keys`]), so popular rows do not lie side by side.
+
+mod args;
+mod choice;
+mod client;
+mod rows;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use atoll::Database;
+
+use args::Plan;
+pub use args::{Letter, Mix, ReadColumns, YcsbArgs};
+use choice::{Choice, Layout, Spread};
+use client::{Field, OPERATIONS, YcsbClient};
+
+use crate::error::BenchError;
+use crate::machine_facts::MachineFacts;
+use crate::oltp::report::About;
+use crate::oltp::{CheckReport, OltpReport, Workload, drive};
+use crate::snapshot::Progress;
+
+struct Ycsb {
+    field: Arc<Field>,
+    layout: Layout,
+}
+
+impl Workload for Ycsb {
+    type Client = YcsbClient;
+
+    fn kinds(&self) -> &'static [&'static str] {
+        if self.field.plan.accesses == 1 { OPERATIONS } else { &["transaction"] }
+    }
+
+    fn client(&self, worker: usize) -> YcsbClient {
+        let plan = &self.field.plan;
+        // Seeds of threads are far apart, and so are those of a thread's two sequences.
+        let seed = plan.oltp.seed.wrapping_add((worker as u64 + 1) << 32);
+        let spread = Spread {
+            home: worker as u32 % self.layout.partitions,
+            multi: plan.multi_partition,
+            per_transaction: plan.partitions_per_txn.min(plan.accesses as u32),
+        };
+        let spread = plan.oltp.is_partitioned().then_some(spread);
+        let choice = Choice::new(self.layout, plan.theta, seed, spread);
+        let is_latest = plan.workload == Some(Letter::D);
+        YcsbClient::new(Arc::clone(&self.field), choice, !seed, is_latest)
+    }
+}
+
+/// Runs YCSB.
+///
+/// # Errors
+/// [`BenchError`]; [`BenchError::Inconsistent`] when rows are missing afterwards.
+pub fn run(args: &YcsbArgs, progress: Progress<'_>) -> Result<OltpReport, BenchError> {
+    let plan = Plan::new(args)?;
+    let machine = MachineFacts::gather();
+    let threads = plan.oltp.thread_count()?;
+    let partitions = plan.oltp.partitions.unwrap_or(threads as u32);
+    let db = Database::create(plan.oltp.database_options(partitions))?;
+    let table = rows::create(&db, &plan)?;
+    let layout = Layout { rows: plan.rows, partitions };
+    let load = rows::fill(&db, &table, &plan, layout, progress)?;
+    let index = if plan.has_scans() { Some(table.index(rows::BY_KEY)?) } else { None };
+    let next = AtomicU64::new(plan.rows);
+    let columns = (1..=plan.columns).collect();
+    let field = Arc::new(Field { plan, table, columns, index, next });
+    let workload = Ycsb { field: Arc::clone(&field), layout };
+    let measured = drive(&db, &workload, &field.plan.oltp, progress)?;
+    let inserted: u64 = measured.clients.iter().map(|client| client.inserted).sum();
+    let checks = vec![check_rows(&field, inserted)?];
+    let plan = &field.plan;
+    let about = About {
+        workload: "ycsb",
+        title: title(plan, threads),
+        machine,
+        config: plan,
+        threads,
+        partitions,
+        load,
+    };
+    OltpReport::new(about, &workload, &measured, checks)
+}
+
+fn title(plan: &Plan, threads: usize) -> String {
+    let what = match plan.workload {
+        Some(letter) => format!("workload {letter:?}"),
+        None => format!("{:.0} % reads", plan.mix.reads * 100.0),
+    };
+    format!(
+        "YCSB, {what}, {} access(es) a transaction, theta {}, {} rows of {} x {} bytes; {}, {} \
+         thread(s), seed {}",
+        plan.accesses,
+        plan.theta,
+        plan.rows,
+        plan.columns,
+        plan.column_bytes,
+        plan.oltp.scheme,
+        threads,
+        plan.oltp.seed
+    )
+}
+
+/// Every row that was filled in or inserted is there, and no other.
+fn check_rows(field: &Field, inserted: u64) -> Result<CheckReport, BenchError> {
+    let (rows, expected) = (field.table.row_count(), field.plan.rows + inserted);
+    if rows != expected {
+        return Err(BenchError::Inconsistent(format!(
+            "table \"{}\" has {rows} rows, but {expected} were inserted",
+            rows::TABLE
+        )));
+    }
+    let name = "the table has every row that was inserted and no other".to_owned();
+    Ok(CheckReport { name, left_out: None })
+}

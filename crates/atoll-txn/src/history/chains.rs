@@ -1,0 +1,216 @@
+//! The states that each item went through, in order.
+//!
+//! A life of an item goes from an insert, or the beginning, over the versions that replaced each
+//! other to a delete, or the end. Lives are in order as far as that is known: the one from the
+//! beginning first, the one that was not ended last.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::look::Net;
+use super::{Anomaly, History, Item, Kind, Left, Over, Version};
+
+/// Lives of which all orders are tried; of more, neighbours change places.
+const FEW: usize = 4;
+
+/// A state and who brought it about; `None`: it was so at the beginning.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct State {
+    pub(super) left: Option<Left>,
+    pub(super) by: Option<usize>,
+}
+
+/// The states of an item in order.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    pub(super) states: Vec<State>,
+    /// States before the first life that may stand elsewhere, see [`Chain::orders`].
+    lives: Vec<Vec<State>>,
+    /// Of many lives, those that may have begun after the next one.
+    swaps: Vec<usize>,
+    is_settled: bool,
+    first: Vec<State>,
+    last: Vec<State>,
+}
+
+/// Which states of a chain a reader may have seen: one run of them, from the first to the last.
+pub(super) type Run = (usize, usize);
+
+/// What a reader was told of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Told {
+    /// This version, or that there is none.
+    State(Option<Version>),
+    /// That there is one.
+    Exists,
+    /// That it does not lie in this range.
+    Outside(OverKey, i64, i64),
+}
+
+/// [`Over`] as a part of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum OverKey {
+    Key,
+    Place,
+}
+
+impl From<Over> for OverKey {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Key => Self::Key,
+            Over::Place => Self::Place,
+        }
+    }
+}
+
+/// Whether a row in this state lies within the bounds.
+pub(super) fn lies_in(item: Item, left: Left, over: OverKey, from: i64, to: i64) -> bool {
+    let at = match over {
+        OverKey::Key => item.key,
+        OverKey::Place => left.place,
+    };
+    item.part == 0 && (from..=to).contains(&at)
+}
+
+fn fits(told: Told, item: Item, state: State) -> bool {
+    match (told, state.left) {
+        (Told::State(saw), left) => saw == left.map(|left| left.version),
+        (Told::Exists, left) => left.is_some(),
+        (Told::Outside(over, from, to), Some(left)) => !lies_in(item, left, over, from, to),
+        (Told::Outside(..), None) => true,
+    }
+}
+
+impl Chain {
+    /// The runs of states that fit what a reader was told.
+    pub(super) fn runs(&self, item: Item, told: Told) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        // Absences that follow each other are never one: a life is between them.
+        for (at, state) in self.states.iter().enumerate() {
+            if !fits(told, item, *state) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == at => *last = at,
+                _ => runs.push((at, at)),
+            }
+        }
+        runs
+    }
+
+    /// How many orders of its lives are tried.
+    pub(super) fn orders(&self) -> usize {
+        match self.lives.len() {
+            few @ 0..=FEW => (1..=few).product(),
+            _ => 1 + self.swaps.len(),
+        }
+    }
+
+    /// Whether there is more than one.
+    pub(super) fn has_orders(&self) -> bool {
+        !self.is_settled && self.orders() > 1
+    }
+
+    /// No other order is to be tried.
+    pub(super) fn settle(&mut self) {
+        self.is_settled = true;
+    }
+
+    /// Takes order `number` of [`Chain::orders`]; 0 is the likely one.
+    pub(super) fn arrange(&mut self, mut number: usize) {
+        self.states.clone_from(&self.first);
+        let mut rest: Vec<&Vec<State>> = self.lives.iter().collect();
+        if rest.len() > FEW {
+            if let Some(at) = number.checked_sub(1).and_then(|at| self.swaps.get(at)) {
+                rest.swap(*at, *at + 1);
+            }
+            number = 0;
+        }
+        while !rest.is_empty() {
+            let at = number % rest.len();
+            number /= rest.len();
+            self.states.extend(rest.remove(at));
+        }
+        self.states.extend(&self.last);
+    }
+}
+
+/// The writes of one item: what each transaction replaced in the end, and by what.
+type Writes<'n> = Vec<(usize, &'n Net)>;
+
+/// The chains of all items.
+pub(super) fn build(
+    history: &History,
+    nets: &[BTreeMap<Item, Net>],
+) -> Result<BTreeMap<Item, Chain>, Anomaly> {
+    let mut writes: BTreeMap<Item, Writes<'_>> = BTreeMap::new();
+    for item in history.initial.keys() {
+        writes.entry(*item).or_default();
+    }
+    for (at, net) in nets.iter().enumerate() {
+        for (item, net) in net {
+            let all = writes.entry(*item).or_default();
+            if net.before != net.after.map(|left| left.version) {
+                all.push((at, net));
+            }
+        }
+    }
+    writes.into_iter().map(|(item, all)| Ok((item, chain(history, item, &all)?))).collect()
+}
+
+fn chain(history: &History, item: Item, writes: &Writes<'_>) -> Result<Chain, Anomaly> {
+    let mut next: HashMap<Version, (usize, Option<Left>)> = HashMap::new();
+    let mut inserts = Vec::new();
+    for (at, net) in writes {
+        match net.before {
+            None => inserts.push((*at, net.after)),
+            Some(before) => {
+                if let Some((other, _)) = next.insert(before, (*at, net.after)) {
+                    let text = format!("both replaced version {before} of {item}");
+                    return Err(history.tell(Kind::LostUpdate, &[other, *at], &[item], &text));
+                }
+            }
+        }
+    }
+    let mut placed = 0;
+    let mut life = |start: State| {
+        let mut states = vec![start];
+        while let Some(left) = states.last().and_then(|state| state.left) {
+            let Some((by, after)) = next.get(&left.version) else { break };
+            states.push(State { left: *after, by: Some(*by) });
+            placed += 1;
+        }
+        states
+    };
+    let initial = history.initial.get(&item).copied();
+    let first = life(State { left: initial, by: None });
+    inserts.sort_by_key(|(at, _)| history.transactions[*at].ended);
+    let lives = inserts.iter().map(|(at, left)| life(State { left: *left, by: Some(*at) }));
+    let (ended, mut open): (Vec<_>, Vec<_>) =
+        lives.partition(|life| life.last().is_some_and(|state| state.left.is_none()));
+    if first.last().is_some_and(|state| state.left.is_some()) && !inserts.is_empty() {
+        open.push(first.clone());
+    }
+    if let [one, two, ..] = &open[..] {
+        let by = |life: &[State]| life.iter().find_map(|state| state.by);
+        let makers: Vec<usize> = [one, two].into_iter().filter_map(|life| by(life)).collect();
+        let text = format!("{item} was inserted while it was there");
+        return Err(history.tell(Kind::DuplicateKey, &makers, &[item], &text));
+    }
+    if placed + inserts.len() < writes.len() {
+        let makers: Vec<usize> = writes.iter().map(|(at, _)| *at).collect();
+        let text = format!("versions of {item} replaced each other in a ring");
+        return Err(history.tell(Kind::DirtyWrite, &makers, &[item], &text));
+    }
+    let last = open.pop().unwrap_or_default();
+    let maker = |life: &[State]| life[0].by.map(|by| &history.transactions[by]);
+    let pairs = ended.windows(2).enumerate();
+    let swaps = pairs.filter(|(_, pair)| match (maker(&pair[0]), maker(&pair[1])) {
+        (Some(one), Some(two)) => two.began < one.ended,
+        _ => false,
+    });
+    let swaps = swaps.map(|(at, _)| at).collect();
+    let mut chain =
+        Chain { states: Vec::new(), lives: ended, swaps, is_settled: false, first, last };
+    chain.arrange(0);
+    Ok(chain)
+}
