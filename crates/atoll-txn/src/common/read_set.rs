@@ -164,13 +164,19 @@ impl ReadSet {
         row.or_else(gap).map(|(place, _)| *place)
     }
 
-    /// As [`ReadSet::changed`], before anything is locked for the commit.
+    /// As [`ReadSet::changed`], of a transaction that goes on.
     pub fn is_unchanged<R: Versioned<M>, G: Gap<M>, M: Machine>(
-        &mut self,
+        &self,
         states: &impl States<R, G>,
     ) -> bool {
-        self.sort();
-        self.changed(states).is_none()
+        let same_row = |(place, word): &(Place, u64)| {
+            let now = states.row(*place).version().load();
+            now == *word || (now & !(LOCKED | STORING) == *word && self.holds(*place))
+        };
+        let same_gap = |(place, number): &(Place, u64)| {
+            states.gap(*place).number().load(Ordering::SeqCst) == *number
+        };
+        self.reads.iter().all(same_row) && self.gaps.iter().all(same_gap)
     }
 
     /// Tells readers of the locked rows that they are going to be stored into.

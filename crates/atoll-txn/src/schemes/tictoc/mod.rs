@@ -230,7 +230,12 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
     }
 
     fn let_go(&self, target: Target<'_, State<M>>, changed: bool) {
-        target.state.version.let_go(changed);
+        let State { version, valid_until } = target.state;
+        if changed {
+            // Its number grows by one: nobody may commit a version with that number.
+            raise::<M>(valid_until, (version.load() & NUMBER) + 1);
+        }
+        version.let_go(changed);
     }
 
     fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {
