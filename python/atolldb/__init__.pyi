@@ -76,8 +76,10 @@ def create(
     *,
     snapshot_age_max: float | None = None,
     snapshot_bytes_max: int | None = None,
+    scheme: str | None = None,
 ) -> Database:
-    """A new, empty database. ``memory_limit`` is in bytes, ``snapshot_age_max`` in seconds."""
+    """A new, empty database. ``memory_limit`` is in bytes, ``snapshot_age_max`` in seconds;
+    ``scheme`` says how transactions are kept apart (``"NO_WAIT"``, ``"SILO"``, ``"MVCC"``, ...)."""
 
 def derive(
     snapshots: Sequence[Snapshot],
@@ -85,6 +87,7 @@ def derive(
     memory_limit: int | None = None,
     snapshot_age_max: float | None = None,
     snapshot_bytes_max: int | None = None,
+    scheme: str | None = None,
 ) -> Database:
     """A database of one's own that shows the tables of these snapshots too."""
 
@@ -160,6 +163,7 @@ class Snapshot(_Closing):
         memory_limit: int | None = None,
         snapshot_age_max: float | None = None,
         snapshot_bytes_max: int | None = None,
+        scheme: str | None = None,
     ) -> Database:
         """A database of one's own that shows the tables of this snapshot too."""
     def release(self) -> None:

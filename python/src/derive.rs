@@ -31,13 +31,16 @@ pub(crate) fn options(
     memory_limit: Option<u64>,
     snapshot_age_max: Option<f64>,
     snapshot_bytes_max: Option<u64>,
+    scheme: Option<&str>,
 ) -> Outcome<DatabaseOptions> {
     let age = |seconds: f64| {
         Duration::try_from_secs_f64(seconds).map_err(|_| {
             Fault::Value(format!("snapshot_age_max is {seconds}; it is a number of seconds"))
         })
     };
+    let scheme = scheme.map(|name| name.parse::<atoll::SchemeKind>()).transpose();
     Ok(DatabaseOptions {
+        scheme: scheme.map_err(|unknown| Fault::Value(unknown.to_string()))?.unwrap_or_default(),
         memory_limit_bytes: memory_limit,
         snapshot_age_max: snapshot_age_max.map(age).transpose()?,
         snapshot_bytes_max,
@@ -59,21 +62,24 @@ pub(crate) fn build(
 /// A new, empty database.
 ///
 /// `memory_limit` is in bytes, by default 80 % of what the process may use; `snapshot_age_max` is
-/// in seconds; `snapshot_bytes_max` limits what snapshots keep alive together.
+/// in seconds; `snapshot_bytes_max` limits what snapshots keep alive together; `scheme` says how
+/// transactions are kept apart ("NO_WAIT", "SILO", "MVCC", ...).
 #[pyfunction]
 #[pyo3(signature = (
     memory_limit = None,
     *,
     snapshot_age_max = None,
     snapshot_bytes_max = None,
+    scheme = None,
 ))]
 pub(crate) fn create(
     py: Python<'_>,
     memory_limit: Option<u64>,
     snapshot_age_max: Option<f64>,
     snapshot_bytes_max: Option<u64>,
+    scheme: Option<&str>,
 ) -> Outcome<Database> {
-    build(py, Vec::new(), options(memory_limit, snapshot_age_max, snapshot_bytes_max)?)
+    build(py, Vec::new(), options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?)
 }
 
 /// A database of one's own that shows the tables of these snapshots too; where two have a table of
@@ -85,6 +91,7 @@ pub(crate) fn create(
     memory_limit = None,
     snapshot_age_max = None,
     snapshot_bytes_max = None,
+    scheme = None,
 ))]
 pub(crate) fn derive(
     py: Python<'_>,
@@ -92,9 +99,10 @@ pub(crate) fn derive(
     memory_limit: Option<u64>,
     snapshot_age_max: Option<f64>,
     snapshot_bytes_max: Option<u64>,
+    scheme: Option<&str>,
 ) -> Outcome<Database> {
     let bases = snapshots.iter().map(|snapshot| snapshot.get().inner()).collect::<Outcome<_>>()?;
-    build(py, bases, options(memory_limit, snapshot_age_max, snapshot_bytes_max)?)
+    build(py, bases, options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?)
 }
 
 impl Database {

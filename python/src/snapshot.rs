@@ -150,6 +150,7 @@ impl Snapshot {
         memory_limit = None,
         snapshot_age_max = None,
         snapshot_bytes_max = None,
+        scheme = None,
     ))]
     fn derive(
         &self,
@@ -157,8 +158,9 @@ impl Snapshot {
         memory_limit: Option<u64>,
         snapshot_age_max: Option<f64>,
         snapshot_bytes_max: Option<u64>,
+        scheme: Option<&str>,
     ) -> Outcome<Database> {
-        let options = derive::options(memory_limit, snapshot_age_max, snapshot_bytes_max)?;
+        let options = derive::options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
         derive::build(py, vec![self.inner()?], options)
     }
 

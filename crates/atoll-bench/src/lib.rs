@@ -11,6 +11,7 @@ pub mod machine_facts;
 pub mod oltp;
 pub mod snapshot;
 pub mod stats;
+pub mod timestamps;
 pub mod torture;
 pub mod tpcb;
 pub mod tpcc;

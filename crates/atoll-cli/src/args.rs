@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use atoll_bench::floor::FloorArgs;
 use atoll_bench::snapshot::SnapshotArgs;
+use atoll_bench::timestamps::TimestampsArgs;
 use atoll_bench::torture::TortureArgs;
 use atoll_bench::tpcb::TpcbArgs;
 use atoll_bench::tpcc::TpccArgs;
@@ -46,7 +48,7 @@ Examples:
 
 A database lives in the memory of the process that owns it and goes when that process ends.";
 
-const LIMITS: &str = "Limits of a database (for commands that own one)";
+const LIMITS: &str = "Settings of a database (for commands that own one)";
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -91,6 +93,15 @@ pub struct GlobalArgs {
     pub snapshot_bytes_max: Option<u64>,
 }
 
+/// Settings of commands that own a database.
+#[derive(Debug, Clone, Default, Args)]
+pub struct OwnerArgs {
+    /// How transactions are kept apart: DL_DETECT, NO_WAIT, WAIT_DIE, TIMESTAMP, MVCC, OCC, HSTORE, SILO,
+    /// TICTOC or ADAPTIVE
+    #[arg(long, value_name = "SCHEME", default_value_t, help_heading = LIMITS)]
+    pub scheme: atoll::SchemeKind,
+}
+
 /// When to use colours; `Auto` is on a terminal, unless NO_COLOR is set.
 // The values have no help of their own: it would make every `--help` three times as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -102,12 +113,14 @@ pub enum ColorChoice {
 
 impl GlobalArgs {
     /// The settings of a database that this process owns.
-    pub fn database_options(&self) -> atoll::DatabaseOptions {
+    pub fn database_options(&self, owner: &OwnerArgs) -> atoll::DatabaseOptions {
         atoll::DatabaseOptions {
             memory_limit_bytes: self.memory,
             nodes: self.nodes,
             snapshot_age_max: self.snapshot_age_max,
             snapshot_bytes_max: self.snapshot_bytes_max,
+            scheme: owner.scheme,
+            ..atoll::DatabaseOptions::default()
         }
     }
 
@@ -208,6 +221,9 @@ pub struct SqlArgs {
     /// Keep owning the database after -c and -f, until Ctrl-C
     #[arg(long)]
     pub serve: bool,
+    /// Settings of the database.
+    #[command(flatten)]
+    pub owner: OwnerArgs,
 }
 
 /// `atoll attach`.
@@ -243,6 +259,9 @@ Examples:
 A file is loaded whole or not at all. CSV files need a first line that names the columns; their
 types are found by reading every line. In the shell, \\load FILE TABLE does the same.")]
 pub struct LoadArgs {
+    /// Settings of the database.
+    #[command(flatten)]
+    pub owner: OwnerArgs,
     /// Name under which other processes find the database
     pub name: String,
     /// CSV or Parquet files; each becomes a table named after it unless --table says otherwise
@@ -399,6 +418,18 @@ Examples:
 A warehouse takes some 150 MiB at first. Threads do not wait between transactions, so the figures
 are no audited TPC-C results and must not be compared with such.")]
     Tpcc(TpccArgs),
+    /// Count how many timestamps a second each source gives out
+    #[command(after_help = "\
+Examples:
+  atoll bench timestamps
+  atoll bench timestamps --threads 1,2,4 --json")]
+    Timestamps(TimestampsArgs),
+    /// Run YCSB on bare arrays: what memory allows, with nothing of an engine
+    #[command(after_help = "\
+Examples:
+  atoll bench floor
+  atoll bench floor --theta 0 --reads 1 --threads 1 --json")]
+    Floor(FloorArgs),
 }
 
 #[cfg(test)]

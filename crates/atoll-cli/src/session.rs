@@ -6,7 +6,7 @@ use std::time::Instant;
 use atoll::{Attachment, Database, Schema, Snapshot};
 use atoll_sql::{Outcome, SqlError, SqlSession};
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
 
 /// A session on a database or a snapshot.
@@ -35,8 +35,8 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`Database::create`] and [`Database::publish`].
-    pub fn own(name: &str, global: &GlobalArgs) -> Result<Self> {
-        let database = Database::create(global.database_options())?;
+    pub fn own(name: &str, owner: &OwnerArgs, global: &GlobalArgs) -> Result<Self> {
+        let database = Database::create(global.database_options(owner))?;
         database.publish(name, global.runtime_dir.as_deref())?;
         let sql = SqlSession::on_database(database.clone());
         Ok(Self { name: name.to_owned(), target: Target::Owned(database), sql })

@@ -31,14 +31,21 @@ pub enum What {
     Replace,
     /// It goes.
     Remove,
-    /// It was absent, and is again.
+    /// It was to be added, and is not.
     Nothing,
+    /// It was to come back, and does not: what it was before it was deleted still lies in its slot.
+    Stay,
 }
 
 impl What {
     /// Whether it was there before.
     pub fn was_present(self) -> bool {
         matches!(self, Self::Change | Self::Replace | Self::Remove)
+    }
+
+    /// Whether it was absent, and is in the end.
+    pub fn is_nothing(self) -> bool {
+        matches!(self, Self::Nothing | Self::Stay)
     }
 
     /// Whether all its columns are set.

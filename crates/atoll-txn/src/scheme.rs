@@ -210,6 +210,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     const PARTITIONED: bool = false;
     /// Whether readers may ask for older versions, so that replaced values must be kept.
     const VERSIONED: bool = false;
+    /// Whether finding a row absent must be told of its gap as well, because the row does not know of
+    /// rows with the same key that were there before it.
+    const WATCHES_ABSENT: bool = false;
     /// What it keeps beside each row. The default state belongs to a row that nobody has touched;
     /// such a row is absent.
     type State: Default + Send + Sync + 'static;

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use atoll_bench::{snapshot, tpcb, tpcc, ycsb};
+use atoll_bench::{floor, snapshot, timestamps, tpcb, tpcc, ycsb};
 use serde::Serialize;
 
 use crate::args::{Bench, BenchArgs, GlobalArgs};
@@ -38,6 +38,8 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
             args.oltp.nodes = global.nodes;
             show(output, &tpcc::run(&args, &mut progress)?)
         }
+        Bench::Timestamps(args) => show(output, &timestamps::run(args, &mut progress)?),
+        Bench::Floor(args) => show(output, &floor::run(args, &mut progress)?),
     }
 }
 

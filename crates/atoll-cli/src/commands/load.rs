@@ -49,7 +49,7 @@ pub struct Done {
 /// be loaded.
 pub fn run(args: &LoadArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     let jobs = jobs(args)?;
-    let session = Session::own(&args.name, global)?;
+    let session = Session::own(&args.name, &args.owner, global)?;
     let mut shell = Shell::new(session, output);
     if let Some(schema) = &args.schema {
         shell.run_file(schema)?;

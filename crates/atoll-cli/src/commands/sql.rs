@@ -12,7 +12,7 @@ use crate::shell::Shell;
 /// # Errors
 /// A name that is taken, limits that cannot be had, and the first error of a script.
 pub fn run(args: &SqlArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
-    let session = Session::own(&args.name, global)?;
+    let session = Session::own(&args.name, &args.owner, global)?;
     let mut shell = Shell::new(session, output);
     if !args.serve {
         return shell.run(&args.script);

@@ -31,7 +31,7 @@ use atoll::Database;
 use atoll_sql::{Outcome, SqlSession};
 use clap::Args;
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
 use crate::output::{Output, Style};
 use crate::size;
@@ -64,6 +64,9 @@ Examples:
 The demo needs Python with the package atolldb and what demo/requirements.txt names. While it runs,
 look at it from another terminal: atoll snapshots board, or atoll attach board.")]
 pub struct DemoArgs {
+    /// Settings of the database.
+    #[command(flatten)]
+    pub owner: OwnerArgs,
     /// Folder with the demo's Parquet files; the Python programs lie in the folder above
     #[arg(long, value_name = "DIR", default_value = "demo/data")]
     pub data: PathBuf,
@@ -84,6 +87,7 @@ pub struct DemoArgs {
 
 /// What follows from the arguments.
 struct Plan {
+    owner: OwnerArgs,
     files: Files,
     scripts: PathBuf,
     out: PathBuf,
@@ -111,6 +115,7 @@ impl Plan {
         let failed = |source| CliError::File { doing: "write", path: args.out.clone(), source };
         std::fs::create_dir_all(&args.out).map_err(failed)?;
         Ok(Self {
+            owner: args.owner.clone(),
             files,
             scripts,
             out: args.out.clone(),
@@ -166,7 +171,7 @@ pub fn run(args: &DemoArgs, global: &GlobalArgs, output: &mut Output) -> Result<
 }
 
 fn play(plan: &Plan, global: &GlobalArgs, screen: &Screen) -> Result<Results> {
-    let db = Database::create(global.database_options())?;
+    let db = Database::create(global.database_options(&plan.owner))?;
     let board = Board::create(db.clone())?;
     db.publish(BOARD, plan.runtime_dir.as_deref())?;
     screen.note(BOARD, &format!("five tables, in process {}", std::process::id()));

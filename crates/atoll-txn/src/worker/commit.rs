@@ -237,7 +237,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let meta = guard.rows.get(row);
             engine.scheme.supersede(&mut self.local, target(guard, row, meta), &self.image);
         }
-        if what == What::Nothing {
+        if what.is_nothing() {
             return Ok(());
         }
         let table = &guard.table;
@@ -262,7 +262,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Writes down what a row is before it is stored into.
     fn keep_before(&mut self, guard: &Guard<S, M>, at: usize, row: RowId, what: What) {
         self.image.clear(what.was_present());
-        if matches!(what, What::Remove | What::Add | What::Nothing) {
+        if what.is_nothing() || matches!(what, What::Remove | What::Add) {
             return;
         }
         let Self { image, edits, .. } = self;

@@ -75,7 +75,7 @@ impl Graves {
         for gone in &txn.gone {
             let edits = txn.edits.borrow();
             let what = edits.find(gone.table, gone.row).map(|at| edits.row(at).what);
-            if matches!(what, Some(What::Remove | What::Nothing)) {
+            if what.is_some_and(|what| what == What::Remove || what.is_nothing()) {
                 let gone =
                     Grave { stamp, table: gone.table, row: gone.row, gone: Gone::Row(gone.hash) };
                 self.queue.push_back(gone);

@@ -99,7 +99,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let found = self.locate(guard, wanted);
         if let Some((other, meta)) = found {
             let is_it = || meta.has_hash(wanted.hash);
-            return match self.read_row(engine, guard, (other, meta), &is_it, &mut |_| {}) {
+            let read = self.read_row(engine, guard, (other, meta), &is_it, &mut |_| {});
+            return match self.note_absence(engine, guard, wanted.hash, read) {
                 Step::Done(true) => Step::Done(false),
                 Step::Done(false) => self.come_back(engine, guard, (other, meta), wanted.hash, row),
                 other => other,

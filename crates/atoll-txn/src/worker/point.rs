@@ -339,7 +339,27 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let Some((row, meta)) = self.locate(guard, wanted) else {
             return self.watch_absence(engine, guard, wanted, false);
         };
-        self.read_row(engine, guard, (row, meta), &|| meta.has_hash(wanted.hash), body)
+        let step = self.read_row(engine, guard, (row, meta), &|| meta.has_hash(wanted.hash), body);
+        self.note_absence(engine, guard, wanted.hash, step)
+    }
+
+    /// A row of the key was looked at and may be absent, see [`Scheme::WATCHES_ABSENT`].
+    #[inline]
+    pub(super) fn note_absence(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        hash: u64,
+        step: Step<bool>,
+    ) -> Step<bool> {
+        if !S::WATCHES_ABSENT || !matches!(step, Step::Done(false)) {
+            return step;
+        }
+        let (place, gap) = guard.stripe(hash);
+        match engine.scheme.watch(&mut self.local, place, gap) {
+            Ok(()) => step,
+            Err(refusal) => Step::Refused(refusal),
+        }
     }
 
     /// Reads a row that an index named, if `is_it` still holds then. `Done(false)`: it is absent.
@@ -357,7 +377,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let own_edits = own.map(|(at, _)| Own { edits, at: Some(at), since: None });
         let table = &*guard.table;
         match own {
-            Some((_, What::Remove | What::Nothing)) => return Step::Done(false),
+            Some((_, What::Remove | What::Nothing | What::Stay)) => return Step::Done(false),
             Some((_, what)) if what.is_whole() => {
                 body(&Row { table, id: row, image: None, own: own_edits });
                 return Step::Done(true);
@@ -506,7 +526,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             }
         };
         match own {
-            Some((_, What::Remove | What::Nothing)) => return Step::Done(false),
+            Some((_, What::Remove | What::Nothing | What::Stay)) => return Step::Done(false),
             Some((_, what)) if what.is_whole() => apply(None),
             _ => {
                 let before = stopwatch.switch::<M>(Component::Manager);
@@ -525,7 +545,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 match seen {
                     Ok(Seen::Present) => {}
                     Ok(Seen::Absent) if !meta.has_hash(hash) => return Step::Again,
-                    Ok(Seen::Absent) => return Step::Done(false),
+                    Ok(Seen::Absent) => {
+                        return self.note_absence(engine, guard, hash, Step::Done(false));
+                    }
                     Err(refusal) => return Step::Refused(refusal),
                 }
             }
@@ -587,7 +609,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 entries.note_gone(guard, row, view);
             });
             self.entries = entries;
-            match read {
+            match self.note_absence(engine, guard, wanted.hash, read) {
                 Step::Done(true) => {}
                 other => return other,
             }
@@ -597,7 +619,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 return Step::Refused(refusal);
             }
             let what = match own {
-                Some((_, What::Add | What::Return)) => What::Nothing,
+                Some((_, What::Add)) => What::Nothing,
+                Some((_, What::Return)) => What::Stay,
                 _ => What::Remove,
             };
             let mut edits = self.edits.borrow_mut();

@@ -96,6 +96,8 @@ impl<M: Machine> TicToc<M> {
 impl<M: Machine> Scheme<M> for TicToc<M> {
     const NAME: &'static str = "TICTOC";
     const WRITES: Writes = Writes::AtCommit;
+    // A new row of an old key is absent from time 0 on; its gap knows until when the old one was there.
+    const WATCHES_ABSENT: bool = true;
     type State = State<M>;
     type Gap = GapState<M>;
     type Local = Local;
