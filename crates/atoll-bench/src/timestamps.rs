@@ -1,5 +1,5 @@
-//! How many timestamps a second each source can give out, as the micro-benchmark of the study has it
-//! ("Staring into the Abyss", figure 6): threads take one after the other and do nothing else.
+//! How many timestamps a second each source can give out, as the micro-benchmark of the study has
+//! it ("Staring into the Abyss", figure 6): threads take one after the other and do nothing else.
 //!
 //! What that means for transactions shows `ycsb` with the scheme TIMESTAMP and each of the sources
 //! (figure 7): without contention they differ as here; with it, batches fall behind, because a

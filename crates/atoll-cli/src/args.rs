@@ -96,8 +96,8 @@ pub struct GlobalArgs {
 /// Settings of commands that own a database.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OwnerArgs {
-    /// How transactions are kept apart: DL_DETECT, NO_WAIT, WAIT_DIE, TIMESTAMP, MVCC, OCC, HSTORE, SILO,
-    /// TICTOC or ADAPTIVE
+    /// How transactions are kept apart: DL_DETECT, NO_WAIT, WAIT_DIE, TIMESTAMP, MVCC, OCC, HSTORE,
+    /// SILO, TICTOC or ADAPTIVE
     #[arg(long, value_name = "SCHEME", default_value_t, help_heading = LIMITS)]
     pub scheme: atoll::SchemeKind,
 }

@@ -2,9 +2,9 @@
 //!
 //! A dependent read of an array far larger than the caches misses the address translation as well,
 //! which costs as much again as the data. An allocator gives an array huge pages only if it is as
-//! large as several of them, and what belongs to rows comes in smaller pieces. So pieces are cut from
-//! regions of memory for which huge pages have been asked for before they are touched. The advice is a
-//! hint: where the kernel gives no huge pages, everything works on small ones.
+//! large as several of them, and what belongs to rows comes in smaller pieces. So pieces are cut
+//! from regions of memory for which huge pages have been asked for before they are touched. The
+//! advice is a hint: where the kernel gives no huge pages, everything works on small ones.
 //!
 //! - `HUGE-1`: an array's place in its region belongs to it alone and is initialised; the region is
 //!   mapped while any array in it lives.
@@ -144,8 +144,8 @@ pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
     let Some((region, start)) = place(layout.size()) else { handle_alloc_error(layout) };
     let start = start.cast::<T>();
     for at in 0..len {
-        // SAFETY: the place is as large as the layout, aligned, and nobody else's. If `make` panics,
-        // the values made so far are not dropped, which is safe.
+        // SAFETY: the place is as large as the layout, aligned, and nobody else's. If `make`
+        // panics, the values made so far are not dropped, which is safe.
         unsafe { start.add(at).write(make(at)) };
     }
     Array(Kind::Large { start, len, _region: region })

@@ -11,8 +11,8 @@ use crate::types::{DataType, Value};
 /// Longest text or binary that lies in its view.
 pub const INLINE_BYTES_MAX: usize = 12;
 
-/// A value as plain bytes: little-endian for numbers, one byte for a `bool`, all the bytes of a text
-/// or binary; `None` for NULL. What a transaction carries before the value has a place.
+/// A value as plain bytes: little-endian for numbers, one byte for a `bool`, all the bytes of a
+/// text or binary; `None` for NULL. What a transaction carries before the value has a place.
 pub type Plain<'v> = Option<&'v [u8]>;
 
 /// The plain bytes of a value; numbers are written to `room`.

@@ -1,8 +1,8 @@
 //! The write set of a transaction that stores at commit: rows, and their new values as plain bytes.
 //!
-//! What belongs to a row is a chain of cells from the newest to the oldest, so that a column that is
-//! set twice has the value that was set last. Everything is kept in three growing lists that are used
-//! again by the next transaction.
+//! What belongs to a row is a chain of cells from the newest to the oldest, so that a column that
+//! is set twice has the value that was set last. Everything is kept in three growing lists that are
+//! used again by the next transaction.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

@@ -1,9 +1,9 @@
 //! The engine: tables with a scheme's states beside their rows.
 //!
 //! The life of a transaction, which [`crate::worker`] carries out:
-//! *begin* → *find* (index) → *read* and *write* (ask the scheme; store at once with an undo entry, or
-//! keep it in the write set) → *commit* (`validated`, stored, then `visible` when the scheme lets
-//! go) or *abort* (undo in reverse, let go).
+//! *begin* → *find* (index) → *read* and *write* (ask the scheme; store at once with an undo entry,
+//! or keep it in the write set) → *commit* (`validated`, stored, then `visible` when the scheme
+//! lets go) or *abort* (undo in reverse, let go).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,7 +64,8 @@ pub struct IndexSpec {
 pub struct TableOptions {
     /// Ordered indexes.
     pub indexes: Vec<IndexSpec>,
-    /// The table belongs to every partition: it is read in any of them, and writing it needs them all.
+    /// The table belongs to every partition: it is read in any of them, and writing it needs them
+    /// all.
     pub replicated: bool,
 }
 

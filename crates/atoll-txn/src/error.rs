@@ -47,10 +47,11 @@ pub enum Stop {
     /// A table of another database. The transaction goes on as if nothing had been asked.
     #[error("table \"{0}\" belongs to another database than the transaction")]
     ForeignTable(String),
-    /// A key of a partition that the transaction did not name when it began. It has been rolled back.
+    /// A key of a partition that the transaction did not name when it began. It has been rolled
+    /// back.
     #[error(
-        "the transaction touches partition {partition} of \"{table}\", which it did not name when it \
-         began; name all partitions that it needs, or none, which means all"
+        "the transaction touches partition {partition} of \"{table}\", which it did not name when \
+         it began; name all partitions that it needs, or none, which means all"
     )]
     OtherPartition {
         /// The table.
@@ -66,8 +67,8 @@ pub enum Stop {
         /// How many there are.
         partitions: u32,
     },
-    /// A change in a transaction that said it would not write. The transaction goes on as if nothing
-    /// had been asked.
+    /// A change in a transaction that said it would not write. The transaction goes on as if
+    /// nothing had been asked.
     #[error("the transaction is read-only; begin one that is not to change \"{0}\"")]
     ReadOnly(String),
     /// No index of that name.

@@ -210,8 +210,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     const PARTITIONED: bool = false;
     /// Whether readers may ask for older versions, so that replaced values must be kept.
     const VERSIONED: bool = false;
-    /// Whether finding a row absent must be told of its gap as well, because the row does not know of
-    /// rows with the same key that were there before it.
+    /// Whether finding a row absent must be told of its gap as well, because the row does not know
+    /// of rows with the same key that were there before it.
     const WATCHES_ABSENT: bool = false;
     /// What it keeps beside each row. The default state belongs to a row that nobody has touched;
     /// such a row is absent.
@@ -283,14 +283,15 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     ) -> bool;
 
     /// An entry of a row is going to disappear from a gap, because the row has been absent, or had
-    /// another key, since `stamp`: whoever finds nothing there afterwards is ordered after that, and
-    /// what is known of who has read the row, and found that, must be known of the gap from now on.
+    /// another key, since `stamp`: whoever finds nothing there afterwards is ordered after that,
+    /// and what is known of who has read the row, and found that, must be known of the gap from now
+    /// on.
     fn withdraw(&self, gap: &Self::Gap, state: &Self::State, stamp: u64) {
         let _ = (gap, state, stamp);
     }
 
-    /// Called while something is refused with [`Refusal::Wait`], outside the gate; `round` counts up
-    /// from 0.
+    /// Called while something is refused with [`Refusal::Wait`], outside the gate; `round` counts
+    /// up from 0.
     ///
     /// # Errors
     /// It has waited enough and must abort.
@@ -317,8 +318,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         states: &impl StatesOf<Self, M>,
     ) -> Result<(), Refusal>;
 
-    /// May the transaction commit in this epoch of the gate? Afterwards it cannot be refused, unless
-    /// validated again in a later epoch.
+    /// May the transaction commit in this epoch of the gate? Afterwards it cannot be refused,
+    /// unless validated again in a later epoch.
     ///
     /// # Errors
     /// It must abort.
@@ -351,23 +352,24 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         u64::MAX
     }
 
-    /// Takes a row that nobody is writing for a moment, outside any transaction, so that its entries
-    /// can be removed; says whether it is there, and since which stamp. `None` when somebody is
-    /// writing it.
+    /// Takes a row that nobody is writing for a moment, outside any transaction, so that its
+    /// entries can be removed; says whether it is there, and since which stamp. `None` when
+    /// somebody is writing it.
     fn hold(&self, target: Target<'_, Self::State>) -> Option<(Seen, u64)> {
         let _ = target;
         None
     }
 
-    /// Lets go of a row that was held. If `changed`, entries of it are gone, perhaps all of them and
-    /// the slot will be used again: whoever has read the row and wants to write it is refused, or
-    /// finds out when it looks at the entries again.
+    /// Lets go of a row that was held. If `changed`, entries of it are gone, perhaps all of them
+    /// and the slot will be used again: whoever has read the row and wants to write it is refused,
+    /// or finds out when it looks at the entries again.
     fn let_go(&self, target: Target<'_, Self::State>, changed: bool) {
         let _ = (target, changed);
     }
 
-    /// Whether what the transaction has read so far can still be part of one that commits. A scheme that
-    /// finds out at the end says here whether an error that the transaction ran into means anything.
+    /// Whether what the transaction has read so far can still be part of one that commits. A scheme
+    /// that finds out at the end says here whether an error that the transaction ran into means
+    /// anything.
     fn is_consistent(&self, local: &mut Self::Local, states: &impl StatesOf<Self, M>) -> bool {
         let _ = (local, states);
         true

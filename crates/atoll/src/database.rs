@@ -100,8 +100,8 @@ pub struct Counters {
     pub epoch: u64,
 }
 
-/// What transactions have spent their time on, and why they were rolled back, since the database was
-/// opened.
+/// What transactions have spent their time on, and why they were rolled back, since the database
+/// was opened.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Accounting {
     /// Transactions committed.
@@ -347,8 +347,8 @@ impl Database {
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
     ///
     /// # Errors
-    /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body` rolled
-    /// it back, or an error ended the transaction and `body` passed over it.
+    /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body`
+    /// rolled it back, or an error ended the transaction and `body` passed over it.
     pub fn transaction<R>(&self, body: impl FnMut(&mut Transaction) -> TxnResult<R>) -> Result<R> {
         self.session()?.transaction(body)
     }

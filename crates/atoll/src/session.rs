@@ -27,8 +27,8 @@ impl Session {
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
     ///
     /// # Errors
-    /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body` rolled
-    /// it back, or an error ended the transaction and `body` passed over it.
+    /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body`
+    /// rolled it back, or an error ended the transaction and `body` passed over it.
     pub fn transaction<R>(
         &mut self,
         body: impl FnMut(&mut Transaction) -> TxnResult<R>,

@@ -19,8 +19,8 @@ pub type RowEdit<'a> = atoll_txn::RowEdit<'a, Native>;
 /// What is known of a transaction before it begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// The partitions that it touches, see [`Table::partition`]; none means all of them. Only a scheme
-    /// with partitions looks at it.
+    /// The partitions that it touches, see [`Table::partition`]; none means all of them. Only a
+    /// scheme with partitions looks at it.
     pub partitions: Vec<u32>,
     /// It will not write. Some schemes never abort such a transaction.
     pub read_only: bool,
@@ -89,8 +89,8 @@ impl Transaction {
         self.read_with(table, key, |row| columns.iter().map(|at| row.value(*at)).collect())
     }
 
-    /// Calls `body` with the row with this primary key; `None` when there is none. A scheme that reads
-    /// without locks may call it several times; what the last call returns counts.
+    /// Calls `body` with the row with this primary key; `None` when there is none. A scheme that
+    /// reads without locks may call it several times; what the last call returns counts.
     ///
     /// # Errors
     /// As [`Transaction::insert`].
@@ -150,9 +150,10 @@ impl Transaction {
         self.with(|worker| worker.delete(&table.core, key))
     }
 
-    /// Goes through the rows of a range of an ordered index, in its order. `look` takes from a row what
-    /// is wanted; a scheme that reads without locks may call it several times for a row, and what the
-    /// last call returns counts. `take` is then given that, once for each row, until it breaks.
+    /// Goes through the rows of a range of an ordered index, in its order. `look` takes from a row
+    /// what is wanted; a scheme that reads without locks may call it several times for a row, and
+    /// what the last call returns counts. `take` is then given that, once for each row, until it
+    /// breaks.
     ///
     /// # Errors
     /// As [`Transaction::insert`].
@@ -170,9 +171,10 @@ impl Transaction {
         self.with(|worker| worker.scan(table, index.number, &range, look, take))
     }
 
-    /// Brings in, all at the same time, the cache lines that reading or changing these columns of the
-    /// rows with these keys will need. Keys lie one after the other, each with as many values as the
-    /// primary key has columns. A hint; it helps most when the rows are then used in this order.
+    /// Brings in, all at the same time, the cache lines that reading or changing these columns of
+    /// the rows with these keys will need. Keys lie one after the other, each with as many values
+    /// as the primary key has columns. A hint; it helps most when the rows are then used in this
+    /// order.
     pub fn prefetch(&mut self, table: &Table, keys: &[Value], columns: &[usize]) {
         self.prefetch_each(table, keys, |_| columns);
     }

@@ -1,9 +1,9 @@
 //! What this machine's memory allows at most: YCSB on bare arrays, with no engine around it.
 //!
-//! An access touches what any engine must: a bucket of an index (8 slots on one cache line), a 64-bit
-//! word for the row, which is locked without waiting, and a value of one column. Nothing is checked,
-//! logged, shown to a snapshot or undone: an engine cannot be faster than this, and how far it is from
-//! it is what it costs.
+//! An access touches what any engine must: a bucket of an index (8 slots on one cache line), a
+//! 64-bit word for the row, which is locked without waiting, and a value of one column. Nothing is
+//! checked, logged, shown to a snapshot or undone: an engine cannot be faster than this, and how
+//! far it is from it is what it costs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

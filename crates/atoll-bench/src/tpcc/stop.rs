@@ -1,9 +1,9 @@
 //! How the body of a transaction can end other than well.
 //!
-//! A scheme that validates at the end lets a transaction that it is going to abort run on what is no
-//! longer true: a row that must be there may be missing, an order number may be taken. So neither
-//! is believed before the transaction has committed: the body ends as if all were well, the commit
-//! aborts it and it runs again, or it does commit, and then the database is wrong.
+//! A scheme that validates at the end lets a transaction that it is going to abort run on what is
+//! no longer true: a row that must be there may be missing, an order number may be taken. So
+//! neither is believed before the transaction has committed: the body ends as if all were well, the
+//! commit aborts it and it runs again, or it does commit, and then the database is wrong.
 
 use std::fmt;
 

@@ -200,8 +200,8 @@ fn sort_keys(keys: &mut Vec<Value>, accesses: &mut Vec<Access>) {
     (*keys, *accesses) = both.into_iter().unzip();
 }
 
-/// Tells the database the keys of the transaction together, with the columns of each, so that looking
-/// for one does not wait for looking for another.
+/// Tells the database the keys of the transaction together, with the columns of each, so that
+/// looking for one does not wait for looking for another.
 fn prefetch(tx: &mut Transaction, field: &Field, keys: &[Value], accesses: &[Access]) {
     let all = &field.columns[..];
     tx.prefetch_each(&field.table, keys, |at| match &accesses[at] {

@@ -97,8 +97,8 @@ impl<M: Machine> Past<M> {
     }
 
     /// Turns the row as it is into the version that a reader may see: the newest with a stamp of at
-    /// most `wanted`. `image` receives what differs; false when the chain has no such version, which
-    /// happens only when the row has changed meanwhile.
+    /// most `wanted`. `image` receives what differs; false when the chain has no such version,
+    /// which happens only when the row has changed meanwhile.
     pub fn bring_back(&self, newest: RecordId, wanted: u64, image: &mut Image) -> bool {
         image.clear(true);
         let mut record = newest;
@@ -149,8 +149,8 @@ impl<M: Machine> PastWriter<M> {
         self.own.full.len()
     }
 
-    /// Writes down `before`, whose stamp is `stamp` and which is being replaced by a version of stamp
-    /// `replaced_by`, in front of the chain `next`.
+    /// Writes down `before`, whose stamp is `stamp` and which is being replaced by a version of
+    /// stamp `replaced_by`, in front of the chain `next`.
     pub fn push(
         &mut self,
         before: &Image,

@@ -79,7 +79,8 @@ impl<M: Machine> Version<M> {
         M::fence(Ordering::Release); // before what is stored
     }
 
-    /// Locks the row for a moment outside any transaction; says whether it is there, and its number.
+    /// Locks the row for a moment outside any transaction; says whether it is there, and its
+    /// number.
     pub fn hold(&self) -> Option<(Seen, u64)> {
         let now = self.lock()?;
         let seen = if now & PRESENT == 0 { Seen::Absent } else { Seen::Present };

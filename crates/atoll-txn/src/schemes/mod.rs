@@ -1,7 +1,8 @@
 //! The schemes, and the one place that knows them by name.
 //!
-//! Each is a folder with the same files: `mod.rs` has the algorithm, `state.rs` what it keeps beside
-//! a row, `local.rs` what it keeps for a transaction. What several need is in [`common`](crate::common).
+//! Each is a folder with the same files: `mod.rs` has the algorithm, `state.rs` what it keeps
+//! beside a row, `local.rs` what it keeps for a transaction. What several need is in
+//! [`common`](crate::common).
 
 pub mod adaptive;
 pub mod dl_detect;

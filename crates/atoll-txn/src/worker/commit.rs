@@ -3,11 +3,11 @@
 //! In place: everything is stored; the transaction ends for snapshots, its deleted rows lose their
 //! entries, and the scheme lets go.
 //!
-//! At commit, in one section of the gate if the write set is not too large: the scheme takes what is
-//! written, validates, and the write set is stored. A cut comes before the section or after it, so a
-//! snapshot shows all of it or nothing. A large write set is stored in several sections, so that a cut
-//! need not wait for it; the undo list is shown to takers then, as of a transaction that stores in
-//! place, and the scheme validates again in the last section if the epoch has changed.
+//! At commit, in one section of the gate if the write set is not too large: the scheme takes what
+//! is written, validates, and the write set is stored. A cut comes before the section or after it,
+//! so a snapshot shows all of it or nothing. A large write set is stored in several sections, so
+//! that a cut need not wait for it; the undo list is shown to takers then, as of a transaction that
+//! stores in place, and the scheme validates again in the last section if the epoch has changed.
 
 use atoll_machine::Machine;
 use atoll_storage::{Change, RowId, StorageError};
@@ -40,8 +40,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Commits.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::Storage`] when there is no memory to store in. It has been rolled back
-    /// then.
+    /// [`Stop::Abort`]; [`Stop::Storage`] when there is no memory to store in. It has been rolled
+    /// back then.
     pub fn commit(&mut self) -> Result<(), Stop> {
         self.check_open().inspect_err(|_| self.state = State::Idle)?;
         self.txn.stopwatch.switch::<M>(Component::Manager);
@@ -178,8 +178,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Prepares, validates and stores rows of the write set from the given one on. What an index has
-    /// lost meanwhile is put back before.
+    /// Prepares, validates and stores rows of the write set from the given one on. What an index
+    /// has lost meanwhile is put back before.
     fn store_some(
         &mut self,
         engine: &Engine<S, M>,
@@ -205,8 +205,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })
     }
 
-    /// Entries of rows that were there before may have been taken away by who moved the row before and
-    /// found the entry of no use. The rows are the transaction's now.
+    /// Entries of rows that were there before may have been taken away by who moved the row before
+    /// and found the entry of no use. The rows are the transaction's now.
     fn add_moved_again(&mut self, engine: &Engine<S, M>) -> Result<(), Refusal> {
         let Self { entries, local, .. } = self;
         for entry in entries.made.iter().filter(|entry| entry.moved) {
@@ -231,8 +231,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Result<(), StorageError> {
         let guard = engine.tables.guard(table);
         if S::VERSIONED {
-            // Of a row that stays absent, too: the scheme has a new version of it, and who comes to the
-            // older ones must come past one that is absent.
+            // Of a row that stays absent, too: the scheme has a new version of it, and who comes to
+            // the older ones must come past one that is absent.
             self.keep_before(guard, at, row, what);
             let meta = guard.rows.get(row);
             engine.scheme.supersede(&mut self.local, target(guard, row, meta), &self.image);

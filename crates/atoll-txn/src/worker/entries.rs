@@ -1,7 +1,7 @@
 //! Entries of ordered indexes that a transaction adds, and that go when it ends.
 //!
-//! An entry says that a row may have a key; the row says whether it has. So entries are added while the
-//! transaction runs and taken away when nobody can need them: those of a row's old key after
+//! An entry says that a row may have a key; the row says whether it has. So entries are added while
+//! the transaction runs and taken away when nobody can need them: those of a row's old key after
 //! commit, those of its new key after an abort. Whoever scans compares.
 
 use atoll_machine::Machine;

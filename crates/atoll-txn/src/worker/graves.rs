@@ -1,14 +1,16 @@
 //! Rows and entries that are gone but cannot be taken away yet, for schemes that store at commit.
 //!
-//! Somebody may still be ordered before the transaction that let them go, and must find them. So they
-//! wait, in the order in which they were let go, until the scheme's horizon has passed. Then the row
-//! is held for a moment, outside any transaction; if it is as it was left, its entries are removed
-//! and its slot is free. If somebody has brought the row back, or moved it back, there is nothing to do.
+//! Somebody may still be ordered before the transaction that let them go, and must find them. So
+//! they wait, in the order in which they were let go, until the scheme's horizon has passed. Then
+//! the row is held for a moment, outside any transaction; if it is as it was left, its entries are
+//! removed and its slot is free. If somebody has brought the row back, or moved it back, there is
+//! nothing to do.
 //!
-//! - `GRAVES-1`: entries of a row are removed only when the horizon has passed its newest version, so
-//!   nobody needs an older one that had the key.
-//! - `GRAVES-2`: a row whose entries were removed counts as changed, so a transaction that has it in its
-//!   write set, under a key whose entry is gone, does not commit what it has read without it.
+//! - `GRAVES-1`: entries of a row are removed only when the horizon has passed its newest version,
+//!   so nobody needs an older one that had the key.
+//! - `GRAVES-2`: a row whose entries were removed counts as changed, so a transaction that has it
+//!   in its write set, under a key whose entry is gone, does not commit what it has read without
+//!   it.
 
 use std::collections::VecDeque;
 
@@ -23,7 +25,8 @@ use crate::engine::{Engine, Guard};
 use crate::row::Row;
 use crate::scheme::{Scheme, Seen, Target};
 
-/// Most that is taken away between two transactions, unless it is more than twice as much that waits.
+/// Most that is taken away between two transactions, unless it is more than twice as much that
+/// waits.
 const DUG_AT_ONCE: usize = 64;
 
 #[derive(Debug)]
@@ -209,7 +212,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Removes an entry of a row that is held, unless the row has the key now; whether it was there.
+    /// Removes an entry of a row that is held, unless the row has the key now; whether it was
+    /// there.
     fn remove_entry(
         &mut self,
         engine: &Engine<S, M>,

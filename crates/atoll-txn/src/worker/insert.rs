@@ -1,7 +1,7 @@
 //! Inserting rows.
 //!
-//! 1. Look for the key. A row that is there, for this transaction, is a duplicate; one that is absent
-//!    (deleted, or another's that has not committed) is written; otherwise
+//! 1. Look for the key. A row that is there, for this transaction, is a duplicate; one that is
+//!   absent (deleted, or another's that has not committed) is written; otherwise
 //! 2. claim a slot, put the key into it, let the scheme know the row, and add it to the hash index,
 //!    where two who insert the same key at once meet;
 //! 3. disturb the gap, so that whoever found the key absent is ordered before or stops;
@@ -259,8 +259,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         engine.scheme.write(&mut self.local, tables, super::target(guard, at, meta), true)
     }
 
-    /// Adds the next entry and disturbs its gap. `Done(true)`: the index is unique and another row has
-    /// the key.
+    /// Adds the next entry and disturbs its gap. `Done(true)`: the index is unique and another row
+    /// has the key.
     fn add_entry(
         &mut self,
         engine: &Engine<S, M>,

@@ -1,8 +1,8 @@
 //! A worker: what runs transactions, one at a time, on one thread.
 //!
 //! Invariants
-//! - `WORKER-1`: finding a row, asking the scheme and reading it happen in one section of the gate; a
-//!   scheme that would have to wait refuses, and the worker waits outside and starts over.
+//! - `WORKER-1`: finding a row, asking the scheme and reading it happen in one section of the gate;
+//!   a scheme that would have to wait refuses, and the worker waits outside and starts over.
 //! - `WORKER-2`: places are let go only after the context is closed, so a cut never shows a
 //!   transaction that read from one that it undoes.
 //! - `WORKER-3`: an error while storing leaves a transaction half done, so it is rolled back at
@@ -230,8 +230,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.read_only { Err(Stop::ReadOnly(table.name().to_owned())) } else { Ok(()) }
     }
 
-    /// That the transaction may touch a key: in a partitioned scheme, it named the partition. To write
-    /// a replicated table it must have named all.
+    /// That the transaction may touch a key: in a partitioned scheme, it named the partition. To
+    /// write a replicated table it must have named all.
     #[inline]
     fn check_partition(
         &mut self,

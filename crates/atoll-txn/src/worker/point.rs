@@ -184,8 +184,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Changes columns of the row with this key; false when there is none.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::KeyUpdate`] and [`Stop::Storage`] for values that do not fit: nothing
-    /// has changed then; [`Stop::ReadOnly`].
+    /// [`Stop::Abort`]; [`Stop::KeyUpdate`] and [`Stop::Storage`] for values that do not fit:
+    /// nothing has changed then; [`Stop::ReadOnly`].
     pub fn update(
         &mut self,
         table: &Table<M>,
@@ -213,11 +213,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         })
     }
 
-    /// Brings in the cache lines that reading or changing rows with these keys will need, all at the
-    /// same time, and remembers where the rows are for who asks for them in this order. Keys lie one
-    /// after the other, each with as many values as the primary key has columns; `columns` says which
-    /// columns of a row are wanted, by the position of its key. A hint: it grants nothing, and keys that
-    /// do not fit are passed over.
+    /// Brings in the cache lines that reading or changing rows with these keys will need, all at
+    /// the same time, and remembers where the rows are for who asks for them in this order. Keys
+    /// lie one after the other, each with as many values as the primary key has columns; `columns`
+    /// says which columns of a row are wanted, by the position of its key. A hint: it grants
+    /// nothing, and keys that do not fit are passed over.
     pub fn prefetch<'c>(
         &mut self,
         table: &Table<M>,
@@ -399,7 +399,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         stopwatch.switch::<M>(before);
         match seen {
             Ok(Seen::Present) => Step::Done(true),
-            // In place, a row that is not the key's any more; at commit, perhaps one that is absent.
+            // In place, a row that is not the key's any more; at commit, perhaps one that is
+            // absent.
             Ok(Seen::Absent) if Self::IN_PLACE || !is_it() => Step::Again,
             Ok(Seen::Absent) => Step::Done(false),
             Err(refusal) => Step::Refused(refusal),

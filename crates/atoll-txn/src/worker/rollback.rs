@@ -57,8 +57,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
     }
 
-    /// Puts back what was stored, entry by entry. Memory for it is kept back; if even that is used up,
-    /// others must end first, so this waits for them rather than leave a row wrong.
+    /// Puts back what was stored, entry by entry. Memory for it is kept back; if even that is used
+    /// up, others must end first, so this waits for them rather than leave a row wrong.
     fn undo_all(&mut self) {
         if self.txn.undo.is_empty() {
             return;

@@ -93,9 +93,9 @@ impl ScanRoom {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Goes through the rows of a range of an ordered index, in its order. `look` is called with a row
-    /// to take from it what is wanted, perhaps several times and with versions that do not count;
-    /// then `take` is called once for the row, until it breaks.
+    /// Goes through the rows of a range of an ordered index, in its order. `look` is called with a
+    /// row to take from it what is wanted, perhaps several times and with versions that do not
+    /// count; then `take` is called once for the row, until it breaks.
     ///
     /// # Errors
     /// [`Stop::Abort`]; [`Stop::Storage`] for bounds that do not fit the index.

@@ -1,8 +1,8 @@
 //! How much transactions get in each other's way, and where.
 //!
-//! Rows fall into cells by a hash of their place. A validation that fails because of a row heats its
-//! cell, and so does waiting for a row there; a lock that is had at once cools it. A cell above the
-//! mark is hot. Cells are counted without regard to lost updates: heat is an estimate.
+//! Rows fall into cells by a hash of their place. A validation that fails because of a row heats
+//! its cell, and so does waiting for a row there; a lock that is had at once cools it. A cell above
+//! the mark is hot. Cells are counted without regard to lost updates: heat is an estimate.
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};

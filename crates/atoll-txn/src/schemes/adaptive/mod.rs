@@ -1,20 +1,20 @@
 //! ADAPTIVE: optimistic where transactions are alone, pessimistic where they meet.
 //!
-//! Everything is validated as in SILO. Where validation keeps failing ([`heat`]), rows are locked when
-//! they are first written, and readers wait for such a lock instead of reading what is about to
-//! change; where locks are always free, rows cool down and are left to validation again. The two ways
-//! exist side by side and nobody stops for the change, because a lock only saves a transaction from
-//! failing and correctness never rests on it. (The study's section 6.1 proposes to change the scheme
-//! with the contention; Wang and Kimura, "Mostly-optimistic concurrency control for highly contended
-//! dynamic workloads", VLDB 2016, lock hot records before validation.)
+//! Everything is validated as in SILO. Where validation keeps failing ([`heat`]), rows are locked
+//! when they are first written, and readers wait for such a lock instead of reading what is about
+//! to change; where locks are always free, rows cool down and are left to validation again. The two
+//! ways exist side by side and nobody stops for the change, because a lock only saves a transaction
+//! from failing and correctness never rests on it. (The study's section 6.1 proposes to change the
+//! scheme with the contention; Wang and Kimura, "Mostly-optimistic concurrency control for highly
+//! contended dynamic workloads", VLDB 2016, lock hot records before validation.)
 //!
-//! Read-only transactions read older versions and never abort (the study's section 6.1: versions for
-//! those, locks for the others). A clock is advanced by them alone. The number of a version has the
-//! clock, as it was when the version was stored, in its upper bits; a read-only transaction sees what is
-//! not newer than its own reading of the clock.
+//! Read-only transactions read older versions and never abort (the study's section 6.1: versions
+//! for those, locks for the others). A clock is advanced by them alone. The number of a version has
+//! the clock, as it was when the version was stored, in its upper bits; a read-only transaction
+//! sees what is not newer than its own reading of the clock.
 //!
-//! - `ADAPTIVE-1`: a writer says that it is storing, then reads the clock. A reader advances the clock,
-//!   then looks at rows: one that is not being stored into will get a greater stamp.
+//! - `ADAPTIVE-1`: a writer says that it is storing, then reads the clock. A reader advances the
+//!   clock, then looks at rows: one that is not being stored into will get a greater stamp.
 //! - `ADAPTIVE-2`: a reader counts itself before it advances the clock, so a writer with a greater
 //!   stamp sees that replaced versions have to be kept.
 //! - `ADAPTIVE-3`: waiting for early locks may go round in a circle; it ends by a time limit.

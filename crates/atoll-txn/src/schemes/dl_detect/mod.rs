@@ -1,9 +1,9 @@
 //! DL_DETECT: two-phase locking in which everybody waits, and deadlocks are found.
 //!
 //! A transaction that waits shows what it waits for and what it holds ([`board`]) and looks for
-//! a deadlock now and then; the cheapest member of one aborts. Waiting has an end: after a time limit
-//! the transaction aborts, which limits how many pile up behind one lock ("Staring into the Abyss",
-//! section 4.2, where 100 µs was chosen). A limit of 0 is NO_WAIT.
+//! a deadlock now and then; the cheapest member of one aborts. Waiting has an end: after a time
+//! limit the transaction aborts, which limits how many pile up behind one lock ("Staring into the
+//! Abyss", section 4.2, where 100 µs was chosen). A limit of 0 is NO_WAIT.
 
 mod board;
 mod local;

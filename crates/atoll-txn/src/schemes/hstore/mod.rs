@@ -1,9 +1,10 @@
 //! HSTORE: one lock for each partition, taken before the transaction begins.
 //!
-//! A transaction says which partitions it is going to touch and gets their locks, the eldest waiting
-//! transaction first; then it runs alone in them and nothing that it does can be refused ("Staring
-//! into the Abyss", section 2.2). Rows of other partitions are reached directly, since memory is
-//! shared (section 4.3). Partitions are taken in ascending order, so nobody waits in a circle.
+//! A transaction says which partitions it is going to touch and gets their locks, the eldest
+//! waiting transaction first; then it runs alone in them and nothing that it does can be refused
+//! ("Staring into the Abyss", section 2.2). Rows of other partitions are reached directly, since
+//! memory is shared (section 4.3). Partitions are taken in ascending order, so nobody waits in a
+//! circle.
 
 mod local;
 mod queue;

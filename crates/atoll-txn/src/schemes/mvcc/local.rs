@@ -1,5 +1,5 @@
-//! A transaction has its timestamp, the rows that it is going to write, and the worker's part of the
-//! older versions.
+//! A transaction has its timestamp, the rows that it is going to write, and the worker's part of
+//! the older versions.
 
 use atoll_machine::Machine;
 

@@ -1,15 +1,16 @@
 //! MVCC: timestamp ordering with older versions, so that nobody reads too late.
 //!
-//! The newest version of a row lies in its table, older ones in a chain ([`past`](crate::common::past)).
-//! A transaction reads the version that was the newest at its timestamp; a write is too late when a
-//! later transaction has read or replaced what it would replace ("Staring into the Abyss", section
+//! The newest version of a row lies in its table, older ones in a chain
+//! ([`past`](crate::common::past)). A transaction reads the version that was the newest at its
+//! timestamp; a write is too late when a later transaction has read or replaced what it would
+//! replace ("Staring into the Abyss", section
 //! 2.2). A version is given up when all timestamps in use are greater than that of its successor.
 //!
 //! - `MVCC-1`: as `TO-1`, for the newest version of a row. Older ones have successors already, so
 //!   nothing can come between.
-//! - `MVCC-2`: an owner writes down the version that it replaces before it says that it is storing, and
-//!   says so before it stores. So who finds a row being stored into finds in the chain all columns
-//!   that are changing.
+//! - `MVCC-2`: an owner writes down the version that it replaces before it says that it is storing,
+//!   and says so before it stores. So who finds a row being stored into finds in the chain all
+//!   columns that are changing.
 //! - `MVCC-3`: as `TO-2` and `TO-3`.
 
 mod local;

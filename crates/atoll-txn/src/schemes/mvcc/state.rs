@@ -1,5 +1,5 @@
-//! A row has the timestamps of its newest version and of the last read of that, of a write that is to
-//! come, and the chain of its older versions.
+//! A row has the timestamps of its newest version and of the last read of that, of a write that is
+//! to come, and the chain of its older versions.
 
 use atoll_machine::{Machine, Ordering, Word};
 

@@ -1,5 +1,5 @@
-//! A transaction has what it read, with the time until which each version was known to be valid, and
-//! what it is going to write.
+//! A transaction has what it read, with the time until which each version was known to be valid,
+//! and what it is going to write.
 
 use crate::common::read_set::ReadSet;
 use crate::scheme::Place;

@@ -4,8 +4,8 @@
 //! transaction commits at the smallest timestamp at which all that it read is valid and all that it
 //! writes is free; reads of versions that were only known to be valid until earlier are extended if
 //! nobody has changed them (Yu et al., "TicToc: time traveling optimistic concurrency control",
-//! SIGMOD 2016). So a transaction may be ordered before one that committed earlier. Such an order does
-//! not agree with the clock; it is serializable and not strictly so.
+//! SIGMOD 2016). So a transaction may be ordered before one that committed earlier. Such an order
+//! does not agree with the clock; it is serializable and not strictly so.
 //!
 //! - `TICTOC-1`: commits of an epoch have timestamps above all those of earlier epochs, so a cut
 //!   separates timestamps as it separates commits. Each worker shows its greatest one, and the
@@ -96,7 +96,8 @@ impl<M: Machine> TicToc<M> {
 impl<M: Machine> Scheme<M> for TicToc<M> {
     const NAME: &'static str = "TICTOC";
     const WRITES: Writes = Writes::AtCommit;
-    // A new row of an old key is absent from time 0 on; its gap knows until when the old one was there.
+    // A new row of an old key is absent from time 0 on; its gap knows until when the old one was
+    // there.
     const WATCHES_ABSENT: bool = true;
     type State = State<M>;
     type Gap = GapState<M>;

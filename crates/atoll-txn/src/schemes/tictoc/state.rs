@@ -31,8 +31,8 @@ impl<M: Machine> State<M> {
     }
 }
 
-/// A gap counts its disturbances; as a row, it has a timestamp before which nobody may disturb it any
-/// more, and one that whoever finds nothing in it comes after.
+/// A gap counts its disturbances; as a row, it has a timestamp before which nobody may disturb it
+/// any more, and one that whoever finds nothing in it comes after.
 pub struct GapState<M: Machine> {
     pub(super) count: M::Word,
     pub(super) valid_until: M::Word,

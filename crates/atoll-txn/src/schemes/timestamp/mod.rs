@@ -1,17 +1,17 @@
 //! TIMESTAMP: basic timestamp ordering, row by row.
 //!
 //! The order of timestamps is the serial order. Who comes too late for it aborts and starts again
-//! with a new timestamp: a read of a row that has been written later, a write of a row that has been
-//! read or written later ("Staring into the Abyss", section 2.2). Reads copy what they need. Writes
-//! announce themselves on the row and are stored at commit; who has a greater timestamp waits for an
-//! announced write, so nobody waits in a circle.
+//! with a new timestamp: a read of a row that has been written later, a write of a row that has
+//! been read or written later ("Staring into the Abyss", section 2.2). Reads copy what they need.
+//! Writes announce themselves on the row and are stored at commit; who has a greater timestamp
+//! waits for an announced write, so nobody waits in a circle.
 //!
 //! - `TO-1`: a reader raises the row's read timestamp and then looks who owns it; a writer becomes
 //!   its owner and then looks at the read timestamp. One of the two sees the other.
 //! - `TO-2`: a transaction that would commit in a later epoch than the one in which it took its
 //!   timestamp aborts (`SCHEME-4`): a cut between them shows transactions with greater timestamps.
-//! - `TO-3`: entries of deleted rows stay until all timestamps in use are greater than the deletion's,
-//!   so who is ordered before it still finds the row, and that it has come too late.
+//! - `TO-3`: entries of deleted rows stay until all timestamps in use are greater than the
+//!   deletion's, so who is ordered before it still finds the row, and that it has come too late.
 
 mod local;
 mod state;
