@@ -1,7 +1,7 @@
 //! Inserting rows.
 //!
 //! 1. Look for the key. A row that is there, for this transaction, is a duplicate; one that is
-//!   absent (deleted, or another's that has not committed) is written; otherwise
+//!    absent (deleted, or another's that has not committed) is written; otherwise
 //! 2. claim a slot, put the key into it, let the scheme know the row, and add it to the hash index,
 //!    where two who insert the same key at once meet;
 //! 3. disturb the gap, so that whoever found the key absent is ordered before or stops;
