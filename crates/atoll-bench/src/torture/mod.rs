@@ -55,7 +55,8 @@ pub fn run(args: &TortureArgs, progress: Progress<'_>) -> Result<TortureReport, 
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let mut schemes = Vec::new();
     for kind in kinds {
-        progress(&format!("{}: {}", kind.name(), if args.native { "threads" } else { "seeds" }));
+        let how = if args.native { "real threads" } else { "seeded schedules" };
+        progress(&format!("{}: {how}", kind.name()));
         schemes.push(if args.native {
             native(kind, args, progress)
         } else {
