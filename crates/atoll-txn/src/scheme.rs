@@ -316,7 +316,10 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         &self,
         local: &mut Self::Local,
         states: &impl StatesOf<Self, M>,
-    ) -> Result<(), Refusal>;
+    ) -> Result<(), Refusal> {
+        let _ = (local, states);
+        Ok(())
+    }
 
     /// May the transaction commit in this epoch of the gate? Afterwards it cannot be refused,
     /// unless validated again in a later epoch.
@@ -328,7 +331,10 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         local: &mut Self::Local,
         states: &impl StatesOf<Self, M>,
         epoch: u64,
-    ) -> Result<(), AbortReason>;
+    ) -> Result<(), AbortReason> {
+        let _ = (local, states, epoch);
+        Ok(())
+    }
 
     /// A prepared row is going to be stored; `before` is what is replaced. For schemes that are
     /// [`Scheme::VERSIONED`].

@@ -144,11 +144,6 @@ impl<M: Machine> PastWriter<M> {
         Self { past, worker, own }
     }
 
-    /// Bytes of chunks that wait until nobody needs their records.
-    pub fn waiting_chunks(&self) -> usize {
-        self.own.full.len()
-    }
-
     /// Writes down `before`, whose stamp is `stamp` and which is being replaced by a version of
     /// stamp `replaced_by`, in front of the chain `next`.
     pub fn push(

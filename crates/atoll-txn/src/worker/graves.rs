@@ -56,10 +56,6 @@ pub(crate) struct Graves {
 }
 
 impl Graves {
-    pub(super) fn len(&self) -> usize {
-        self.queue.len()
-    }
-
     fn add_entry(&mut self, stamp: u64, table: TableId, row: RowId, index: usize, key: &[u8]) {
         self.keys.extend(key);
         self.queue.push_back(Grave { stamp, table, row, gone: Gone::Entry(index, key.len()) });

@@ -324,11 +324,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let section = self.member.enter();
         body(section.inside())
     }
-
-    /// Counts what this worker has waiting until nobody needs it any more.
-    pub fn waiting_graves(&self) -> usize {
-        self.graves.len()
-    }
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {

@@ -144,19 +144,6 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         Ok(())
     }
 
-    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn validate(
-        &self,
-        _local: &mut Local,
-        _states: &impl StatesOf<Self, M>,
-        _epoch: u64,
-    ) -> Result<(), AbortReason> {
-        Ok(())
-    }
-
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
         self.granted(local);
         local.held.release(states);

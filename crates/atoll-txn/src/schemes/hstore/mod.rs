@@ -18,7 +18,7 @@ pub use state::State;
 
 use crate::common::timestamp::Timestamps;
 use crate::scheme::{
-    AbortReason, Fetch, Guarded, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    Fetch, Guarded, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -106,19 +106,6 @@ impl<M: Machine> Scheme<M> for HStore<M> {
 
     fn split(&self, _local: &mut Local, _old: (Place, &State), _new: (Place, &State)) -> bool {
         true
-    }
-
-    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn validate(
-        &self,
-        _local: &mut Local,
-        _states: &impl StatesOf<Self, M>,
-        _epoch: u64,
-    ) -> Result<(), AbortReason> {
-        Ok(())
     }
 
     fn end(&self, local: &mut Local, _states: &impl StatesOf<Self, M>, _committed: bool) {

@@ -175,14 +175,6 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         raise::<M>(&gap.0, state.read.load(Ordering::SeqCst));
     }
 
-    fn prepare(
-        &self,
-        _local: &mut Local<M>,
-        _states: &impl StatesOf<Self, M>,
-    ) -> Result<(), Refusal> {
-        Ok(())
-    }
-
     fn validate(
         &self,
         local: &mut Local<M>,

@@ -154,10 +154,6 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         raise::<M>(&gap.0, state.read.load(Ordering::SeqCst));
     }
 
-    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
-        Ok(())
-    }
-
     fn validate(
         &self,
         local: &mut Local,

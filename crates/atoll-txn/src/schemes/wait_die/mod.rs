@@ -97,19 +97,6 @@ impl<M: Machine> Scheme<M> for WaitDie<M> {
         !old.1.is_held()
     }
 
-    fn prepare(&self, _local: &mut Local, _states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn validate(
-        &self,
-        _local: &mut Local,
-        _states: &impl StatesOf<Self, M>,
-        _epoch: u64,
-    ) -> Result<(), AbortReason> {
-        Ok(())
-    }
-
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
         local.held.release(states);
         local.died = !committed;
