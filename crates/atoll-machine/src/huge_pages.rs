@@ -95,12 +95,11 @@ fn place(bytes: usize) -> Option<(Arc<Region>, NonNull<u8>)> {
 
 /// An array that may lie on huge pages.
 #[derive(Debug)]
-pub struct Array<T>(Kind<T>);
-
-#[derive(Debug)]
-enum Kind<T> {
-    Small(Box<[T]>),
-    Large { start: NonNull<T>, len: usize, _region: Arc<Region> },
+pub struct Array<T> {
+    start: NonNull<T>,
+    len: usize,
+    /// Where a large array lies; a small one is a boxed slice.
+    region: Option<Arc<Region>>,
 }
 
 // SAFETY: an array owns its values, as a boxed slice does (HUGE-1).
@@ -113,22 +112,20 @@ impl<T> Deref for Array<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        match &self.0 {
-            Kind::Small(values) => values,
-            // SAFETY: HUGE-1; `collect` initialised all of them.
-            Kind::Large { start, len, .. } => unsafe {
-                std::slice::from_raw_parts(start.as_ptr(), *len)
-            },
-        }
+        // SAFETY: HUGE-1, or the boxed slice that `collect` made; all values are initialised.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl<T> Drop for Array<T> {
     fn drop(&mut self) {
-        if let Kind::Large { start, len, .. } = &self.0 {
-            let values = std::ptr::slice_from_raw_parts_mut(start.as_ptr(), *len);
+        let values = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+        if self.region.is_some() {
             // SAFETY: HUGE-1; nobody has a reference any more, and the region goes afterwards.
             unsafe { std::ptr::drop_in_place(values) };
+        } else {
+            // SAFETY: `collect` took it from a box, and nobody has a reference any more.
+            drop(unsafe { Box::from_raw(values) });
         }
     }
 }
@@ -139,7 +136,9 @@ pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
         handle_alloc_error(Layout::new::<T>());
     };
     if layout.size() < WORTH_BYTES || layout.align() > ALIGN {
-        return Array(Kind::Small((0..len).map(make).collect()));
+        let values: Box<[T]> = (0..len).map(make).collect();
+        let start = NonNull::from(Box::leak(values)).cast();
+        return Array { start, len, region: None };
     }
     let Some((region, start)) = place(layout.size()) else { handle_alloc_error(layout) };
     let start = start.cast::<T>();
@@ -148,7 +147,7 @@ pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
         // panics, the values made so far are not dropped, which is safe.
         unsafe { start.add(at).write(make(at)) };
     }
-    Array(Kind::Large { start, len, _region: region })
+    Array { start, len, region: Some(region) }
 }
 
 #[cfg(test)]

@@ -48,12 +48,14 @@ impl Machine for Native {
         if bytes == 0 {
             return;
         }
-        // The first line starts before `address` unless that is aligned, so count from its start.
-        let offset = address.addr() % LINE;
-        let lines = offset.saturating_add(bytes).div_ceil(LINE).min(MOST_LINES);
-        let first = address.wrapping_sub(offset);
-        for line in 0..lines {
-            prefetch(first.wrapping_add(line * LINE));
+        // Steps of a line, and the last byte, which may lie one line further: how many lines there
+        // are depends on the address, and a branch on that would be guessed wrong.
+        let bytes = bytes.min(MOST_LINES * LINE);
+        for at in (0..bytes).step_by(LINE) {
+            prefetch(address.wrapping_add(at));
+        }
+        if bytes % LINE != 1 {
+            prefetch(address.wrapping_add(bytes - 1));
         }
     }
 }

@@ -3,8 +3,8 @@
 //! [`View`] reads, in the owner and in processes that attached; [`Access`] also writes. Every
 //! access is checked against the size of the store, so a damaged offset ends in a panic of the
 //! owner (a bug) or, for the checked variants that readers of other processes use, in `None`.
-//! Everything is read and written atomically in units of the widest aligned word, so a race gives
-//! old or new words, never undefined behaviour.
+//! Everything is read and written atomically (the module `shared`), so a race gives old or new words,
+//! never undefined behaviour.
 //!
 //! Invariants
 //! - `ACCESS-1`: the mapping covers `capacity` bytes from `base` for as long as the store lives,
@@ -16,6 +16,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use crate::shared;
 use crate::store::Store;
 
 /// Read access to a store.
@@ -35,24 +36,6 @@ unsafe impl Sync for View {}
 /// Read and write access to a store.
 #[derive(Clone)]
 pub struct Access(View);
-
-/// Bytes from an offset to the next word, of `len` that there are.
-#[inline]
-fn bytes_before_word(offset: u64, len: usize) -> usize {
-    (offset.wrapping_neg() as usize & 7).min(len)
-}
-
-/// The widest access below a word that the offset's alignment and the length allow.
-#[inline]
-fn narrow_bytes(at: u64, len: usize) -> usize {
-    if at.is_multiple_of(4) && len >= 4 {
-        4
-    } else if at.is_multiple_of(2) && len >= 2 {
-        2
-    } else {
-        1
-    }
-}
 
 macro_rules! scalar {
     ($load:ident, $word:ty, $value:ty) => {
@@ -108,34 +91,13 @@ impl View {
     /// Reads bytes, in words as wide as their alignment allows.
     #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) {
-        self.at(offset, into.len() as u64);
-        let (head, rest) = into.split_at_mut(bytes_before_word(offset, into.len()));
-        let (words, tail) = rest.as_chunks_mut::<8>();
-        let mut at = self.read_narrow(offset, head);
-        for word in words {
-            *word = self.load_u64(at).to_le_bytes();
-            at += 8;
-        }
-        self.read_narrow(at, tail);
-    }
-
-    /// Reads fewer than eight bytes; returns where they end.
-    #[inline]
-    fn read_narrow(&self, mut at: u64, mut into: &mut [u8]) -> u64 {
-        while !into.is_empty() {
-            let (piece, rest) = into.split_at_mut(narrow_bytes(at, into.len()));
-            match piece.len() {
-                4 => piece.copy_from_slice(&self.load_u32(at).to_le_bytes()),
-                2 => piece.copy_from_slice(&self.load_u16(at).to_le_bytes()),
-                _ => piece[0] = self.load_u8(at),
-            }
-            at += piece.len() as u64;
-            into = rest;
-        }
-        at
+        let from = self.at(offset, into.len() as u64);
+        // SAFETY: inside the mapping (`at`, ACCESS-1), only accessed atomically.
+        unsafe { shared::read(from, into) };
     }
 
     /// The address of bytes that lie inside the store, for handing them on without copying.
+    #[inline]
     pub fn address(&self, offset: u64, len_bytes: u64) -> Option<*const u8> {
         self.contains(offset, len_bytes).then(|| self.at(offset, len_bytes))
     }
@@ -178,32 +140,10 @@ impl Access {
     /// Writes bytes, in words as wide as their alignment allows.
     #[inline]
     pub fn write(&self, offset: u64, bytes: &[u8]) {
-        self.at(offset, bytes.len() as u64);
-        let (head, rest) = bytes.split_at(bytes_before_word(offset, bytes.len()));
-        let (words, tail) = rest.as_chunks::<8>();
-        let mut at = self.write_narrow(offset, head);
-        for word in words {
-            self.store_u64(at, u64::from_le_bytes(*word));
-            at += 8;
-        }
-        self.write_narrow(at, tail);
-    }
-
-    /// Writes fewer than eight bytes; returns where they end.
-    #[inline]
-    fn write_narrow(&self, mut at: u64, mut bytes: &[u8]) -> u64 {
-        while !bytes.is_empty() {
-            let (piece, rest) = bytes.split_at(narrow_bytes(at, bytes.len()));
-            match *piece {
-                [a, b, c, d] => self.store_u32(at, u32::from_le_bytes([a, b, c, d])),
-                [a, b] => self.store_u16(at, u16::from_le_bytes([a, b])),
-                [a, ..] => self.store_u8(at, a),
-                [] => {}
-            }
-            at += piece.len() as u64;
-            bytes = rest;
-        }
-        at
+        let to = self.at(offset, bytes.len() as u64).cast_mut();
+        // SAFETY: inside the mapping (`at`, ACCESS-1), which is writable (`Access::new`), only
+        // accessed atomically.
+        unsafe { shared::write(to, bytes) };
     }
 
     /// Copies `len_bytes` from one extent into another that nobody else has seen yet. The source

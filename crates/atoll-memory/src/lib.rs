@@ -12,6 +12,7 @@ pub mod error;
 pub mod gate;
 pub mod lease;
 pub mod memory;
+mod shared;
 pub mod stitch;
 pub mod store;
 pub mod swing;

@@ -54,13 +54,57 @@ struct Part<M: Machine> {
 }
 
 struct Buckets<M: Machine> {
+    buckets: Array<Bucket<M>>,
     bits: u32,
     probes: usize,
-    buckets: Array<Bucket<M>>,
 }
 
 #[repr(align(64))]
 struct Bucket<M: Machine>([M::Word; BUCKET]);
+
+/// A lookup that has been begun: its first cache line is on its way.
+pub struct Approach<'i, M: Machine> {
+    bucket: &'i Bucket<M>,
+    hash: u64,
+}
+
+impl<M: Machine> Approach<'_, M> {
+    /// The hash that is looked up.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The first row in the line that may have the key; a guess, almost always the right one.
+    #[inline]
+    pub fn guess(&self) -> Option<RowId> {
+        self.bucket.find(self.hash, &mut |_| true).ok()
+    }
+}
+
+impl<M: Machine> Bucket<M> {
+    /// The first row whose entry is like `wanted` and for which `is_it` holds; otherwise whether
+    /// the search goes on in the next bucket.
+    #[inline]
+    fn find(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Result<RowId, bool> {
+        // A bucket as a whole: at which of its words a lookup would stop cannot be predicted.
+        let words: [u64; BUCKET] = std::array::from_fn(|at| self.0[at].load(Ordering::Acquire));
+        let mut like = 0u32;
+        for (at, word) in words.iter().enumerate() {
+            like |= u32::from((word ^ wanted) >> ROW_BITS == 0) << at;
+        }
+        while like != 0 {
+            let word = words[like.trailing_zeros() as usize % BUCKET];
+            let row = RowId((word & ROW_MASK).wrapping_sub(1));
+            if !matches!(word, EMPTY | GONE) && is_it(row) {
+                return Ok(row);
+            }
+            like &= like - 1;
+        }
+        // Free places are used from the first on, so nothing lies beyond one never used.
+        Err(words[BUCKET - 1] != EMPTY)
+    }
+}
 
 impl<M: Machine> Default for HashIndex<M> {
     fn default() -> Self {
@@ -90,9 +134,10 @@ impl<M: Machine> HashIndex<M> {
 
     /// Brings the first cache line that a lookup of `hash` needs on its way.
     #[inline]
-    pub fn prefetch(&self, hash: u64) {
+    pub fn approach(&self, hash: u64) -> Approach<'_, M> {
         let bucket = self.part(hash).table().bucket(hash, 0);
-        M::touch(std::ptr::from_ref(bucket).cast(), 64);
+        M::touch(std::ptr::from_ref(bucket).cast(), 1);
+        Approach { bucket, hash }
     }
 
     /// The first row with this hash for which `is_it` holds. Takes no latch; a row that is inserted
@@ -188,18 +233,10 @@ impl<M: Machine> Buckets<M> {
     #[inline]
     fn find(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Option<RowId> {
         for distance in 0..self.probes {
-            let bucket = self.bucket(wanted, distance);
-            for word in &bucket.0 {
-                let word = word.load(Ordering::Acquire);
-                if word == EMPTY {
-                    return None;
-                }
-                if word != GONE && (word ^ wanted) >> ROW_BITS == 0 {
-                    let row = RowId((word & ROW_MASK) - 1);
-                    if is_it(row) {
-                        return Some(row);
-                    }
-                }
+            match self.bucket(wanted, distance).find(wanted, is_it) {
+                Ok(row) => return Some(row),
+                Err(true) => {}
+                Err(false) => return None,
             }
         }
         None

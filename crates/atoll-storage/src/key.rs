@@ -2,6 +2,8 @@
 
 use crate::types::{DataType, Schema, Value};
 
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Spreads the bits of a word over the whole of another (the finaliser of splitmix64, Steele, Lea
 /// and Flood, "Fast splittable pseudorandom number generators", 2014).
 #[inline]
@@ -12,9 +14,8 @@ pub fn mix(word: u64) -> u64 {
 }
 
 /// Hash of a key; equal keys have equal hashes.
-#[inline]
 pub fn hash(key: &[Value]) -> u64 {
-    key.iter().fold(0x9e37_79b9_7f4a_7c15, |state, value| {
+    key.iter().fold(SEED, |state, value| {
         let word = match value {
             Value::Null => 0,
             Value::Int16(value) => *value as u64,
@@ -46,9 +47,13 @@ pub fn is_word(schema: &Schema) -> bool {
     bits <= 64
 }
 
+/// Whether the primary key is one `bigint`.
+pub fn is_int64(schema: &Schema) -> bool {
+    matches!(schema.primary_key(), [at] if schema.columns()[*at].data_type == DataType::Int64)
+}
+
 /// Hash of a key whose columns fit a word side by side ([`is_word`]): different keys have different
 /// hashes, because each step can be undone.
-#[inline]
 pub fn hash_of_word(key: &[Value]) -> u64 {
     let word = key.iter().fold(0u64, |word, value| match value {
         Value::Int16(value) => word << 16 | u64::from(*value as u16),
@@ -56,7 +61,13 @@ pub fn hash_of_word(key: &[Value]) -> u64 {
         Value::Int64(value) | Value::Timestamp(value) => *value as u64,
         _ => word,
     });
-    mix(word ^ 0x9e37_79b9_7f4a_7c15)
+    mix(word ^ SEED)
+}
+
+/// As [`hash_of_word`], of a key that is one `bigint`.
+#[inline]
+pub fn hash_of_int64(key: i64) -> u64 {
+    mix(key as u64 ^ SEED)
 }
 
 fn bytes(bytes: &[u8]) -> u64 {

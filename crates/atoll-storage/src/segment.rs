@@ -5,18 +5,20 @@
 //! copy in the directory, and widens the zone.
 //!
 //! Protocol of a store, inside the gate
-//! 1. Load the birth of the column's extent from the segment's node. Not frozen, and not frozen
-//!    either for a worker that may still be inside under the epoch before (`MEMORY-4`): store. That
+//! 1. Load the birth of the column's extent. Not frozen, and not frozen either for a worker that may still be inside under the epoch before (`MEMORY-4`): store. That
 //!    is the fast path.
 //! 2. Otherwise: seal the epoch, take the segment's latch, copy the node if it is frozen (and,
 //!    through [`Directory`], the path above it), look again, copy the extent if it is frozen,
-//!    publish place then birth.
+//!    publish place then birth, in the node and then beside it.
 //!
 //! Invariants
 //! - `SEG-1`: an extent that is not frozen lies in a node that is not frozen, so the fast path
 //!   needs to look at nothing but the extent's birth (the argument is `DIR-2`'s).
 //! - `SEG-2`: a birth is published after the place it belongs to; whoever sees the birth of its own
 //!   epoch sees the place.
+//! - `SEG-4`: place and birth of an extent also lie beside the node, in [`Extent`]s that are read
+//!   instead of it: eight times as many of them fit in a cache as lines of nodes, and a table has
+//!   as many as columns times segments. They change under the latch, together with the node.
 //! - `SEG-3`: values of a row are stored by one worker at a time: the row's lock is its caller's.
 //!   Bits share words with other rows' bits, so they are set and cleared atomically.
 //!
@@ -43,8 +45,32 @@ pub struct Segment {
     /// Offset of its current node.
     node: AtomicU64,
     latch: Mutex<()>,
+    /// One for each column.
+    values: Box<[Extent]>,
+    presence: Extent,
+    /// One for each column; of those that cannot be NULL, nowhere.
+    validity: Box<[Extent]>,
     /// One for each column; only text and binary ever use theirs.
     heaps: Box<[Mutex<Heap>]>,
+}
+
+/// The current place and birth of an extent (`SEG-4`).
+#[derive(Default)]
+struct Extent {
+    place: AtomicU64,
+    birth: AtomicU64,
+}
+
+impl Extent {
+    #[inline]
+    fn place(&self) -> u64 {
+        self.place.load(Ordering::Acquire)
+    }
+
+    fn publish(&self, place: u64, birth: u64) {
+        self.place.store(place, Ordering::Release);
+        self.birth.store(birth, Ordering::Release); // SEG-2
+    }
 }
 
 /// The segments' surroundings: what every operation on them needs.
@@ -53,6 +79,16 @@ pub struct Barrier {
     directory: Arc<Directory>,
     memory: Arc<Memory>,
     table: TableId,
+}
+
+/// Widest value that is kept for a rollback without allocating.
+const STACK_BYTES: usize = 128;
+
+/// Where the values and the validity bits of a column lie; the latter 0 if it cannot be NULL.
+#[derive(Clone, Copy)]
+struct Places {
+    values: u64,
+    validity: u64,
 }
 
 /// An extent of a segment: offsets in its node of the extent's place and birth, and its size.
@@ -120,11 +156,21 @@ impl Barrier {
             made.iter().for_each(|offset| self.memory.discard(*offset));
         }
         let (node, number) = result?;
+        let extent = |what: Slotted| {
+            let extent = Extent::default();
+            let access = self.access();
+            extent.publish(access.load_u64(node + what.place), access.load_u64(node + what.birth));
+            extent
+        };
+        let columns = || schema.columns().iter().enumerate();
         Ok(number.map(|number| Segment {
             number,
             node: AtomicU64::new(node),
             latch: Mutex::new(()),
-            heaps: schema.columns().iter().map(|_| Mutex::default()).collect(),
+            values: columns().map(|(at, one)| extent(values_of(at, one.data_type))).collect(),
+            presence: extent(PRESENCE),
+            validity: columns().map(|(at, _)| extent(validity_of(at))).collect(),
+            heaps: columns().map(|_| Mutex::default()).collect(),
         }))
     }
 
@@ -175,21 +221,89 @@ impl Barrier {
         slot: usize,
         cell: Cell<'_>,
     ) -> Result<(), MemoryError> {
+        let places = self.own_places(change, target, &cell)?;
+        self.put(target, slot, cell, places);
+        Ok(())
+    }
+
+    /// As [`Barrier::store_value`], and before anything is stored `keep` is called with what stands
+    /// there and whether it is valid.
+    ///
+    /// # Errors
+    /// As there; `keep` has not been called then.
+    #[inline]
+    pub fn replace_value(
+        &self,
+        change: Change,
+        target: &Segment,
+        slot: usize,
+        cell: Cell<'_>,
+        keep: impl FnOnce(&[u8], bool),
+    ) -> Result<(), MemoryError> {
+        let places = self.own_places(change, target, &cell)?;
+        let width = cell.data_type.width();
+        let mut room = [0; STACK_BYTES];
+        let mut wide = Vec::new();
+        let old = if width <= STACK_BYTES {
+            &mut room[..width.max(1)]
+        } else {
+            wide.resize(width, 0);
+            &mut wide[..]
+        };
+        let valid = self.get(slot, width, cell.nullable, places, old);
+        keep(old, valid);
+        self.put(target, slot, cell, places);
+        Ok(())
+    }
+
+    /// The places of a value's extents, that may be written now.
+    #[inline]
+    fn own_places(
+        &self,
+        change: Change,
+        target: &Segment,
+        cell: &Cell<'_>,
+    ) -> Result<Places, MemoryError> {
+        let (at, data_type) = (cell.column, cell.data_type);
+        let values = self.own(change, target, &target.values[at], values_of(at, data_type))?;
+        let validity = if cell.nullable {
+            self.own(change, target, &target.validity[at], validity_of(at))?
+        } else {
+            0
+        };
+        Ok(Places { values, validity })
+    }
+
+    #[inline]
+    fn put(&self, target: &Segment, slot: usize, cell: Cell<'_>, places: Places) {
         let Cell { column: at, data_type, nullable, image, valid } = cell;
-        let values = self.own(change, target, values_of(at, data_type))?;
         if nullable {
-            let validity = self.own(change, target, validity_of(at))?;
-            self.set_bit(validity, slot, valid);
+            self.set_bit(places.validity, slot, valid);
         }
         match data_type.width() {
-            0 => self.set_bit(values, slot, image.first().is_some_and(|byte| *byte != 0)),
-            width => self.access().write(values + (slot * width) as u64, image),
+            0 => self.set_bit(places.values, slot, image.first().is_some_and(|byte| *byte != 0)),
+            width => self.access().write(places.values + (slot * width) as u64, image),
         }
         if valid && let Some(word) = zone::word(data_type, image) {
             let line = target.node.load(Ordering::Acquire) + column_line(at);
             self.widen(line, word);
         }
-        Ok(())
+    }
+
+    #[inline]
+    fn get(
+        &self,
+        slot: usize,
+        width: usize,
+        nullable: bool,
+        places: Places,
+        image: &mut [u8],
+    ) -> bool {
+        match width {
+            0 => image[0] = u8::from(self.bit(places.values, slot)),
+            width => self.access().read(places.values + (slot * width) as u64, image),
+        }
+        !nullable || self.bit(places.validity, slot)
     }
 
     /// Makes a slot present or absent.
@@ -203,7 +317,7 @@ impl Barrier {
         slot: usize,
         present: bool,
     ) -> Result<(), MemoryError> {
-        let presence = self.own(change, target, PRESENCE)?;
+        let presence = self.own(change, target, &target.presence, PRESENCE)?;
         if present {
             let node = target.node.load(Ordering::Acquire);
             let filled = self.access().word(node + segment::FILLED);
@@ -215,14 +329,19 @@ impl Barrier {
 
     /// Place of an extent that may be written by the caller now.
     #[inline]
-    fn own(&self, change: Change, target: &Segment, what: Slotted) -> Result<u64, MemoryError> {
+    fn own(
+        &self,
+        change: Change,
+        target: &Segment,
+        extent: &Extent,
+        what: Slotted,
+    ) -> Result<u64, MemoryError> {
         let thawing = self.memory.thawing(); // before the extent is looked for: MEMORY-4
-        let node = target.node.load(Ordering::Acquire);
-        let birth = self.access().word(node + what.birth).load(Ordering::Acquire);
+        let birth = extent.birth.load(Ordering::Acquire);
         if !Memory::may_store(change.inside, thawing, birth) {
-            return self.own_slow(change, target, what);
+            return self.own_slow(change, target, extent, what);
         }
-        Ok(self.access().load_u64(node + what.place))
+        Ok(extent.place()) // SEG-2
     }
 
     #[cold]
@@ -230,21 +349,23 @@ impl Barrier {
         &self,
         change: Change,
         target: &Segment,
+        extent: &Extent,
         what: Slotted,
     ) -> Result<u64, MemoryError> {
         self.memory.seal(change.inside.epoch); // before the latch, see `Directory::latch`
         let _latch = target.latch.lock().unwrap_or_else(PoisonError::into_inner);
         let node = self.own_node(change, target)?;
         let access = self.access();
-        let birth = access.load_u64(node + what.birth);
-        let place = access.load_u64(node + what.place);
+        let birth = extent.birth.load(Ordering::Relaxed);
+        let place = extent.place();
         if !change.inside.is_frozen(birth) {
             return Ok(place);
         }
         let copy = self.memory.copy_extent(place, what.bytes, change.purpose)?;
         // Readers take the place without looking at the birth, so it publishes the copy too.
         access.word(node + what.place).store(copy.offset, Ordering::Release);
-        access.word(node + what.birth).store(change.inside.epoch, Ordering::Release); // SEG-2
+        access.word(node + what.birth).store(change.inside.epoch, Ordering::Release);
+        extent.publish(copy.offset, change.inside.epoch);
         let retired = Retired { offset: place, size_bytes: what.bytes, birth };
         self.memory.retire(retired, change.inside.epoch);
         Ok(copy.offset)
@@ -309,12 +430,6 @@ impl Barrier {
         }
     }
 
-    /// The current extent at a place of a segment's node.
-    #[inline]
-    fn current(&self, place: u64) -> u64 {
-        self.access().word(place).load(Ordering::Acquire)
-    }
-
     #[inline]
     fn bit(&self, bitmap: u64, slot: usize) -> bool {
         self.access().load_u64(bitmap + (slot / 64 * 8) as u64) >> (slot % 64) & 1 == 1
@@ -322,8 +437,7 @@ impl Barrier {
 
     /// Whether a slot is present.
     pub fn is_present(&self, target: &Segment, slot: usize) -> bool {
-        let node = target.node.load(Ordering::Acquire);
-        self.bit(self.current(node + segment::PRESENCE), slot)
+        self.bit(target.presence.place(), slot)
     }
 
     /// Reads the image of a value; returns whether it is valid.
@@ -337,16 +451,10 @@ impl Barrier {
         nullable: bool,
         image: &mut [u8],
     ) -> bool {
-        let node = target.node.load(Ordering::Acquire);
-        let values = self.current(node + column_line(at) + column::VALUES);
-        match data_type.width() {
-            0 => image[0] = u8::from(self.bit(values, slot)),
-            width => self.access().read(values + (slot * width) as u64, &mut image[..width]),
-        }
-        if !nullable {
-            return true;
-        }
-        self.bit(self.current(node + column_line(at) + column::VALIDITY), slot)
+        let validity = if nullable { target.validity[at].place() } else { 0 };
+        let places = Places { values: target.values[at].place(), validity };
+        let width = data_type.width();
+        self.get(slot, width, nullable, places, &mut image[..width.max(1)])
     }
 
     /// Brings the cache lines of a value on their way.
@@ -358,8 +466,7 @@ impl Barrier {
         at: usize,
         data_type: DataType,
     ) {
-        let node = target.node.load(Ordering::Acquire);
-        let values = self.current(node + column_line(at) + column::VALUES);
+        let values = target.values[at].place();
         let width = data_type.width();
         let offset = if width == 0 { slot / 64 * 8 } else { slot * width };
         if let Some(address) = self.access().address(values + offset as u64, width.max(1) as u64) {
@@ -369,8 +476,7 @@ impl Barrier {
 
     /// Rows present, by the bitmap.
     pub fn count(&self, target: &Segment) -> u64 {
-        let node = target.node.load(Ordering::Acquire);
-        let presence = self.access().load_u64(node + segment::PRESENCE);
+        let presence = target.presence.place();
         (0..SEGMENT_ROWS as u64 / 64)
             .map(|word| u64::from(self.access().load_u64(presence + word * 8).count_ones()))
             .sum()

@@ -49,6 +49,8 @@ pub struct Table<M: Machine> {
     gone_bytes: AtomicU64,
     /// The columns of the primary key fit a word together, see [`key::hash_of_word`].
     key_is_word: bool,
+    /// It is one column of this type, which most are.
+    key_is_int64: bool,
 }
 
 /// Where a worker puts its next new row of a table.
@@ -82,6 +84,7 @@ impl<M: Machine> Table<M> {
         Ok(Self {
             name: name.to_owned(),
             key_is_word: key::is_word(&schema),
+            key_is_int64: key::is_int64(&schema),
             schema,
             barrier: Barrier::new(Arc::clone(directory), id),
             segments: Chunked::default(),
@@ -209,10 +212,13 @@ impl<M: Machine> Table<M> {
         value.unwrap_or(Value::Null)
     }
 
-    /// Brings the cache lines of a value on their way.
+    /// Brings the cache lines of values of a row on their way.
     #[inline]
-    pub fn touch_value(&self, row: RowId, at: usize) {
-        self.barrier.touch_value::<M>(self.segment(row), row.slot(), at, self.column(at).data_type);
+    pub fn touch_values(&self, row: RowId, columns: &[usize]) {
+        let segment = self.segment(row);
+        for at in columns.iter().copied() {
+            self.barrier.touch_value::<M>(segment, row.slot(), at, self.column(at).data_type);
+        }
     }
 
     /// A place for a new row.
@@ -281,23 +287,15 @@ impl<M: Machine> Table<M> {
         undo: &mut UndoList,
     ) -> Result<(), StorageError> {
         let Column { data_type, nullable, .. } = *self.column(at);
-        let width = data_type.width().max(1);
-        let mut old = [0; 16];
-        let mut old_wide = Vec::new();
-        let old = if width <= old.len() {
-            &mut old[..width]
-        } else {
-            old_wide.resize(width, 0);
-            &mut old_wide[..]
-        };
-        let valid = self.load(row, at, old);
         let mut room = [0; 16];
         let image = self.encode(change, row, at, plain, &mut room)?;
-        let was = Before::Value { column: at as u16, valid, image: old };
-        undo.push(change.inside.epoch, self.id(), row, was);
         let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
-        self.barrier.store_value(change, self.segment(row), row.slot(), cell).map_err(|error| {
-            undo.pop(width);
+        let keep = |image: &[u8], valid: bool| {
+            let was = Before::Value { column: at as u16, valid, image };
+            undo.push(change.inside.epoch, self.id(), row, was);
+        };
+        let segment = self.segment(row);
+        self.barrier.replace_value(change, segment, row.slot(), cell, keep).map_err(|error| {
             let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
             self.release_heap(change, row, at, place);
             error.into()
@@ -534,10 +532,26 @@ impl<M: Machine> Table<M> {
         column.map_or(0, |column| column.data_type.width().max(1))
     }
 
+    /// Hash of a key that somebody gave for this table.
+    ///
+    /// # Errors
+    /// As [`Schema::check_key`].
+    #[inline]
+    pub fn hash_of(&self, wanted: &[Value]) -> Result<u64, StorageError> {
+        if !(self.key_is_int64 && matches!(wanted, [Value::Int64(_)])) {
+            self.schema.check_key(wanted)?;
+        }
+        Ok(self.hash(wanted))
+    }
+
     /// Hash of a key of this table.
     #[inline]
     pub fn hash(&self, wanted: &[Value]) -> u64 {
-        if self.key_is_word { key::hash_of_word(wanted) } else { key::hash(wanted) }
+        match wanted {
+            [Value::Int64(value)] if self.key_is_int64 => key::hash_of_int64(*value),
+            _ if self.key_is_word => key::hash_of_word(wanted),
+            _ => key::hash(wanted),
+        }
     }
 
     /// Whether two keys with the same hash are the same key, so that no key needs to be compared.

@@ -246,9 +246,7 @@ fn what(table: TableId, column: u16, kind: u8, set: bool) -> u64 {
 
 /// Up to 8 bytes of an image as a word.
 fn padded(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]

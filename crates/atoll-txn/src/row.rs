@@ -176,6 +176,7 @@ pub(crate) struct Direct<'a> {
 pub(crate) struct ColumnSet([u64; 4]);
 
 impl ColumnSet {
+    #[inline]
     pub(crate) fn add(&mut self, column: usize) {
         self.0[column / 64] |= 1 << (column % 64);
     }
@@ -185,6 +186,7 @@ impl ColumnSet {
     }
 
     /// Whether the two have a column in common.
+    #[inline]
     pub(crate) fn meets(self, other: Self) -> bool {
         self.0.iter().zip(other.0).any(|(mine, others)| mine & others != 0)
     }

@@ -33,7 +33,11 @@ pub struct FloorArgs {
     /// Rows
     #[arg(long, default_value_t = 4 << 20)]
     pub rows: u64,
-    /// Bytes of the column
+    /// Columns; an access touches one. With several, the values are that many times as large, and
+    /// finding their pages costs more
+    #[arg(long, default_value_t = 1)]
+    pub columns: usize,
+    /// Bytes of a column
     #[arg(long, default_value_t = 100)]
     pub column_bytes: usize,
     /// Accesses of a transaction
@@ -74,6 +78,8 @@ struct Arrays {
     rows: Array<AtomicU64>,
     values: Array<AtomicU32>,
     words: usize,
+    count: usize,
+    columns: usize,
 }
 
 fn hash(key: u64) -> u64 {
@@ -81,15 +87,19 @@ fn hash(key: u64) -> u64 {
 }
 
 impl Arrays {
-    fn new(rows: u64, column_bytes: usize) -> Self {
+    fn new(rows: u64, columns: usize, column_bytes: usize) -> Self {
         let count = (rows as usize * 2).div_ceil(SLOTS).next_power_of_two();
         let bucket = |_| Bucket(std::array::from_fn(|_| AtomicU64::new(0)));
         let words = column_bytes.div_ceil(4);
         let made = Self {
             buckets: huge_pages::collect(count, bucket),
             rows: huge_pages::collect(rows as usize, |_| AtomicU64::new(0)),
-            values: huge_pages::collect(rows as usize * words, |at| AtomicU32::new(at as u32)),
+            values: huge_pages::collect(rows as usize * columns * words, |at| {
+                AtomicU32::new(at as u32)
+            }),
             words,
+            count: rows as usize,
+            columns,
         };
         for key in 0..rows {
             let mut at = made.home(key);
@@ -120,23 +130,32 @@ impl Arrays {
         }
     }
 
-    fn value(&self, row: usize) -> &[AtomicU32] {
-        &self.values[row * self.words..][..self.words]
+    /// The value of a row that access number `at` of a transaction is for; `choice` chooses columns.
+    #[inline]
+    fn value(&self, row: usize, choice: u64, at: usize) -> &[AtomicU32] {
+        let column = (choice.rotate_right(at as u32) & 0xffff_ffff) * self.columns as u64 >> 32;
+        &self.values[(column as usize * self.count + row) * self.words..][..self.words]
     }
 
     /// One transaction; false when it met a lock.
     #[inline]
-    fn run(&self, keys: &[u64], updates: u64, together: bool, sum: &mut u32) -> bool {
+    fn run(
+        &self,
+        keys: &[u64],
+        (updates, choice): (u64, u64),
+        together: bool,
+        sum: &mut u32,
+    ) -> bool {
         let mut rows = [0; ACCESSES_MAX];
         if together {
             for key in keys {
                 let bucket = &self.buckets[self.home(*key)];
-                Native::touch(std::ptr::from_ref(bucket).cast(), 64);
+                Native::touch(std::ptr::from_ref(bucket).cast(), 1);
             }
-            for (row, key) in rows.iter_mut().zip(keys) {
+            for (at, (row, key)) in rows.iter_mut().zip(keys).enumerate() {
                 *row = self.find(*key);
-                Native::touch(std::ptr::from_ref(&self.rows[*row]).cast(), 8);
-                let value = self.value(*row);
+                Native::touch(std::ptr::from_ref(&self.rows[*row]).cast(), 1);
+                let value = self.value(*row, choice, at);
                 Native::touch(value.as_ptr().cast(), size_of_val(value));
             }
         }
@@ -157,7 +176,7 @@ impl Arrays {
                 break;
             }
             held = at + 1;
-            let value = self.value(rows[at]);
+            let value = self.value(rows[at], choice, at);
             if update == 1 {
                 value.iter().for_each(|word| word.store(*sum, Ordering::Relaxed));
             } else {
@@ -182,6 +201,9 @@ pub fn run(args: &FloorArgs, progress: &mut dyn FnMut(&str)) -> Result<FloorRepo
     if args.accesses == 0 || args.accesses > ACCESSES_MAX {
         return Err(wrong("--accesses", args.accesses.to_string(), "1 to 64 will do"));
     }
+    if args.columns == 0 {
+        return Err(wrong("--columns", args.columns.to_string(), "there is at least one"));
+    }
     if args.rows < 2 * args.accesses as u64 || args.threads == 0 {
         return Err(wrong(
             "--rows",
@@ -190,7 +212,7 @@ pub fn run(args: &FloorArgs, progress: &mut dyn FnMut(&str)) -> Result<FloorRepo
         ));
     }
     progress("filling the arrays");
-    let arrays = Arrays::new(args.rows, args.column_bytes);
+    let arrays = Arrays::new(args.rows, args.columns, args.column_bytes);
     let cpus = Cpus::divide(args.threads, true)?;
     progress("measuring with the keys together");
     let (together_txn_s, abort_rate) = measure(args, &arrays, &cpus, true)?;
@@ -216,13 +238,13 @@ fn measure(
                 let mut keys = Keys::new(args.rows, args.theta, seed);
                 let mut random = Random::new(seed ^ 0x5bd1);
                 let drawn = draw(&mut keys, args.accesses);
-                let updates: Vec<u64> =
-                    (0..DRAWN).map(|_| updates(&mut random, args.reads)).collect();
+                let drawn_bits = |_| (updates(&mut random, args.reads), random.word());
+                let bits: Vec<(u64, u64)> = (0..DRAWN).map(drawn_bits).collect();
                 ready.wait();
                 let (mut done, mut met, mut sum, mut at) = (0u64, 0u64, 0u32, 0);
                 while !stop.load(Ordering::Relaxed) {
                     let keys = &drawn[at * args.accesses..][..args.accesses];
-                    while !arrays.run(keys, updates[at], together, &mut sum) {
+                    while !arrays.run(keys, bits[at], together, &mut sum) {
                         met += 1;
                     }
                     done += 1;
@@ -266,8 +288,12 @@ fn updates(random: &mut Random, reads: f64) -> u64 {
 
 impl std::fmt::Display for FloorReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let FloorArgs { threads, rows, theta, reads, .. } = &self.config;
-        writeln!(f, "{rows} rows, {threads} threads, {:.0} % reads, theta {theta}", reads * 100.0)?;
+        let FloorArgs { threads, rows, columns, theta, reads, .. } = &self.config;
+        writeln!(
+            f,
+            "{rows} rows x {columns} columns, {threads} threads, {:.0} % reads, theta {theta}",
+            reads * 100.0
+        )?;
         writeln!(f, "  keys together  {:>10.0} txn/s", self.together_txn_s)?;
         write!(f, "  key by key     {:>10.0} txn/s", self.key_by_key_txn_s)
     }
@@ -279,13 +305,13 @@ mod tests {
 
     #[test]
     fn a_transaction_that_meets_no_lock_leaves_none() {
-        let arrays = Arrays::new(1000, 100);
+        let arrays = Arrays::new(1000, 3, 100);
         let keys: Vec<u64> = (0..16).map(|at| at * 61 % 1000).collect();
         let mut sum = 0;
-        assert!(arrays.run(&keys, 0b1010_1010, true, &mut sum));
-        assert!(arrays.run(&keys, u64::MAX, false, &mut sum));
+        assert!(arrays.run(&keys, (0b1010_1010, 7), true, &mut sum));
+        assert!(arrays.run(&keys, (u64::MAX, !0), false, &mut sum));
         let free = |at: usize| arrays.rows[at].load(super::Ordering::Relaxed) == 0;
         assert!((0..1000).all(free));
-        assert!(!arrays.run(&[5, 5], 0b11, true, &mut sum), "it meets its own lock");
+        assert!(!arrays.run(&[5, 5], (0b11, 0), true, &mut sum), "it meets its own lock");
     }
 }

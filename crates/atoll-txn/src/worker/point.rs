@@ -124,9 +124,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     ) -> Result<Wanted<'k>, Stop> {
         self.check_open()?;
         self.check_table(table)?;
-        table.schema().check_key(key)?;
+        let hash = table.hash_of(key)?;
         self.check_partition(table, key.first(), write)?;
-        Ok(Wanted { hash: table.hash(key), key })
+        Ok(Wanted { hash, key })
     }
 
     /// Calls `body` with the row of this key; false when there is none.
@@ -235,19 +235,16 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         txn.recalled.forget();
         let section = member.enter();
         for (part, keys) in keys.chunks(PREFETCHED * width).enumerate() {
-            let mut hashes = [0; PREFETCHED];
+            let mut approaches = [const { None }; PREFETCHED];
             let keys = keys.chunks_exact(width);
-            let count = keys.len();
-            for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = table.hash(key);
-                index.prefetch(*hash);
+            for (approach, key) in approaches.iter_mut().zip(keys) {
+                *approach = Some(index.approach(table.hash(key)));
             }
-            for (at, hash) in hashes[..count].iter().enumerate() {
-                let Some(row) = index.find(*hash, |_| true) else { continue };
-                M::touch(std::ptr::from_ref(guard.rows.get(row)).cast(), 8);
-                let columns = columns(part * PREFETCHED + at).iter();
-                columns.for_each(|column| table.touch_value(row, *column));
-                txn.recalled.add(table.id(), *hash, row);
+            for (at, approach) in approaches.iter().map_while(Option::as_ref).enumerate() {
+                let Some(row) = approach.guess() else { continue };
+                M::touch(std::ptr::from_ref(guard.rows.get(row)).cast(), 1);
+                txn.recalled.add(table.id(), approach.hash(), row);
+                table.touch_values(row, columns(part * PREFETCHED + at));
             }
         }
         drop(section);

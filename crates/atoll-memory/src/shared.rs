@@ -1,0 +1,127 @@
+//! Copying bytes that others may read and write at the same time.
+//!
+//! Bytes are taken in the widest aligned words that the ends allow, each accessed atomically, so a
+//! race gives old or new words and never undefined behaviour. Who copies has checked the bounds
+//! once for all of them; checking again for each word cost more than the copy.
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Calls `piece` with offset and size of each piece of `len` bytes from `address` on: each is
+/// aligned to its size, 1, 2, 4 or 8, and they lie side by side.
+#[inline(always)]
+fn each_piece(address: usize, len: usize, mut piece: impl FnMut(usize, usize)) {
+    let head = address.wrapping_neg() & 7;
+    let mut at = 0;
+    for bytes in [1, 2, 4] {
+        // A piece is left out only if no larger one would fit either.
+        if head & bytes != 0 && len - at >= bytes {
+            piece(at, bytes);
+            at += bytes;
+        }
+    }
+    while len - at >= 8 {
+        piece(at, 8);
+        at += 8;
+    }
+    for bytes in [4, 2, 1] {
+        if len - at >= bytes {
+            piece(at, bytes);
+            at += bytes;
+        }
+    }
+}
+
+/// Reads `into.len()` bytes from `from`.
+///
+/// # Safety
+/// They lie in memory that stays mapped meanwhile and that others access atomically only.
+#[inline]
+pub unsafe fn read(from: *const u8, into: &mut [u8]) {
+    macro_rules! piece {
+        ($from:expr, $to:expr, $atomic:ty, $word:ty) => {
+            $to.cast::<$word>().write_unaligned((*$from.cast::<$atomic>()).load(Ordering::Relaxed))
+        };
+    }
+    let to = into.as_mut_ptr();
+    each_piece(from.addr(), into.len(), |at, bytes| {
+        // SAFETY: pieces lie within the bytes, which `into` has room for, and are aligned at
+        // `from`; the rest is the caller's promise.
+        unsafe {
+            let (from, to) = (from.add(at), to.add(at));
+            match bytes {
+                8 => piece!(from, to, AtomicU64, u64),
+                4 => piece!(from, to, AtomicU32, u32),
+                2 => piece!(from, to, AtomicU16, u16),
+                _ => piece!(from, to, AtomicU8, u8),
+            }
+        }
+    });
+}
+
+/// Writes `bytes` to `to`.
+///
+/// # Safety
+/// As [`read`]; the memory is writable.
+#[inline]
+pub unsafe fn write(to: *mut u8, bytes: &[u8]) {
+    macro_rules! piece {
+        ($from:expr, $to:expr, $atomic:ty, $word:ty) => {
+            (*$to.cast::<$atomic>())
+                .store($from.cast::<$word>().read_unaligned(), Ordering::Relaxed)
+        };
+    }
+    let from = bytes.as_ptr();
+    each_piece(to.addr(), bytes.len(), |at, bytes| {
+        // SAFETY: pieces lie within the bytes and are aligned at `to`; the rest is the caller's
+        // promise.
+        unsafe {
+            let (from, to) = (from.add(at), to.add(at));
+            match bytes {
+                8 => piece!(from, to, AtomicU64, u64),
+                4 => piece!(from, to, AtomicU32, u32),
+                2 => piece!(from, to, AtomicU16, u16),
+                _ => piece!(from, to, AtomicU8, u8),
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{each_piece, read, write};
+
+    #[test]
+    fn pieces_are_aligned_and_lie_side_by_side() {
+        for address in 64..80 {
+            for len in 0..40 {
+                let mut next = 0;
+                each_piece(address, len, |at, bytes| {
+                    assert_eq!(at, next);
+                    assert_eq!((address + at) % bytes, 0, "{bytes} bytes at {at} of {address}");
+                    next += bytes;
+                });
+                assert_eq!(next, len);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_come_back_and_their_neighbours_stay() {
+        for start in 0..9 {
+            for len in 0..40 {
+                let mut memory = [0xaa; 64];
+                let bytes: Vec<u8> = (1..=len as u8).collect();
+                let mut back = vec![0; len];
+                // SAFETY: within `memory`, which nobody else knows.
+                unsafe {
+                    let place = memory.as_mut_ptr().add(start);
+                    write(place, &bytes);
+                    read(place, &mut back);
+                }
+                assert_eq!(back, bytes);
+                let others = memory[..start].iter().chain(&memory[start + len..]);
+                assert!(others.copied().all(|byte| byte == 0xaa));
+            }
+        }
+    }
+}
