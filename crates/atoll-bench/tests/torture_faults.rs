@@ -238,11 +238,11 @@ fn writes_without_locks_lose_updates_and_overwrite_what_has_not_committed() {
 fn gaps_that_nobody_watches_or_asks_about_let_phantoms_in() {
     let rules = Rules::default();
     for fault in [Fault::UnwatchedGaps, Fault::UnaskedAdds] {
-        expect(&find(NoWait::new, fault, 800, &rules), &["phantom"]);
-        expect(&find(Silo::new, fault, 800, &rules), &["phantom"]);
+        expect(&find(NoWait::new, fault, 1600, &rules), &["phantom"]);
+        expect(&find(Silo::new, fault, 1600, &rules), &["phantom"]);
         let not_strict = Rules { strict: false, ..rules };
-        expect(&find(TicToc::new, fault, 800, &not_strict), &["phantom"]);
-        expect(&find(TimestampOrdering::new, fault, 800, &rules), &["phantom"]);
+        expect(&find(TicToc::new, fault, 1600, &not_strict), &["phantom"]);
+        expect(&find(TimestampOrdering::new, fault, 1600, &rules), &["phantom"]);
     }
 }
 

@@ -62,26 +62,6 @@ struct Buckets<M: Machine> {
 #[repr(align(64))]
 struct Bucket<M: Machine>([M::Word; BUCKET]);
 
-/// A lookup that has been begun: its first cache line is on its way.
-pub struct Approach<'i, M: Machine> {
-    bucket: &'i Bucket<M>,
-    hash: u64,
-}
-
-impl<M: Machine> Approach<'_, M> {
-    /// The hash that is looked up.
-    #[inline]
-    pub fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    /// The first row in the line that may have the key; a guess, almost always the right one.
-    #[inline]
-    pub fn guess(&self) -> Option<RowId> {
-        self.bucket.find(self.hash, &mut |_| true).ok()
-    }
-}
-
 impl<M: Machine> Bucket<M> {
     /// The first row whose entry is like `wanted` and for which `is_it` holds; otherwise whether
     /// the search goes on in the next bucket.
@@ -132,12 +112,21 @@ impl<M: Machine> HashIndex<M> {
         &self.parts[(hash & ((1 << PARTS_BITS) - 1)) as usize]
     }
 
+    #[inline]
+    fn home(&self, hash: u64) -> &Bucket<M> {
+        self.part(hash).table().bucket(hash, 0)
+    }
+
     /// Brings the first cache line that a lookup of `hash` needs on its way.
     #[inline]
-    pub fn approach(&self, hash: u64) -> Approach<'_, M> {
-        let bucket = self.part(hash).table().bucket(hash, 0);
-        M::touch(std::ptr::from_ref(bucket).cast(), 1);
-        Approach { bucket, hash }
+    pub fn approach(&self, hash: u64) {
+        M::touch(std::ptr::from_ref(self.home(hash)).cast(), 1);
+    }
+
+    /// The first row in that line that may have the key: a guess, and almost always right.
+    #[inline]
+    pub fn guess(&self, hash: u64) -> Option<RowId> {
+        self.home(hash).find(hash, &mut |_| true).ok()
     }
 
     /// The first row with this hash for which `is_it` holds. Takes no latch; a row that is inserted

@@ -95,12 +95,8 @@ pub trait AnyWorker<M: Machine>: Send {
         look: &mut dyn FnMut(&Row<'_, M>),
         take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Stop>;
-    fn prefetch<'c>(
-        &mut self,
-        table: &Table<M>,
-        keys: &[Value],
-        columns: &dyn Fn(usize) -> &'c [usize],
-    );
+    fn approach(&mut self, table: &Table<M>, keys: &[Value]);
+    fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]);
     fn check_consistent(&mut self) -> Result<(), Stop>;
     fn commit(&mut self) -> Result<(), Stop>;
     fn abort(&mut self, reason: AbortReason);
@@ -213,13 +209,12 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         self.scan(table, index, range, look, take)
     }
 
-    fn prefetch<'c>(
-        &mut self,
-        table: &Table<M>,
-        keys: &[Value],
-        columns: &dyn Fn(usize) -> &'c [usize],
-    ) {
-        self.prefetch(table, keys, columns);
+    fn approach(&mut self, table: &Table<M>, keys: &[Value]) {
+        self.approach(table, keys);
+    }
+
+    fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
+        self.touch(table, columns);
     }
 
     fn check_consistent(&mut self) -> Result<(), Stop> {

@@ -13,6 +13,7 @@ use atoll_txn::{Component, SchemeKind, SchemeOptions, TableOptions, TimestampKin
 
 use crate::error::{Error, Result, TxnResult};
 use crate::keeper::{Errands, Keeper};
+use crate::lanes::Lanes;
 use crate::leases::{Leases, Limits, NewLease, SnapshotInfo};
 use crate::publish::Publication;
 use crate::session::Session;
@@ -342,6 +343,16 @@ impl Database {
     pub fn session(&self) -> Result<Session> {
         let inner = &self.0.inner;
         Ok(Session::new(Transaction::new(Arc::clone(inner), inner.worker()?)))
+    }
+
+    /// So many lanes: what a thread uses that works on many transactions in turns.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTransactions`].
+    pub fn lanes(&self, count: usize) -> Result<Lanes> {
+        let inner = &self.0.inner;
+        let transaction = |_| Ok(Transaction::new(Arc::clone(inner), inner.worker()?));
+        Ok(Lanes::new((0..count).map(transaction).collect::<Result<_>>()?))
     }
 
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.

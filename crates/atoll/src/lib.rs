@@ -17,6 +17,7 @@ mod database;
 mod error;
 mod export;
 mod keeper;
+mod lanes;
 mod leases;
 mod publish;
 mod session;
@@ -35,6 +36,7 @@ pub use atoll_txn::{
 pub use attach::{Attachment, attach};
 pub use database::{Accounting, Counters, Database, DatabaseOptions, Index, Table};
 pub use error::{Error, Expiry, Result, TxnError, TxnResult};
+pub use lanes::{Lanes, Request};
 pub use leases::SnapshotInfo;
 pub use session::Session;
 pub use snapshot::Snapshot;

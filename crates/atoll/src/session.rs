@@ -5,7 +5,7 @@ use std::time::Duration;
 use atoll_machine::{Machine, Native};
 
 use crate::error::{Error, Result, TxnError, TxnResult};
-use crate::transaction::{Transaction, TransactionOptions};
+use crate::transaction::{Attempts, Transaction, TransactionOptions};
 
 /// Attempts before a pause, each of which gives up the CPU and no more.
 const ATTEMPTS_AT_ONCE: u32 = 8;
@@ -49,8 +49,9 @@ impl Session {
         mut body: impl FnMut(&mut Transaction) -> TxnResult<R>,
     ) -> Result<R> {
         let mut attempt = 0;
+        let attempts = Attempts(&mut self.transaction);
+        let transaction = &mut *attempts.0;
         loop {
-            let transaction = &mut self.transaction;
             let done = transaction
                 .restart(options)
                 .and_then(|()| body(transaction))

@@ -10,6 +10,7 @@ use atoll_txn::{AbortReason, Begin, Range, Stop};
 
 use crate::database::{CoreWorker, Index, Inner, Table};
 use crate::error::{TxnError, TxnResult};
+use crate::lanes::Turn;
 
 /// A row while it is being read.
 pub type Row<'a> = atoll_txn::Row<'a, Native>;
@@ -187,7 +188,30 @@ impl Transaction {
         columns: impl Fn(usize) -> &'c [usize],
     ) {
         if let Some(worker) = &mut self.worker {
-            worker.prefetch(&table.core, keys, &columns);
+            worker.approach(&table.core, keys);
+            worker.touch(&table.core, &columns);
+        }
+    }
+
+    /// As [`Transaction::prefetch`], and lets others work until the cache lines have come: the other
+    /// transactions of the thread's [`Lanes`](crate::Lanes), or whatever else the task's runtime
+    /// has to do.
+    pub async fn fetch(&mut self, table: &Table, keys: &[Value], columns: &[usize]) {
+        self.fetch_each(table, keys, |_| columns).await;
+    }
+
+    /// As [`Transaction::fetch`], with columns for each key, by its position.
+    pub async fn fetch_each<'c>(
+        &mut self,
+        table: &Table,
+        keys: &[Value],
+        columns: impl Fn(usize) -> &'c [usize],
+    ) {
+        if let Some(worker) = &mut self.worker {
+            worker.approach(&table.core, keys);
+            Turn::default().await;
+            worker.touch(&table.core, &columns);
+            Turn::default().await;
         }
     }
 
@@ -205,9 +229,18 @@ impl Transaction {
 
     /// Begins, or begins again after an end.
     pub(crate) fn restart(&mut self, options: &TransactionOptions) -> TxnResult<()> {
+        self.begin(options, false)
+    }
+
+    /// As `restart`, for a transaction that shares its thread with others (`LANES-1`).
+    pub(crate) fn restart_hurried(&mut self, options: &TransactionOptions) -> TxnResult<()> {
+        self.begin(options, true)
+    }
+
+    fn begin(&mut self, options: &TransactionOptions, hurried: bool) -> TxnResult<()> {
         self.failed = false;
-        let how = Begin { partitions: &options.partitions, read_only: options.read_only };
-        self.with(|worker| worker.begin(how))
+        let TransactionOptions { partitions, read_only } = options;
+        self.with(|worker| worker.begin(Begin { partitions, read_only: *read_only, hurried }))
     }
 
     /// What ended an attempt that the body gave up by itself: a conflict, if what the body has read
@@ -233,6 +266,16 @@ impl Transaction {
     /// Whether it can go on: it has not been rolled back by an abort or an error.
     pub fn is_open(&self) -> bool {
         self.worker.as_ref().is_some_and(|worker| worker.is_open())
+    }
+}
+
+/// A transaction that is used for one attempt after the other. What is open when the attempts end,
+/// because it failed or a procedure panicked, is rolled back.
+pub(crate) struct Attempts<'t>(pub(crate) &'t mut Transaction);
+
+impl Drop for Attempts<'_> {
+    fn drop(&mut self) {
+        self.0.end_attempt();
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use atoll::machine::{Machine, Native};
-use atoll::{AbortReason, Accounting, Database, Session};
+use atoll::{AbortReason, Accounting, Database, Lanes, Session};
 
 use super::args::OltpArgs;
 use super::histogram::Histogram;
@@ -64,6 +64,11 @@ pub trait Workload: Sync {
     /// Names of its types of transactions.
     fn kinds(&self) -> &'static [&'static str];
 
+    /// Transactions that a thread works on in turns.
+    fn lanes(&self) -> usize {
+        1
+    }
+
     /// The client of thread number `worker`, counted from 0.
     fn client(&self, worker: usize) -> Self::Client;
 }
@@ -79,6 +84,30 @@ pub trait Client {
     /// # Errors
     /// What is no normal outcome of a transaction; it ends the run.
     fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError>;
+
+    /// Makes up and runs transactions in lanes for as long as `watch` says, and tells it of each.
+    /// Only a client of a workload with [`Workload::lanes`] is asked.
+    ///
+    /// # Errors
+    /// As [`Client::execute`].
+    fn run_in_lanes(
+        &mut self,
+        lanes: &mut Lanes,
+        watch: &mut dyn LaneWatch,
+    ) -> Result<(), BenchError> {
+        let _ = (lanes, watch);
+        Ok(())
+    }
+}
+
+/// Who counts the transactions that are run in lanes.
+pub trait LaneWatch {
+    /// Whether another transaction is to be begun.
+    fn goes_on(&mut self) -> bool;
+
+    /// A transaction of this type, begun at that time of [`Machine::now_ns`], has ended, after so
+    /// many attempts that a conflict rolled back.
+    fn ended(&mut self, kind: usize, begun_ns: u64, outcome: Outcome, aborts: u64);
 }
 
 /// What was counted of one type of transactions.
@@ -212,12 +241,17 @@ fn run_thread<W: Workload>(
     number: usize,
 ) -> Option<(Tally, W::Client)> {
     // The session comes after the place, so that its memory is of the node that it works on.
-    let session = cpus.pin_writer(number).and_then(|()| Ok(db.session()?));
+    let lanes = workload.lanes();
+    let hands = cpus.pin_writer(number).and_then(|()| {
+        Ok(if lanes > 1 { Hands::Lanes(db.lanes(lanes)?) } else { Hands::One(db.session()?) })
+    });
     let mut client = workload.client(number);
     shared.start.wait();
     let kinds = workload.kinds().len();
-    let tally = session.and_then(|mut session| {
-        work(&mut client, &mut session, kinds, shared, &shared.commits[number].0)
+    let commits = &shared.commits[number].0;
+    let tally = hands.and_then(|hands| match hands {
+        Hands::One(mut session) => work(&mut client, &mut session, kinds, shared, commits),
+        Hands::Lanes(mut lanes) => work_in_lanes(&mut client, &mut lanes, kinds, shared, commits),
     });
     match tally {
         Ok(tally) => Some((tally, client)),
@@ -226,6 +260,68 @@ fn run_thread<W: Workload>(
             None
         }
     }
+}
+
+/// What a thread works with.
+enum Hands {
+    One(Session),
+    Lanes(Lanes),
+}
+
+/// Counts what is run in lanes.
+struct Counting<'s> {
+    shared: &'s Shared,
+    commits_line: &'s AtomicU64,
+    tally: Tally,
+    measuring: bool,
+    commits: u64,
+    left: u64,
+}
+
+impl LaneWatch for Counting<'_> {
+    fn goes_on(&mut self) -> bool {
+        let goes_on = self.left > 0 && self.shared.phase() != STOP;
+        self.left -= u64::from(goes_on && self.shared.transactions.is_some());
+        goes_on
+    }
+
+    fn ended(&mut self, kind: usize, begun_ns: u64, outcome: Outcome, aborts: u64) {
+        // What was begun before the measurement or ends after it does not count.
+        let was_measuring = std::mem::replace(&mut self.measuring, self.shared.phase() == MEASURE);
+        if !(was_measuring && self.measuring) {
+            return;
+        }
+        self.tally.aborts += aborts;
+        let of_kind = &mut self.tally.kinds[kind];
+        of_kind.latency.record(Native::now_ns() - begun_ns);
+        match outcome {
+            Outcome::Committed => {
+                of_kind.commits += 1;
+                self.commits += 1;
+                self.commits_line.store(self.commits, Ordering::Relaxed);
+            }
+            Outcome::RolledBack => of_kind.rollbacks += 1,
+        }
+    }
+}
+
+fn work_in_lanes(
+    client: &mut impl Client,
+    lanes: &mut Lanes,
+    kinds: usize,
+    shared: &Shared,
+    commits_line: &AtomicU64,
+) -> Result<Tally, BenchError> {
+    let mut counting = Counting {
+        shared,
+        commits_line,
+        tally: Tally { kinds: vec![KindTally::default(); kinds], aborts: 0 },
+        measuring: shared.phase() == MEASURE,
+        commits: 0,
+        left: shared.transactions.unwrap_or(u64::MAX),
+    };
+    client.run_in_lanes(lanes, &mut counting)?;
+    Ok(counting.tally)
 }
 
 fn work(

@@ -16,7 +16,7 @@ pub mod rows;
 pub use args::OltpArgs;
 pub(crate) use args::require;
 pub use components::Components;
-pub use driver::{Client, KindTally, Measured, Outcome, Workload, drive};
+pub use driver::{Client, KindTally, LaneWatch, Measured, Outcome, Workload, drive};
 pub use histogram::{Histogram, Latency};
 pub use load::LoadReport;
 pub use report::{CheckReport, KindReport, OltpReport, ResidentBytes};

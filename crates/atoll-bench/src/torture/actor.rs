@@ -77,7 +77,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
     fn attempt(&mut self, plan: &Plan) -> Result<End, Halt> {
         let keys: Option<Vec<Vec<i64>>> = plan.steps.iter().map(|step| step.keys()).collect();
         let keys = keys.map(|keys| keys.concat());
-        self.hands.begin(keys.as_deref(), plan.read_only)?;
+        self.hands.begin(keys.as_deref(), plan)?;
         for step in &plan.steps {
             self.step(*step)?;
         }

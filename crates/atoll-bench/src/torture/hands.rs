@@ -16,7 +16,7 @@ use atoll_txn::{
     TableOptions, Worker,
 };
 
-use super::workload::Walk;
+use super::workload::{Plan, Walk};
 
 /// Column of the key.
 pub const ID: usize = 0;
@@ -193,11 +193,15 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     ///
     /// # Errors
     /// [`Halt`].
-    pub fn begin(&mut self, keys: Option<&[i64]>, read_only: bool) -> Result<(), Halt> {
+    pub fn begin(&mut self, keys: Option<&[i64]>, plan: &Plan) -> Result<(), Halt> {
         let engine = self.worker.engine();
         let keys = keys.unwrap_or_default().iter();
         let partitions: Vec<u32> = keys.map(|key| engine.partition(&[(*key).into()])).collect();
-        Ok(self.worker.begin(Begin { partitions: &partitions, read_only })?)
+        Ok(self.worker.begin(Begin {
+            partitions: &partitions,
+            read_only: plan.read_only,
+            hurried: plan.hurried,
+        })?)
     }
 
     /// Commits.

@@ -60,7 +60,7 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         let ground = Ground::new(scheme, partitions)?;
         let mut hands = ground.hands()?;
         let mut fill = || {
-            hands.begin(None, false)?;
+            hands.begin(None, &Plan::default())?;
             for key in cast.at_first() {
                 hands.insert(&first_row(key))?;
             }
@@ -121,7 +121,7 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         let all = |end: i64| Walk { from: 0, to: end, descending: false, limit: usize::MAX };
         let mut steps = vec![Step::Audit, Step::ScanPlaces(all(i64::MAX))];
         steps.extend((0..self.cast.keys_end + FLOOD).map(Step::Read));
-        let plan = Plan { steps, read_only: true, rolls_back: false };
+        let plan = Plan { steps, read_only: true, hurried: false, rolls_back: false };
         match Actor::new(self, u32::MAX) {
             Ok(mut actor) => actor.run(&plan),
             Err(text) => self.fault(Fault { kind: "error".to_owned(), text }),

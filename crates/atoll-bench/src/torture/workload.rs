@@ -91,12 +91,14 @@ pub enum Step {
 }
 
 /// A transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Its steps.
     pub steps: Vec<Step>,
     /// It says beforehand that it does not write.
     pub read_only: bool,
+    /// It does not wait for others, as transactions that share a thread.
+    pub hurried: bool,
     /// It is rolled back at its end.
     pub rolls_back: bool,
 }
@@ -170,7 +172,8 @@ impl Flavour {
                 steps.push(step);
             }
         }
-        Plan { steps, read_only, rolls_back: random.below(12) == 0 }
+        let hurried = random.below(4) == 0;
+        Plan { steps, read_only, hurried, rolls_back: random.below(12) == 0 }
     }
 
     fn key(&self, random: &mut Random) -> i64 {

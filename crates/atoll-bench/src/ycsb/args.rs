@@ -48,6 +48,9 @@ pub struct YcsbArgs {
     /// Give the keys one by one
     #[arg(long)]
     pub key_by_key: bool,
+    /// Transactions that each thread works on in turns: while one waits for memory, the others go on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub lanes: usize,
     /// Access the keys of a transaction in ascending order, so that locks make no deadlocks
     #[arg(long)]
     pub sort_keys: bool,
@@ -144,6 +147,8 @@ pub struct Plan {
     pub read_columns: ReadColumns,
     /// Whether keys are given together.
     pub batch: bool,
+    /// Transactions that each thread works on in turns.
+    pub lanes: usize,
     /// Whether they are accessed in ascending order.
     pub sort_keys: bool,
     /// Share of transactions over several partitions.
@@ -177,6 +182,7 @@ impl Plan {
             theta: args.theta.unwrap_or(if standard { 0.99 } else { 0.6 }),
             read_columns: args.read_columns.unwrap_or(columns),
             batch: !args.key_by_key,
+            lanes: args.lanes,
             sort_keys: args.sort_keys,
             multi_partition: args.multi_partition,
             partitions_per_txn: args.partitions_per_txn,
@@ -195,6 +201,7 @@ impl Plan {
         require((1..=4096).contains(&bytes), "--column-bytes", bytes, need)?;
         let accesses = self.accesses;
         require((1..=ACCESSES_MAX).contains(&accesses), "--accesses", accesses, need)?;
+        require((1..=256).contains(&self.lanes), "--lanes", self.lanes, "1 to 256 will do")?;
         let theta = (0.0..=10.0).contains(&self.theta);
         require(theta, "--theta", self.theta, "it must be from 0 to 10")?;
         let share = self.multi_partition;

@@ -1,17 +1,23 @@
 //! One thread's transactions: which rows it accesses, and how.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atoll::{Index, Range, Row, Session, Table, Transaction, TransactionOptions, TxnResult, Value};
+use atoll::machine::{Machine, Native};
+use atoll::{
+    Index, Lanes, Range, Request, Row, Session, Table, Transaction, TransactionOptions, TxnResult,
+    Value,
+};
 
 use super::args::{Plan, ReadColumns};
 use super::choice::Choice;
 use super::rows;
 use crate::error::BenchError;
 use crate::keys::{Random, Zipf};
-use crate::oltp::{Client, Outcome};
+use crate::oltp::{Client, LaneWatch, Outcome};
 
 /// What a transaction does with a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,30 +62,57 @@ struct Drawn {
     accesses: Vec<Access>,
     keys: Vec<Value>,
     options: TransactionOptions,
+    inserts: u64,
+    /// When it was begun for the first time, and how often it has been begun.
+    begun_ns: u64,
+    attempts: u64,
 }
 
-/// One thread's side.
-pub struct YcsbClient {
+impl Request for Drawn {
+    fn options(&self) -> &TransactionOptions {
+        &self.options
+    }
+}
+
+impl Drawn {
+    /// Its type: what its only access does.
+    fn kind(&self) -> usize {
+        if let [access] = &self.accesses[..] { access.operation as usize } else { 0 }
+    }
+}
+
+/// Draws transactions.
+struct Drawer {
     field: Arc<Field>,
     choice: Choice,
     /// Ranks counted from the newest row, for workload D.
     latest: Option<Zipf>,
     random: Random,
-    accesses: Vec<Access>,
-    keys: Vec<Value>,
+    /// Those that were drawn during the warm-up and are run again; none if keys depend on what has
+    /// been inserted.
+    pool: VecDeque<Drawn>,
+    made: usize,
+    /// Room that is used again.
+    spare: Vec<Drawn>,
+}
+
+/// What transactions write, and where they put what they have read.
+struct Room {
     /// Random bytes that updates take their values from.
     source: Vec<u8>,
-    /// Where reads put what they have read.
+    at: usize,
     target: Vec<u8>,
     /// The row that is inserted.
     row: Vec<Value>,
-    options: TransactionOptions,
-    /// Drawn during the warm-up; empty if keys depend on what has been inserted.
-    pool: Vec<Drawn>,
-    next: usize,
+}
+
+/// One thread's side.
+pub struct YcsbClient {
+    drawer: Drawer,
+    current: Option<Drawn>,
+    room: Room,
     /// Rows that it has inserted.
     pub inserted: u64,
-    inserts: u64,
 }
 
 impl YcsbClient {
@@ -89,22 +122,47 @@ impl YcsbClient {
         let bytes = plan.column_bytes as usize;
         let mut source = vec![0; bytes + 4096];
         rows::fill_bytes(&mut source, &mut random);
-        Self {
-            latest: is_latest.then(|| Zipf::new(plan.rows, plan.theta)),
-            accesses: Vec::with_capacity(plan.accesses),
-            keys: Vec::with_capacity(plan.accesses),
+        let room = Room {
             source,
+            at: 0,
             target: vec![0; bytes * plan.columns],
             row: rows::empty_row(plan),
-            options: TransactionOptions::default(),
-            pool: Vec::new(),
-            next: 0,
-            inserted: 0,
-            inserts: 0,
+        };
+        let drawer = Drawer {
+            latest: is_latest.then(|| Zipf::new(plan.rows, plan.theta)),
             choice,
             random,
+            pool: VecDeque::new(),
+            made: 0,
+            spare: Vec::new(),
             field,
+        };
+        Self { drawer, current: None, room, inserted: 0 }
+    }
+}
+
+impl Drawer {
+    /// The next transaction.
+    fn take(&mut self) -> Drawn {
+        if !self.depends()
+            && self.made >= POOL
+            && let Some(drawn) = self.pool.pop_front()
+        {
+            return drawn;
         }
+        self.made += 1;
+        let mut drawn = self.spare.pop().unwrap_or_default();
+        self.draw(&mut drawn);
+        drawn
+    }
+
+    fn give_back(&mut self, drawn: Drawn) {
+        if self.depends() { self.spare.push(drawn) } else { self.pool.push_back(drawn) }
+    }
+
+    /// Whether keys depend on what has been inserted.
+    fn depends(&self) -> bool {
+        self.latest.is_some() || self.field.plan.mix.inserts > 0.0
     }
 
     fn operation(&mut self) -> Operation {
@@ -141,105 +199,132 @@ impl YcsbClient {
         }
     }
 
-    /// The partitions of the transaction, for a scheme that must know them; all for a scan.
-    fn choose_partitions(&mut self) {
-        self.options.partitions.clear();
-        if self.accesses.iter().any(|access| access.operation == Operation::Scan) {
-            return;
-        }
-        for key in self.keys.chunks(1) {
-            let partition = self.field.table.partition(key);
-            if !self.options.partitions.contains(&partition) {
-                self.options.partitions.push(partition);
-            }
-        }
-        self.options.partitions.sort_unstable();
-    }
-}
-
-fn is_write(access: &Access) -> bool {
-    matches!(access.operation, Operation::Update | Operation::Insert | Operation::ReadModifyWrite)
-}
-
-impl YcsbClient {
-    /// Exchanges the transaction in hand for one of the pool, or the other way round.
-    fn exchange(&mut self, at: usize) {
-        let drawn = &mut self.pool[at];
-        std::mem::swap(&mut self.accesses, &mut drawn.accesses);
-        std::mem::swap(&mut self.keys, &mut drawn.keys);
-        std::mem::swap(&mut self.options, &mut drawn.options);
-    }
-
-    fn draw(&mut self) {
+    fn draw(&mut self, drawn: &mut Drawn) {
         let plan = &self.field.plan;
         let (count, columns, scan_max) = (plan.accesses, plan.columns, plan.scan_max);
         let (sort, partitioned) = (plan.sort_keys, plan.oltp.is_partitioned());
-        self.accesses.clear();
-        self.keys.clear();
+        drawn.accesses.clear();
+        drawn.keys.clear();
+        drawn.inserts = 0;
         self.choice.begin();
-        self.inserts = 0;
         for access in 0..count {
             let operation = self.operation();
             let key = self.key(operation, access);
             let column = 1 + self.random.below(columns as u64) as usize;
             let rows =
                 if operation == Operation::Scan { 1 + self.random.below(scan_max) } else { 0 };
-            self.inserts += u64::from(operation == Operation::Insert);
-            self.accesses.push(Access { operation, column, rows });
-            self.keys.push(Value::Int64(key.cast_signed()));
+            drawn.inserts += u64::from(operation == Operation::Insert);
+            drawn.accesses.push(Access { operation, column, rows });
+            drawn.keys.push(Value::Int64(key.cast_signed()));
         }
         if sort {
             // Which access a key has is random already, so the keys alone are sorted; a new row
             // keeps its place only when there is no other access.
-            sort_keys(&mut self.keys, &mut self.accesses);
+            sort_keys(&mut drawn.keys, &mut drawn.accesses);
         }
         if partitioned {
-            self.choose_partitions();
+            choose_partitions(&self.field.table, drawn);
         }
-        self.options.read_only = !self.accesses.iter().any(is_write);
+        drawn.options.read_only = !drawn.accesses.iter().any(is_write);
     }
+}
+
+/// The partitions of a transaction, for a scheme that must know them; all for a scan.
+fn choose_partitions(table: &Table, Drawn { accesses, keys, options, .. }: &mut Drawn) {
+    options.partitions.clear();
+    if accesses.iter().any(|access| access.operation == Operation::Scan) {
+        return;
+    }
+    for key in keys.chunks(1) {
+        let partition = table.partition(key);
+        if !options.partitions.contains(&partition) {
+            options.partitions.push(partition);
+        }
+    }
+    options.partitions.sort_unstable();
+}
+
+fn is_write(access: &Access) -> bool {
+    matches!(access.operation, Operation::Update | Operation::Insert | Operation::ReadModifyWrite)
 }
 
 impl Client for YcsbClient {
     fn prepare(&mut self) -> usize {
-        let depends = self.latest.is_some() || self.field.plan.mix.inserts > 0.0;
-        if self.pool.len() == POOL {
-            // Back to its place, and the next one.
-            self.exchange(self.next);
-            self.next = (self.next + 1) % POOL;
-            self.exchange(self.next);
-        } else {
-            self.draw();
-            if !depends {
-                let drawn = Drawn {
-                    accesses: self.accesses.clone(),
-                    keys: self.keys.clone(),
-                    options: self.options.clone(),
-                };
-                self.pool.push(drawn);
-                if self.pool.len() == POOL {
-                    self.exchange(self.next);
-                }
-            }
+        if let Some(drawn) = self.current.take() {
+            self.drawer.give_back(drawn);
         }
-        if self.accesses.len() == 1 { self.accesses[0].operation as usize } else { 0 }
+        let drawn = self.current.insert(self.drawer.take());
+        self.room.at = self.drawer.random.below(4096) as usize;
+        drawn.kind()
     }
 
     fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError> {
-        let Self { field, accesses, keys, source, target, row, options, random, .. } = self;
-        let values = &source[random.below(4096) as usize..][..field.plan.column_bytes as usize];
+        let Self { drawer: Drawer { field, .. }, current, room, inserted } = self;
+        let Some(Drawn { accesses, keys, options, inserts, .. }) = current else {
+            return Ok(Outcome::RolledBack);
+        };
         let outcome = Outcome::of(session.transaction_with(options, |tx| {
             if field.plan.batch {
-                prefetch(tx, field, keys, accesses);
+                tx.prefetch_each(&field.table, keys, |at| columns_of(field, &accesses[at]));
             }
             for (access, key) in accesses.iter().zip(keys.chunks(1)) {
-                perform(tx, field, access, key, values, target, row)?;
+                perform(tx, field, access, key, room)?;
             }
             Ok(())
         }))?;
-        std::hint::black_box(&self.target);
-        self.inserted += self.inserts;
+        std::hint::black_box(&room.target);
+        *inserted += *inserts;
         Ok(outcome)
+    }
+
+    fn run_in_lanes(
+        &mut self,
+        lanes: &mut Lanes,
+        watch: &mut dyn LaneWatch,
+    ) -> Result<(), BenchError> {
+        let field = Arc::clone(&self.drawer.field);
+        let (drawer, watch) = (RefCell::new(&mut self.drawer), RefCell::new(watch));
+        let (room, failure) = (RefCell::new(&mut self.room), RefCell::new(None));
+        lanes.run(
+            || {
+                let goes_on = failure.borrow().is_none() && watch.borrow_mut().goes_on();
+                goes_on.then(|| {
+                    let mut drawn = drawer.borrow_mut().take();
+                    (drawn.begun_ns, drawn.attempts) = (Native::now_ns(), 0);
+                    drawn
+                })
+            },
+            async |tx, drawn| {
+                drawn.attempts += 1;
+                let (accesses, keys) = (&drawn.accesses, &drawn.keys);
+                if field.plan.batch {
+                    let columns = |at: usize| columns_of(&field, &accesses[at]);
+                    tx.fetch_each(&field.table, keys, columns).await;
+                }
+                for (access, key) in accesses.iter().zip(keys.chunks(1)) {
+                    if !field.plan.batch {
+                        tx.fetch(&field.table, key, columns_of(&field, access)).await;
+                    }
+                    perform(tx, &field, access, key, &mut room.borrow_mut())?;
+                }
+                Ok(())
+            },
+            |drawn, result| {
+                match Outcome::of(result) {
+                    Ok(outcome) => {
+                        let aborts = drawn.attempts - 1;
+                        watch.borrow_mut().ended(drawn.kind(), drawn.begun_ns, outcome, aborts);
+                        self.inserted += drawn.inserts;
+                    }
+                    Err(error) => *failure.borrow_mut() = Some(error),
+                }
+                let mut drawer = drawer.borrow_mut();
+                room.borrow_mut().at = drawer.random.below(4096) as usize;
+                drawer.give_back(drawn);
+            },
+        );
+        std::hint::black_box(&self.room.target);
+        failure.into_inner().map_or(Ok(()), |error| Err(error.into()))
     }
 }
 
@@ -250,11 +335,10 @@ fn sort_keys(keys: &mut Vec<Value>, accesses: &mut Vec<Access>) {
     (*keys, *accesses) = both.into_iter().unzip();
 }
 
-/// Tells the database the keys of the transaction together, with the columns of each, so that
-/// looking for one does not wait for looking for another.
-fn prefetch(tx: &mut Transaction, field: &Field, keys: &[Value], accesses: &[Access]) {
+/// The columns of the row that an access needs.
+fn columns_of<'f>(field: &'f Field, access: &'f Access) -> &'f [usize] {
     let all = &field.columns[..];
-    tx.prefetch_each(&field.table, keys, |at| match &accesses[at] {
+    match access {
         Access { operation: Operation::ReadModifyWrite, .. } => all,
         Access { operation: Operation::Read, .. }
             if field.plan.read_columns == ReadColumns::All =>
@@ -263,7 +347,7 @@ fn prefetch(tx: &mut Transaction, field: &Field, keys: &[Value], accesses: &[Acc
         }
         Access { operation: Operation::Insert | Operation::Scan, .. } => &[],
         Access { column, .. } => std::slice::from_ref(column),
-    });
+    }
 }
 
 fn perform(
@@ -271,11 +355,11 @@ fn perform(
     field: &Field,
     access: &Access,
     key: &[Value],
-    value: &[u8],
-    target: &mut [u8],
-    row: &mut [Value],
+    room: &mut Room,
 ) -> TxnResult<()> {
     let (table, bytes) = (&field.table, field.plan.column_bytes as usize);
+    let Room { source, at, target, row } = room;
+    let value = &source[*at..][..bytes];
     let column = access.column;
     match access.operation {
         Operation::Read => {

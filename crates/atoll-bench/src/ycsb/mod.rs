@@ -46,6 +46,10 @@ impl Workload for Ycsb {
         if self.field.plan.accesses == 1 { OPERATIONS } else { &["transaction"] }
     }
 
+    fn lanes(&self) -> usize {
+        self.field.plan.lanes
+    }
+
     fn client(&self, worker: usize) -> YcsbClient {
         let plan = &self.field.plan;
         // Seeds of threads are far apart, and so are those of a thread's two sequences.

@@ -12,6 +12,7 @@
 //! - `WORKER-5`: the first transaction that a worker commits in an epoch seals that epoch before it
 //!   validates, so all that committed in earlier ones has happened before (`SCHEME-4`).
 
+mod ahead;
 mod commit;
 mod entries;
 mod graves;
@@ -39,11 +40,14 @@ use crate::error::Stop;
 use crate::registry::Context;
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Place, Refusal, Scheme, Start, Target, Writes};
+use ahead::Ahead;
 use entries::Entries;
 pub(crate) use graves::Graves;
-use point::Recalled;
 pub use scan::Range;
 use scan::ScanRoom;
+
+/// Rounds that a hurried transaction waits.
+const MOMENT_ROUNDS: u32 = 64;
 
 /// See the module.
 pub struct Worker<S: Scheme<M>, M: Machine> {
@@ -54,6 +58,7 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     graves: Graves,
     state: State,
     read_only: bool,
+    hurried: bool,
     /// Partitions that the transaction named; all if none.
     partitions: Vec<u32>,
     /// The epoch of the last section in which the worker validated.
@@ -89,7 +94,7 @@ struct Txn<S: Scheme<M>, M: Machine> {
     forget: bool,
     fillings: Vec<Filling>,
     stopwatch: Stopwatch,
-    recalled: Recalled,
+    ahead: Ahead,
     /// Room that is used again.
     image: Image,
     entry_key: Vec<u8>,
@@ -118,6 +123,9 @@ pub struct Begin<'p> {
     pub partitions: &'p [u32],
     /// It will not write.
     pub read_only: bool,
+    /// It waits for other transactions for a moment only, because one of them may be waiting for
+    /// its thread.
+    pub hurried: bool,
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
@@ -141,7 +149,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             forget: false,
             fillings: Vec::new(),
             stopwatch: Stopwatch::new(engine.sample_every),
-            recalled: Recalled::default(),
+            ahead: Ahead::default(),
             image: Image::default(),
             entry_key: Vec::new(),
         };
@@ -153,6 +161,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             graves,
             state: State::Idle,
             read_only: false,
+            hurried: false,
             partitions: Vec::new(),
             sealed: 0,
             key: Vec::new(),
@@ -177,10 +186,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.state = State::Idle;
         self.name_partitions(how.partitions)?;
         self.dig();
-        self.txn.recalled.forget();
+        self.txn.ahead.forget();
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
-        self.read_only = how.read_only;
+        (self.read_only, self.hurried) = (how.read_only, how.hurried);
         let epoch = self.engine.memory().epoch();
         self.state = State::Open;
         let mut round = 0;
@@ -281,6 +290,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     fn refused(&mut self, refusal: Refusal, round: &mut u32) -> Result<(), Stop> {
         let waited = match refusal {
             Refusal::Abort(reason) => Err(reason),
+            Refusal::Wait(_) if self.hurried && *round >= MOMENT_ROUNDS => Err(AbortReason::Denied),
             Refusal::Wait(place) => self.wait_for(place, *round),
         };
         *round = round.saturating_add(1);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use atoll_machine::Machine;
-use atoll_storage::{Change, RowId, Table, TableId, Value};
+use atoll_storage::{Change, RowId, Table, Value};
 
 use super::{Named, Txn, Worker, target};
 use crate::accounting::Component;
@@ -12,12 +12,10 @@ use crate::common::image::Image;
 use crate::edits::What;
 use crate::engine::{Engine, Guard};
 use crate::error::Stop;
+use crate::registry::Context;
 use crate::row::{ColumnSet, Direct, Own, Row, RowEdit};
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Refusal, Scheme, Seen};
-
-/// Keys whose lines are on their way at the same time.
-const PREFETCHED: usize = 32;
 
 /// What is called with a row.
 pub type Reader<'b, M> = &'b mut dyn FnMut(&Row<'_, M>);
@@ -43,33 +41,6 @@ pub(super) fn find<'g, S: Scheme<M>, M: Machine, H: BuildHasher>(
     Some((row, guard.rows.get(row)))
 }
 
-/// Where rows were found that are going to be asked for, in the order in which that is expected.
-#[derive(Debug, Default)]
-pub(super) struct Recalled {
-    rows: Vec<(TableId, u64, RowId)>,
-    next: usize,
-}
-
-impl Recalled {
-    pub(super) fn forget(&mut self) {
-        self.rows.clear();
-        self.next = 0;
-    }
-
-    fn add(&mut self, table: TableId, hash: u64, row: RowId) {
-        self.rows.push((table, hash, row));
-    }
-
-    /// The row of this hash, if it is the next.
-    #[inline]
-    fn next(&mut self, table: TableId, hash: u64) -> Option<RowId> {
-        let (expected, with_hash, row) = *self.rows.get(self.next)?;
-        let is_it = with_hash == hash && expected == table;
-        self.next += usize::from(is_it);
-        is_it.then_some(row)
-    }
-}
-
 /// How a step ended.
 pub(super) enum Step<R> {
     /// It is done.
@@ -80,6 +51,21 @@ pub(super) enum Step<R> {
     Refused(Refusal),
     /// An error.
     Failed(Stop),
+}
+
+/// Shows what a step has stored before the section ends, even if what the step called panics.
+struct Shown<'t, S: Scheme<M>, M: Machine> {
+    txn: &'t mut Txn<S, M>,
+    context: &'t Context,
+}
+
+impl<S: Scheme<M>, M: Machine> Drop for Shown<'_, S, M> {
+    #[inline]
+    fn drop(&mut self) {
+        if Txn::<S, M>::IN_PLACE {
+            self.txn.show(self.context);
+        }
+    }
 }
 
 /// A key that is being looked for.
@@ -102,10 +88,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             let Self { engine, member, txn, .. } = self;
             let guard = engine.tables.guard(table.id());
             let section = member.enter();
-            let done = step(engine, txn, guard, Change::forward(section.inside()));
-            if Txn::<S, M>::IN_PLACE {
-                txn.show(&self.context);
-            }
+            let shown = Shown { txn, context: &self.context };
+            let done = step(engine, shown.txn, guard, Change::forward(section.inside()));
+            drop(shown);
             drop(section);
             match done {
                 Step::Done(result) => return Ok(result),
@@ -213,40 +198,30 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         })
     }
 
-    /// Brings in the cache lines that reading or changing rows with these keys will need, all at
-    /// the same time, and remembers where the rows are for who asks for them in this order. Keys
-    /// lie one after the other, each with as many values as the primary key has columns; `columns`
-    /// says which columns of a row are wanted, by the position of its key. A hint: it grants
-    /// nothing, and keys that do not fit are passed over.
-    pub fn prefetch<'c>(
-        &mut self,
-        table: &Table<M>,
-        keys: &[Value],
-        columns: &dyn Fn(usize) -> &'c [usize],
-    ) {
+    /// Brings in the cache lines that finding rows with these keys will need, all at the same time,
+    /// for who asks for them in this order; then comes [`Worker::touch`]. Keys lie one after the
+    /// other, each with as many values as the primary key has columns. A hint: it grants nothing,
+    /// and keys that do not fit are passed over.
+    pub fn approach(&mut self, table: &Table<M>, keys: &[Value]) {
+        if self.check_table(table).is_err() {
+            return;
+        }
+        let before = self.txn.stopwatch.switch::<M>(Component::Index);
+        self.txn.ahead.approach(table, keys);
+        self.txn.stopwatch.switch::<M>(before);
+    }
+
+    /// Brings in the cache lines that reading or changing the rows will need whose keys were
+    /// approached, all at the same time, and remembers where the rows are. `columns` says which
+    /// columns of a row are wanted, by the position of its key.
+    pub fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
         if self.check_table(table).is_err() {
             return;
         }
         let Self { engine, member, txn, .. } = self;
         let before = txn.stopwatch.switch::<M>(Component::Index);
-        let guard = engine.tables.guard(table.id());
-        let index = table.index();
-        let width = table.schema().primary_key().len();
-        txn.recalled.forget();
         let section = member.enter();
-        for (part, keys) in keys.chunks(PREFETCHED * width).enumerate() {
-            let mut approaches = [const { None }; PREFETCHED];
-            let keys = keys.chunks_exact(width);
-            for (approach, key) in approaches.iter_mut().zip(keys) {
-                *approach = Some(index.approach(table.hash(key)));
-            }
-            for (at, approach) in approaches.iter().map_while(Option::as_ref).enumerate() {
-                let Some(row) = approach.guess() else { continue };
-                M::touch(std::ptr::from_ref(guard.rows.get(row)).cast(), 1);
-                txn.recalled.add(table.id(), approach.hash(), row);
-                table.touch_values(row, columns(part * PREFETCHED + at));
-            }
-        }
+        txn.ahead.touch(engine.tables.guard(table.id()), columns);
         drop(section);
         txn.stopwatch.switch::<M>(before);
     }
@@ -302,7 +277,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         guard: &'g Guard<S, M>,
         wanted: Wanted<'_>,
     ) -> Option<(RowId, &'g Meta<S, M>)> {
-        if let Some(row) = self.recalled.next(guard.table.id(), wanted.hash) {
+        if let Some(row) = self.ahead.next(guard.table.id(), wanted.hash) {
             let meta = guard.rows.get(row);
             // Whether it still is the row of the key can be seen from the row.
             let is_it = meta.has_hash(wanted.hash) && guard.table.is_exact(wanted.hash);

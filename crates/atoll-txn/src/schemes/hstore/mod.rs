@@ -111,6 +111,9 @@ impl<M: Machine> Scheme<M> for HStore<M> {
     fn end(&self, local: &mut Local, _states: &impl StatesOf<Self, M>, _committed: bool) {
         let granted = local.wanted[..local.granted].iter();
         granted.for_each(|partition| self.partitions[*partition as usize].release());
+        if let Some(partition) = local.wanted.get(local.granted) {
+            self.partitions[*partition as usize].leave(local.worker);
+        }
         local.granted = 0;
         local.timestamp = 0;
     }

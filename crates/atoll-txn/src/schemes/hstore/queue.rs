@@ -58,6 +58,11 @@ impl<M: Machine> Queue<M> {
         owner.is_ok()
     }
 
+    /// Waits no longer.
+    pub fn leave(&self, worker: u32) {
+        self.waiting[worker as usize].store(0, Ordering::Release);
+    }
+
     /// Lets the lock go.
     pub fn release(&self) {
         self.owner.0.store(0, Ordering::Release);
@@ -82,5 +87,9 @@ mod tests {
         assert!(queue.take(1, 12));
         queue.release();
         assert!(queue.take(1, 13), "nobody is left in the queue");
+        assert!(!queue.take(0, 14) && !queue.take(2, 15));
+        queue.leave(0);
+        queue.release();
+        assert!(queue.take(2, 15), "who has left is not waited for");
     }
 }

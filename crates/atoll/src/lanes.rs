@@ -1,0 +1,192 @@
+//! Transactions that take turns on one thread.
+//!
+//! A read of memory that depends on another takes as long as hundreds of instructions, and a
+//! transaction that looks for one key after the other waits for three of them each time. So a
+//! thread works on several transactions: one that has asked for cache lines lets the others work
+//! until they have come ([`Transaction::fetch`]). This is what coroutines are used for in "CoroBase:
+//! coroutine-oriented main-memory database engine" (He, Lu and Wang, VLDB 2021); here a procedure is
+//! an `async` closure, and lanes need no runtime.
+//!
+//! - `LANES-1`: a transaction of a lane may hold what another lane of the same thread waits for, and
+//!   only taking turns lets it go on. So lanes wait for a moment at most, then give up and try
+//!   again after the others have had their turns.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::error::{Error, Result, TxnError, TxnResult};
+use crate::transaction::{Attempts, Transaction, TransactionOptions};
+
+/// Turns that others have before an aborted transaction is tried again, at most.
+const TURNS_MAX: u32 = 64;
+
+/// What a transaction is to do.
+pub trait Request {
+    /// What is known of the transaction before it begins.
+    fn options(&self) -> &TransactionOptions {
+        const NOTHING: &TransactionOptions =
+            &TransactionOptions { partitions: Vec::new(), read_only: false };
+        NOTHING
+    }
+}
+
+/// A thread's lanes: each has a transaction open at a time. See the module.
+///
+/// ```
+/// # use atoll::{Column, DataType, Database, Request, Schema, Value};
+/// # fn main() -> atoll::Result<()> {
+/// # let db = Database::create(Default::default())?;
+/// # let schema = Schema::new(vec![Column::new("id", DataType::Int64),
+/// #     Column::new("balance", DataType::Int64)], &["id"])?;
+/// # let accounts = db.create_table("account", schema)?;
+/// # db.transaction(|tx| (0..9).try_for_each(|id| {
+/// #     tx.insert(&accounts, &[Value::Int64(id), Value::Int64(100)])
+/// # }))?;
+/// struct Transfer { from: Value, to: Value, amount: i64 }
+/// impl Request for Transfer {}
+///
+/// let mut orders = (0..8).map(|id| {
+///     Transfer { from: Value::Int64(id), to: Value::Int64(id + 1), amount: 1 }
+/// });
+/// let mut lanes = db.lanes(4)?;
+/// let mut failed = 0;
+/// lanes.run(
+///     || orders.next(),
+///     async |tx, order| {
+///         for (key, amount) in [(&order.from, -order.amount), (&order.to, order.amount)] {
+///             let key = std::slice::from_ref(key);
+///             tx.fetch(&accounts, key, &[1]).await; // the other lanes work meanwhile
+///             tx.update_with(&accounts, key, |row| {
+///                 let balance = row.i64(1);
+///                 row.set_i64(1, balance + amount);
+///             })?;
+///         }
+///         Ok(())
+///     },
+///     |_, result| failed += usize::from(result.is_err()),
+/// );
+/// assert_eq!(failed, 0);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Lanes {
+    transactions: Vec<Transaction>,
+    aborts: u64,
+}
+
+impl Lanes {
+    pub(crate) fn new(transactions: Vec<Transaction>) -> Self {
+        Self { transactions, aborts: 0 }
+    }
+
+    /// Runs `procedure` in a transaction for each request that `next` gives, as many at a time as
+    /// there are lanes, until it gives none. A transaction that is aborted by a conflict is tried
+    /// again, with the same request; `done` is told what became of each.
+    ///
+    /// Transactions end in any order. `next` and `done` are not called while a transaction works.
+    pub fn run<Q: Request, R>(
+        &mut self,
+        next: impl FnMut() -> Option<Q>,
+        procedure: impl AsyncFn(&mut Transaction, &mut Q) -> TxnResult<R>,
+        done: impl FnMut(Q, Result<R>),
+    ) {
+        let (next, done, aborts) = (RefCell::new(next), RefCell::new(done), RefCell::new(0));
+        let lane = async |transaction: &mut Transaction| {
+            loop {
+                let request = (next.borrow_mut())();
+                let Some(mut request) = request else { return };
+                let result = complete(transaction, &mut request, &procedure, &aborts).await;
+                (done.borrow_mut())(request, result);
+            }
+        };
+        let open = self.transactions.iter_mut();
+        take_turns(open.map(|transaction| Some(Box::pin(lane(transaction)))).collect());
+        self.aborts += aborts.into_inner();
+    }
+
+    /// Attempts that were rolled back because of other transactions.
+    pub fn aborts(&self) -> u64 {
+        self.aborts
+    }
+}
+
+/// Tries until it commits, or fails for another reason than a conflict.
+async fn complete<Q: Request, R>(
+    transaction: &mut Transaction,
+    request: &mut Q,
+    procedure: &impl AsyncFn(&mut Transaction, &mut Q) -> TxnResult<R>,
+    aborts: &RefCell<u64>,
+) -> Result<R> {
+    let mut turns = 1;
+    let attempts = Attempts(transaction);
+    let transaction = &mut *attempts.0;
+    loop {
+        let end = match attempt(transaction, request, procedure).await {
+            Ok(result) => return Ok(result),
+            Err(end) => transaction.doubt(end),
+        };
+        let failed = transaction.end_attempt();
+        match end {
+            TxnError::Abort(reason) if reason.is_conflict() && !failed => {
+                *aborts.borrow_mut() += 1;
+                for _ in 0..turns {
+                    Turn::default().await;
+                }
+                if turns == TURNS_MAX {
+                    // Nobody here is in the way, so it is a thread that may not be running.
+                    std::thread::yield_now();
+                }
+                turns = (turns * 2).min(TURNS_MAX);
+            }
+            end => return Err(Error::from(end)),
+        }
+    }
+}
+
+async fn attempt<Q: Request, R>(
+    transaction: &mut Transaction,
+    request: &mut Q,
+    procedure: &impl AsyncFn(&mut Transaction, &mut Q) -> TxnResult<R>,
+) -> TxnResult<R> {
+    transaction.restart_hurried(request.options())?;
+    let result = procedure(transaction, request).await?;
+    transaction.commit_in_place()?;
+    Ok(result)
+}
+
+/// Lets each work until it waits, one after the other, until all have ended.
+fn take_turns<F: Future<Output = ()>>(mut lanes: Vec<Option<Pin<Box<F>>>>) {
+    let mut context = Context::from_waker(Waker::noop());
+    let mut left = lanes.len();
+    while left > 0 {
+        for lane in &mut lanes {
+            let Some(working) = lane else { continue };
+            if working.as_mut().poll(&mut context).is_ready() {
+                *lane = None;
+                left -= 1;
+            }
+        }
+    }
+}
+
+/// Completes when it is polled for the second time: the others have had their turns then.
+#[derive(Default)]
+pub(crate) struct Turn {
+    is_over: bool,
+}
+
+impl Future for Turn {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let turn = self.get_mut();
+        if std::mem::replace(&mut turn.is_over, true) {
+            return Poll::Ready(());
+        }
+        // For runtimes other than lanes.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
