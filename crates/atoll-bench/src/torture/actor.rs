@@ -20,6 +20,8 @@ use super::workload::{
 
 /// Attempts at a plan.
 const ATTEMPTS_MAX: u32 = 10;
+/// Most turns, as a power of two, that a hurried one lets others have before the next.
+const TURNS_BITS_MAX: u32 = 6;
 
 /// A thread of a run.
 pub struct Actor<S: Scheme<M>, M: Machine> {
@@ -63,7 +65,9 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 Err(Halt::Conflict) => {
                     self.scene.recorder.end(now, End::Aborted);
                     self.scene.count(|tally| tally.aborted += 1);
-                    M::wait(attempt);
+                    // Who is hurried lets others have more and more turns, as in lanes.
+                    let turns = if plan.hurried { 1 << attempt.min(TURNS_BITS_MAX) } else { 1 };
+                    (0..turns).for_each(|_| M::wait(attempt));
                 }
                 Err(Halt::Error(text)) => {
                     self.hands.roll_back();

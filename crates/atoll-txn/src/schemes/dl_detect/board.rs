@@ -42,12 +42,13 @@ impl<M: Machine> Default for Board<M> {
     }
 }
 
+/// A word that stands for a place; 0 stands for none.
 fn code(place: Place) -> u64 {
     let what = match place.what {
         Guarded::Row(row) => row << 1,
         Guarded::Gap(index, guard) => (u64::from(index) << 32 | u64::from(guard)) << 1 | 1,
     };
-    mix(mix(place.table.0.into()) ^ what)
+    mix(mix(place.table.0.into()) ^ what).max(1)
 }
 
 /// What was read of a line.
@@ -190,10 +191,13 @@ mod tests {
 
     #[test]
     fn two_readers_that_both_want_to_write_are_a_deadlock() {
-        let board = Board::<Native>::default();
-        board.show(4, row(1), [row(1)].into_iter());
-        assert!(!board.is_victim(4), "it does not wait for itself");
-        board.show(9, row(1), [row(1)].into_iter());
-        assert_eq!([4, 9].map(|worker| board.is_victim(worker)), [true, false]);
+        // The first row of the first table is a place like any other.
+        for place in [row(1), row(0)] {
+            let board = Board::<Native>::default();
+            board.show(4, place, [place].into_iter());
+            assert!(!board.is_victim(4), "it does not wait for itself");
+            board.show(9, place, [place].into_iter());
+            assert_eq!([4, 9].map(|worker| board.is_victim(worker)), [true, false]);
+        }
     }
 }
