@@ -15,6 +15,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use atoll_machine::Machine;
 use atoll_memory::{Access, Extent, Memory, MemoryError, Retired};
 
 use crate::directory::Change;
@@ -101,6 +102,18 @@ impl Barrier {
         let line = target.node() + crate::layout::column_line(at);
         let list = access.word(line + column::HEAP).load(Ordering::Acquire);
         read_place(access, list, place)
+    }
+
+    /// Brings the bytes of a value in the heap on their way.
+    pub fn touch_heap<M: Machine>(&self, target: &Segment, at: usize, place: HeapPlace) {
+        let access = self.memory().access();
+        let line = target.node() + crate::layout::column_line(at);
+        let list = access.word(line + column::HEAP).load(Ordering::Acquire);
+        let offset = offset_of(access, list, place);
+        let address = offset.and_then(|offset| access.address(offset, place.len.into()));
+        if let Some(address) = address {
+            M::touch(address, place.len as usize);
+        }
     }
 
     fn add_block(
@@ -213,6 +226,14 @@ fn retire(memory: &Memory, change: Change, block: &Block) {
 }
 
 fn read_place(access: &Access, list: u64, place: HeapPlace) -> Option<Vec<u8>> {
+    let offset = offset_of(access, list, place)?;
+    let mut out = vec![0; place.len as usize];
+    access.read(offset, &mut out);
+    Some(out)
+}
+
+/// Offset in the store of the bytes at a place.
+fn offset_of(access: &Access, list: u64, place: HeapPlace) -> Option<u64> {
     if list == 0 || u64::from(place.block) >= access.load_u64(list + heap_list::ENTRIES) {
         return None;
     }
@@ -222,7 +243,5 @@ fn read_place(access: &Access, list: u64, place: HeapPlace) -> Option<Vec<u8>> {
     if block == 0 || end > bytes {
         return None;
     }
-    let mut out = vec![0; place.len as usize];
-    access.read(block + u64::from(place.offset), &mut out);
-    Some(out)
+    Some(block + u64::from(place.offset))
 }

@@ -27,7 +27,7 @@ use crate::layout::{RowId, SEGMENT_ROWS, TableId};
 use crate::schema_codec;
 use crate::segment::{Barrier, Cell, Segment};
 use crate::types::{Column, DataType, Schema, Value};
-use crate::undo::{Before, UndoList};
+use crate::undo::{Before, Replaced, UndoList};
 
 /// So many bytes of long values must have gone before looking for sparse blocks pays.
 const SPARSE_BYTES_MIN: u64 = 1 << 20;
@@ -218,6 +218,20 @@ impl<M: Machine> Table<M> {
         let segment = self.segment(row);
         for at in columns.iter().copied() {
             self.barrier.touch_value::<M>(segment, row.slot(), at, self.column(at).data_type);
+        }
+    }
+
+    /// Brings the cache lines of long values of a row on their way, once the values themselves have
+    /// come.
+    pub fn touch_long_values(&self, row: RowId, columns: &[usize]) {
+        let views = columns.iter().filter(|at| self.column(**at).data_type.is_view());
+        for at in views.copied() {
+            let mut image = [0; 16];
+            // Perhaps being changed meanwhile: then the wrong lines come.
+            self.load(row, at, &mut image);
+            if let Some(place) = image::heap_place(&image) {
+                self.barrier.touch_heap::<M>(self.segment(row), at, place);
+            }
         }
     }
 
@@ -444,16 +458,16 @@ impl<M: Machine> Table<M> {
 
     /// After commit: what an undo entry kept for the case of a rollback is no longer needed. For a
     /// deleted row, its long values go too.
-    pub fn forget(&self, change: Change, row: RowId, was: &crate::undo::Was) {
-        match was {
-            crate::undo::Was::Value { column, image, .. } => {
-                let at = usize::from(*column);
+    pub fn forget(&self, change: Change, row: RowId, replaced: Replaced) {
+        match replaced {
+            Replaced::Value { column, start } => {
+                let at = usize::from(column);
                 if self.column(at).data_type.is_view() {
-                    self.release_heap(change, row, at, image::heap_place(image));
+                    self.release_heap(change, row, at, image::heap_place(&start));
                 }
             }
-            crate::undo::Was::Presence(true) => self.vacate(change, row),
-            crate::undo::Was::Presence(false) => {}
+            Replaced::Presence(true) => self.vacate(change, row),
+            Replaced::Presence(false) => {}
         }
     }
 

@@ -75,6 +75,21 @@ pub enum Was {
     Presence(bool),
 }
 
+/// What a committed transaction has replaced, see [`UndoList::each`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaced {
+    /// A value.
+    Value {
+        /// Position of its column.
+        column: u16,
+        /// The first bytes of its image, which are all of a view. Behind the end of a narrower one
+        /// they mean nothing.
+        start: [u8; 16],
+    },
+    /// Whether the slot was present.
+    Presence(bool),
+}
+
 /// A piece of a list; see the module.
 pub struct Chunk {
     len: AtomicUsize,
@@ -171,6 +186,33 @@ impl UndoList {
             out.extend(parse(&chunk.words(), &width).expect("a list is well-formed"));
         }
         out
+    }
+
+    /// Calls `body` with what each entry replaced, in the order of writing, and allocates nothing.
+    pub fn each(
+        &self,
+        width: impl Fn(TableId, u16) -> usize,
+        mut body: impl FnMut(TableId, RowId, Replaced),
+    ) {
+        for chunk in &self.chunks {
+            let mut rest = &chunk.words[..chunk.len.load(Ordering::Acquire)];
+            let word = |at: &AtomicU64| at.load(Ordering::Relaxed);
+            while let [_epoch, header, row, tail @ ..] = rest {
+                let (header, row) = (word(header), RowId(word(row)));
+                let (table, column) = (TableId((header >> 32) as u32), (header >> 16) as u16);
+                if (header >> 8) as u8 == KIND_PRESENCE {
+                    body(table, row, Replaced::Presence(header as u8 & FLAG_SET != 0));
+                    rest = tail;
+                    continue;
+                }
+                let mut start = [0; 16];
+                for (bytes, image) in start.chunks_exact_mut(8).zip(tail) {
+                    bytes.copy_from_slice(&word(image).to_le_bytes());
+                }
+                body(table, row, Replaced::Value { column, start });
+                rest = &tail[width(table, column).div_ceil(8)..];
+            }
+        }
     }
 
     /// Takes back the last entry, whose store did not happen. It is the last of its chunk.
@@ -277,6 +319,22 @@ mod tests {
         for (i, entry) in entries.iter().enumerate() {
             assert_eq!((entry.epoch, entry.row), (i as u64, RowId((i as u64) << 20)));
         }
+        let mut at = 0;
+        list.each(
+            |_, _| WIDTH,
+            |table, row, replaced| {
+                let entry = &entries[at];
+                let expected = match &entry.was {
+                    Was::Presence(present) => Replaced::Presence(*present),
+                    Was::Value { column, image, .. } => {
+                        Replaced::Value { column: *column, start: image[..16].try_into().unwrap() }
+                    }
+                };
+                assert_eq!((table, row, replaced), (entry.table, entry.row, expected));
+                at += 1;
+            },
+        );
+        assert_eq!(at, 500);
         let mut words = Vec::new();
         entries.iter().for_each(|entry| write(entry, &mut words));
         assert_eq!(parse(&words, |_, _| WIDTH).unwrap(), entries);

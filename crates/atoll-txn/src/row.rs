@@ -185,6 +185,12 @@ impl ColumnSet {
         self.0[column / 64] >> (column % 64) & 1 == 1
     }
 
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
     /// Whether the two have a column in common.
     #[inline]
     pub(crate) fn meets(self, other: Self) -> bool {

@@ -14,6 +14,10 @@ const ROLLBACK_PERCENT: u64 = 1;
 /// Of 100 lines, those that another warehouse supplies.
 const REMOTE_PERCENT: u64 = 1;
 
+/// Columns that are read: the first is needed, the others are for the terminal.
+const CUSTOMER_SEEN: [usize; 3] = [customer::DISCOUNT, customer::LAST, customer::CREDIT];
+const ITEM_SEEN: [usize; 3] = [item::PRICE, item::NAME, item::DATA];
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
     supply: i16,
@@ -32,6 +36,8 @@ pub struct NewOrder {
     items: Vec<Value>,
     /// Keys of the stocks, two values each.
     stocks: Vec<Value>,
+    /// Keys of the lines, four values each.
+    line_keys: Vec<Value>,
     /// The order.
     order: Vec<Value>,
     /// One line of it.
@@ -73,6 +79,7 @@ impl NewOrder {
             lines: Vec::with_capacity(LINES_MAX),
             items: Vec::with_capacity(LINES_MAX),
             stocks: Vec::with_capacity(2 * LINES_MAX),
+            line_keys: Vec::with_capacity(4 * LINES_MAX),
             order,
             order_line,
             reduced,
@@ -117,9 +124,7 @@ impl NewOrder {
 
     /// Runs it.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
-        tx.prefetch(&tables.item, &self.items, &[item::PRICE]);
-        // A hint that is passed over as long as only keys of one column are prefetched.
-        tx.prefetch(&tables.stock, &self.stocks, &[stock::QUANTITY]);
+        self.prefetch(tx, tables);
         let home = &self.customer[..1];
         let row = tx.read_with(&tables.warehouse, home, |row| row.i32(warehouse::TAX))?;
         let warehouse_tax = found(row, "warehouse", home)?;
@@ -140,6 +145,7 @@ impl NewOrder {
         if !reduced {
             self.order[2] = Value::Int32(number);
             self.order_line[2] = Value::Int32(number);
+            self.prefetch_lines(tx, tables, number);
             tx.insert(&tables.orders, &self.order)?;
             tx.insert(&tables.new_order, &self.order[..3])?;
         }
@@ -152,6 +158,27 @@ impl NewOrder {
             i64::from(10_000 + warehouse_tax + district_tax) * i64::from(10_000 - discount);
         std::hint::black_box(sum * factor / 10_000);
         Ok(())
+    }
+
+    /// Everything that is known of the rows before the transaction begins.
+    fn prefetch(&self, tx: &mut Transaction, tables: &Tables) {
+        let seen = if self.reduced { 1 } else { 3 };
+        tx.prefetch(&tables.customer, &self.customer, &CUSTOMER_SEEN[..seen]);
+        tx.prefetch(&tables.item, &self.items, &ITEM_SEEN[..seen]);
+        let column = stock::DIST_01 + self.district as usize - 1;
+        let stock = [stock::QUANTITY, stock::YTD, stock::ORDERS, column, stock::DATA];
+        let seen = if self.reduced { 3 } else { 5 };
+        tx.prefetch_each(&tables.stock, &self.stocks, |_| &stock[..seen]);
+    }
+
+    /// The places where the lines of the order will be named.
+    fn prefetch_lines(&mut self, tx: &mut Transaction, tables: &Tables, number: i32) {
+        self.line_keys.clear();
+        for line in 1..=self.lines.len() as i16 {
+            self.line_keys.extend_from_slice(&self.customer[..2]);
+            self.line_keys.extend([Value::Int32(number), Value::Int16(line)]);
+        }
+        tx.prefetch(&tables.order_line, &self.line_keys, &[]);
     }
 
     /// Takes one line's items from the stock and adds the line; returns its amount.

@@ -31,6 +31,8 @@ pub struct Write {
     pub locked: bool,
     /// The word before it was locked.
     pub before: u64,
+    /// Position in the order of writing.
+    number: u32,
 }
 
 /// See the module.
@@ -63,12 +65,14 @@ impl ReadSet {
     /// A row is going to be written.
     #[inline]
     pub fn write(&mut self, place: Place, present: bool) {
-        self.writes.push(Write { place, present, locked: false, before: 0 });
+        let number = self.writes.len() as u32;
+        self.writes.push(Write { place, present, locked: false, before: 0, number });
     }
 
     /// A row is going to be written and has been locked, when its word was `before`.
     pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
-        self.writes.push(Write { place, present, locked: true, before });
+        let number = self.writes.len() as u32;
+        self.writes.push(Write { place, present, locked: true, before, number });
     }
 
     /// Whether a row was locked before committing began.
@@ -106,7 +110,8 @@ impl ReadSet {
             return;
         }
         // A later write of a row says whether it is there in the end; a locked one stays.
-        self.writes.sort_by_key(|write| write.place); // stable
+        // Not a stable sort, which allocates.
+        self.writes.sort_unstable_by_key(|write| (write.place, write.number));
         self.writes.dedup_by(|later, earlier| {
             let same = later.place == earlier.place;
             if same {

@@ -2,7 +2,7 @@
 //!
 //! A lookup meets three misses, one after the other: a bucket of the index, what lies beside the
 //! row, and the value. For keys that are known together, the buckets of all are brought in first,
-//! then everything that the entries in them name. The misses of one step overlap; between the two,
+//! then everything that the entries in them name, then long values, which are named there. The misses of one step overlap; between the two,
 //! and before the accesses, somebody else may use the CPU.
 //!
 //! All this is a hint. What is remembered of a row is a guess, which the access checks.
@@ -19,7 +19,15 @@ const KEPT_MAX: usize = 4096;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    table: Option<TableId>,
+    /// One for each table; the first `used` are of this transaction.
+    streams: Vec<Stream>,
+    used: usize,
+}
+
+/// The keys of a table.
+#[derive(Debug)]
+struct Stream {
+    table: TableId,
     keys: Vec<Coming>,
     /// The key that is expected next.
     next: usize,
@@ -37,23 +45,37 @@ impl Ahead {
     /// Forgets all keys.
     #[inline]
     pub(super) fn forget(&mut self) {
-        if self.keys.capacity() > KEPT_MAX {
-            self.keys = Vec::new();
-        }
-        self.keys.clear();
-        self.next = 0;
+        self.used = 0;
     }
 
     /// Expects these keys, which lie one after the other, in this order, and brings in the buckets
-    /// of the index.
+    /// of the index. What was expected of the table before is forgotten.
     pub(super) fn approach<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) {
-        self.forget();
-        self.table = Some(table.id());
+        let stream = self.stream(table.id());
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
             let hash = table.hash(key);
             table.index().approach(hash);
-            self.keys.push(Coming { hash, row: None });
+            stream.keys.push(Coming { hash, row: None });
         }
+    }
+
+    /// An empty stream for a table.
+    fn stream(&mut self, table: TableId) -> &mut Stream {
+        let known = self.streams[..self.used].iter().position(|stream| stream.table == table);
+        let at = known.unwrap_or_else(|| {
+            if self.used == self.streams.len() {
+                self.streams.push(Stream { table, keys: Vec::new(), next: 0 });
+            }
+            self.used += 1;
+            self.used - 1
+        });
+        let stream = &mut self.streams[at];
+        if stream.keys.capacity() > KEPT_MAX {
+            stream.keys = Vec::new();
+        }
+        stream.keys.clear();
+        (stream.table, stream.next) = (table, 0);
+        stream
     }
 
     /// Brings in what lies beside the rows of the keys, and values of the columns that `columns`
@@ -63,26 +85,34 @@ impl Ahead {
         guard: &Guard<S, M>,
         columns: &dyn Fn(usize) -> &'c [usize],
     ) {
-        if self.table != Some(guard.table.id()) {
-            return;
-        }
         let table = &*guard.table;
-        for (at, key) in self.keys.iter_mut().enumerate() {
+        let streams = self.streams[..self.used].iter_mut();
+        let Some(stream) = streams.rev().find(|stream| stream.table == table.id()) else { return };
+        for (at, key) in stream.keys.iter_mut().enumerate() {
             key.row = table.index().guess(key.hash);
             let Some(row) = key.row else { continue };
             M::touch(std::ptr::from_ref(guard.rows.get(row)).cast(), 1);
             table.touch_values(row, columns(at));
         }
+        if guard.views.is_empty() {
+            return;
+        }
+        let rows = stream.keys.iter().enumerate();
+        for (at, row) in rows.filter_map(|(at, key)| Some((at, key.row?))) {
+            table.touch_long_values(row, columns(at));
+        }
     }
 
-    /// Where the row of this hash was seen, if it is the key that is expected next.
+    /// Where the row of this hash was seen, if it is the key that is expected next in its table.
     #[inline]
     pub(super) fn next(&mut self, table: TableId, hash: u64) -> Option<RowId> {
-        let expected = self.keys.get(self.next)?;
-        if expected.hash != hash || self.table != Some(table) {
+        let mut streams = self.streams[..self.used].iter_mut();
+        let stream = streams.find(|stream| stream.table == table)?;
+        let expected = stream.keys.get(stream.next)?;
+        if expected.hash != hash {
             return None;
         }
-        self.next += 1;
+        stream.next += 1;
         expected.row
     }
 }

@@ -173,9 +173,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// What the undo list kept for a rollback is no longer needed.
     fn forget_now(&mut self, engine: &Engine<S, M>, change: Change) {
         let tables = engine.tables();
-        for entry in self.undo.entries(|table, column| tables.table(table).image_bytes(column)) {
-            tables.table(entry.table).forget(change, entry.row, &entry.was);
-        }
+        self.undo.each(
+            |table, column| tables.table(table).image_bytes(column),
+            |table, row, replaced| tables.table(table).forget(change, row, replaced),
+        );
     }
 
     /// Prepares, validates and stores rows of the write set from the given one on. What an index

@@ -15,7 +15,8 @@
 use std::collections::VecDeque;
 
 use atoll_machine::Machine;
-use atoll_storage::undo::{Entry as Undone, Was};
+use atoll_storage::image::heap_place;
+use atoll_storage::undo::Replaced;
 use atoll_storage::{Change, RowId, TableId};
 
 use super::entries::key_of;
@@ -36,7 +37,7 @@ enum Gone {
     /// An entry of an index; so many bytes of key are next in `keys`.
     Entry(usize, usize),
     /// A value that was replaced.
-    Value(Was),
+    Value(Replaced),
 }
 
 #[derive(Debug)]
@@ -52,6 +53,8 @@ struct Grave {
 pub(crate) struct Graves {
     queue: VecDeque<Grave>,
     keys: VecDeque<u8>,
+    /// Room that is used again: the key of the entry that is taken away.
+    key: Vec<u8>,
     horizon: u64,
 }
 
@@ -84,14 +87,17 @@ impl Graves {
             return;
         }
         let tables = engine.tables();
-        let undone = txn.undo.entries(|table, column| tables.table(table).image_bytes(column));
-        for Undone { table, row, was, .. } in undone {
-            if let Was::Value { column, .. } = &was
-                && tables.table(table).schema().columns()[usize::from(*column)].data_type.is_view()
-            {
-                self.queue.push_back(Grave { stamp, table, row, gone: Gone::Value(was) });
-            }
-        }
+        txn.undo.each(
+            |table, column| tables.table(table).image_bytes(column),
+            |table, row, replaced| {
+                let Replaced::Value { column, start } = replaced else { return };
+                if engine.tables.guard(table).views.has(column.into())
+                    && heap_place(&start).is_some()
+                {
+                    self.queue.push_back(Grave { stamp, table, row, gone: Gone::Value(replaced) });
+                }
+            },
+        );
     }
 
     /// What a transaction that has aborted had added.
@@ -162,14 +168,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let guard = engine.tables.guard(grave.table);
         let meta = guard.rows.get(grave.row);
         let target = || Target { place: guard.place(grave.row), state: &meta.state };
-        let key: Vec<u8> = match grave.gone {
-            Gone::Entry(_, len) => graves.keys.drain(..len).collect(),
-            _ => Vec::new(),
-        };
+        graves.key.clear();
+        if let Gone::Entry(_, len) = grave.gone {
+            graves.key.extend(graves.keys.drain(..len));
+        }
         let section = member.enter();
         let change = Change::forward(section.inside());
-        if let Gone::Value(was) = &grave.gone {
-            guard.table.forget(change, grave.row, was);
+        if let Gone::Value(replaced) = grave.gone {
+            guard.table.forget(change, grave.row, replaced);
             return;
         }
         let held = engine.scheme.hold(target());
@@ -179,7 +185,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             if held.is_some() {
                 engine.scheme.let_go(target(), false);
             }
-            graves.keys.extend(&key);
+            graves.keys.extend(&graves.key);
             graves.queue.push_back(grave);
             return;
         };
@@ -195,7 +201,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         };
         let changed = match grave.gone {
             Gone::Entry(index, _) => {
-                txn.remove_entry(engine, guard, (grave.row, seen), index, &key, stamp)
+                txn.remove_entry(engine, guard, (grave.row, seen), index, &graves.key, stamp)
             }
             _ => given_up,
         };
@@ -222,9 +228,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let ordered = &guard.indexes[index];
         if seen == Seen::Present {
             let view = Row { table: &*guard.table, id: row, image: None, own: None };
-            let mut now = Vec::new();
-            key_of(ordered, &view, &mut now);
-            if now == key {
+            key_of(ordered, &view, &mut self.entry_key);
+            if self.entry_key == key {
                 return false;
             }
         }

@@ -1,0 +1,160 @@
+//! A session that has warmed up asks the allocator for nothing while it reads and changes rows.
+//! Long texts, and values wider than the stack has room for, are not asked for here.
+#![allow(clippy::unwrap_used, unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Request, Schema, SchemeKind, Table, Transaction,
+    TransactionOptions, TxnResult, Value,
+};
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts what the thread asks for.
+struct Counting;
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const ROWS: i64 = 5000;
+
+fn database(scheme: SchemeKind) -> (Database, Table) {
+    let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
+    let db = Database::create(options).unwrap();
+    let columns = vec![
+        Column::new("id", DataType::Int64),
+        Column::new("count", DataType::Int64),
+        Column::new("bytes", DataType::FixedBinary(100)),
+        Column::nullable("short", DataType::Text),
+    ];
+    let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
+    for from in (0..ROWS).step_by(500) {
+        let fill = |tx: &mut Transaction| {
+            (from..from + 500).try_for_each(|id| {
+                let bytes = Value::Binary(vec![1; 100]);
+                tx.insert(&table, &[id.into(), 0i64.into(), bytes, Value::Text("a".into())])
+            })
+        };
+        db.transaction(fill).unwrap();
+    }
+    (db, table)
+}
+
+/// Sixteen accesses: reads, changes of each kind of column, and keys that are not there.
+fn sixteen(tx: &mut Transaction, table: &Table, keys: &[Value; 16]) -> TxnResult<()> {
+    let mut bytes = [0; 100];
+    for (at, key) in keys.iter().enumerate() {
+        let key = std::slice::from_ref(key);
+        if at % 2 == 0 {
+            tx.read_with(table, key, |row| row.bytes(2, &mut bytes))?;
+        } else {
+            tx.update_with(table, key, |row| {
+                let count = row.i64(1) + 1;
+                row.set_i64(1, count);
+                row.set_bytes(2, &[count as u8; 100]);
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Keys of a transaction; one of them is of no row.
+fn keys(round: i64) -> [Value; 16] {
+    std::array::from_fn(|at| {
+        let at = at as i64;
+        Value::Int64(if at == 6 { ROWS + 1 } else { (round * 1013 + at * 61) % ROWS })
+    })
+}
+
+#[test]
+fn a_session_that_has_warmed_up_allocates_nothing() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let mut session = db.session().unwrap();
+        let bytes = Value::Binary(vec![1; 100]);
+        let mut row = [Value::Int64(0), Value::Int64(0), bytes, Value::Text("short".into())];
+        let mut run = |rounds: std::ops::Range<i64>| {
+            for round in rounds {
+                let keys = keys(round);
+                let body = |tx: &mut Transaction| {
+                    tx.prefetch(&table, &keys, &[1, 2]);
+                    sixteen(tx, &table, &keys)?;
+                    // A row that goes and comes back, one that comes, and one that goes.
+                    tx.delete(&table, &keys[..1])?;
+                    row[0] = keys[0].clone();
+                    tx.insert(&table, &row)?;
+                    row[0] = Value::Int64(100_000 + round);
+                    tx.insert(&table, &row)?;
+                    row[0] = Value::Int64(100_000 + round - 5);
+                    tx.delete(&table, &row[..1])?;
+                    Ok(())
+                };
+                session.transaction(body).unwrap();
+            }
+        };
+        // ADAPTIVE keeps versions for as long as its clock says, so its pools settle slowly.
+        let (warm_up, most) = if scheme.name() == "ADAPTIVE" { (12_000, 40) } else { (2000, 0) };
+        run(0..warm_up);
+        let before = COUNT.with(Cell::get);
+        run(warm_up..warm_up + 2000);
+        let allocated = COUNT.with(Cell::get) - before;
+        assert!(allocated <= most, "{scheme}: {allocated} allocations in 2000 transactions");
+    }
+}
+
+struct Keys([Value; 16]);
+
+impl Request for Keys {
+    fn options(&self) -> &TransactionOptions {
+        const OPTIONS: &TransactionOptions =
+            &TransactionOptions { partitions: Vec::new(), read_only: false };
+        OPTIONS
+    }
+}
+
+#[test]
+fn lanes_that_have_warmed_up_allocate_nothing() {
+    let (db, table) = database(SchemeKind::default());
+    let mut lanes = db.lanes(4).unwrap();
+    let (mut round, mut before) = (0, 0);
+    lanes.run(
+        || {
+            round += 1;
+            if round == 2000 {
+                before = COUNT.with(Cell::get);
+            }
+            (round < 4000).then(|| Keys(keys(round)))
+        },
+        async |tx, Keys(keys)| {
+            tx.fetch(&table, keys, &[1, 2]).await;
+            sixteen(tx, &table, keys)
+        },
+        |_, result| result.unwrap(),
+    );
+    // What is let go when the run ends is not asked for.
+    assert_eq!(COUNT.with(Cell::get) - before, 0);
+}
