@@ -3,8 +3,8 @@
 //! [`View`] reads, in the owner and in processes that attached; [`Access`] also writes. Every
 //! access is checked against the size of the store, so a damaged offset ends in a panic of the
 //! owner (a bug) or, for the checked variants that readers of other processes use, in `None`.
-//! Everything is read and written atomically (the module `shared`), so a race gives old or new words,
-//! never undefined behaviour.
+//! Everything is read and written atomically (the module `shared`), so a race gives old or new
+//! words, never undefined behaviour.
 //!
 //! Invariants
 //! - `ACCESS-1`: the mapping covers `capacity` bytes from `base` for as long as the store lives,

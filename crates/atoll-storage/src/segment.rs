@@ -5,8 +5,8 @@
 //! copy in the directory, and widens the zone.
 //!
 //! Protocol of a store, inside the gate
-//! 1. Load the birth of the column's extent. Not frozen, and not frozen either for a worker that may still be inside under the epoch before (`MEMORY-4`): store. That
-//!    is the fast path.
+//! 1. Load the birth of the column's extent. Not frozen, and not frozen either for a worker that
+//!    may still be inside under the epoch before (`MEMORY-4`): store. That is the fast path.
 //! 2. Otherwise: seal the epoch, take the segment's latch, copy the node if it is frozen (and,
 //!    through [`Directory`], the path above it), look again, copy the extent if it is frozen,
 //!    publish place then birth, in the node and then beside it.

@@ -3,12 +3,12 @@
 //! A read of memory that depends on another takes as long as hundreds of instructions, and a
 //! transaction that looks for one key after the other waits for three of them each time. So a
 //! thread works on several transactions: one that has asked for cache lines lets the others work
-//! until they have come ([`Transaction::fetch`]). This is what coroutines are used for in "CoroBase:
-//! coroutine-oriented main-memory database engine" (He, Lu and Wang, VLDB 2021); here a procedure is
-//! an `async` closure, and lanes need no runtime.
+//! until they have come ([`Transaction::fetch`]). This is what coroutines are used for in
+//! "CoroBase: coroutine-oriented main-memory database engine" (He, Lu and Wang, VLDB 2021); here a
+//! procedure is an `async` closure, and lanes need no runtime.
 //!
-//! - `LANES-1`: a transaction of a lane may hold what another lane of the same thread waits for, and
-//!   only taking turns lets it go on. So lanes wait for a moment at most, then give up and try
+//! - `LANES-1`: a transaction of a lane may hold what another lane of the same thread waits for,
+//!   and only taking turns lets it go on. So lanes wait for a moment at most, then give up and try
 //!   again after the others have had their turns.
 
 use std::cell::RefCell;

@@ -193,9 +193,9 @@ impl Transaction {
         }
     }
 
-    /// As [`Transaction::prefetch`], and lets others work until the cache lines have come: the other
-    /// transactions of the thread's [`Lanes`](crate::Lanes), or whatever else the task's runtime
-    /// has to do.
+    /// As [`Transaction::prefetch`], and lets others work until the cache lines have come: the
+    /// other transactions of the thread's [`Lanes`](crate::Lanes), or whatever else the task's
+    /// runtime has to do.
     pub async fn fetch(&mut self, table: &Table, keys: &[Value], columns: &[usize]) {
         self.fetch_each(table, keys, |_| columns).await;
     }

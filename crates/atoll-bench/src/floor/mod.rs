@@ -130,10 +130,12 @@ impl Arrays {
         }
     }
 
-    /// The value of a row that access number `at` of a transaction is for; `choice` chooses columns.
+    /// The value of a row that access number `at` of a transaction is for; `choice` chooses
+    /// columns.
     #[inline]
     fn value(&self, row: usize, choice: u64, at: usize) -> &[AtomicU32] {
-        let column = (choice.rotate_right(at as u32) & 0xffff_ffff) * self.columns as u64 >> 32;
+        let share = choice.rotate_right(at as u32) & 0xffff_ffff;
+        let column = (share * self.columns as u64) >> 32;
         &self.values[(column as usize * self.count + row) * self.words..][..self.words]
     }
 

@@ -48,7 +48,8 @@ pub struct YcsbArgs {
     /// Give the keys one by one
     #[arg(long)]
     pub key_by_key: bool,
-    /// Transactions that each thread works on in turns: while one waits for memory, the others go on
+    /// Transactions that each thread works on in turns: while one waits for memory, the others go
+    /// on
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub lanes: usize,
     /// Access the keys of a transaction in ascending order, so that locks make no deadlocks

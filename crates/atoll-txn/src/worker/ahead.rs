@@ -2,8 +2,9 @@
 //!
 //! A lookup meets three misses, one after the other: a bucket of the index, what lies beside the
 //! row, and the value. For keys that are known together, the buckets of all are brought in first,
-//! then everything that the entries in them name, then long values, which are named there. The misses of one step overlap; between the two,
-//! and before the accesses, somebody else may use the CPU.
+//! then everything that the entries in them name, then long values, which are named there. The
+//! misses of one step overlap; between the two, and before the accesses, somebody else may use the
+//! CPU.
 //!
 //! All this is a hint. What is remembered of a row is a guess, which the access checks.
 
