@@ -1,9 +1,10 @@
 //! What an optimistic transaction has read and is going to write.
 
 use atoll_machine::{Machine, Ordering, Word};
+use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS};
 
 use super::version::{LOCKED, STORING, Version};
-use crate::scheme::{Place, Refusal, States};
+use crate::scheme::{Guarded, Place, Refusal, States};
 
 /// A transaction over a whole table must not leave its worker with the table's size.
 const KEPT_MAX: usize = 4096;
@@ -31,9 +32,22 @@ pub struct Write {
     pub locked: bool,
     /// The word before it was locked.
     pub before: u64,
+    /// Where it stands in the order in which rows are locked, see [`order`].
+    order: u64,
     /// Position in the order of writing.
     number: u32,
 }
+
+/// Rows in the order of tables and ids, as a number: comparing places takes longer.
+#[inline]
+fn order(place: Place) -> u64 {
+    let Guarded::Row(row) = place.what else { unreachable!("{place:?} is no row") };
+    u64::from(place.table.0) << ROW_BITS | row
+}
+
+/// More bits than a row id has.
+const ROW_BITS: u32 = 40;
+const _: () = assert!(SEGMENTS_MAX << SLOT_BITS < 1 << ROW_BITS);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -65,14 +79,14 @@ impl ReadSet {
     /// A row is going to be written.
     #[inline]
     pub fn write(&mut self, place: Place, present: bool) {
-        let number = self.writes.len() as u32;
-        self.writes.push(Write { place, present, locked: false, before: 0, number });
+        let (order, number) = (order(place), self.writes.len() as u32);
+        self.writes.push(Write { place, present, locked: false, before: 0, order, number });
     }
 
     /// A row is going to be written and has been locked, when its word was `before`.
     pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
-        let number = self.writes.len() as u32;
-        self.writes.push(Write { place, present, locked: true, before, number });
+        let (order, number) = (order(place), self.writes.len() as u32);
+        self.writes.push(Write { place, present, locked: true, before, order, number });
     }
 
     /// Whether a row was locked before committing began.
@@ -111,9 +125,9 @@ impl ReadSet {
         }
         // A later write of a row says whether it is there in the end; a locked one stays.
         // Not a stable sort, which allocates.
-        self.writes.sort_unstable_by_key(|write| (write.place, write.number));
+        self.writes.sort_unstable_by_key(|write| (write.order, write.number));
         self.writes.dedup_by(|later, earlier| {
-            let same = later.place == earlier.place;
+            let same = later.order == earlier.order;
             if same {
                 earlier.present = later.present;
                 if later.locked {
@@ -147,7 +161,7 @@ impl ReadSet {
 
     /// The write of a row, once locking has begun.
     pub fn own(&self, place: Place) -> Option<&Write> {
-        let at = self.writes.binary_search_by_key(&place, |write| write.place).ok()?;
+        let at = self.writes.binary_search_by_key(&order(place), |write| write.order).ok()?;
         Some(&self.writes[at])
     }
 
