@@ -345,14 +345,14 @@ impl Database {
         Ok(Session::new(Transaction::new(Arc::clone(inner), inner.worker()?)))
     }
 
-    /// So many lanes: what a thread uses that works on many transactions in turns.
+    /// So many lanes, at least one: what a thread uses that works on many transactions in turns.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`].
     pub fn lanes(&self, count: usize) -> Result<Lanes> {
         let inner = &self.0.inner;
         let transaction = |_| Ok(Transaction::new(Arc::clone(inner), inner.worker()?));
-        Ok(Lanes::new((0..count).map(transaction).collect::<Result<_>>()?))
+        Ok(Lanes::new((0..count.max(1)).map(transaction).collect::<Result<_>>()?))
     }
 
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.

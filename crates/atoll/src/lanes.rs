@@ -10,8 +10,10 @@
 //! - `LANES-1`: a transaction of a lane may hold what another lane of the same thread waits for,
 //!   and only taking turns lets it go on. So lanes wait for a moment at most, then give up and try
 //!   again after the others have had their turns.
+//! - `LANES-2`: a lane that has been given up many times is *starving*: the others begin nothing
+//!   until its request has ended, so what they hold is let go, and it meets other threads alone.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -82,27 +84,32 @@ impl Lanes {
 
     /// Runs `procedure` in a transaction for each request that `next` gives, as many at a time as
     /// there are lanes, until it gives none. A transaction that is aborted by a conflict is tried
-    /// again, with the same request; `done` is told what became of each.
+    /// again, with the request as the attempt has left it; `done` is told what became of each, in
+    /// any order.
     ///
-    /// Transactions end in any order. `next` and `done` are not called while a transaction works.
+    /// While one lane works, the transactions of the others are open and hold what they hold. So
+    /// neither `next` nor `done` nor the procedure may wait for anything that needs them to end:
+    /// they run no other transaction of this database and do not block.
     pub fn run<Q: Request, R>(
         &mut self,
         next: impl FnMut() -> Option<Q>,
         procedure: impl AsyncFn(&mut Transaction, &mut Q) -> TxnResult<R>,
         done: impl FnMut(Q, Result<R>),
     ) {
-        let (next, done, aborts) = (RefCell::new(next), RefCell::new(done), RefCell::new(0));
+        let (next, done) = (RefCell::new(next), RefCell::new(done));
+        let (shared, ended) = (Shared::default(), Cell::new(false));
         let lane = async |transaction: &mut Transaction| {
-            loop {
+            while !ended.get() {
+                shared.let_the_starving_end().await;
                 let request = (next.borrow_mut())();
-                let Some(mut request) = request else { return };
-                let result = complete(transaction, &mut request, &procedure, &aborts).await;
+                let Some(mut request) = request else { return ended.set(true) };
+                let result = complete(transaction, &mut request, &procedure, &shared).await;
                 (done.borrow_mut())(request, result);
             }
         };
         let open = self.transactions.iter_mut();
         take_turns(open.map(|transaction| Some(Box::pin(lane(transaction)))).collect());
-        self.aborts += aborts.into_inner();
+        self.aborts += shared.aborts.get();
     }
 
     /// Attempts that were rolled back because of other transactions.
@@ -111,14 +118,46 @@ impl Lanes {
     }
 }
 
+/// What the lanes of a run have in common.
+#[derive(Default)]
+struct Shared {
+    aborts: Cell<u64>,
+    /// Lanes that are starving (`LANES-2`).
+    starving: Cell<usize>,
+}
+
+impl Shared {
+    async fn let_the_starving_end(&self) {
+        while self.starving.get() > 0 {
+            Turn::default().await;
+        }
+    }
+}
+
+/// A lane that is starving, until its request has ended.
+struct Starving<'s>(&'s Shared);
+
+impl<'s> Starving<'s> {
+    fn begin(shared: &'s Shared) -> Self {
+        shared.starving.set(shared.starving.get() + 1);
+        Self(shared)
+    }
+}
+
+impl Drop for Starving<'_> {
+    fn drop(&mut self) {
+        self.0.starving.set(self.0.starving.get() - 1);
+    }
+}
+
 /// Tries until it commits, or fails for another reason than a conflict.
 async fn complete<Q: Request, R>(
     transaction: &mut Transaction,
     request: &mut Q,
     procedure: &impl AsyncFn(&mut Transaction, &mut Q) -> TxnResult<R>,
-    aborts: &RefCell<u64>,
+    shared: &Shared,
 ) -> Result<R> {
-    let mut turns = 1;
+    let (mut turns, mut starving) = (1, None);
     let attempts = Attempts(transaction);
     let transaction = &mut *attempts.0;
     loop {
@@ -129,15 +168,22 @@ async fn complete<Q: Request, R>(
         let failed = transaction.end_attempt();
         match end {
             TxnError::Abort(reason) if reason.is_conflict() && !failed => {
-                *aborts.borrow_mut() += 1;
+                shared.aborts.set(shared.aborts.get() + 1);
                 for _ in 0..turns {
                     Turn::default().await;
                 }
-                if turns == TURNS_MAX {
-                    // Nobody here is in the way, so it is a thread that may not be running.
-                    std::thread::yield_now();
+                if turns < TURNS_MAX {
+                    turns *= 2;
+                    continue;
                 }
-                turns = (turns * 2).min(TURNS_MAX);
+                if starving.is_some() {
+                    // What is in the way may be a thread that is not running.
+                    std::thread::yield_now();
+                } else {
+                    // One after the other, so that those who are starving do not starve each other.
+                    shared.let_the_starving_end().await;
+                    starving = Some(Starving::begin(shared));
+                }
             }
             end => return Err(Error::from(end)),
         }

@@ -193,9 +193,11 @@ impl Transaction {
         }
     }
 
-    /// As [`Transaction::prefetch`], and lets others work until the cache lines have come: the
-    /// other transactions of the thread's [`Lanes`](crate::Lanes), or whatever else the task's
-    /// runtime has to do.
+    /// As [`Transaction::prefetch`], and lets the other transactions of the thread's
+    /// [`Lanes`](crate::Lanes) work until the cache lines have come.
+    ///
+    /// The future completes in any runtime. But only lanes know that transactions share a thread:
+    /// elsewhere, one that waits for another of the same thread waits for ever.
     pub async fn fetch(&mut self, table: &Table, keys: &[Value], columns: &[usize]) {
         self.fetch_each(table, keys, |_| columns).await;
     }

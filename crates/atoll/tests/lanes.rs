@@ -197,3 +197,62 @@ fn a_panic_rolls_everything_back() {
         session.transaction(|tx| add(tx, &table, &Value::Int64(0), 0)).unwrap();
     }
 }
+
+/// Every lane begins with the same row and then gives the others a turn, so a lane that came too
+/// late finds the row held again whenever it is its turn.
+#[test]
+fn no_lane_starves_while_requests_go_on_for_ever() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let (mut begun, mut ended) = (0u32, std::collections::BTreeSet::new());
+        let mut lanes = db.lanes(3).unwrap();
+        let first_ended = std::cell::Cell::new(0);
+        lanes.run(
+            || {
+                // Goes on until the first three requests, one of each lane, have ended.
+                begun += 1;
+                (first_ended.get() < 3).then(|| Numbered(begun, transfer(&table, 0, 1)))
+            },
+            async |tx, Numbered(_, request)| {
+                add(tx, &table, &request.from, -1)?;
+                tx.fetch(&table, std::slice::from_ref(&request.to), &[1]).await;
+                add(tx, &table, &request.to, 1)
+            },
+            |Numbered(number, _), result| {
+                result.unwrap();
+                if number <= 3 && ended.insert(number) {
+                    first_ended.set(first_ended.get() + 1);
+                }
+            },
+        );
+        assert_eq!((ended.len(), sum(&db, &table)), (3, ROWS * 100), "{scheme}");
+    }
+}
+
+struct Numbered(u32, Transfer);
+
+impl Request for Numbered {
+    fn options(&self) -> &TransactionOptions {
+        self.1.options()
+    }
+}
+
+/// What a panic has left half done is not committed, even if the procedure catches the panic.
+#[test]
+fn a_panic_that_is_caught_ends_its_transaction() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let committed = db.transaction(|tx| {
+            let caught = catch_unwind(AssertUnwindSafe(|| {
+                tx.update_with(&table, &[Value::Int64(0)], |row| {
+                    row.set_i64(1, 7);
+                    panic!("on purpose")
+                })
+            }));
+            assert!(caught.is_err());
+            Ok(())
+        });
+        assert!(matches!(committed, Err(Error::Aborted(_))), "{scheme}: {committed:?}");
+        assert_eq!(sum(&db, &table), ROWS * 100, "{scheme}");
+    }
+}

@@ -46,6 +46,11 @@ impl Ahead {
     /// Forgets all keys.
     #[inline]
     pub(super) fn forget(&mut self) {
+        for stream in &mut self.streams[..self.used] {
+            if stream.keys.capacity() > KEPT_MAX {
+                stream.keys = Vec::new();
+            }
+        }
         self.used = 0;
     }
 
@@ -71,9 +76,6 @@ impl Ahead {
             self.used - 1
         });
         let stream = &mut self.streams[at];
-        if stream.keys.capacity() > KEPT_MAX {
-            stream.keys = Vec::new();
-        }
         stream.keys.clear();
         (stream.table, stream.next) = (table, 0);
         stream

@@ -46,8 +46,9 @@ pub(crate) use graves::Graves;
 pub use scan::Range;
 use scan::ScanRoom;
 
-/// Rounds that a hurried transaction waits.
-const MOMENT_ROUNDS: u32 = 64;
+/// Rounds that a hurried transaction waits: natively, the last of them give the CPU away, to a
+/// thread that was about to finish storing.
+const MOMENT_ROUNDS: u32 = 72;
 
 /// See the module.
 pub struct Worker<S: Scheme<M>, M: Machine> {
@@ -90,6 +91,8 @@ struct Txn<S: Scheme<M>, M: Machine> {
     /// A slot that was claimed and is not used yet, and slots that will not be.
     claimed: Option<(TableId, RowId)>,
     unused: Vec<(TableId, RowId)>,
+    /// What a step called has panicked, so the step is half done: it can only be rolled back.
+    is_broken: bool,
     /// A replaced text, or a deleted row, has to be forgotten after commit.
     forget: bool,
     fillings: Vec<Filling>,
@@ -146,6 +149,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             entries: Entries::default(),
             claimed: None,
             unused: Vec::new(),
+            is_broken: false,
             forget: false,
             fillings: Vec::new(),
             stopwatch: Stopwatch::new(engine.sample_every),
@@ -224,7 +228,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.state == State::Open
     }
 
-    fn check_open(&self) -> Result<(), Stop> {
+    fn check_open(&mut self) -> Result<(), Stop> {
+        if self.txn.is_broken {
+            self.abort(AbortReason::Finished);
+        }
         if self.state == State::Open { Ok(()) } else { Err(AbortReason::Finished.into()) }
     }
 

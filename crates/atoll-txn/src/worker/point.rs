@@ -57,11 +57,13 @@ pub(super) enum Step<R> {
 struct Shown<'t, S: Scheme<M>, M: Machine> {
     txn: &'t mut Txn<S, M>,
     context: &'t Context,
+    returned: bool,
 }
 
 impl<S: Scheme<M>, M: Machine> Drop for Shown<'_, S, M> {
     #[inline]
     fn drop(&mut self) {
+        self.txn.is_broken |= !self.returned;
         if Txn::<S, M>::IN_PLACE {
             self.txn.show(self.context);
         }
@@ -88,8 +90,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             let Self { engine, member, txn, .. } = self;
             let guard = engine.tables.guard(table.id());
             let section = member.enter();
-            let shown = Shown { txn, context: &self.context };
+            let mut shown = Shown { txn, context: &self.context, returned: false };
             let done = step(engine, shown.txn, guard, Change::forward(section.inside()));
+            shown.returned = true;
             drop(shown);
             drop(section);
             match done {

@@ -111,6 +111,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if !self.edits.get_mut().is_empty() {
             self.edits.get_mut().clear();
         }
+        self.is_broken = false;
         self.shown = 0;
         self.chunks_shown = 0;
         if self.made.capacity().max(self.gone.capacity()) > KEPT_MAX {
