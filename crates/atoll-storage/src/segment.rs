@@ -16,11 +16,11 @@
 //!   needs to look at nothing but the extent's birth (the argument is `DIR-2`'s).
 //! - `SEG-2`: a birth is published after the place it belongs to; whoever sees the birth of its own
 //!   epoch sees the place.
-//! - `SEG-4`: place and birth of an extent also lie beside the node, in [`Extent`]s that are read
-//!   instead of it: eight times as many of them fit in a cache as lines of nodes, and a table has
-//!   as many as columns times segments. They change under the latch, together with the node.
 //! - `SEG-3`: values of a row are stored by one worker at a time: the row's lock is its caller's.
 //!   Bits share words with other rows' bits, so they are set and cleared atomically.
+//! - `SEG-4`: place and birth of an extent also lie beside the node, in [`Extent`]s that are read
+//!   instead of it: four times as many of them fit in a cache as lines of nodes, and a table has
+//!   as many as columns times segments. They change under the latch, together with the node.
 //!
 //! A failed allocation leaves the segment as it was.
 
