@@ -1,10 +1,11 @@
 //! Copying bytes that others may read and write at the same time.
 //!
 //! Bytes are taken in the widest aligned words that the ends allow, each accessed atomically, so a
-//! race gives old or new words. The words of a value are the same whenever it is accessed. (A reader
-//! who was led astray by a value that was just changing may meet other words than the writer's; all
-//! processors that this runs on give it some of the bytes, and it throws them away.) Who copies has checked the bounds
-//! once for all of them; checking again for each word cost more than the copy.
+//! race gives old or new words. The words of a value are the same whenever it is accessed. (A
+//! reader who was led astray by a value that was just changing may meet other words than the
+//! writer's; all processors that this runs on give it some of the bytes, and it throws them away.)
+//! Who copies has checked the bounds once for all of them; checking again for each word cost more
+//! than the copy.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
