@@ -34,6 +34,18 @@ fn each_piece(address: usize, len: usize, mut piece: impl FnMut(usize, usize)) {
     }
 }
 
+/// Applies the macro `piece` with the types of a piece's size.
+macro_rules! by_size {
+    ($bytes:expr, $piece:ident, $from:expr, $to:expr) => {
+        match $bytes {
+            8 => $piece!($from, $to, AtomicU64, u64),
+            4 => $piece!($from, $to, AtomicU32, u32),
+            2 => $piece!($from, $to, AtomicU16, u16),
+            _ => $piece!($from, $to, AtomicU8, u8),
+        }
+    };
+}
+
 /// Reads `into.len()` bytes from `from`.
 ///
 /// # Safety
@@ -51,12 +63,7 @@ pub unsafe fn read(from: *const u8, into: &mut [u8]) {
         // `from`; the rest is the caller's promise.
         unsafe {
             let (from, to) = (from.add(at), to.add(at));
-            match bytes {
-                8 => piece!(from, to, AtomicU64, u64),
-                4 => piece!(from, to, AtomicU32, u32),
-                2 => piece!(from, to, AtomicU16, u16),
-                _ => piece!(from, to, AtomicU8, u8),
-            }
+            by_size!(bytes, piece, from, to)
         }
     });
 }
@@ -79,12 +86,7 @@ pub unsafe fn write(to: *mut u8, bytes: &[u8]) {
         // promise.
         unsafe {
             let (from, to) = (from.add(at), to.add(at));
-            match bytes {
-                8 => piece!(from, to, AtomicU64, u64),
-                4 => piece!(from, to, AtomicU32, u32),
-                2 => piece!(from, to, AtomicU16, u16),
-                _ => piece!(from, to, AtomicU8, u8),
-            }
+            by_size!(bytes, piece, from, to)
         }
     });
 }
