@@ -7,16 +7,22 @@ usage: flatness.py RUN.json OUT.svg
 import json
 import sys
 
-import matplotlib
+try:
+    import matplotlib
+except ImportError:
+    sys.exit("flatness.py needs matplotlib: run it with .venv/bin/python, which `make setup` makes")
 
 matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt  # noqa: E402 (the back end is chosen before)
 
 
 def main(run_path: str, out_path: str) -> None:
-    with open(run_path, encoding="utf-8") as file:
-        run = json.load(file)
-    series = [value / 1e3 for value in run["throughput_series_txn_s"]]
+    try:
+        with open(run_path, encoding="utf-8") as file:
+            run = json.load(file)
+        series = [value / 1e3 for value in run["throughput_series_txn_s"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sys.exit(f"{run_path} is no JSON of `atoll bench ycsb --json`: {error!r}")
     window = 15
     spans = [series[max(0, at - window + 1) : at + 1] for at in range(len(series))]
     means = [sum(span) / len(span) for span in spans]

@@ -213,6 +213,7 @@ pub fn run(args: &FloorArgs, progress: &mut dyn FnMut(&str)) -> Result<FloorRepo
             "at least twice as many rows as accesses, and one thread",
         ));
     }
+    check_memory(args)?;
     progress("filling the arrays");
     let arrays = Arrays::new(args.rows, args.columns, args.column_bytes);
     let cpus = Cpus::divide(args.threads, true)?;
@@ -221,6 +222,25 @@ pub fn run(args: &FloorArgs, progress: &mut dyn FnMut(&str)) -> Result<FloorRepo
     progress("measuring key by key");
     let (key_by_key_txn_s, _) = measure(args, &arrays, &cpus, false)?;
     Ok(FloorReport { config: args.clone(), together_txn_s, key_by_key_txn_s, abort_rate })
+}
+
+/// That the arrays fit this machine: there is no way back from running out of memory.
+fn check_memory(args: &FloorArgs) -> Result<(), BenchError> {
+    let allowed = atoll::machine::memory_allowed();
+    let most = allowed.total_bytes.min(allowed.cgroup_limit_bytes.unwrap_or(u64::MAX));
+    // At most 64 bytes of the index and the row's word beside the values.
+    let row = (args.columns as u64)
+        .checked_mul((args.column_bytes as u64).div_ceil(4).max(1) * 4)
+        .and_then(|values| values.checked_add(72));
+    let bytes = row.and_then(|row| row.checked_mul(args.rows));
+    if bytes.is_some_and(|bytes| bytes <= most / 10 * 9) {
+        return Ok(());
+    }
+    Err(BenchError::Argument {
+        what: "--rows",
+        value: format!("{} rows of {} x {} bytes", args.rows, args.columns, args.column_bytes),
+        need: "they must fit nine tenths of this machine's memory; take fewer rows or columns",
+    })
 }
 
 fn measure(
@@ -303,7 +323,26 @@ impl std::fmt::Display for FloorReport {
 
 #[cfg(test)]
 mod tests {
-    use super::Arrays;
+    use super::{Arrays, FloorArgs, check_memory};
+
+    #[test]
+    fn arrays_that_do_not_fit_are_refused() {
+        let args = |rows, columns| FloorArgs {
+            threads: 1,
+            rows,
+            columns,
+            column_bytes: 100,
+            accesses: 16,
+            reads: 0.5,
+            theta: 0.0,
+            seconds: 0.1,
+            seed: 1,
+        };
+        assert!(check_memory(&args(1000, 10)).is_ok());
+        for (rows, columns) in [(1 << 40, 1), (1000, 1 << 40), (u64::MAX, usize::MAX)] {
+            assert!(check_memory(&args(rows, columns)).is_err(), "{rows} rows of {columns}");
+        }
+    }
 
     #[test]
     fn a_transaction_that_meets_no_lock_leaves_none() {
