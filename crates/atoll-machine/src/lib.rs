@@ -16,6 +16,7 @@
 //! | [`binding`] | how does memory come to lie on a node, and where does it lie? |
 //! | [`memory_limit`] | how much memory may this process use? |
 //! | [`huge_pages`] | how do large arrays come to lie on huge pages? |
+//! | [`hints`] | how is the processor told what will be touched next? |
 //! | [`mod@membarrier`] | how does one thread order the memory accesses of all? |
 //! | [`sysfs`] | what do the kernel's small text files say? |
 //! | [`ids`], [`error`], [`warn_once`] | numbers, errors and warnings of the above |
@@ -27,6 +28,7 @@
 pub mod affinity;
 pub mod binding;
 pub mod error;
+pub mod hints;
 pub mod huge_pages;
 pub mod ids;
 pub mod machine;
@@ -41,6 +43,7 @@ pub mod warn_once;
 pub use affinity::{allowed_cpus, current_cpu, pin_current_thread};
 pub use binding::{Binding, bind_memory, node_of, page_bytes};
 pub use error::MachineError;
+pub use hints::Hints;
 pub use ids::{CpuId, NodeId};
 pub use machine::{Machine, Ordering, Word};
 pub use membarrier::membarrier;

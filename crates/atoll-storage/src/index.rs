@@ -117,10 +117,10 @@ impl<M: Machine> HashIndex<M> {
         self.part(hash).table().bucket(hash, 0)
     }
 
-    /// Brings the first cache line that a lookup of `hash` needs on its way.
+    /// Where the first cache line lies that a lookup of `hash` needs.
     #[inline]
-    pub fn approach(&self, hash: u64) {
-        M::touch(std::ptr::from_ref(self.home(hash)).cast(), 1);
+    pub fn line_of(&self, hash: u64) -> *const u8 {
+        std::ptr::from_ref(self.home(hash)).cast()
     }
 
     /// The first row in that line that may have the key: a guess, and almost always right.

@@ -27,5 +27,5 @@ pub mod zone;
 pub use directory::{Change, Directory};
 pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId};
-pub use table::{Filling, Table};
+pub use table::{Filling, Slot, Table};
 pub use types::{Column, DataType, Schema, Value};

@@ -27,7 +27,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_machine::Machine;
 use atoll_memory::{Access, Memory, MemoryError, Retired};
 
 use crate::directory::{Change, Directory};
@@ -457,21 +456,20 @@ impl Barrier {
         self.get(slot, width, nullable, places, &mut image[..width.max(1)])
     }
 
-    /// Brings the cache lines of a value on their way.
+    /// Address and size of a value, to be hinted at.
     #[inline]
-    pub fn touch_value<M: Machine>(
+    pub fn place_of(
         &self,
         target: &Segment,
         slot: usize,
         at: usize,
         data_type: DataType,
-    ) {
+    ) -> Option<(*const u8, usize)> {
         let values = target.values[at].place();
         let width = data_type.width();
         let offset = if width == 0 { slot / 64 * 8 } else { slot * width };
-        if let Some(address) = self.access().address(values + offset as u64, width.max(1) as u64) {
-            M::touch(address, width.max(1));
-        }
+        let address = self.access().address(values + offset as u64, width.max(1) as u64)?;
+        Some((address, width.max(1)))
     }
 
     /// Rows present, by the bitmap.

@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_machine::Machine;
+use atoll_machine::{Hints, Machine};
 use atoll_memory::{Member, Memory, MemoryError};
 
 use crate::chunked::Chunked;
@@ -59,6 +59,22 @@ pub struct Filling {
     segment: u64,
     next: usize,
     active: bool,
+}
+
+/// A slot of a table that has been found, so that values of its row can be read and stored without
+/// looking for it again.
+#[derive(Clone, Copy)]
+pub struct Slot<'t> {
+    id: RowId,
+    segment: &'t Segment,
+}
+
+impl Slot<'_> {
+    /// The row in it.
+    #[inline]
+    pub fn id(&self) -> RowId {
+        self.id
+    }
 }
 
 impl Filling {
@@ -145,6 +161,15 @@ impl<M: Machine> Table<M> {
         self.segments.get(row.segment()).expect("a row id comes from this table")
     }
 
+    /// The slot of a row.
+    ///
+    /// # Panics
+    /// When the row is none of this table.
+    #[inline]
+    pub fn slot(&self, row: RowId) -> Slot<'_> {
+        Slot { id: row, segment: self.segment(row) }
+    }
+
     #[inline]
     fn column(&self, at: usize) -> &Column {
         &self.schema.columns()[at]
@@ -169,7 +194,7 @@ impl<M: Machine> Table<M> {
         if let Value::Int64(wanted) = value
             && self.column(at).data_type == DataType::Int64
         {
-            self.load(row, at, &mut room[..8]);
+            self.load(self.slot(row), at, &mut room[..8]);
             return room[..8] == wanted.to_le_bytes();
         }
         self.value(row, at) == *value
@@ -178,9 +203,9 @@ impl<M: Machine> Table<M> {
     /// Reads the image of a value (see [`crate::image`]), as wide as the column; returns whether it
     /// is valid.
     #[inline]
-    pub fn load(&self, row: RowId, at: usize, image: &mut [u8]) -> bool {
+    pub fn load(&self, slot: Slot<'_>, at: usize, image: &mut [u8]) -> bool {
         let Column { data_type, nullable, .. } = *self.column(at);
-        self.barrier.load_value(self.segment(row), row.slot(), at, data_type, nullable, image)
+        self.barrier.load_value(slot.segment, slot.id.slot(), at, data_type, nullable, image)
     }
 
     /// A value of a row.
@@ -194,7 +219,8 @@ impl<M: Machine> Table<M> {
             wide.resize(width, 0);
             &mut wide[..]
         };
-        if self.load(row, at, image) { self.value_of_image(row, at, image) } else { Value::Null }
+        let valid = self.load(self.slot(row), at, image);
+        if valid { self.value_of_image(row, at, image) } else { Value::Null }
     }
 
     /// The value of a valid image of this row, be it the one that stands there or an older one.
@@ -212,12 +238,16 @@ impl<M: Machine> Table<M> {
         value.unwrap_or(Value::Null)
     }
 
-    /// Brings the cache lines of values of a row on their way.
+    /// Gathers where values of a row lie.
     #[inline]
-    pub fn touch_values(&self, row: RowId, columns: &[usize]) {
+    pub fn hint_at_values(&self, row: RowId, columns: &[usize], hints: &mut Hints) {
         let segment = self.segment(row);
         for at in columns.iter().copied() {
-            self.barrier.touch_value::<M>(segment, row.slot(), at, self.column(at).data_type);
+            let data_type = self.column(at).data_type;
+            if let Some((place, bytes)) = self.barrier.place_of(segment, row.slot(), at, data_type)
+            {
+                hints.add::<M>(place, bytes);
+            }
         }
     }
 
@@ -228,7 +258,7 @@ impl<M: Machine> Table<M> {
         for at in views.copied() {
             let mut image = [0; 16];
             // Perhaps being changed meanwhile: then the wrong lines come.
-            self.load(row, at, &mut image);
+            self.load(self.slot(row), at, &mut image);
             if let Some(place) = image::heap_place(&image) {
                 self.barrier.touch_heap::<M>(self.segment(row), at, place);
             }
@@ -295,11 +325,12 @@ impl<M: Machine> Table<M> {
     pub fn store(
         &self,
         change: Change,
-        row: RowId,
+        slot: Slot<'_>,
         at: usize,
         plain: Plain<'_>,
         undo: &mut UndoList,
     ) -> Result<(), StorageError> {
+        let Slot { id: row, segment } = slot;
         let Column { data_type, nullable, .. } = *self.column(at);
         let mut room = [0; 16];
         let image = self.encode(change, row, at, plain, &mut room)?;
@@ -308,7 +339,6 @@ impl<M: Machine> Table<M> {
             let was = Before::Value { column: at as u16, valid, image };
             undo.push(change.inside.epoch, self.id(), row, was);
         };
-        let segment = self.segment(row);
         self.barrier.replace_value(change, segment, row.slot(), cell, keep).map_err(|error| {
             let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
             self.release_heap(change, row, at, place);
@@ -444,7 +474,7 @@ impl<M: Machine> Table<M> {
                 let width = data_type.width().max(1);
                 let mut now = [0; 16];
                 let heap = data_type.is_view().then(|| {
-                    self.load(row, at, &mut now);
+                    self.load(self.slot(row), at, &mut now);
                     image::heap_place(&now)
                 });
                 let image = &image[..width];
@@ -480,7 +510,7 @@ impl<M: Machine> Table<M> {
             return;
         }
         let mut now = [0; 16];
-        self.load(row, at, &mut now);
+        self.load(self.slot(row), at, &mut now);
         let Some(place) = image::heap_place(&now) else { return };
         let cell = Cell { column: at, data_type, nullable, image: &[0; 16], valid: !nullable };
         let stored = self.barrier.store_value(change, self.segment(row), row.slot(), cell);
@@ -524,7 +554,7 @@ impl<M: Machine> Table<M> {
                 for slot in 0..SEGMENT_ROWS {
                     let row = RowId::new(number, slot);
                     let mut image = [0; 16];
-                    let valid = self.is_present(row) && self.load(row, at, &mut image);
+                    let valid = self.is_present(row) && self.load(self.slot(row), at, &mut image);
                     let place = image::heap_place(&image).filter(|_| valid);
                     if place.is_some_and(|place| blocks.contains(&place.block)) {
                         found.push((row, at));

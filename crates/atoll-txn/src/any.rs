@@ -17,7 +17,7 @@ use crate::registry::{Counts, Taking};
 use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
-use crate::worker::{Begin, Range, Worker};
+use crate::worker::{Begin, Range, Visitor, Want, Worker};
 
 /// An engine of any scheme; see [`Engine`] for what the calls do.
 pub trait AnyEngine<M: Machine>: Send + Sync {
@@ -97,6 +97,13 @@ pub trait AnyWorker<M: Machine>: Send {
     ) -> Result<(), Stop>;
     fn approach(&mut self, table: &Table<M>, keys: &[Value]);
     fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]);
+    fn visit<'c>(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        wants: &dyn Fn(usize) -> Want<'c>,
+        body: Visitor<'_, M>,
+    ) -> Result<(), Stop>;
     fn check_consistent(&mut self) -> Result<(), Stop>;
     fn commit(&mut self) -> Result<(), Stop>;
     fn abort(&mut self, reason: AbortReason);
@@ -215,6 +222,16 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
 
     fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
         self.touch(table, columns);
+    }
+
+    fn visit<'c>(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        wants: &dyn Fn(usize) -> Want<'c>,
+        body: Visitor<'_, M>,
+    ) -> Result<(), Stop> {
+        self.visit(table, keys, wants, body)
     }
 
     fn check_consistent(&mut self) -> Result<(), Stop> {

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use atoll_machine::Machine;
 use atoll_storage::image::{self, Plain};
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, DataType, RowId, StorageError, Table, Value};
+use atoll_storage::{Change, DataType, RowId, Slot, StorageError, Table, Value};
 
 use crate::common::image::Image;
 use crate::edits::{Edits, Mark};
@@ -20,10 +20,18 @@ const ROOM: usize = 128;
 /// scheme that reads without locks may show the row several times.
 pub struct Row<'a, M: Machine> {
     pub(crate) table: &'a Table<M>,
-    pub(crate) id: RowId,
+    pub(crate) slot: Slot<'a>,
     pub(crate) image: Option<&'a Image>,
     pub(crate) own: Option<Own<'a>>,
 }
+
+impl<M: Machine> Clone for Row<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Row<'_, M> {}
 
 /// Changes of the transaction itself.
 #[derive(Clone, Copy)]
@@ -56,6 +64,21 @@ macro_rules! getter {
 }
 
 impl<'a, M: Machine> Row<'a, M> {
+    /// What lies in the table.
+    #[inline]
+    pub(crate) fn stored(table: &'a Table<M>, id: RowId) -> Self {
+        Self { table, slot: table.slot(id), image: None, own: None }
+    }
+
+    /// With an older version, and with changes of the transaction itself, on top.
+    #[inline]
+    pub(crate) fn under<'b>(self, image: Option<&'b Image>, own: Option<Own<'b>>) -> Row<'b, M>
+    where
+        'a: 'b,
+    {
+        Row { table: self.table, slot: self.slot, image, own }
+    }
+
     fn data_type(&self, column: usize) -> DataType {
         self.table.schema().columns()[column].data_type
     }
@@ -82,7 +105,7 @@ impl<'a, M: Machine> Row<'a, M> {
                 into.copy_from_slice(bytes);
                 valid
             }
-            None => self.table.load(self.id, column, into),
+            None => self.table.load(self.slot, column, into),
         }
     }
 
@@ -117,9 +140,9 @@ impl<'a, M: Machine> Row<'a, M> {
             return value.unwrap_or(Value::Null);
         }
         match self.image.and_then(|image| image.get(column)) {
-            Some((true, bytes)) => self.table.value_of_image(self.id, column, bytes),
+            Some((true, bytes)) => self.table.value_of_image(self.slot.id(), column, bytes),
             Some((false, _)) => Value::Null,
-            None => self.table.value(self.id, column),
+            None => self.table.value(self.slot.id(), column),
         }
     }
 
@@ -147,7 +170,7 @@ impl<'a, M: Machine> Row<'a, M> {
         }
         match self.image.and_then(|image| image.get(column)) {
             Some((valid, _)) => !valid,
-            None => !self.table.load(self.id, column, &mut [0; ROOM][..width]),
+            None => !self.table.load(self.slot, column, &mut [0; ROOM][..width]),
         }
     }
 
@@ -283,8 +306,8 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         self.changed.add(column);
         match (&mut self.direct, self.row.own) {
             (Some(direct), _) => {
-                let (table, id) = (self.row.table, self.row.id);
-                let stored = table.store(direct.change, id, column, plain, direct.undo);
+                let (table, slot) = (self.row.table, self.row.slot);
+                let stored = table.store(direct.change, slot, column, plain, direct.undo);
                 if let Err(error) = stored {
                     self.failed = Some(StorageError::into(error));
                 }

@@ -31,7 +31,7 @@ pub use atoll_memory::lease::{LeaseError, NameState, RefusalCode, RuntimeDir};
 pub use atoll_storage::{Column, DataType, SEGMENT_ROWS, Schema, StorageError, Value};
 pub use atoll_txn::{
     AbortReason, IndexSpec, Range, SchemeKind, TableOptions, TimestampKind, UnknownScheme,
-    UnknownTimestamps,
+    UnknownTimestamps, Want,
 };
 pub use attach::{Attachment, attach};
 pub use database::{Accounting, Counters, Database, DatabaseOptions, Index, Table};
@@ -41,4 +41,4 @@ pub use leases::SnapshotInfo;
 pub use session::Session;
 pub use snapshot::Snapshot;
 pub use snapshot_table::{Contiguous, SnapshotSegment, SnapshotTable};
-pub use transaction::{Row, RowEdit, Transaction, TransactionOptions};
+pub use transaction::{Row, RowEdit, Transaction, TransactionOptions, Visit};

@@ -15,7 +15,7 @@ use super::truths::{
     AMOUNT_ZERO, Fault, amount, amount_of, amount_word, check_row, check_rows, mark,
 };
 use super::workload::{
-    AMOUNT_AT_FIRST, FLOOD, PAIRS_END, PLACES, PURGE, Plan, Step, TWINS_END, Walk, pair_of,
+    AMOUNT_AT_FIRST, FLOOD, Look, PAIRS_END, PLACES, PURGE, Plan, Step, TWINS_END, Walk, pair_of,
 };
 
 /// Attempts at a plan.
@@ -135,6 +135,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 self.faults.extend(check_rows(&rows));
                 Ok(())
             }
+            Step::Visit(looks) => self.visit(&looks),
             Step::Flood(key, place) => {
                 (0..FLOOD).try_for_each(|more| self.insert(key + more, (place + more) % PLACES))
             }
@@ -143,6 +144,13 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 M::wait(u32::MAX); // natively, lets another thread have the CPU
                 Ok(())
             }
+        }
+    }
+
+    fn check_key(&mut self, key: i64, row: &Row) {
+        if row[ID] != key {
+            let text = format!("row {key} was asked for, row {} was read", row[ID]);
+            self.faults.push(Fault { kind: "another row".to_owned(), text });
         }
     }
 
@@ -156,10 +164,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         let row = self.hands.read(key)?;
         match &row {
             Some(row) => {
-                if row[ID] != key {
-                    let text = format!("row {key} was asked for, row {} was read", row[ID]);
-                    self.faults.push(Fault { kind: "another row".to_owned(), text });
-                }
+                self.check_key(key, row);
                 self.saw(row);
             }
             None => self.now.read(Item::row(key), None),
@@ -179,6 +184,35 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         self.saw(&row);
         let after = Some(Left { version, place: row[PLACE] });
         self.now.wrote(Item::row(key), Some(row[VERSION] as u64), after);
+        Ok(())
+    }
+
+    fn visit(&mut self, looks: &[Look]) -> Result<(), Halt> {
+        let keys: Vec<i64> = looks.iter().map(|look| look.key).collect();
+        let versions: Vec<u64> = looks.iter().map(|_| self.scene.recorder.version()).collect();
+        let seen = self.hands.visit(
+            &keys,
+            |at| looks[at].changes,
+            |at, row| {
+                let to = looks[at].place.unwrap_or(row[PLACE]);
+                let version = versions[at] as i64;
+                let mut numbers = vec![(VERSION, version), (MARK, mark(version, to))];
+                numbers.extend(looks[at].place.map(|place| (PLACE, place)));
+                numbers
+            },
+        )?;
+        for ((look, version), row) in looks.iter().zip(versions).zip(seen) {
+            let Some(row) = row else {
+                self.now.read(Item::row(look.key), None);
+                continue;
+            };
+            self.check_key(look.key, &row);
+            self.saw(&row);
+            if look.changes {
+                let after = Some(Left { version, place: look.place.unwrap_or(row[PLACE]) });
+                self.now.wrote(Item::row(look.key), Some(row[VERSION] as u64), after);
+            }
+        }
         Ok(())
     }
 

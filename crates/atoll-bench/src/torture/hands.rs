@@ -13,7 +13,7 @@ use atoll_storage::{Column, DataType, Directory, Schema, Table, Value, reader};
 use atoll_txn::history::Over;
 use atoll_txn::{
     AbortReason, Begin, Engine, EngineOptions, IndexSpec, Range, Row as View, Scheme, Stop,
-    TableOptions, Worker,
+    TableOptions, Visit, Want, Worker,
 };
 
 use super::workload::{Plan, Walk};
@@ -255,6 +255,35 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
             before = Some(row);
         })?;
         Ok(before.filter(|_| found))
+    }
+
+    /// Visits rows together: each is given to `change` with its position, which says what to put
+    /// into it; returns what stood in them. Those that `changes` does not name are only read.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn visit(
+        &mut self,
+        keys: &[i64],
+        changes: impl Fn(usize) -> bool,
+        change: impl Fn(usize, &Row) -> Vec<(usize, i64)>,
+    ) -> Result<Vec<Option<Row>>, Halt> {
+        let mut before = vec![None; keys.len()];
+        let keys: Vec<Value> = keys.iter().map(|key| (*key).into()).collect();
+        let wants = |at| Want { columns: &[VERSION, PLACE], update: changes(at) };
+        self.worker.visit(&self.table, &keys, &wants, &mut |at, visit| {
+            before[at] = match visit {
+                Visit::Absent => None,
+                Visit::Read(view) => Some(row_of(view)),
+                Visit::Update(edit) => {
+                    let row = row_of(edit);
+                    let numbers = change(at, &row).into_iter();
+                    numbers.for_each(|(column, number)| edit.set_i64(column, number));
+                    Some(row)
+                }
+            };
+        })?;
+        Ok(before)
     }
 
     /// Inserts a row; false when there is one with its key.

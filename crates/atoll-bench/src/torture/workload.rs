@@ -82,12 +82,25 @@ pub enum Step {
     ReadTwins,
     /// Reads all rows by the index of the key, and checks all that is always true.
     Audit,
+    /// Visits several rows together, of which some are changed.
+    Visit([Look; VISITED]),
     /// Inserts rows from this key on at this place and the ones behind.
     Flood(i64, i64),
     /// Deletes the rows from this key on.
     Purge(i64),
     /// Lets others go first.
     Rest,
+}
+
+/// One row of a visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Its key.
+    pub key: i64,
+    /// Whether it is changed.
+    pub changes: bool,
+    /// Where it is taken to then.
+    pub place: Option<i64>,
 }
 
 /// A transaction.
@@ -115,7 +128,9 @@ pub struct Flavour {
     steps_max: u64,
 }
 
-const KINDS: usize = 18;
+const KINDS: usize = 19;
+/// Rows that [`Step::Visit`] visits.
+pub const VISITED: usize = 4;
 /// Rows that [`Step::Flood`] inserts.
 pub const FLOOD: i64 = 10;
 /// Rows that [`Step::Purge`] deletes.
@@ -142,15 +157,15 @@ impl Flavour {
             1 => 6,
             _ => cast.keys_end,
         };
-        let mut weights = [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 0, 0];
+        let mut weights = [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 0, 0];
         // Some kinds are left out, others come often.
         for weight in &mut weights {
             *weight *= [0, 1, 1, 3][random.below(4) as usize];
         }
         weights[random.below(4) as usize] += 3;
         if wide {
-            weights[16] = 3;
-            weights[17] = 2;
+            weights[17] = 3;
+            weights[18] = 2;
         }
         Self { cast, keys, weights, steps_max: 2 + random.below(6) }
     }
@@ -192,6 +207,12 @@ impl Flavour {
         Walk { from, to, descending: random.below(2) == 0, limit }
     }
 
+    fn look(&self, random: &mut Random) -> Look {
+        let changes = random.below(2) == 0;
+        let place = (changes && random.below(3) == 0).then(|| pick(random, 0, PLACES));
+        Look { key: self.key(random), changes, place }
+    }
+
     fn step(&self, random: &mut Random) -> Step {
         let mut at = random.below(self.weights.iter().sum());
         let kind = self.weights.iter().position(|weight| match at.checked_sub(*weight) {
@@ -223,7 +244,8 @@ impl Flavour {
             13 => Step::Stamp(random.below(2) == 0),
             14 => Step::ReadTwins,
             15 => Step::Audit,
-            16 => Step::Flood(self.guest(random), place),
+            16 => Step::Visit(std::array::from_fn(|_| self.look(random))),
+            17 => Step::Flood(self.guest(random), place),
             _ => Step::Purge(self.guest(random)),
         }
     }
@@ -232,7 +254,10 @@ impl Flavour {
 impl Step {
     /// Whether it may write.
     pub fn writes(self) -> bool {
-        use Step::{Audit, Read, ReadTwins, Rest, ScanKeys, ScanPlaces};
+        use Step::{Audit, Read, ReadTwins, Rest, ScanKeys, ScanPlaces, Visit};
+        if let Visit(looks) = self {
+            return looks.iter().any(|look| look.changes);
+        }
         !matches!(self, Read(_) | ScanKeys(_) | ScanPlaces(_) | ReadTwins | Audit | Rest)
     }
 
@@ -247,6 +272,7 @@ impl Step {
             | Self::Insert(key, _)
             | Self::Delete(key)
             | Self::Replace(key, _) => vec![key],
+            Self::Visit(looks) => looks.iter().map(|look| look.key).collect(),
             Self::Flood(key, _) => (key..key + FLOOD).collect(),
             Self::Purge(key) => (key..key + PURGE).collect(),
             Self::Transfer(from, to) => vec![from, to],

@@ -2,43 +2,19 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll::machine::{Machine, Native};
-use atoll::{
-    Index, Lanes, Range, Request, Row, Session, Table, Transaction, TransactionOptions, TxnResult,
-    Value,
-};
+use atoll::{Index, Lanes, Request, Session, Table, TransactionOptions, Value};
 
-use super::args::{Plan, ReadColumns};
+use super::access::{self, Access, Operation, Room};
+use super::args::Plan;
 use super::choice::Choice;
 use super::rows;
 use crate::error::BenchError;
 use crate::keys::{Random, Zipf};
 use crate::oltp::{Client, LaneWatch, Outcome};
-
-/// What a transaction does with a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    Read,
-    Update,
-    Insert,
-    Scan,
-    ReadModifyWrite,
-}
-
-/// Names of [`Operation`]s, in order.
-pub const OPERATIONS: &[&str] = &["read", "update", "insert", "scan", "read-modify-write"];
-
-#[derive(Debug, Clone, Copy)]
-struct Access {
-    operation: Operation,
-    column: usize,
-    /// Most rows of a scan.
-    rows: u64,
-}
 
 /// What all threads share.
 pub struct Field {
@@ -75,6 +51,13 @@ impl Request for Drawn {
 }
 
 impl Drawn {
+    /// Brings it into the caches: who runs a transaction has just made it, and does not go through
+    /// megabytes of them.
+    fn approach(&self) {
+        Native::touch(self.keys.as_ptr().cast(), size_of_val(&self.keys[..]));
+        Native::touch(self.accesses.as_ptr().cast(), size_of_val(&self.accesses[..]));
+    }
+
     /// Its type: what its only access does.
     fn kind(&self) -> usize {
         if let [access] = &self.accesses[..] { access.operation as usize } else { 0 }
@@ -94,16 +77,6 @@ struct Drawer {
     made: usize,
     /// Room that is used again.
     spare: Vec<Drawn>,
-}
-
-/// What transactions write, and where they put what they have read.
-struct Room {
-    /// Random bytes that updates take their values from.
-    source: Vec<u8>,
-    at: usize,
-    target: Vec<u8>,
-    /// The row that is inserted.
-    row: Vec<Value>,
 }
 
 /// One thread's side.
@@ -148,6 +121,9 @@ impl Drawer {
             && self.made >= POOL
             && let Some(drawn) = self.pool.pop_front()
         {
+            if let Some(next) = self.pool.front() {
+                next.approach();
+            }
             return drawn;
         }
         self.made += 1;
@@ -225,7 +201,7 @@ impl Drawer {
         if partitioned {
             choose_partitions(&self.field.table, drawn);
         }
-        drawn.options.read_only = !drawn.accesses.iter().any(is_write);
+        drawn.options.read_only = !drawn.accesses.iter().any(Access::writes);
     }
 }
 
@@ -244,10 +220,6 @@ fn choose_partitions(table: &Table, Drawn { accesses, keys, options, .. }: &mut 
     options.partitions.sort_unstable();
 }
 
-fn is_write(access: &Access) -> bool {
-    matches!(access.operation, Operation::Update | Operation::Insert | Operation::ReadModifyWrite)
-}
-
 impl Client for YcsbClient {
     fn prepare(&mut self) -> usize {
         if let Some(drawn) = self.current.take() {
@@ -264,11 +236,14 @@ impl Client for YcsbClient {
             return Ok(Outcome::RolledBack);
         };
         let outcome = Outcome::of(session.transaction_with(options, |tx| {
+            if field.plan.batch && accesses.iter().all(Access::is_point) {
+                return access::perform_all(tx, field, accesses, keys, room);
+            }
             if field.plan.batch {
-                tx.prefetch_each(&field.table, keys, |at| columns_of(field, &accesses[at]));
+                tx.prefetch_each(&field.table, keys, |at| accesses[at].columns(field));
             }
             for (access, key) in accesses.iter().zip(keys.chunks(1)) {
-                perform(tx, field, access, key, room)?;
+                access.perform(tx, field, key, room)?;
             }
             Ok(())
         }))?;
@@ -298,14 +273,14 @@ impl Client for YcsbClient {
                 drawn.attempts += 1;
                 let (accesses, keys) = (&drawn.accesses, &drawn.keys);
                 if field.plan.batch {
-                    let columns = |at: usize| columns_of(&field, &accesses[at]);
+                    let columns = |at: usize| accesses[at].columns(&field);
                     tx.fetch_each(&field.table, keys, columns).await;
                 }
                 for (access, key) in accesses.iter().zip(keys.chunks(1)) {
                     if !field.plan.batch {
-                        tx.fetch(&field.table, key, columns_of(&field, access)).await;
+                        tx.fetch(&field.table, key, access.columns(&field)).await;
                     }
-                    perform(tx, &field, access, key, &mut room.borrow_mut())?;
+                    access.perform(tx, &field, key, &mut room.borrow_mut())?;
                 }
                 Ok(())
             },
@@ -333,76 +308,4 @@ fn sort_keys(keys: &mut Vec<Value>, accesses: &mut Vec<Access>) {
     let mut both: Vec<_> = keys.drain(..).zip(accesses.drain(..)).collect();
     both.sort_by_key(|(key, _)| number(key));
     (*keys, *accesses) = both.into_iter().unzip();
-}
-
-/// The columns of the row that an access needs.
-fn columns_of<'f>(field: &'f Field, access: &'f Access) -> &'f [usize] {
-    let all = &field.columns[..];
-    match access {
-        Access { operation: Operation::ReadModifyWrite, .. } => all,
-        Access { operation: Operation::Read, .. }
-            if field.plan.read_columns == ReadColumns::All =>
-        {
-            all
-        }
-        Access { operation: Operation::Insert | Operation::Scan, .. } => &[],
-        Access { column, .. } => std::slice::from_ref(column),
-    }
-}
-
-fn perform(
-    tx: &mut Transaction,
-    field: &Field,
-    access: &Access,
-    key: &[Value],
-    room: &mut Room,
-) -> TxnResult<()> {
-    let (table, bytes) = (&field.table, field.plan.column_bytes as usize);
-    let Room { source, at, target, row } = room;
-    let value = &source[*at..][..bytes];
-    let column = access.column;
-    match access.operation {
-        Operation::Read => {
-            let all = field.plan.read_columns == ReadColumns::All;
-            let columns = if all { 1..field.plan.columns + 1 } else { column..column + 1 };
-            tx.read_with(table, key, |row| {
-                for (column, target) in columns.clone().zip(target.chunks_mut(bytes)) {
-                    row.bytes(column, target);
-                }
-            })?;
-        }
-        Operation::Update => {
-            tx.update_with(table, key, |row| row.set_bytes(column, value))?;
-        }
-        Operation::ReadModifyWrite => {
-            tx.update_with(table, key, |row| {
-                for (column, target) in (1..).zip(target.chunks_mut(bytes)) {
-                    row.bytes(column, target);
-                }
-                let changed = &mut target[(column - 1) * bytes..][..bytes];
-                changed.iter_mut().zip(value).for_each(|(old, new)| *old ^= new);
-                row.set_bytes(column, changed);
-            })?;
-        }
-        Operation::Insert => {
-            rows::set_key(row, key);
-            tx.insert(table, row)?;
-        }
-        Operation::Scan => {
-            let Some(index) = &field.index else { return Ok(()) };
-            let range =
-                Range { from: Bound::Included(key), to: Bound::Unbounded, descending: false };
-            let mut left = access.rows;
-            let look = |row: &Row<'_>| {
-                for (column, target) in (1..).zip(target.chunks_mut(bytes)) {
-                    row.bytes(column, target);
-                }
-            };
-            tx.scan(index, range, look, |()| {
-                left -= 1;
-                if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-        }
-    }
-    Ok(())
 }

@@ -13,6 +13,7 @@
 //!
 //! Keys are scattered (see [`crate::keys`]), so popular rows do not lie side by side.
 
+mod access;
 mod args;
 mod choice;
 mod client;
@@ -23,10 +24,11 @@ use std::sync::atomic::AtomicU64;
 
 use atoll::Database;
 
+use access::OPERATIONS;
 use args::Plan;
 pub use args::{Letter, Mix, ReadColumns, YcsbArgs};
 use choice::{Choice, Layout, Spread};
-use client::{Field, OPERATIONS, YcsbClient};
+use client::{Field, YcsbClient};
 
 use crate::error::BenchError;
 use crate::machine_facts::MachineFacts;

@@ -8,7 +8,7 @@
 //!
 //! All this is a hint. What is remembered of a row is a guess, which the access checks.
 
-use atoll_machine::Machine;
+use atoll_machine::{Hints, Machine};
 use atoll_storage::{RowId, Table, TableId, Value};
 
 use crate::engine::Guard;
@@ -23,6 +23,7 @@ pub(super) struct Ahead {
     /// One for each table; the first `used` are of this transaction.
     streams: Vec<Stream>,
     used: usize,
+    hints: Hints,
 }
 
 /// The keys of a table.
@@ -59,9 +60,10 @@ impl Ahead {
     pub(super) fn approach<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) {
         let stream = self.stream(table.id());
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
-            let hash = table.hash(key);
-            table.index().approach(hash);
-            stream.keys.push(Coming { hash, row: None });
+            stream.keys.push(Coming { hash: table.hash(key), row: None });
+        }
+        for key in &stream.keys {
+            M::touch(table.index().line_of(key.hash), 1);
         }
     }
 
@@ -89,14 +91,16 @@ impl Ahead {
         columns: &dyn Fn(usize) -> &'c [usize],
     ) {
         let table = &*guard.table;
-        let streams = self.streams[..self.used].iter_mut();
+        let Self { streams, used, hints } = self;
+        let streams = streams[..*used].iter_mut();
         let Some(stream) = streams.rev().find(|stream| stream.table == table.id()) else { return };
         for (at, key) in stream.keys.iter_mut().enumerate() {
             key.row = table.index().guess(key.hash);
             let Some(row) = key.row else { continue };
-            M::touch(std::ptr::from_ref(guard.rows.get(row)).cast(), 1);
-            table.touch_values(row, columns(at));
+            hints.add::<M>(std::ptr::from_ref(guard.rows.get(row)).cast(), 1);
+            table.hint_at_values(row, columns(at), hints);
         }
+        hints.give::<M>();
         if guard.views.is_empty() {
             return;
         }

@@ -157,7 +157,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let ordered = &guard.indexes[entry.index];
             if guard.table.is_present(entry.row) {
                 // Moved; perhaps there and back again.
-                let view = Row { table: &*guard.table, id: entry.row, image: None, own: None };
+                let view = Row::stored(&*guard.table, entry.row);
                 key_of(ordered, &view, &mut now);
                 if now == entries.key(entry) {
                     continue;
@@ -246,11 +246,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return table.erase(change, row, &mut self.undo);
         }
         let edits = self.edits.borrow();
+        let slot = table.slot(row);
         for (column, plain) in edits.cells(at) {
             if what == What::Add {
                 table.fill_value(change, row, column, plain)?;
             } else {
-                table.store(change, row, column, plain, &mut self.undo)?;
+                table.store(change, slot, column, plain, &mut self.undo)?;
             }
         }
         drop(edits);
@@ -267,10 +268,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return;
         }
         let Self { image, edits, .. } = self;
+        let slot = guard.table.slot(row);
         for (column, _) in edits.borrow().cells(at) {
             let width = guard.table.image_bytes(column as u16);
             let bytes = image.add(column as u16, true, width);
-            let valid = guard.table.load(row, column, bytes);
+            let valid = guard.table.load(slot, column, bytes);
             image.set_valid(column as u16, valid);
         }
     }

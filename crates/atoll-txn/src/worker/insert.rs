@@ -99,7 +99,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let found = self.locate(guard, wanted);
         if let Some((other, meta)) = found {
             let is_it = || meta.has_hash(wanted.hash);
-            let read = self.read_row(engine, guard, (other, meta), &is_it, &mut |_| {});
+            let read = self.read_row(engine, guard, (other, meta), &is_it, |_| {});
             return match self.note_absence(engine, guard, wanted.hash, read) {
                 Step::Done(true) => Step::Done(false),
                 Step::Done(false) => self.come_back(engine, guard, (other, meta), wanted.hash, row),
@@ -169,7 +169,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         edits.give(mark, place);
         drop(edits);
         let own = Own { edits: &self.edits, at: Some(place), since: None };
-        let view = Row { table: &*guard.table, id: at, image: None, own: Some(own) };
+        let view = Row::stored(&*guard.table, at).under(None, Some(own));
         // An entry of its own row that goes when it commits comes back with it.
         self.entries.note_made(guard, at, &view, true);
     }
@@ -235,7 +235,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             if let Err(error) = filled {
                 return Step::Failed(error.into());
             }
-            let view = Row { table: &**table, id: at, image: None, own: None };
+            let view = Row::stored(&**table, at);
             self.entries.note_made(guard, at, &view, false);
         } else {
             self.keep(guard, at, What::Add, row);

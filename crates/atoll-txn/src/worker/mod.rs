@@ -20,13 +20,14 @@ mod insert;
 mod point;
 mod rollback;
 mod scan;
+mod visit;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use atoll_machine::Machine;
+use atoll_machine::{Hints, Machine};
 use atoll_memory::{Inside, Member};
 use atoll_storage::undo::UndoList;
 use atoll_storage::{Filling, RowId, StorageError, Table, TableId, Value};
@@ -45,6 +46,8 @@ use entries::Entries;
 pub(crate) use graves::Graves;
 pub use scan::Range;
 use scan::ScanRoom;
+use visit::Sought;
+pub use visit::{Visit, Visitor, Want};
 
 /// Rounds that a hurried transaction waits: natively, the last of them give the CPU away, to a
 /// thread that was about to finish storing.
@@ -67,6 +70,8 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     /// Room that is used again.
     key: Vec<Value>,
     scan_room: ScanRoom,
+    sought: Vec<Sought>,
+    hints: Hints,
     /// The transaction is the database's own and is not counted.
     upkeep: bool,
 }
@@ -170,6 +175,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             sealed: 0,
             key: Vec::new(),
             scan_room: ScanRoom::default(),
+            sought: Vec::new(),
+            hints: Hints::default(),
             upkeep: false,
         }
     }

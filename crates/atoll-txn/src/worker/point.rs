@@ -54,10 +54,10 @@ pub(super) enum Step<R> {
 }
 
 /// Shows what a step has stored before the section ends, even if what the step called panics.
-struct Shown<'t, S: Scheme<M>, M: Machine> {
-    txn: &'t mut Txn<S, M>,
-    context: &'t Context,
-    returned: bool,
+pub(super) struct Shown<'t, S: Scheme<M>, M: Machine> {
+    pub(super) txn: &'t mut Txn<S, M>,
+    pub(super) context: &'t Context,
+    pub(super) returned: bool,
 }
 
 impl<S: Scheme<M>, M: Machine> Drop for Shown<'_, S, M> {
@@ -128,7 +128,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         body: Reader<'_, M>,
     ) -> Result<bool, Stop> {
         let wanted = self.wanted(table, key, false)?;
-        self.until_done(table, |engine, txn, guard, _| txn.read(engine, guard, wanted, body))
+        self.until_done(table, |engine, txn, guard, _| {
+            let found = txn.locate(guard, wanted);
+            txn.read(engine, guard, wanted, found, &mut *body)
+        })
     }
 
     /// Reads the given columns of the row with this key; `None` when there is none.
@@ -163,7 +166,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.check_writable(table)?;
         let wanted = self.wanted(table, key, true)?;
         let found = self.until_done(table, |engine, txn, guard, change| {
-            txn.edit(engine, guard, change, wanted, body)
+            let found = txn.locate(guard, wanted);
+            txn.edit(engine, guard, change, wanted, found, &mut *body)
         })?;
         self.add_entries(table)?;
         Ok(found)
@@ -230,7 +234,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     /// Something other than an abort ended a step that may have stored already.
-    fn fail_with(&mut self, stop: Stop) -> Stop {
+    pub(super) fn fail_with(&mut self, stop: Stop) -> Stop {
         match stop {
             Stop::Storage(error) => self.fail(error),
             other => {
@@ -274,6 +278,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
+    /// The row of a key, first where it was expected.
     #[inline]
     pub(super) fn locate<'g>(
         &mut self,
@@ -282,12 +287,26 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Option<(RowId, &'g Meta<S, M>)> {
         if let Some(row) = self.ahead.next(guard.table.id(), wanted.hash) {
             let meta = guard.rows.get(row);
-            // Whether it still is the row of the key can be seen from the row.
-            let is_it = meta.has_hash(wanted.hash) && guard.table.is_exact(wanted.hash);
-            if is_it && self.gone_rows.is_empty() {
+            if self.is_surely(guard, meta, wanted.hash) {
                 return Some((row, meta));
             }
         }
+        self.look_up(guard, wanted)
+    }
+
+    /// Whether a row that is thought to have the key has it, as far as the row can tell.
+    #[inline]
+    pub(super) fn is_surely(&self, guard: &Guard<S, M>, meta: &Meta<S, M>, hash: u64) -> bool {
+        meta.has_hash(hash) && guard.table.is_exact(hash) && self.gone_rows.is_empty()
+    }
+
+    /// The row of a key, by the index.
+    #[inline]
+    pub(super) fn look_up<'g>(
+        &mut self,
+        guard: &'g Guard<S, M>,
+        wanted: Wanted<'_>,
+    ) -> Option<(RowId, &'g Meta<S, M>)> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let found = find(guard, wanted.hash, wanted.key, &self.gone_rows);
         self.stopwatch.switch::<M>(before);
@@ -303,15 +322,17 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         edits.find(guard.table.id(), row).map(|at| (at, edits.row(at).what))
     }
 
+    /// Reads the row of a key, which was found or not.
     #[inline]
-    fn read(
+    pub(super) fn read(
         &mut self,
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
         wanted: Wanted<'_>,
-        body: Reader<'_, M>,
+        found: Option<(RowId, &Meta<S, M>)>,
+        body: impl FnMut(&Row<'_, M>),
     ) -> Step<bool> {
-        let Some((row, meta)) = self.locate(guard, wanted) else {
+        let Some((row, meta)) = found else {
             return self.watch_absence(engine, guard, wanted, false);
         };
         let step = self.read_row(engine, guard, (row, meta), &|| meta.has_hash(wanted.hash), body);
@@ -344,17 +365,17 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
         (row, meta): (RowId, &Meta<S, M>),
-        is_it: &dyn Fn() -> bool,
-        body: Reader<'_, M>,
+        is_it: &impl Fn() -> bool,
+        mut body: impl FnMut(&Row<'_, M>),
     ) -> Step<bool> {
         let own = self.own(guard, row);
         let Self { local, edits, stopwatch, .. } = self;
         let own_edits = own.map(|(at, _)| Own { edits, at: Some(at), since: None });
-        let table = &*guard.table;
+        let stored = Row::stored(&*guard.table, row);
         match own {
             Some((_, What::Remove | What::Nothing | What::Stay)) => return Step::Done(false),
             Some((_, what)) if what.is_whole() => {
-                body(&Row { table, id: row, image: None, own: own_edits });
+                body(&stored.under(None, own_edits));
                 return Step::Done(true);
             }
             _ => {}
@@ -365,7 +386,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 return false;
             }
             let within = stopwatch.switch::<M>(Component::Useful);
-            body(&Row { table, id: row, image, own: own_edits });
+            body(&stored.under(image, own_edits));
             stopwatch.switch::<M>(within);
             true
         };
@@ -411,15 +432,18 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if meta.has_hash(hash) { Ok(()) } else { Err(AbortReason::Changed.into()) }
     }
 
-    fn edit(
+    /// Changes the row of a key, which was found or not.
+    #[inline]
+    pub(super) fn edit(
         &mut self,
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
         change: Change,
         wanted: Wanted<'_>,
-        body: Editor<'_, M>,
+        found: Option<(RowId, &Meta<S, M>)>,
+        body: impl FnMut(&mut RowEdit<'_, M>),
     ) -> Step<bool> {
-        let Some((row, meta)) = self.locate(guard, wanted) else {
+        let Some((row, meta)) = found else {
             return self.watch_absence(engine, guard, wanted, false);
         };
         if Self::IN_PLACE {
@@ -429,6 +453,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
+    #[inline]
     fn edit_in_place(
         &mut self,
         engine: &Engine<S, M>,
@@ -436,7 +461,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         change: Change,
         (row, meta): (RowId, &Meta<S, M>),
         hash: u64,
-        body: Editor<'_, M>,
+        mut body: impl FnMut(&mut RowEdit<'_, M>),
     ) -> Step<bool> {
         if let Err(refusal) = self.ask_write(engine, guard, (row, meta), true) {
             return Step::Refused(refusal);
@@ -444,15 +469,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if !meta.has_hash(hash) {
             return Step::Again;
         }
-        let view = || Row { table: &*guard.table, id: row, image: None, own: None };
+        let view = Row::stored(&*guard.table, row);
         if guard.has_moving {
-            self.entries.note_before(guard, &view());
+            self.entries.note_before(guard, &view);
         }
         let direct = Direct { change, undo: &mut self.undo };
-        let mut edit = RowEdit::new(view(), Some(direct));
+        let mut edit = RowEdit::new(view, Some(direct));
         body(&mut edit);
         match edit.finish() {
-            Ok(changed) => self.after_edit(guard, row, &view(), changed),
+            Ok(changed) => self.after_edit(guard, &view, changed),
             Err(stop) => Step::Failed(stop),
         }
     }
@@ -461,27 +486,28 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn after_edit(
         &mut self,
         guard: &Guard<S, M>,
-        row: RowId,
         view: &Row<'_, M>,
         changed: ColumnSet,
     ) -> Step<bool> {
         self.forget |= changed.meets(guard.views);
         if guard.has_moving {
             self.entries.note_after(guard, view, changed);
-            self.entries.take_moves(guard, row);
+            self.entries.take_moves(guard, view.slot.id());
         }
         Step::Done(true)
     }
 
+    #[inline]
     fn edit_at_commit(
         &mut self,
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
         (row, meta): (RowId, &Meta<S, M>),
         hash: u64,
-        body: Editor<'_, M>,
+        mut body: impl FnMut(&mut RowEdit<'_, M>),
     ) -> Step<bool> {
         let own = self.own(guard, row);
+        let stored = Row::stored(&*guard.table, row);
         let mark = self.edits.borrow().mark();
         let mut set = Ok(ColumnSet::default());
         let Self { local, edits, stopwatch, entries, .. } = self;
@@ -489,16 +515,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let mut apply = |image: Option<&Image>| {
             edits.borrow_mut().rewind(mark);
             let before = Own { edits, at, since: None };
-            let table = &*guard.table;
             if guard.has_moving {
-                entries.note_before(guard, &Row { table, id: row, image, own: Some(before) });
+                entries.note_before(guard, &stored.under(image, Some(before)));
             }
             let after = Some(Own { since: Some(mark), ..before });
-            let mut edit = RowEdit::new(Row { table, id: row, image, own: after }, None);
+            let mut edit = RowEdit::new(stored.under(image, after), None);
             body(&mut edit);
             set = edit.finish();
             if let (Ok(changed), true) = (&set, guard.has_moving) {
-                entries.note_after(guard, &Row { table, id: row, image, own: after }, *changed);
+                entries.note_after(guard, &stored.under(image, after), *changed);
             }
         };
         match own {
@@ -571,7 +596,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             if let Err(error) = guard.table.erase(change, row, &mut self.undo) {
                 return Step::Failed(error.into());
             }
-            let view = Row { table: &*guard.table, id: row, image: None, own: None };
+            let view = Row::stored(&*guard.table, row);
             self.entries.note_gone(guard, row, &view);
             self.gone_rows.insert((guard.table.id().0, row.0));
         } else {
@@ -580,7 +605,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let mut entries = std::mem::take(&mut self.entries);
             entries.mark_gone();
             let is_it = || meta.has_hash(wanted.hash);
-            let read = self.read_row(engine, guard, (row, meta), &is_it, &mut |view| {
+            let read = self.read_row(engine, guard, (row, meta), &is_it, |view| {
                 entries.rewind_gone();
                 entries.note_gone(guard, row, view);
             });
@@ -634,13 +659,19 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let value = guard.table.value(row, column);
             let mut room = [0; 16];
             let plain = atoll_storage::image::plain(&value, &mut room);
-            return match guard.table.store(change, row, column, plain, &mut self.undo) {
+            return match guard.table.store(
+                change,
+                guard.table.slot(row),
+                column,
+                plain,
+                &mut self.undo,
+            ) {
                 Ok(()) => Step::Done(()),
                 Err(error) => Step::Failed(error.into()),
             };
         }
         let mut value = Value::Null;
-        let read = self.read_row(engine, guard, (row, meta), &|| meta.is_named(), &mut |view| {
+        let read = self.read_row(engine, guard, (row, meta), &|| meta.is_named(), |view| {
             value = view.value(column);
         });
         match read {

@@ -249,7 +249,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let mut now = std::mem::take(&mut self.entry_key);
         let mut has_key = false;
         let is_named = || meta.is_named();
-        let step = self.read_row(engine, guard, (row, meta), &is_named, &mut |view| {
+        let step = self.read_row(engine, guard, (row, meta), &is_named, |view| {
             key_of(ordered, view, &mut now);
             has_key = now == key;
             if has_key {

@@ -1,0 +1,161 @@
+//! What a transaction does with a row.
+
+use std::ops::{Bound, ControlFlow};
+
+use atoll::{Range, Row, RowEdit, Transaction, TxnResult, Value, Visit, Want};
+
+use super::args::ReadColumns;
+use super::client::Field;
+use super::rows;
+
+/// What a transaction does with a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Read,
+    Update,
+    Insert,
+    Scan,
+    ReadModifyWrite,
+}
+
+/// Names of [`Operation`]s, in order.
+pub const OPERATIONS: &[&str] = &["read", "update", "insert", "scan", "read-modify-write"];
+
+/// An access of a transaction.
+#[derive(Debug, Clone, Copy)]
+pub struct Access {
+    pub operation: Operation,
+    pub column: usize,
+    /// Most rows of a scan.
+    pub rows: u64,
+}
+
+/// What transactions write, and where they put what they have read.
+pub struct Room {
+    /// Random bytes that updates take their values from.
+    pub source: Vec<u8>,
+    pub at: usize,
+    pub target: Vec<u8>,
+    /// The row that is inserted.
+    pub row: Vec<Value>,
+}
+
+impl Access {
+    /// Whether it changes the table.
+    pub fn writes(&self) -> bool {
+        use Operation::{Insert, ReadModifyWrite, Update};
+        matches!(self.operation, Update | Insert | ReadModifyWrite)
+    }
+
+    /// Whether it is for the row of its key, which is there.
+    pub fn is_point(&self) -> bool {
+        !matches!(self.operation, Operation::Insert | Operation::Scan)
+    }
+
+    /// The columns of the row that it needs.
+    pub fn columns<'f>(&'f self, field: &'f Field) -> &'f [usize] {
+        let reads_all = field.plan.read_columns == ReadColumns::All;
+        match self.operation {
+            Operation::ReadModifyWrite => &field.columns,
+            Operation::Read if reads_all => &field.columns,
+            Operation::Insert | Operation::Scan => &[],
+            Operation::Read | Operation::Update => std::slice::from_ref(&self.column),
+        }
+    }
+
+    fn read(&self, field: &Field, row: &Row<'_>, room: &mut Room) {
+        let bytes = field.plan.column_bytes as usize;
+        if field.plan.read_columns == ReadColumns::All {
+            read_all(row, bytes, &mut room.target);
+        } else {
+            row.bytes(self.column, &mut room.target[..bytes]);
+        }
+    }
+
+    fn change(&self, field: &Field, row: &mut RowEdit<'_>, room: &mut Room) {
+        let (bytes, column) = (field.plan.column_bytes as usize, self.column);
+        let Room { source, at, target, .. } = room;
+        let value = &source[*at..][..bytes];
+        if self.operation == Operation::Update {
+            return row.set_bytes(column, value);
+        }
+        read_all(row, bytes, target);
+        let changed = &mut target[(column - 1) * bytes..][..bytes];
+        changed.iter_mut().zip(value).for_each(|(old, new)| *old ^= new);
+        row.set_bytes(column, changed);
+    }
+
+    /// Makes it, for this key.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn perform(
+        &self,
+        tx: &mut Transaction,
+        field: &Field,
+        key: &[Value],
+        room: &mut Room,
+    ) -> TxnResult<()> {
+        let table = &field.table;
+        match self.operation {
+            Operation::Read => {
+                tx.read_with(table, key, |row| self.read(field, row, room))?;
+            }
+            Operation::Update | Operation::ReadModifyWrite => {
+                tx.update_with(table, key, |row| self.change(field, row, room))?;
+            }
+            Operation::Insert => {
+                rows::set_key(&mut room.row, key);
+                tx.insert(table, &room.row)?;
+            }
+            Operation::Scan => self.scan(tx, field, key, room)?,
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        tx: &mut Transaction,
+        field: &Field,
+        key: &[Value],
+        room: &mut Room,
+    ) -> TxnResult<()> {
+        let Some(index) = &field.index else { return Ok(()) };
+        let range = Range { from: Bound::Included(key), to: Bound::Unbounded, descending: false };
+        let mut left = self.rows;
+        let look =
+            |row: &Row<'_>| read_all(row, field.plan.column_bytes as usize, &mut room.target);
+        tx.scan(index, range, look, |()| {
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+    }
+}
+
+fn read_all(row: &Row<'_>, bytes: usize, target: &mut [u8]) {
+    for (column, target) in (1..).zip(target.chunks_mut(bytes)) {
+        row.bytes(column, target);
+    }
+}
+
+/// Makes all accesses of a transaction, each for a row that is there, with the keys given together.
+///
+/// # Errors
+/// What the database says.
+pub fn perform_all(
+    tx: &mut Transaction,
+    field: &Field,
+    accesses: &[Access],
+    keys: &[Value],
+    room: &mut Room,
+) -> TxnResult<()> {
+    let wants = |at: usize| {
+        let access = &accesses[at];
+        Want { columns: access.columns(field), update: access.writes() }
+    };
+    tx.visit(&field.table, keys, wants, |at, row| match row {
+        Visit::Read(row) => accesses[at].read(field, row, room),
+        Visit::Update(row) => accesses[at].change(field, row, room),
+        Visit::Absent => {}
+    })
+}
