@@ -240,8 +240,8 @@ impl<M: Machine> Table<M> {
 
     /// Gathers where values of a row lie.
     #[inline]
-    pub fn hint_at_values(&self, row: RowId, columns: &[usize], hints: &mut Hints) {
-        let segment = self.segment(row);
+    pub fn hint_at_values(&self, slot: Slot<'_>, columns: &[usize], hints: &mut Hints) {
+        let Slot { id: row, segment } = slot;
         for at in columns.iter().copied() {
             let data_type = self.column(at).data_type;
             if let Some((place, bytes)) = self.barrier.place_of(segment, row.slot(), at, data_type)

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use atoll_machine::Machine;
 use atoll_storage::image::{self, Plain};
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, DataType, RowId, Slot, StorageError, Table, Value};
+use atoll_storage::{Change, DataType, Slot, StorageError, Table, Value};
 
 use crate::common::image::Image;
 use crate::edits::{Edits, Mark};
@@ -66,8 +66,8 @@ macro_rules! getter {
 impl<'a, M: Machine> Row<'a, M> {
     /// What lies in the table.
     #[inline]
-    pub(crate) fn stored(table: &'a Table<M>, id: RowId) -> Self {
-        Self { table, slot: table.slot(id), image: None, own: None }
+    pub(crate) fn stored(table: &'a Table<M>, slot: Slot<'a>) -> Self {
+        Self { table, slot, image: None, own: None }
     }
 
     /// With an older version, and with changes of the transaction itself, on top.

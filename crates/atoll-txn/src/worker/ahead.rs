@@ -11,6 +11,8 @@
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{RowId, Table, TableId, Value};
 
+use super::Worker;
+use crate::accounting::Component;
 use crate::engine::Guard;
 use crate::scheme::Scheme;
 
@@ -98,7 +100,7 @@ impl Ahead {
             key.row = table.index().guess(key.hash);
             let Some(row) = key.row else { continue };
             hints.add::<M>(std::ptr::from_ref(guard.rows.get(row)).cast(), 1);
-            table.hint_at_values(row, columns(at), hints);
+            table.hint_at_values(table.slot(row), columns(at), hints);
         }
         hints.give::<M>();
         if guard.views.is_empty() {
@@ -121,5 +123,35 @@ impl Ahead {
         }
         stream.next += 1;
         expected.row
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Brings in the cache lines that finding rows with these keys will need, all at the same time,
+    /// for who asks for them in this order; then comes [`Worker::touch`]. Keys lie one after the
+    /// other, each with as many values as the primary key has columns. A hint: it grants nothing,
+    /// and keys that do not fit are passed over.
+    pub fn approach(&mut self, table: &Table<M>, keys: &[Value]) {
+        if self.check_table(table).is_err() {
+            return;
+        }
+        let before = self.txn.stopwatch.switch::<M>(Component::Index);
+        self.txn.ahead.approach(table, keys);
+        self.txn.stopwatch.switch::<M>(before);
+    }
+
+    /// Brings in the cache lines that reading or changing the rows will need whose keys were
+    /// approached, all at the same time, and remembers where the rows are. `columns` says which
+    /// columns of a row are wanted, by the position of its key.
+    pub fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
+        if self.check_table(table).is_err() {
+            return;
+        }
+        let Self { engine, member, txn, .. } = self;
+        let before = txn.stopwatch.switch::<M>(Component::Index);
+        let section = member.enter();
+        txn.ahead.touch(engine.tables.guard(table.id()), columns);
+        drop(section);
+        txn.stopwatch.switch::<M>(before);
     }
 }

@@ -157,7 +157,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let ordered = &guard.indexes[entry.index];
             if guard.table.is_present(entry.row) {
                 // Moved; perhaps there and back again.
-                let view = Row::stored(&*guard.table, entry.row);
+                let view = Row::stored(&*guard.table, guard.table.slot(entry.row));
                 key_of(ordered, &view, &mut now);
                 if now == entries.key(entry) {
                     continue;

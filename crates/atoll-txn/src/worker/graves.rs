@@ -112,7 +112,7 @@ impl Graves {
             if entry.moved {
                 // The row had the entry before: whoever deleted it sees to it.
                 let guard = engine.tables.guard(entry.table);
-                let view = Row::stored(&*guard.table, entry.row);
+                let view = Row::stored(&*guard.table, guard.table.slot(entry.row));
                 key_of(&guard.indexes[entry.index], &view, &mut now);
                 if now == entries.key(entry) {
                     continue;
@@ -227,7 +227,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> bool {
         let ordered = &guard.indexes[index];
         if seen == Seen::Present {
-            let view = Row::stored(&*guard.table, row);
+            let view = Row::stored(&*guard.table, guard.table.slot(row));
             key_of(ordered, &view, &mut self.entry_key);
             if self.entry_key == key {
                 return false;

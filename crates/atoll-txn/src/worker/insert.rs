@@ -12,14 +12,13 @@ use atoll_storage::image::plain;
 use atoll_storage::ordered::{Batch, KeyRange};
 use atoll_storage::{Change, RowId, Table, Value};
 
-use super::point::{Step, Wanted, find};
+use super::step::{Found, Step, Wanted, find};
 use super::{Named, Txn, Worker};
 use crate::accounting::Component;
 use crate::edits::What;
 use crate::engine::{Engine, Guard};
 use crate::error::Stop;
 use crate::row::{Own, Row};
-use crate::rows::Meta;
 use crate::scheme::{AbortReason, Refusal, Scheme};
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
@@ -97,12 +96,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         row: &[Value],
     ) -> Step<bool> {
         let found = self.locate(guard, wanted);
-        if let Some((other, meta)) = found {
-            let is_it = || meta.has_hash(wanted.hash);
-            let read = self.read_row(engine, guard, (other, meta), &is_it, |_| {});
+        if let Some(found) = found {
+            let is_it = || found.meta.has_hash(wanted.hash);
+            let read = self.read_row(engine, guard, found, &is_it, |_| {});
             return match self.note_absence(engine, guard, wanted.hash, read) {
                 Step::Done(true) => Step::Done(false),
-                Step::Done(false) => self.come_back(engine, guard, (other, meta), wanted.hash, row),
+                Step::Done(false) => self.come_back(engine, guard, found, wanted.hash, row),
                 other => other,
             };
         }
@@ -134,12 +133,13 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         &mut self,
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
-        (at, meta): (RowId, &Meta<S, M>),
+        found: Found<'_, S, M>,
         hash: u64,
         row: &[Value],
     ) -> Step<bool> {
+        let at = found.slot.id();
         let own = self.own(guard, at);
-        if let Err(refusal) = self.ask_write_of(engine, guard, (at, meta), hash, true) {
+        if let Err(refusal) = self.ask_write_of(engine, guard, found, hash, true) {
             return Step::Refused(refusal);
         }
         let what = match own {
@@ -169,7 +169,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         edits.give(mark, place);
         drop(edits);
         let own = Own { edits: &self.edits, at: Some(place), since: None };
-        let view = Row::stored(&*guard.table, at).under(None, Some(own));
+        let view = Row::stored(&*guard.table, guard.table.slot(at)).under(None, Some(own));
         // An entry of its own row that goes when it commits comes back with it.
         self.entries.note_made(guard, at, &view, true);
     }
@@ -235,7 +235,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             if let Err(error) = filled {
                 return Step::Failed(error.into());
             }
-            let view = Row::stored(&**table, at);
+            let view = Row::stored(&**table, table.slot(at));
             self.entries.note_made(guard, at, &view, false);
         } else {
             self.keep(guard, at, What::Add, row);

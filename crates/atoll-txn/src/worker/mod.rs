@@ -14,12 +14,15 @@
 
 mod ahead;
 mod commit;
+mod delete;
 mod entries;
 mod graves;
 mod insert;
 mod point;
 mod rollback;
 mod scan;
+mod step;
+mod upkeep;
 mod visit;
 
 use std::cell::RefCell;
@@ -327,20 +330,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             self.engine.memory().reclaim();
         }
         error.into()
-    }
-
-    /// Stores again the long values that keep sparse blocks of a table alive, each in a transaction
-    /// of its own that changes nothing else; those that meet a conflict are left for another time.
-    pub fn compact(&mut self, table: &Table<M>, most: usize) {
-        if self.state == State::Open {
-            return;
-        }
-        for (row, column) in table.sparse_values(&mut self.member, most) {
-            self.upkeep = true;
-            let _left_for_another_time = self.store_again(table, row, column);
-            self.abort(AbortReason::Requested);
-            self.upkeep = false;
-        }
     }
 
     /// Runs `body` inside the gate, for looking at tables without a transaction.

@@ -136,7 +136,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let guard = engine.tables.guard(entry.table);
             let ordered = &guard.indexes[entry.index];
             if guard.table.is_present(entry.row) {
-                let view = Row::stored(&*guard.table, entry.row);
+                let view = Row::stored(&*guard.table, guard.table.slot(entry.row));
                 key_of(ordered, &view, &mut now);
                 if now == entries.key(entry) {
                     continue;

@@ -11,7 +11,8 @@ use atoll_storage::ordered::{Batch, KeyRange};
 use atoll_storage::{RowId, Table, Value};
 
 use super::entries::key_of;
-use super::point::{Reader, Step};
+use super::point::Reader;
+use super::step::{Found, Step};
 use super::{Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::{Engine, Guard, Ordered};
@@ -244,12 +245,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if self.gone_rows.contains(&(guard.table.id().0, row.0)) {
             return Step::Done(false);
         }
-        let meta = guard.rows.get(row);
+        let found = Found::new(guard, row);
         let ordered = &guard.indexes[index];
         let mut now = std::mem::take(&mut self.entry_key);
         let mut has_key = false;
-        let is_named = || meta.is_named();
-        let step = self.read_row(engine, guard, (row, meta), &is_named, |view| {
+        let is_named = || found.meta.is_named();
+        let step = self.read_row(engine, guard, found, &is_named, |view| {
             key_of(ordered, view, &mut now);
             has_key = now == key;
             if has_key {
@@ -258,9 +259,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         });
         self.entry_key = now;
         match step {
-            Step::Done(found) => Step::Done(found && has_key),
+            Step::Done(is_there) => Step::Done(is_there && has_key),
             // Its slot has been given up, or is on the way to another key.
-            Step::Again if !meta.is_named() => Step::Done(false),
+            Step::Again if !found.meta.is_named() => Step::Done(false),
             other => other,
         }
     }

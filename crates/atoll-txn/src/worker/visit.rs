@@ -10,15 +10,14 @@
 //! gate.
 
 use atoll_machine::{Hints, Machine};
-use atoll_storage::{Change, RowId, Table, Value};
+use atoll_storage::{Change, Table, Value};
 
-use super::point::{Shown, Step, Wanted};
+use super::step::{Found, Shown, Step, Wanted};
 use super::{Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::{Engine, Guard};
 use crate::error::Stop;
 use crate::row::{Row, RowEdit};
-use crate::rows::Meta;
 use crate::scheme::Scheme;
 
 /// Keys whose cache lines are brought in at a time.
@@ -77,7 +76,7 @@ struct Window<'w> {
 }
 
 /// Where the rows of a window's keys were seen.
-type Seen<'g, S, M> = [Option<(RowId, &'g Meta<S, M>)>; WINDOW];
+type Seen<'g, S, M> = [Option<Found<'g, S, M>>; WINDOW];
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Calls `body` for each of the keys, in their order, with its position and its row. Keys lie
@@ -191,12 +190,26 @@ fn look_ahead<'g, 'c, S: Scheme<M>, M: Machine>(
     seen: &mut Seen<'g, S, M>,
 ) {
     let table = &*guard.table;
-    for (at, (sought, seen)) in window.sought.iter().zip(seen).enumerate() {
-        let Some(row) = table.index().guess(sought.hash) else { continue };
-        let meta = guard.rows.get(row);
-        hints.add::<M>(std::ptr::from_ref(meta).cast(), 1);
-        table.hint_at_values(row, wants(window.first + at).columns, hints);
-        *seen = Some((row, meta));
+    let mut see = |at: usize, row| {
+        let found = Found::new(guard, row);
+        hints.add::<M>(std::ptr::from_ref(found.meta).cast(), 1);
+        table.hint_at_values(found.slot, wants(window.first + at).columns, hints);
+        seen[at] = Some(found);
+    };
+    let mut elsewhere = 0u32;
+    for (at, sought) in window.sought.iter().enumerate() {
+        match table.index().guess(sought.hash) {
+            Some(row) => see(at, row),
+            None => elsewhere |= 1 << at,
+        }
+    }
+    // Not in the bucket where it should be: in one of the next, or nowhere.
+    while elsewhere != 0 {
+        let at = elsewhere.trailing_zeros() as usize;
+        if let Some(row) = table.index().find(window.sought[at].hash, |_| true) {
+            see(at, row);
+        }
+        elsewhere &= elsewhere - 1;
     }
     hints.give::<M>();
 }
@@ -217,7 +230,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         while let Some(Sought { hash, update }) = window.sought.get(*at).copied() {
             let wanted = Wanted { hash, key: &window.keys[*at * width..][..width] };
             let found = match seen[*at] {
-                Some((row, meta)) if self.is_surely(guard, meta, hash) => Some((row, meta)),
+                Some(found) if self.is_surely(guard, found.meta, hash) => Some(found),
                 _ => self.look_up(guard, wanted),
             };
             let position = window.first + *at;

@@ -1,0 +1,173 @@
+//! A step of a transaction: what happens in one section of the gate.
+
+use std::collections::HashSet;
+use std::hash::BuildHasher;
+
+use atoll_machine::Machine;
+use atoll_storage::{Change, RowId, Slot, Table, Value};
+
+use super::{Txn, Worker, target};
+use crate::accounting::Component;
+use crate::engine::{Engine, Guard};
+use crate::error::Stop;
+use crate::registry::Context;
+use crate::rows::Meta;
+use crate::scheme::{AbortReason, Refusal, Scheme, Target};
+
+/// The row that the index names for a key at the moment. It may belong to a transaction that is
+/// still open.
+#[inline]
+pub(super) fn find<'g, S: Scheme<M>, M: Machine, H: BuildHasher>(
+    guard: &'g Guard<S, M>,
+    hash: u64,
+    key: &[Value],
+    gone: &HashSet<(u32, u64), H>,
+) -> Option<Found<'g, S, M>> {
+    let table = &guard.table;
+    let is_exact = table.is_exact(hash);
+    let row = table.index().find(hash, |row| {
+        guard.rows.get(row).has_hash(hash)
+            && (is_exact || table.has_key(row, key))
+            && (gone.is_empty() || !gone.contains(&(table.id().0, row.0)))
+    })?;
+    Some(Found::new(guard, row))
+}
+
+/// A row that was looked for, and what lies beside it.
+pub(super) struct Found<'g, S: Scheme<M>, M: Machine> {
+    pub(super) slot: Slot<'g>,
+    pub(super) meta: &'g Meta<S, M>,
+}
+
+impl<S: Scheme<M>, M: Machine> Clone for Found<'_, S, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Copy for Found<'_, S, M> {}
+
+impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
+    #[inline]
+    pub(super) fn new(guard: &'g Guard<S, M>, row: RowId) -> Self {
+        Self { slot: guard.table.slot(row), meta: guard.rows.get(row) }
+    }
+
+    /// On its way to the scheme.
+    #[inline]
+    pub(super) fn target(&self, guard: &Guard<S, M>) -> Target<'g, S::State> {
+        target(guard, self.slot.id(), self.meta)
+    }
+}
+
+/// How a step ended.
+pub(super) enum Step<R> {
+    /// It is done.
+    Done(R),
+    /// Things have moved: once more.
+    Again,
+    /// The scheme refuses.
+    Refused(Refusal),
+    /// An error.
+    Failed(Stop),
+}
+
+/// Shows what a step has stored before the section ends, even if what the step called panics.
+pub(super) struct Shown<'t, S: Scheme<M>, M: Machine> {
+    pub(super) txn: &'t mut Txn<S, M>,
+    pub(super) context: &'t Context,
+    pub(super) returned: bool,
+}
+
+impl<S: Scheme<M>, M: Machine> Drop for Shown<'_, S, M> {
+    #[inline]
+    fn drop(&mut self) {
+        self.txn.is_broken |= !self.returned;
+        if Txn::<S, M>::IN_PLACE {
+            self.txn.show(self.context);
+        }
+    }
+}
+
+/// A key that is being looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'k> {
+    pub(super) hash: u64,
+    pub(super) key: &'k [Value],
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Repeats a step until it is done, waiting in between if the scheme says so.
+    #[inline]
+    pub(super) fn until_done<R>(
+        &mut self,
+        table: &Table<M>,
+        mut step: impl FnMut(&Engine<S, M>, &mut Txn<S, M>, &Guard<S, M>, Change) -> Step<R>,
+    ) -> Result<R, Stop> {
+        let mut round = 0;
+        loop {
+            let Self { engine, member, txn, .. } = self;
+            let guard = engine.tables.guard(table.id());
+            let section = member.enter();
+            let mut shown = Shown { txn, context: &self.context, returned: false };
+            let done = step(engine, shown.txn, guard, Change::forward(section.inside()));
+            shown.returned = true;
+            drop(shown);
+            drop(section);
+            match done {
+                Step::Done(result) => return Ok(result),
+                Step::Again => {}
+                Step::Refused(refusal) => self.refused(refusal, &mut round)?,
+                Step::Failed(stop) => return Err(self.fail_with(stop)),
+            }
+        }
+    }
+
+    /// Something other than an abort ended a step that may have stored already.
+    pub(super) fn fail_with(&mut self, stop: Stop) -> Stop {
+        match stop {
+            Stop::Storage(error) => self.fail(error),
+            other => {
+                self.abort(AbortReason::Finished);
+                other
+            }
+        }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// The row of a key, first where it was expected.
+    #[inline]
+    pub(super) fn locate<'g>(
+        &mut self,
+        guard: &'g Guard<S, M>,
+        wanted: Wanted<'_>,
+    ) -> Option<Found<'g, S, M>> {
+        if let Some(row) = self.ahead.next(guard.table.id(), wanted.hash) {
+            let found = Found::new(guard, row);
+            if self.is_surely(guard, found.meta, wanted.hash) {
+                return Some(found);
+            }
+        }
+        self.look_up(guard, wanted)
+    }
+
+    /// Whether a row that is thought to have the key has it, as far as the row can tell.
+    #[inline]
+    pub(super) fn is_surely(&self, guard: &Guard<S, M>, meta: &Meta<S, M>, hash: u64) -> bool {
+        meta.has_hash(hash) && guard.table.is_exact(hash) && self.gone_rows.is_empty()
+    }
+
+    /// The row of a key, by the index.
+    #[inline]
+    pub(super) fn look_up<'g>(
+        &mut self,
+        guard: &'g Guard<S, M>,
+        wanted: Wanted<'_>,
+    ) -> Option<Found<'g, S, M>> {
+        let before = self.stopwatch.switch::<M>(Component::Index);
+        let found = find(guard, wanted.hash, wanted.key, &self.gone_rows);
+        self.stopwatch.switch::<M>(before);
+        found
+    }
+}

@@ -1,0 +1,314 @@
+//! Many rows in one call.
+#![allow(clippy::unwrap_used)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Range, Schema, SchemeKind,
+    Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value, Visit, Want,
+};
+
+const BALANCE: usize = 1;
+/// More than are brought in at a time, and not a multiple of it.
+const ROWS: i64 = 101;
+
+fn ids(ids: impl IntoIterator<Item = i64>) -> Vec<Value> {
+    ids.into_iter().map(Value::Int64).collect()
+}
+
+fn create(scheme: SchemeKind) -> Database {
+    let options = DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() };
+    Database::create(options).unwrap()
+}
+
+/// A table of balances, all of them 100.
+fn database(scheme: SchemeKind) -> (Database, Table) {
+    let db = create(scheme);
+    let columns = ["id", "balance"].map(|name| Column::new(name, DataType::Int64));
+    let table = db.create_table("account", Schema::new(columns.into(), &["id"]).unwrap()).unwrap();
+    let fill = |tx: &mut Transaction| {
+        (0..ROWS).try_for_each(|id| tx.insert(&table, &[Value::Int64(id), Value::Int64(100)]))
+    };
+    db.transaction(fill).unwrap();
+    (db, table)
+}
+
+/// Balances of rows, in the order of the keys.
+fn balances(tx: &mut Transaction, table: &Table, keys: &[Value]) -> TxnResult<Vec<Option<i64>>> {
+    let mut seen = vec![Some(-1); keys.len()];
+    tx.visit(
+        table,
+        keys,
+        |_| Want::read(&[BALANCE]),
+        |at, row| {
+            seen[at] = match row {
+                Visit::Absent => None,
+                Visit::Read(row) => Some(row.i64(BALANCE)),
+                Visit::Update(_) => unreachable!("nothing is to be changed"),
+            };
+        },
+    )?;
+    Ok(seen)
+}
+
+/// Adds to rows, in the order of the keys.
+fn add(tx: &mut Transaction, table: &Table, keys: &[Value], amounts: &[i64]) -> TxnResult<()> {
+    let wants = |_| Want::update(&[BALANCE]);
+    tx.visit(table, keys, wants, |at, row| {
+        if let Visit::Update(row) = row {
+            row.set_i64(BALANCE, row.i64(BALANCE) + amounts[at]);
+        }
+    })
+}
+
+#[test]
+fn each_key_is_visited_in_its_order_under_every_scheme() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let all = ids(0..ROWS);
+        let mut order = Vec::new();
+        db.transaction(|tx| {
+            order.clear();
+            // Every third is changed, the others are looked at; row 7 comes three times.
+            let keys = ids((0..ROWS).chain([7, ROWS + 5, 7]));
+            let wants = |at| Want { columns: &[BALANCE], update: at % 3 == 1 };
+            tx.visit(&table, &keys, wants, |at, row| match row {
+                Visit::Absent => order.push((at, None)),
+                Visit::Read(row) => order.push((at, Some(row.i64(BALANCE)))),
+                Visit::Update(row) => {
+                    order.push((at, Some(row.i64(BALANCE))));
+                    row.set_i64(BALANCE, row.i64(BALANCE) + at as i64);
+                }
+            })
+        })
+        .unwrap();
+        order.dedup(); // who reads without locks may be shown a row again
+        let expected: Vec<(usize, Option<i64>)> = (0..104)
+            .map(|at| {
+                (at, [Some(100), Some(107), None][usize::from(at > 100) + usize::from(at == 102)])
+            })
+            .collect();
+        assert_eq!(order, expected, "{scheme}");
+        let left = db.transaction(|tx| balances(tx, &table, &all)).unwrap();
+        // The third visit of row 7 is the 104th.
+        let again = |id: i64| if id == 7 { 103 } else { 0 };
+        let added = |id: i64| if id % 3 == 1 { id + again(id) } else { 0 };
+        let expected: Vec<Option<i64>> = (0..ROWS).map(|id| Some(100 + added(id))).collect();
+        assert_eq!(left, expected, "{scheme}");
+    }
+}
+
+#[test]
+fn what_the_transaction_has_done_itself_is_seen() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let rolled_back = db.transaction(|tx| {
+            tx.insert(&table, &[Value::Int64(500), Value::Int64(5)])?;
+            assert!(tx.delete(&table, &ids([3]))?);
+            assert!(tx.update(&table, &ids([4]), &[(BALANCE, Value::Int64(4))])?);
+            let keys = ids([500, 3, 4]);
+            assert_eq!(balances(tx, &table, &keys)?, [Some(5), None, Some(4)], "{scheme}");
+            add(tx, &table, &keys, &[1, 1, 1])?;
+            assert_eq!(balances(tx, &table, &keys)?, [Some(6), None, Some(5)], "{scheme}");
+            Err::<(), _>(TxnError::Abort(atoll::AbortReason::Requested))
+        });
+        assert!(rolled_back.is_err());
+        let after = db.transaction(|tx| balances(tx, &table, &ids([500, 3, 4]))).unwrap();
+        assert_eq!(after, [None, Some(100), Some(100)], "{scheme}");
+    }
+}
+
+#[test]
+fn a_key_that_does_not_fit_is_found_before_anything_is_done() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        db.transaction(|tx| {
+            let mut keys = ids(0..ROWS);
+            keys[100] = Value::Text("a hundred".into());
+            let added = add(tx, &table, &keys, &[1; 101]);
+            assert!(matches!(added, Err(TxnError::Error(Error::Storage(_)))), "{added:?}");
+            assert!(tx.is_open());
+            assert_eq!(balances(tx, &table, &ids([0]))?, [Some(100)]);
+            assert_eq!(balances(tx, &table, &[])?, []);
+            Ok(())
+        })
+        .unwrap();
+        let read_only = TransactionOptions { read_only: true, ..TransactionOptions::default() };
+        let mut session = db.session().unwrap();
+        let refused = session.transaction_with(&read_only, |tx| {
+            assert_eq!(balances(tx, &table, &ids([0, 1]))?, [Some(100); 2]);
+            add(tx, &table, &ids([0]), &[1])
+        });
+        assert!(matches!(refused, Err(Error::Transaction(_))), "{refused:?}");
+        // A value that does not fit comes too late for that: all is rolled back.
+        let wants = |_| Want::update(&[BALANCE]);
+        let failed = session.transaction(|tx| {
+            add(tx, &table, &ids([0]), &[1])?;
+            tx.visit(&table, &ids([1, 2]), wants, |at, row| {
+                if let Visit::Update(row) = row {
+                    row.set(BALANCE, &[Value::Int64(0), Value::Bool(true)][at]);
+                }
+            })
+        });
+        assert!(matches!(failed, Err(Error::Storage(_))), "{failed:?}");
+        let after = db.transaction(|tx| balances(tx, &table, &ids([0, 1, 2]))).unwrap();
+        assert_eq!(after, [Some(100); 3], "{scheme}");
+    }
+}
+
+#[test]
+fn keys_of_several_columns_go_by_their_number() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let columns = vec![
+            Column::new("region", DataType::Text),
+            Column::new("note", DataType::Text),
+            Column::new("number", DataType::Int32),
+        ];
+        let schema = Schema::new(columns, &["region", "number"]).unwrap();
+        let table = db.create_table("sale", schema).unwrap();
+        let key =
+            |at: i32| [Value::Text(format!("a region far away {}", at % 3)), Value::Int32(at)];
+        let note = |at: i32| Value::Text(format!("sale {at} had something worth a long note"));
+        let keys: Vec<Value> = (0..70).flat_map(key).collect();
+        let notes = db.transaction(|tx| {
+            for at in (0..70).filter(|at| at % 5 != 0) {
+                let [region, number] = key(at);
+                tx.insert(&table, &[region, note(at), number])?;
+            }
+            let mut notes = vec![Value::Null; 70];
+            let wants = |_| Want::update(&[1]);
+            tx.visit(&table, &keys, wants, |at, row| {
+                if let Visit::Update(row) = row {
+                    row.set(1, &note(at as i32 + 1000));
+                    notes[at] = row.value(1);
+                }
+            })?;
+            Ok(notes)
+        });
+        let expected: Vec<Value> =
+            (0..70).map(|at| if at % 5 == 0 { Value::Null } else { note(at + 1000) }).collect();
+        assert_eq!(notes.unwrap(), expected, "{scheme}");
+    }
+}
+
+#[test]
+fn rows_move_in_indexes_and_a_value_that_is_taken_rolls_back() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let columns = ["id", "rank"].map(|name| Column::new(name, DataType::Int64));
+        let schema = Schema::new(columns.into(), &["id"]).unwrap();
+        let by_rank =
+            IndexSpec { name: "by_rank".into(), columns: vec!["rank".into()], unique: true };
+        let options = TableOptions { indexes: vec![by_rank], replicated: false };
+        let table = db.create_table_with("runner", schema, &options).unwrap();
+        let index = table.index("by_rank").unwrap();
+        let keys = ids(0..50);
+        let ranks = || {
+            let mut ranks = Vec::new();
+            db.transaction(|tx| {
+                ranks.clear();
+                let all = Range {
+                    from: std::ops::Bound::Unbounded,
+                    to: std::ops::Bound::Unbounded,
+                    descending: false,
+                };
+                tx.scan(
+                    &index,
+                    all,
+                    |row| (row.i64(1), row.i64(0)),
+                    |found| {
+                        ranks.push(found);
+                        std::ops::ControlFlow::Continue(())
+                    },
+                )
+            })
+            .unwrap();
+            ranks.clone()
+        };
+        let mut session = db.session().unwrap();
+        session
+            .transaction(|tx| {
+                (0..50).try_for_each(|id| tx.insert(&table, &[id, id].map(Value::Int64)))?;
+                // Turned round, above all that is taken.
+                let wants = |_| Want::update(&[1]);
+                tx.visit(&table, &keys, wants, |at, row| {
+                    if let Visit::Update(row) = row {
+                        row.set_i64(1, 1000 - at as i64);
+                    }
+                })
+            })
+            .unwrap();
+        let turned: Vec<(i64, i64)> = (0..50).rev().map(|id| (1000 - id, id)).collect();
+        assert_eq!(ranks(), turned, "{scheme}");
+        let taken = session.transaction(|tx| {
+            let wants = |_| Want::update(&[1]);
+            tx.visit(&table, &keys, wants, |at, row| {
+                if let Visit::Update(row) = row {
+                    // Row 49 wants the rank that row 0 has just got.
+                    row.set_i64(1, if at == 49 { 2000 } else { 2000 + at as i64 });
+                }
+            })
+        });
+        assert!(matches!(taken, Err(Error::Transaction(_))), "{scheme}: {taken:?}");
+        assert_eq!(ranks(), turned, "{scheme}");
+    }
+}
+
+#[test]
+fn a_panic_in_a_visit_leaves_nothing_behind() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let mut session = db.session().unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let wants = |_| Want::update(&[BALANCE]);
+            session.transaction(|tx| {
+                tx.visit(&table, &ids(0..ROWS), wants, |at, row| {
+                    assert!(at < 60, "on purpose");
+                    if let Visit::Update(row) = row {
+                        row.set_i64(BALANCE, 0);
+                    }
+                })
+            })
+        }));
+        assert!(panicked.is_err());
+        // Nothing is held either.
+        session.transaction(|tx| add(tx, &table, &ids(0..ROWS), &[1; 101])).unwrap();
+        let after = db.transaction(|tx| balances(tx, &table, &ids(0..ROWS))).unwrap();
+        assert_eq!(after, [Some(101); 101], "{scheme}");
+    }
+}
+
+/// Two threads move amounts between the same rows, each in another order, and one looks at all of
+/// them: the sum is always the same.
+#[test]
+fn visits_of_threads_that_meet_are_transactions() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let (db_of, table_of) = (&db, &table);
+        std::thread::scope(|scope| {
+            for thread in 0..2_i64 {
+                scope.spawn(move || {
+                    let mut session = db_of.session().unwrap();
+                    for round in 0..200 {
+                        let mut keys = ids((0..8).map(|at| (round + at * 5) % ROWS));
+                        if thread == 1 {
+                            keys.reverse();
+                        }
+                        let amounts = [1, -1, 2, -2, 3, -3, 4, -4];
+                        session.transaction(|tx| add(tx, table_of, &keys, &amounts)).unwrap();
+                    }
+                });
+            }
+            scope.spawn(move || {
+                let mut session = db_of.session().unwrap();
+                for _ in 0..50 {
+                    let all = ids(0..ROWS);
+                    let seen = session.transaction(|tx| balances(tx, table_of, &all)).unwrap();
+                    let sum: i64 = seen.into_iter().flatten().sum();
+                    assert_eq!(sum, ROWS * 100, "{scheme}");
+                }
+            });
+        });
+    }
+}
