@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use atoll_bench::progress::Unwatched;
 use atoll_bench::snapshot::{self, SnapshotArgs};
 use clap::Parser;
 
@@ -18,7 +19,7 @@ struct Cli {
 fn main() -> ExitCode {
     snapshot::reader_main_if_asked();
     let cli = Cli::parse();
-    let report = match snapshot::run(&cli.args, &mut |doing| eprintln!("{doing}")) {
+    let report = match snapshot::run(&cli.args, &mut Unwatched) {
         Ok(report) => report,
         Err(error) => {
             eprintln!("snapshot: {error}");

@@ -9,6 +9,7 @@ pub mod floor;
 pub mod keys;
 pub mod machine_facts;
 pub mod oltp;
+pub mod progress;
 pub mod snapshot;
 pub mod stats;
 pub mod timestamps;

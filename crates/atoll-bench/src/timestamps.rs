@@ -16,6 +16,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::BenchError;
+use crate::progress::Progress;
 use crate::stats::median;
 
 /// Timestamps between two looks at whether time is up.
@@ -59,10 +60,7 @@ pub struct TimestampsReport {
 ///
 /// # Errors
 /// [`BenchError::Argument`].
-pub fn run(
-    args: &TimestampsArgs,
-    progress: &mut dyn FnMut(&str),
-) -> Result<TimestampsReport, BenchError> {
+pub fn run(args: &TimestampsArgs, progress: Progress<'_>) -> Result<TimestampsReport, BenchError> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let doubling = || std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n <= cpus);
     let threads = args.threads.clone().unwrap_or_else(|| doubling().collect());
@@ -77,7 +75,7 @@ pub fn run(
     }
     let mut rates = Vec::new();
     for threads in threads {
-        progress(&format!("{threads} threads"));
+        progress.say(&format!("{threads} threads"));
         let mut measured = TimestampKind::ALL.map(|_| Vec::new());
         for _ in 0..args.repeats {
             for (kind, rates) in TimestampKind::ALL.into_iter().zip(&mut measured) {
@@ -136,14 +134,15 @@ impl std::fmt::Display for TimestampsReport {
 #[cfg(test)]
 mod tests {
     use super::{TimestampsArgs, run};
+    use crate::progress::Unwatched;
 
     #[test]
     fn every_source_gives_timestamps_out_at_every_number_of_threads() {
         let args = TimestampsArgs { threads: Some(vec![1, 2]), seconds: 0.01, repeats: 1 };
-        let report = run(&args, &mut |_| ()).expect("the arguments are fine");
+        let report = run(&args, &mut Unwatched).expect("the arguments are fine");
         assert_eq!(report.rates.len(), 8);
         assert!(report.rates.iter().all(|rate| rate.per_s > 0.0), "{report}");
         let none = TimestampsArgs { threads: Some(vec![0]), ..args };
-        assert!(run(&none, &mut |_| ()).is_err());
+        assert!(run(&none, &mut Unwatched).is_err());
     }
 }

@@ -3,6 +3,7 @@
 //! It has a `main` of its own because the benchmark starts the program again as its reading
 //! process. No figure of time is asserted.
 
+use atoll_bench::progress::Watcher;
 use atoll_bench::snapshot::{self, SnapshotArgs, SnapshotReport};
 use clap::Parser;
 
@@ -16,10 +17,27 @@ fn run(arguments: &[&str]) -> Result<SnapshotReport, Box<dyn std::error::Error>>
     let folder = tempfile::tempdir()?;
     let place = ["test", "--runtime-dir", folder.path().to_str().ok_or("a path in UTF-8")?];
     let cli = Cli::try_parse_from(place.iter().chain(arguments))?;
-    let mut lines = 0;
-    let report = snapshot::run(&cli.args, &mut |_| lines += 1)?;
-    assert!(lines > 0, "progress is told");
+    let mut told = Told::default();
+    let report = snapshot::run(&cli.args, &mut told)?;
+    assert!(told.lines > 0, "progress is told");
+    assert!((0.0..=1.0).contains(&told.most), "{} is no share", told.most);
     Ok(report)
+}
+
+#[derive(Default)]
+struct Told {
+    lines: usize,
+    most: f64,
+}
+
+impl Watcher for Told {
+    fn say(&mut self, _line: &str) {
+        self.lines += 1;
+    }
+
+    fn reach(&mut self, share: f64, _how: &str) {
+        self.most = self.most.max(share);
+    }
 }
 
 fn a_run_fills_every_part_of_its_report() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,6 +1,7 @@
 //! Every scheme through a thousand schedules, and what makes that count: runs repeat exactly.
 #![allow(clippy::unwrap_used)]
 
+use atoll_bench::progress::Unwatched;
 use atoll_bench::torture::{self, TortureArgs, lineup};
 use atoll_txn::schemes::SchemeKind;
 
@@ -19,7 +20,7 @@ fn args(scheme: &str) -> TortureArgs {
 
 #[test]
 fn every_scheme_is_free_of_anomalies_in_a_thousand_schedules() {
-    let report = torture::run(&args("all"), &mut |_| ()).unwrap();
+    let report = torture::run(&args("all"), &mut Unwatched).unwrap();
     println!("{report}");
     for scheme in &report.schemes {
         let tally = scheme.tally;
@@ -32,7 +33,8 @@ fn every_scheme_is_free_of_anomalies_in_a_thousand_schedules() {
 
 #[test]
 fn threads_of_this_machine_find_no_anomaly_either() {
-    let report = torture::run(&TortureArgs { native: true, ..args("all") }, &mut |_| ()).unwrap();
+    let report =
+        torture::run(&TortureArgs { native: true, ..args("all") }, &mut Unwatched).unwrap();
     println!("{report}");
     assert_eq!(report.anomalies(), 0, "{report}");
     assert!(report.schemes.iter().all(|scheme| scheme.tally.committed > 100), "{report}");
@@ -62,13 +64,14 @@ fn a_seed_repeats_its_run_down_to_every_turn_and_seeds_differ() {
 
 #[test]
 fn a_report_names_schemes_seeds_and_anomalies_for_programs_too() {
-    let report = torture::run(&TortureArgs { seeds: 3, ..args("no-wait") }, &mut |_| ()).unwrap();
+    let report =
+        torture::run(&TortureArgs { seeds: 3, ..args("no-wait") }, &mut Unwatched).unwrap();
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["mode"], "seeded");
     let scheme = &json["schemes"][0];
     assert_eq!((&scheme["scheme"], &scheme["seeds"]), (&"NO_WAIT".into(), &3.into()));
     assert!(scheme["committed"].as_u64().unwrap() > 0);
     assert_eq!(scheme["anomalies"], serde_json::json!([]));
-    let unknown = torture::run(&args("no-such"), &mut |_| ()).unwrap_err();
+    let unknown = torture::run(&args("no-such"), &mut Unwatched).unwrap_err();
     assert!(unknown.to_string().contains("no-such"), "{unknown}");
 }

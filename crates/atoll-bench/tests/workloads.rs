@@ -6,6 +6,7 @@
 use atoll::{SchemeKind, Value};
 use atoll_bench::BenchError;
 use atoll_bench::oltp::OltpReport;
+use atoll_bench::progress::Unwatched;
 use atoll_bench::tpcb::{self, TpcbArgs};
 use atoll_bench::tpcc::{self, Loaded, TpccArgs};
 use atoll_bench::ycsb::{self, YcsbArgs};
@@ -20,10 +21,6 @@ struct Line<A: Args> {
 fn parse<A: Args>(line: &str) -> A {
     let words = std::iter::once("test").chain(line.split_whitespace());
     Line::<A>::try_parse_from(words).unwrap().args
-}
-
-fn silent() -> impl FnMut(&str) {
-    |_: &str| {}
 }
 
 const SMALL_TPCC: &str = "--customers-per-district 40 --items 300 --threads 2";
@@ -71,7 +68,7 @@ fn check_report(report: &OltpReport, transactions: u64) {
 fn tpcc_keeps_its_conditions_with_every_scheme() {
     for scheme in SchemeKind::ALL {
         let line = format!("--warehouses 2 --transactions 500 --scheme {scheme}");
-        let report = tpcc::run(&tpcc_args(&line), &mut silent())
+        let report = tpcc::run(&tpcc_args(&line), &mut Unwatched)
             .unwrap_or_else(|error| panic!("{scheme}: {error}"));
         check_report(&report, 1000);
         assert_eq!(report.transactions.len(), 5, "{scheme}: all types of transactions ran");
@@ -87,7 +84,7 @@ fn threads_that_meet_in_one_warehouse_keep_the_conditions_with_every_scheme() {
         // Deliveries and payments meet most.
         let mix = "--mix new-order=30,payment=30,order-status=10,delivery=20,stock-level=10";
         let line = format!("--warehouses 1 --transactions 250 --scheme {scheme} --seed 7 {mix}");
-        let report = tpcc::run(&tpcc_args(&line), &mut silent())
+        let report = tpcc::run(&tpcc_args(&line), &mut Unwatched)
             .unwrap_or_else(|error| panic!("{scheme}: {error}"));
         check_report(&report, 500);
     }
@@ -97,7 +94,7 @@ fn threads_that_meet_in_one_warehouse_keep_the_conditions_with_every_scheme() {
 fn the_reduced_transactions_run_with_every_scheme() {
     for scheme in SchemeKind::ALL {
         let line = format!("--warehouses 2 --transactions 300 --scheme {scheme} --reduced");
-        let report = tpcc::run(&tpcc_args(&line), &mut silent())
+        let report = tpcc::run(&tpcc_args(&line), &mut Unwatched)
             .unwrap_or_else(|error| panic!("{scheme}: {error}"));
         check_report(&report, 600);
         let names: Vec<_> = report.transactions.iter().map(|kind| kind.name).collect();
@@ -111,7 +108,7 @@ fn the_reduced_transactions_run_with_every_scheme() {
 #[test]
 fn a_measurement_by_time_counts_seconds() {
     let line = "--warehouses 1 --seconds 1.2 --warmup 0.1 --home any";
-    let report = tpcc::run(&tpcc_args(line), &mut silent()).unwrap();
+    let report = tpcc::run(&tpcc_args(line), &mut Unwatched).unwrap();
     assert_eq!(report.throughput_series_txn_s.len(), 1);
     assert!(report.commits > 0 && report.seconds >= 1.2);
     assert!(report.resident_bytes.start > 0 && report.resident_bytes.end > 0);
@@ -211,7 +208,7 @@ fn plant(loaded: &Loaded, fault: &Fault) {
 fn each_condition_notices_when_it_is_broken_by_hand() {
     let args = tpcc_args("--warehouses 1");
     for fault in faults() {
-        let loaded = Loaded::fill(&args, &mut silent()).unwrap();
+        let loaded = Loaded::fill(&args, &mut Unwatched).unwrap();
         let broken = || tpcc::check::broken(&loaded.db.snapshot().unwrap(), loaded.size()).unwrap();
         assert_eq!(broken(), [], "nothing is wrong at first");
         plant(&loaded, &fault);
@@ -231,7 +228,7 @@ fn tpcb_sums_agree_with_every_scheme() {
     for scheme in SchemeKind::ALL {
         let small = "--scale 2 --accounts-per-branch 50 --threads 2";
         let line = format!("{small} --transactions 500 --scheme {scheme}");
-        let report = tpcb::run(&parse::<TpcbArgs>(&line), &mut silent())
+        let report = tpcb::run(&parse::<TpcbArgs>(&line), &mut Unwatched)
             .unwrap_or_else(|error| panic!("{scheme}: {error}"));
         check_report(&report, 1000);
         assert_eq!(report.checks.len(), 4);
@@ -248,13 +245,13 @@ fn a_balance_changed_by_hand_is_found_out_wherever_it_stands() {
         ("tellers", &second[..], "t_balance"),
         ("branches", &second[..1], "b_balance"),
     ] {
-        let loaded = tpcb::Loaded::fill(&args, &mut silent()).unwrap();
+        let loaded = tpcb::Loaded::fill(&args, &mut Unwatched).unwrap();
         let table = loaded.db.table(table).unwrap();
         let column = table.schema().position(column).unwrap();
         let mut session = loaded.db.session().unwrap();
         let changed = session.transaction(|tx| tx.update(&table, key, &[(column, 5i64.into())]));
         assert!(changed.unwrap());
-        let told = loaded.run(&args, &mut silent()).unwrap_err();
+        let told = loaded.run(&args, &mut Unwatched).unwrap_err();
         assert!(matches!(told, BenchError::Inconsistent(_)), "{told}");
     }
 }
@@ -264,7 +261,7 @@ fn each_part_of_tpcb_runs_alone() {
     for operation in ["select", "update", "insert"] {
         let small = "--scale 2 --accounts-per-branch 50 --threads 2 --transactions 300";
         let line = format!("{small} --operation {operation}");
-        let report = tpcb::run(&parse::<TpcbArgs>(&line), &mut silent()).unwrap();
+        let report = tpcb::run(&parse::<TpcbArgs>(&line), &mut Unwatched).unwrap();
         check_report(&report, 600);
         assert_eq!(report.transactions[0].name, operation);
     }
@@ -273,7 +270,7 @@ fn each_part_of_tpcb_runs_alone() {
 const SMALL_YCSB: &str = "--rows 2000 --columns 3 --column-bytes 20 --threads 2";
 
 fn run_ycsb(more: &str) -> Result<OltpReport, BenchError> {
-    ycsb::run(&parse::<YcsbArgs>(&format!("{SMALL_YCSB} {more}")), &mut silent())
+    ycsb::run(&parse::<YcsbArgs>(&format!("{SMALL_YCSB} {more}")), &mut Unwatched)
 }
 
 #[test]
@@ -336,6 +333,6 @@ fn arguments_that_make_no_sense_are_refused() {
         assert!(matches!(refused, Err(BenchError::Argument { .. })), "{line}: {refused:?}");
     }
     let line = "--reduced --mix delivery=1 --transactions 1";
-    let refused = tpcc::run(&tpcc_args(line), &mut silent());
+    let refused = tpcc::run(&tpcc_args(line), &mut Unwatched);
     assert!(matches!(refused, Err(BenchError::Argument { .. })), "{refused:?}");
 }

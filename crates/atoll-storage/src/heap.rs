@@ -15,7 +15,6 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use atoll_machine::Machine;
 use atoll_memory::{Access, Extent, Memory, MemoryError, Retired};
 
 use crate::directory::Change;
@@ -104,16 +103,19 @@ impl Barrier {
         read_place(access, list, place)
     }
 
-    /// Brings the bytes of a value in the heap on their way.
-    pub fn touch_heap<M: Machine>(&self, target: &Segment, at: usize, place: HeapPlace) {
+    /// Address and size of a value in the heap, to be hinted at.
+    pub fn place_in_heap(
+        &self,
+        target: &Segment,
+        at: usize,
+        place: HeapPlace,
+    ) -> Option<(*const u8, usize)> {
         let access = self.memory().access();
         let line = target.node() + crate::layout::column_line(at);
         let list = access.word(line + column::HEAP).load(Ordering::Acquire);
-        let offset = offset_of(access, list, place);
-        let address = offset.and_then(|offset| access.address(offset, place.len.into()));
-        if let Some(address) = address {
-            M::touch(address, place.len as usize);
-        }
+        let offset = offset_of(access, list, place)?;
+        let address = access.address(offset, place.len.into())?;
+        Some((address, place.len as usize))
     }
 
     fn add_block(

@@ -251,16 +251,18 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Brings the cache lines of long values of a row on their way, once the values themselves have
-    /// come.
-    pub fn touch_long_values(&self, row: RowId, columns: &[usize]) {
+    /// Gathers where long values of a row lie, once the values themselves have come.
+    pub fn hint_at_long_values(&self, slot: Slot<'_>, columns: &[usize], hints: &mut Hints) {
         let views = columns.iter().filter(|at| self.column(**at).data_type.is_view());
         for at in views.copied() {
             let mut image = [0; 16];
             // Perhaps being changed meanwhile: then the wrong lines come.
-            self.load(self.slot(row), at, &mut image);
-            if let Some(place) = image::heap_place(&image) {
-                self.barrier.touch_heap::<M>(self.segment(row), at, place);
+            self.load(slot, at, &mut image);
+            let place = image::heap_place(&image);
+            if let Some((place, bytes)) =
+                place.and_then(|place| self.barrier.place_in_heap(slot.segment, at, place))
+            {
+                hints.add::<M>(place, bytes);
             }
         }
     }

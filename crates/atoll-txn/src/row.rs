@@ -281,6 +281,21 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         }
     }
 
+    /// Sets an `integer` or a `date`.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    #[inline]
+    pub fn set_i32(&mut self, column: usize, value: i32) {
+        match self.row.data_type(column) {
+            DataType::Int32 if !self.row.table.schema().primary_key().contains(&column) => {
+                self.put(column, Some(&value.to_le_bytes()));
+            }
+            DataType::Date => self.set(column, &Value::Date(value)),
+            _ => self.set(column, &Value::Int32(value)),
+        }
+    }
+
     /// Sets a `binary(n)`, a `bytea` or a `text`.
     ///
     /// # Panics

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::keys::{Keys, Random};
+use crate::progress::Progress;
 
 /// Slots of a bucket: one cache line.
 const SLOTS: usize = 8;
@@ -198,7 +199,7 @@ impl Arrays {
 ///
 /// # Errors
 /// [`BenchError::Argument`], [`BenchError::Machine`] when threads cannot be placed.
-pub fn run(args: &FloorArgs, progress: &mut dyn FnMut(&str)) -> Result<FloorReport, BenchError> {
+pub fn run(args: &FloorArgs, progress: Progress<'_>) -> Result<FloorReport, BenchError> {
     let wrong = |what, value: String, need| BenchError::Argument { what, value, need };
     if args.accesses == 0 || args.accesses > ACCESSES_MAX {
         return Err(wrong("--accesses", args.accesses.to_string(), "1 to 64 will do"));
@@ -214,12 +215,12 @@ pub fn run(args: &FloorArgs, progress: &mut dyn FnMut(&str)) -> Result<FloorRepo
         ));
     }
     check_memory(args)?;
-    progress("filling the arrays");
+    progress.say("filling the arrays");
     let arrays = Arrays::new(args.rows, args.columns, args.column_bytes);
     let cpus = Cpus::divide(args.threads, true)?;
-    progress("measuring with the keys together");
+    progress.say("measuring with the keys together");
     let (together_txn_s, abort_rate) = measure(args, &arrays, &cpus, true)?;
-    progress("measuring key by key");
+    progress.say("measuring key by key");
     let (key_by_key_txn_s, _) = measure(args, &arrays, &cpus, false)?;
     Ok(FloorReport { config: args.clone(), together_txn_s, key_by_key_txn_s, abort_rate })
 }

@@ -22,16 +22,14 @@ use super::histogram::Histogram;
 use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::machine_facts::resident_bytes;
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 
 const WARM_UP: u8 = 0;
 const MEASURE: u8 = 1;
 const STOP: u8 = 2;
 
 /// Longest sleep of the thread that watches, so that an error is told soon.
-const NAP: Duration = Duration::from_millis(20);
-/// Seconds from one line of progress to the next.
-const TELL_SECONDS: usize = 5;
+const NAP: Duration = Duration::from_millis(50);
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -372,6 +370,14 @@ struct Watched {
     resident_bytes: u64,
 }
 
+/// Sleeps in between looks at how it goes, for as long as it goes on.
+fn sleep_until(end: Instant, going: &dyn Fn() -> bool, look: &mut dyn FnMut()) {
+    while going() && Instant::now() < end {
+        std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
+        look();
+    }
+}
+
 /// Leads the phases; returns when the measurement has ended.
 fn watch(
     db: &Database,
@@ -382,11 +388,6 @@ fn watch(
 ) -> Watched {
     let fixed = args.transactions.is_some();
     let going = || running() && shared.phase() != STOP;
-    let sleep_until = |end: Instant| {
-        while going() && Instant::now() < end {
-            std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
-        }
-    };
     let mut watched = Watched {
         seconds: 0.0,
         series: Vec::new(),
@@ -396,8 +397,11 @@ fn watch(
     shared.start.wait();
     let mut begin = Instant::now();
     if !fixed {
-        progress(&format!("warming up for {} s", args.warmup));
-        sleep_until(begin + Duration::from_secs_f64(args.warmup));
+        progress.say(&format!("warming up for {} s", args.warmup));
+        sleep_until(begin + Duration::from_secs_f64(args.warmup), &going, &mut || {
+            progress.reach(begin.elapsed().as_secs_f64() / args.warmup, "");
+        });
+        progress.say(&format!("measuring for {} s", args.seconds));
         watched.before = db.accounting();
         watched.resident_bytes = resident_bytes();
         let warm = WARM_UP;
@@ -406,19 +410,26 @@ fn watch(
         begin = Instant::now();
     }
     let length = if fixed { f64::INFINITY } else { args.seconds };
+    let all = |each: u64| each.max(1) * shared.commits.len() as u64;
+    let wanted = args.transactions.map(all);
     let mut before = 0;
     while going() && begin.elapsed().as_secs_f64() < length {
         let second = watched.series.len() + 1;
-        sleep_until(begin + Duration::from_secs_f64(length.min(second as f64)));
+        sleep_until(
+            begin + Duration::from_secs_f64(length.min(second as f64)),
+            &going,
+            &mut || {
+                let (seconds, commits) = (begin.elapsed().as_secs_f64(), shared.commits());
+                let share = wanted.map_or(seconds / length, |all| commits as f64 / all as f64);
+                let rate = commits as f64 / seconds;
+                progress.reach(share, &format!("{rate:.0} transactions a second"));
+            },
+        );
         // The last second may be cut short, and then says nothing about throughput.
         if begin.elapsed().as_secs_f64() >= second as f64 {
             let now = shared.commits();
             watched.series.push(now - before);
             before = now;
-            if second.is_multiple_of(TELL_SECONDS) {
-                let rate = now as f64 / begin.elapsed().as_secs_f64();
-                progress(&format!("{second} s: {rate:.0} transactions a second"));
-            }
         }
     }
     watched.seconds = begin.elapsed().as_secs_f64();

@@ -10,8 +10,10 @@ use serde::Serialize;
 use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::machine_facts::resident_bytes;
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 
+/// How often progress is told.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Share of what the database may take that its first rows may fill at most, in percent; the rest
 /// is for what the run inserts and for copies.
 const FILL_PERCENT: u64 = 85;
@@ -67,6 +69,7 @@ pub fn fill(
     let cpus = Cpus::share(1, false)?;
     let threads = cpus.count().max(1);
     let (next, rows) = (AtomicU64::new(0), AtomicU64::new(0));
+    progress.say(&format!("filling {what}"));
     let begin = Instant::now();
     let work = || -> Result<(), BenchError> {
         let mut session = db.session()?;
@@ -87,10 +90,11 @@ pub fn fill(
         let mut told = Instant::now();
         while !started.iter().all(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(5));
-            if told.elapsed() > Duration::from_millis(500) {
+            if told.elapsed() > LOOK_EVERY {
                 told = Instant::now();
                 let done = next.load(Ordering::Relaxed).min(batches);
-                progress(&format!("filling {what}, {} %", done * 100 / batches.max(1)));
+                let rows = rows.load(Ordering::Relaxed);
+                progress.reach(done as f64 / batches.max(1) as f64, &format!("{rows} rows"));
             }
         }
         let panicked = |_| BenchError::Panicked("filling");

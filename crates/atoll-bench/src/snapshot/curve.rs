@@ -6,7 +6,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::Progress;
 use super::args::Plan;
 use super::copy_cost::EXTENT_BYTES;
 use super::reader::Reader;
@@ -14,6 +13,7 @@ use super::report::{CopyCost, CurvePoint};
 use super::rows::Loaded;
 use super::writer::Writers;
 use crate::error::BenchError;
+use crate::progress::Progress;
 use crate::stats::{median, spread_us};
 
 /// Time for memory that nobody holds any more to be freed.
@@ -54,10 +54,10 @@ pub fn measure(
     let mut points = Vec::new();
     for interval_s in intervals_s {
         let skew = field.writers.theta;
-        progress(&format!("writers (theta {skew}) with a snapshot each {interval_s} s"));
+        progress.say(&format!("writers (theta {skew}) with a snapshot each {interval_s} s"));
         let point = point(field, reader, *interval_s)?;
         let (loss, floor) = (point.loss_percent, point.floor_percent);
-        progress(&format!("  the writers lose {loss:.1} %, copying alone is {floor:.1} %"));
+        progress.say(&format!("  the writers lose {loss:.1} %, copying alone is {floor:.1} %"));
         points.push(point);
     }
     Ok(points)

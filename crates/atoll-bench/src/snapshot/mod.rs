@@ -35,14 +35,12 @@ use std::time::Duration;
 use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::machine_facts::MachineFacts;
+use crate::progress::Progress;
 use crate::stats::{Spread, spread_us};
 use args::Plan;
 use reader::Reader;
 use rows::Loaded;
 use writer::Writers;
-
-/// Where progress is told: one short line at a time.
-pub type Progress<'p> = &'p mut dyn FnMut(&str);
 
 /// Runs the benchmark.
 ///
@@ -64,7 +62,7 @@ fn run_sizes(
     machine: MachineFacts,
     progress: Progress<'_>,
 ) -> Result<SnapshotReport, BenchError> {
-    progress("measuring what copying an extent costs");
+    progress.say("measuring what copying an extent costs");
     let copy_cost = copy_cost::measure(cpus, plan.seed)?;
     let largest = plan.gib.iter().copied().fold(0.0, f64::max);
     let mut sizes = Vec::new();
@@ -90,7 +88,7 @@ fn run_size(
     report.first_attach_us = first_attach as f64 / 1e3;
 
     let writers = Writers::start(&loaded, cpus, plan, 0.0)?;
-    progress(&format!("{gib} GiB: checking a whole snapshot"));
+    progress.say(&format!("{gib} GiB: checking a whole snapshot"));
     report.checks.push(check(&loaded, &writers, &mut reader)?);
     take_many(plan, &loaded, &mut reader, &mut report, gib, progress)?;
     let headline = [plan.interval_s];
@@ -116,7 +114,7 @@ fn run_size(
         report.fork_of_owner_us = spread_us(&fork::times(plan.forks)?);
         reader.close()?;
         drop(loaded);
-        progress(&format!("{gib} GiB: the same with fork() and a Unix socket"));
+        progress.say(&format!("{gib} GiB: the same with fork() and a Unix socket"));
         peers::measure(plan, cpus, gib, rate, &mut report, progress)?;
     } else {
         reader.close()?;
@@ -170,7 +168,7 @@ fn take_many(
     gib: f64,
     progress: Progress<'_>,
 ) -> Result<(), BenchError> {
-    progress(&format!("{gib} GiB: taking {} snapshots under the writer", plan.rounds));
+    progress.say(&format!("{gib} GiB: taking {} snapshots under the writer", plan.rounds));
     let before = loaded.db.counters();
     let (mut take_ns, mut attach_ns) = (Vec::new(), Vec::new());
     for _ in 0..plan.rounds {
@@ -184,7 +182,7 @@ fn take_many(
     let after = loaded.db.counters();
     report.set_takes(spread_us(&take_ns), spread_us(&attach_ns));
     report.attach_after_release_us = after_release(plan, reader)?;
-    progress(&format!(
+    progress.say(&format!(
         "{gib} GiB: take {:.1} µs, attach {:.1} µs, right after a release {:.1} µs (p50)",
         report.take_us_p50, report.attach_us_p50, report.attach_after_release_us.p50
     ));

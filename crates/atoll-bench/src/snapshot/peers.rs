@@ -11,7 +11,6 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Progress;
 use super::args::Plan;
 use super::fork::{self, Child};
 use super::reader::Reader;
@@ -20,6 +19,7 @@ use super::rows::{COLUMNS, COUNTER};
 use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::keys::Random;
+use crate::progress::Progress;
 use crate::stats::spread_us;
 
 /// Bytes handed to the socket at a time.
@@ -50,7 +50,7 @@ pub fn measure(
     let words: Vec<AtomicU64> = (0..bytes / 8).map(AtomicU64::new).collect();
     let can_hold = room() > bytes;
     report.fork = Some(measure_fork(plan, cpus, &words, rate, can_hold)?);
-    progress(&format!("{gib} GiB: sending the rows over a Unix socket"));
+    progress.say(&format!("{gib} GiB: sending the rows over a Unix socket"));
     let sent = if room() > bytes { bytes } else { SENT_BYTES_LEAST.min(bytes) };
     report.socket = Some(measure_socket(&words[..(sent / 8) as usize], bytes)?);
     Ok(())

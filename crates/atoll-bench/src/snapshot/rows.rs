@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use atoll::{Column, DataType, Database, DatabaseOptions, Schema, Table, TxnResult, Value};
 
-use super::Progress;
 use super::args::Plan;
 use super::report::FillReport;
 use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::machine_facts::resident_bytes;
+use crate::progress::Progress;
 
 /// Columns of a row.
 pub const COLUMNS: usize = 16;
@@ -112,8 +112,9 @@ impl Loaded {
         let table = db.create_table(TABLE, schema()?)?;
         let threads = plan.fill_threads.unwrap_or(cpus.count()).max(1);
         let begin = Instant::now();
+        progress.say(&format!("{gib} GiB: filling"));
         insert_all(&db, &table, rows, threads, cpus, &mut |done| {
-            progress(&format!("{gib} GiB: filling, {} %", done * 100 / rows));
+            progress.reach(done as f64 / rows as f64, "filled");
         })?;
         let seconds = begin.elapsed().as_secs_f64();
         let name = format!("bench-snapshot-{}", std::process::id());

@@ -36,12 +36,12 @@ pub use args::TortureArgs;
 pub use report::{Found, SchemeReport, TortureReport};
 
 use crate::error::BenchError;
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 use atoll_txn::schemes::SchemeKind;
 use run::Run;
 
-/// Seeds between two lines of progress.
-const SEEDS_A_LINE: u64 = 5000;
+/// How often progress is told.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Tries what the arguments ask for.
 ///
@@ -56,7 +56,7 @@ pub fn run(args: &TortureArgs, progress: Progress<'_>) -> Result<TortureReport, 
     let mut schemes = Vec::new();
     for kind in kinds {
         let how = if args.native { "real threads" } else { "seeded schedules" };
-        progress(&format!("{}: {how}", kind.name()));
+        progress.say(&format!("{}: {how}", kind.name()));
         schemes.push(if args.native {
             native(kind, args, progress)
         } else {
@@ -98,13 +98,10 @@ fn seeded(
             }
         };
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        let mut told = SEEDS_A_LINE;
         while workers.iter().any(|worker| !worker.is_finished()) {
-            std::thread::sleep(Duration::from_millis(5));
-            if next.load(Ordering::Relaxed) >= told && told < args.seeds {
-                progress(&format!("{}: {told} of {} seeds", kind.name(), args.seeds));
-                told += SEEDS_A_LINE;
-            }
+            std::thread::sleep(LOOK_EVERY);
+            let tried = next.load(Ordering::Relaxed).min(args.seeds);
+            progress.reach(tried as f64 / args.seeds as f64, &format!("{tried} seeds"));
         }
     });
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -116,15 +113,12 @@ fn native(kind: SchemeKind, args: &TortureArgs, progress: Progress<'_>) -> Schem
     let first_seed = args.first_seed;
     let mut report = SchemeReport { scheme: kind.name(), first_seed, ..SchemeReport::default() };
     let (start, wanted) = (Instant::now(), Duration::from_secs_f64(args.seconds));
-    let mut told = Duration::from_secs(10);
     let mut seed = first_seed;
     while start.elapsed() < wanted && report.anomalies.len() < args.anomalies_max {
         add(&mut report, seed, lineup::native(kind, seed, args.threads));
         seed = seed.wrapping_add(1);
-        if start.elapsed() > told {
-            progress(&format!("{}: {} runs", kind.name(), report.seeds));
-            told += Duration::from_secs(10);
-        }
+        let share = start.elapsed().as_secs_f64() / args.seconds;
+        progress.reach(share, &format!("{} runs", report.seeds));
     }
     report
 }

@@ -22,7 +22,7 @@ use crate::error::BenchError;
 use crate::machine_facts::MachineFacts;
 use crate::oltp::report::About;
 use crate::oltp::{LoadReport, OltpReport, Workload, drive};
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 
 struct Tpcb<'a> {
     args: &'a TpcbArgs,
@@ -89,7 +89,7 @@ impl Loaded {
             changed: done.changed + client.changed,
             committed: done.committed + client.committed,
         });
-        progress("checking the sums");
+        progress.say("checking the sums");
         let checks = check(&self.db.snapshot()?, args.operation, done)?;
         let title = format!(
             "TPC-B, {} branch(es), {:?}; {}, {threads} thread(s), seed {}",

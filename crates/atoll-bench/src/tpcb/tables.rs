@@ -11,7 +11,7 @@ use atoll::{TransactionOptions, Value};
 use super::args::TpcbArgs;
 use crate::error::BenchError;
 use crate::oltp::{LoadReport, load};
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 
 /// Tellers of a branch.
 pub const TELLERS: u32 = 10;

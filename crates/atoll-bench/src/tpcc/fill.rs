@@ -13,7 +13,7 @@ use super::schema::Tables;
 use crate::error::BenchError;
 use crate::keys::Random;
 use crate::oltp::{LoadReport, load};
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 
 /// Rows of ITEM or STOCK that a unit inserts.
 const CHUNK: u32 = 1000;

@@ -43,7 +43,7 @@ use crate::error::BenchError;
 use crate::machine_facts::MachineFacts;
 use crate::oltp::report::About;
 use crate::oltp::{LoadReport, OltpReport, Workload, drive};
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 
 struct Tpcc<'a> {
     args: &'a TpccArgs,
@@ -117,7 +117,7 @@ impl Loaded {
         let constants = Constants::of_load(oltp.seed).of_run(oltp.seed);
         let workload = Tpcc { args, field: Arc::clone(&self.field), constants };
         let measured = drive(&self.db, &workload, oltp, progress)?;
-        progress("checking the twelve consistency conditions");
+        progress.say("checking the twelve consistency conditions");
         let left_out: &[u8] = if args.reduced { &check::BROKEN_BY_REDUCED } else { &[] };
         let checks = check::check(&self.db, self.size(), left_out)?;
         let threads = oltp.thread_count()?;

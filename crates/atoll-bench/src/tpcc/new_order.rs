@@ -1,6 +1,6 @@
 //! New-Order (clause 2.4): an order of 5 to 15 items is entered.
 
-use atoll::{AbortReason, Transaction, TxnError, Value};
+use atoll::{AbortReason, RowEdit, Transaction, TxnError, Value, Visit, Want};
 
 use super::field::{Field, draw_district, now, show};
 use super::random::TpccRandom;
@@ -22,6 +22,11 @@ const ITEM_SEEN: [usize; 3] = [item::PRICE, item::NAME, item::DATA];
 struct Line {
     supply: i16,
     quantity: i16,
+    /// Price of the item, once it has been found.
+    price: Option<i64>,
+    /// Whether its stock has been found, and what it says of the district.
+    in_stock: bool,
+    dist_info: [u8; 24],
 }
 
 /// The next order, and room for its rows.
@@ -103,7 +108,8 @@ impl NewOrder {
             let number = if unknown { size.items + 1 } else { random.item(size.items) };
             let is_remote = random.percent(REMOTE_PERCENT);
             let supply = if is_remote { field.other_warehouse(random, home) } else { home };
-            self.lines.push(Line { supply, quantity: random.uniform(1, 10) as i16 });
+            let quantity = random.uniform(1, 10) as i16;
+            self.lines.push(Line { supply, quantity, ..Line::default() });
             self.items.push(Value::Int32(number as i32));
             self.stocks.extend([Value::Int16(supply), Value::Int32(number as i32)]);
         }
@@ -130,7 +136,7 @@ impl NewOrder {
         let warehouse_tax = found(row, "warehouse", home)?;
         let row = tx.update_with(&tables.district, &self.customer[..2], |row| {
             let number = row.i32(district::NEXT_ORDER);
-            row.set(district::NEXT_ORDER, &Value::Int32(number + 1));
+            row.set_i32(district::NEXT_ORDER, number + 1);
             (number, row.i32(district::TAX))
         })?;
         let (number, district_tax) = found(row, "district", &self.customer[..2])?;
@@ -149,9 +155,17 @@ impl NewOrder {
             tx.insert(&tables.orders, &self.order)?;
             tx.insert(&tables.new_order, &self.order[..3])?;
         }
+        self.find_items(tx, tables)?;
+        // Only the last can be unknown; what the others take is taken before.
+        let known = self.lines.iter().take_while(|line| line.price.is_some()).count();
+        self.take_from_stock(tx, tables, known)?;
         let mut sum = 0;
-        for line in 0..self.lines.len() {
-            sum += self.run_line(tx, tables, line)?;
+        for line in 0..known {
+            sum += self.add_line(tx, tables, line)?;
+        }
+        if known < self.lines.len() {
+            // No such item: the customer has made a mistake, the order is given up.
+            return Err(TxnError::Abort(AbortReason::Requested).into());
         }
         // In ten-thousandths of a hundredth; the terminal shows it.
         let factor =
@@ -164,11 +178,6 @@ impl NewOrder {
     fn prefetch(&self, tx: &mut Transaction, tables: &Tables) {
         let seen = if self.reduced { 1 } else { 3 };
         tx.prefetch(&tables.customer, &self.customer, &CUSTOMER_SEEN[..seen]);
-        tx.prefetch(&tables.item, &self.items, &ITEM_SEEN[..seen]);
-        let column = stock::DIST_01 + self.district as usize - 1;
-        let stock = [stock::QUANTITY, stock::YTD, stock::ORDERS, column, stock::DATA];
-        let seen = if self.reduced { 3 } else { 5 };
-        tx.prefetch_each(&tables.stock, &self.stocks, |_| &stock[..seen]);
     }
 
     /// The places where the lines of the order will be named.
@@ -181,53 +190,84 @@ impl NewOrder {
         tx.prefetch(&tables.order_line, &self.line_keys, &[]);
     }
 
-    /// Takes one line's items from the stock and adds the line; returns its amount.
-    fn run_line(&mut self, tx: &mut Transaction, tables: &Tables, at: usize) -> Ran<i64> {
-        let (line, reduced) = (self.lines[at], self.reduced);
-        let item_key = std::slice::from_ref(&self.items[at]);
-        let row = tx.read_with(&tables.item, item_key, |row| {
-            if !reduced {
-                show(row, &[item::NAME, item::DATA]);
-            }
-            row.i64(item::PRICE)
-        })?;
-        let Some(price) = row else {
-            // No such item: the customer has made a mistake, the order is given up.
-            return Err(TxnError::Abort(AbortReason::Requested).into());
-        };
-        let stock_key = &self.stocks[2 * at..2 * at + 2];
+    /// Reads the items of all lines.
+    fn find_items(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
+        let Self { lines, items, reduced, .. } = self;
+        let wanted = &ITEM_SEEN[..if *reduced { 1 } else { 3 }];
+        tx.visit(
+            &tables.item,
+            items,
+            |_| Want::read(wanted),
+            |at, row| {
+                let Visit::Read(row) = row else {
+                    lines[at].price = None;
+                    return;
+                };
+                if !*reduced {
+                    show(row, &[item::NAME, item::DATA]);
+                }
+                lines[at].price = Some(row.i64(item::PRICE));
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Takes the items of the first lines from the stock.
+    fn take_from_stock(&mut self, tx: &mut Transaction, tables: &Tables, known: usize) -> Ran<()> {
+        let column = stock::DIST_01 + self.district as usize - 1;
+        let wanted = [stock::QUANTITY, stock::YTD, stock::ORDERS, column, stock::DATA];
+        let wanted = &wanted[..if self.reduced { 3 } else { 5 }];
+        let Self { lines, stocks, reduced, warehouse, .. } = self;
+        tx.visit(
+            &tables.stock,
+            &stocks[..2 * known],
+            |_| Want::update(wanted),
+            |at, row| {
+                let line = &mut lines[at];
+                line.in_stock = false;
+                let Visit::Update(row) = row else { return };
+                line.in_stock = true;
+                take_stock(row, line, line.supply != *warehouse);
+                if !*reduced {
+                    row.bytes(column, &mut line.dist_info);
+                    show(row, &[stock::DATA]);
+                }
+            },
+        )?;
+        match lines[..known].iter().position(|line| !line.in_stock) {
+            Some(at) => found(None, "stock", &stocks[2 * at..2 * at + 2]),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a line; returns its amount.
+    fn add_line(&mut self, tx: &mut Transaction, tables: &Tables, at: usize) -> Ran<i64> {
+        let line = self.lines[at];
+        let amount = line.price.unwrap_or_default() * i64::from(line.quantity);
+        if self.reduced {
+            return Ok(amount);
+        }
         let Value::Binary(dist_info) = &mut self.order_line[9] else {
             unreachable!("the last column of an order line is made as binary");
         };
-        let is_remote = line.supply != self.warehouse;
-        let column = stock::DIST_01 + self.district as usize - 1;
-        let row = tx.update_with(&tables.stock, stock_key, |row| {
-            let quantity = i32::from(line.quantity);
-            let left = row.i32(stock::QUANTITY) - quantity;
-            let left = if left >= 10 { left } else { left + 91 };
-            row.set(stock::QUANTITY, &Value::Int32(left));
-            let (ytd, orders) = (row.i64(stock::YTD), row.i32(stock::ORDERS));
-            row.set_i64(stock::YTD, ytd + i64::from(quantity));
-            row.set(stock::ORDERS, &Value::Int32(orders + 1));
-            if is_remote {
-                let remote = row.i32(stock::REMOTE);
-                row.set(stock::REMOTE, &Value::Int32(remote + 1));
-            }
-            if !reduced {
-                row.bytes(column, dist_info);
-                show(row, &[stock::DATA]);
-            }
-        })?;
-        found(row, "stock", stock_key)?;
-        let amount = price * i64::from(line.quantity);
-        if !reduced {
-            self.order_line[3] = Value::Int16(at as i16 + 1);
-            self.order_line[4] = self.items[at].clone();
-            self.order_line[5] = Value::Int16(line.supply);
-            self.order_line[7] = Value::Int16(line.quantity);
-            self.order_line[8] = Value::Int64(amount);
-            tx.insert(&tables.order_line, &self.order_line)?;
-        }
+        dist_info.copy_from_slice(&line.dist_info);
+        self.order_line[3] = Value::Int16(at as i16 + 1);
+        self.order_line[4] = self.items[at].clone();
+        self.order_line[5] = Value::Int16(line.supply);
+        self.order_line[7] = Value::Int16(line.quantity);
+        self.order_line[8] = Value::Int64(amount);
+        tx.insert(&tables.order_line, &self.order_line)?;
         Ok(amount)
+    }
+}
+
+fn take_stock(row: &mut RowEdit<'_>, line: &Line, is_remote: bool) {
+    let quantity = i32::from(line.quantity);
+    let left = row.i32(stock::QUANTITY) - quantity;
+    row.set_i32(stock::QUANTITY, if left >= 10 { left } else { left + 91 });
+    row.set_i64(stock::YTD, row.i64(stock::YTD) + i64::from(quantity));
+    row.set_i32(stock::ORDERS, row.i32(stock::ORDERS) + 1);
+    if is_remote {
+        row.set_i32(stock::REMOTE, row.i32(stock::REMOTE) + 1);
     }
 }

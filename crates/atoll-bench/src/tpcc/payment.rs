@@ -126,7 +126,7 @@ impl Payment {
             let payments = row.i32(customer::PAYMENTS) + 1;
             row.set_i64(customer::BALANCE, balance);
             row.set_i64(customer::YTD_PAYMENT, paid);
-            row.set(customer::PAYMENTS, &Value::Int32(payments));
+            row.set_i32(customer::PAYMENTS, payments);
             if !reduced {
                 show(row, &SHOWN);
                 note_bad_credit(row, number, place, amount);

@@ -34,7 +34,7 @@ use crate::error::BenchError;
 use crate::machine_facts::MachineFacts;
 use crate::oltp::report::About;
 use crate::oltp::{CheckReport, OltpReport, Workload, drive};
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 
 struct Ycsb {
     field: Arc<Field>,

@@ -8,7 +8,7 @@ use super::choice::Layout;
 use crate::error::BenchError;
 use crate::keys::Random;
 use crate::oltp::{LoadReport, load};
-use crate::snapshot::Progress;
+use crate::progress::Progress;
 
 /// Name of the table.
 pub const TABLE: &str = "usertable";

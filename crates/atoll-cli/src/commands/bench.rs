@@ -2,12 +2,13 @@
 
 use std::fmt::Display;
 
-use atoll_bench::{floor, snapshot, timestamps, tpcb, tpcc, ycsb};
+use atoll_bench::{BenchError, floor, snapshot, timestamps, tpcb, tpcc, ycsb};
 use serde::Serialize;
 
+use super::progress::Progress;
 use crate::args::{Bench, BenchArgs, GlobalArgs};
 use crate::error::Result;
-use crate::output::{Output, Style, say};
+use crate::output::{Output, Style};
 
 /// Runs the command.
 ///
@@ -15,36 +16,41 @@ use crate::output::{Output, Style, say};
 /// A benchmark that does not fit this machine, or whose result is wrong.
 pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("bench")?;
-    let style = Style::of_stderr(global.color);
-    let mut progress = |doing: &str| say(&style.dim(doing));
+    let mut progress = Progress::new(Style::of_stderr(global.color));
     match &args.bench {
         Bench::Snapshot(args) => {
             let mut args = args.clone();
             args.runtime_dir = args.runtime_dir.or_else(|| global.runtime_dir.clone());
-            show(output, &snapshot::run(&args, &mut progress)?)
+            show(output, snapshot::run(&args, &mut progress), progress)
         }
         Bench::Ycsb(args) => {
             let mut args = args.clone();
             args.oltp.nodes = global.nodes;
-            show(output, &ycsb::run(&args, &mut progress)?)
+            show(output, ycsb::run(&args, &mut progress), progress)
         }
         Bench::Tpcb(args) => {
             let mut args = args.clone();
             args.oltp.nodes = global.nodes;
-            show(output, &tpcb::run(&args, &mut progress)?)
+            show(output, tpcb::run(&args, &mut progress), progress)
         }
         Bench::Tpcc(args) => {
             let mut args = args.clone();
             args.oltp.nodes = global.nodes;
-            show(output, &tpcc::run(&args, &mut progress)?)
+            show(output, tpcc::run(&args, &mut progress), progress)
         }
-        Bench::Timestamps(args) => show(output, &timestamps::run(args, &mut progress)?),
-        Bench::Floor(args) => show(output, &floor::run(args, &mut progress)?),
+        Bench::Timestamps(args) => show(output, timestamps::run(args, &mut progress), progress),
+        Bench::Floor(args) => show(output, floor::run(args, &mut progress), progress),
     }
 }
 
-/// Writes a report, for a program or for a person.
-fn show(output: &mut Output, report: &(impl Serialize + Display)) -> Result<()> {
+/// Writes a report, for a program or for a person, once its progress is off the screen.
+fn show<R: Serialize + Display>(
+    output: &mut Output,
+    report: std::result::Result<R, BenchError>,
+    progress: Progress,
+) -> Result<()> {
+    drop(progress);
+    let report = &report?;
     if output.json {
         return Ok(output.json(report)?);
     }

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod list;
 pub mod load;
 pub mod nodes;
+mod progress;
 pub mod snapshots;
 pub mod sql;
 pub mod torture;

@@ -2,9 +2,10 @@
 
 use atoll_bench::torture::{self, TortureArgs};
 
+use super::progress::Progress;
 use crate::args::GlobalArgs;
 use crate::error::{CliError, Result};
-use crate::output::{Output, Style, say};
+use crate::output::{Output, Style};
 
 /// Runs the command.
 ///
@@ -12,9 +13,10 @@ use crate::output::{Output, Style, say};
 /// Arguments that make no sense, and anomalies.
 pub fn run(args: &TortureArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("torture")?;
-    let style = Style::of_stderr(global.color);
-    let mut progress = |doing: &str| say(&style.dim(doing));
-    let report = torture::run(args, &mut progress)?;
+    let mut progress = Progress::new(Style::of_stderr(global.color));
+    let report = torture::run(args, &mut progress);
+    drop(progress);
+    let report = report?;
     if output.json {
         output.json(&report)?;
     } else {

@@ -108,8 +108,9 @@ impl Ahead {
         }
         let rows = stream.keys.iter().enumerate();
         for (at, row) in rows.filter_map(|(at, key)| Some((at, key.row?))) {
-            table.touch_long_values(row, columns(at));
+            table.hint_at_long_values(table.slot(row), columns(at), hints);
         }
+        hints.give::<M>();
     }
 
     /// Where the row of this hash was seen, if it is the key that is expected next in its table.

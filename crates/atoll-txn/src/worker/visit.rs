@@ -212,6 +212,15 @@ fn look_ahead<'g, 'c, S: Scheme<M>, M: Machine>(
         elsewhere &= elsewhere - 1;
     }
     hints.give::<M>();
+    if guard.views.is_empty() {
+        return;
+    }
+    for (at, found) in seen.iter().enumerate() {
+        if let Some(found) = found {
+            table.hint_at_long_values(found.slot, wants(window.first + at).columns, hints);
+        }
+    }
+    hints.give::<M>();
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {

@@ -1,0 +1,73 @@
+//! The progress of a benchmark on the standard error output: lines that stay, and a bar below them.
+//!
+//! Where that is no terminal, there is no bar; how it goes is told every few seconds.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use atoll_bench::progress::Watcher;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::{Style, say};
+
+/// Between two lines about how it goes, where there is no bar.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+/// Parts of a bar.
+const PARTS: f64 = 1000.0;
+
+/// See the module.
+pub struct Progress {
+    style: Style,
+    is_terminal: bool,
+    bar: Option<ProgressBar>,
+    told: Instant,
+}
+
+impl Progress {
+    /// Nothing has been said yet.
+    pub fn new(style: Style) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        Self { style, is_terminal, bar: None, told: Instant::now() }
+    }
+
+    fn bar() -> ProgressBar {
+        let bar = ProgressBar::new(PARTS as u64);
+        let look = "  [{bar:32.cyan}] {percent:>3} %  {msg}";
+        if let Ok(look) = ProgressStyle::with_template(look) {
+            bar.set_style(look.progress_chars("━━─"));
+        }
+        bar
+    }
+
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watcher for Progress {
+    fn say(&mut self, line: &str) {
+        self.clear();
+        self.told = Instant::now();
+        say(&self.style.dim(line));
+    }
+
+    fn reach(&mut self, share: f64, how: &str) {
+        if self.is_terminal {
+            let bar = self.bar.get_or_insert_with(Self::bar);
+            bar.set_position((share.clamp(0.0, 1.0) * PARTS) as u64);
+            bar.set_message(how.to_owned());
+        } else if self.told.elapsed() >= TELL_EVERY {
+            self.told = Instant::now();
+            let percent = share.clamp(0.0, 1.0) * 100.0;
+            say(&self.style.dim(format!("{percent:.0} %  {how}").trim_end()));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
