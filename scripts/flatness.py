@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws the throughput of a long run, second by second, from the JSON of `atoll bench`.
+"""Draws throughput and memory of long runs, second by second, from the JSON of `atoll bench`.
 
-usage: flatness.py RUN.json OUT.svg
+usage: flatness.py RUN.json... OUT.svg
 """
 
 import json
@@ -15,33 +15,60 @@ except ImportError:
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402 (the back end is chosen before)
 
+WINDOW = 15
+FAINT, STRONG, INK = "#b8c4d6", "#1f4e9c", "#444444"
 
-def main(run_path: str, out_path: str) -> None:
+
+def read(path: str) -> tuple[str, list[float], list[float]]:
+    """Scheme, thousand transactions and MiB of each second."""
     try:
-        with open(run_path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             run = json.load(file)
-        series = [value / 1e3 for value in run["throughput_series_txn_s"]]
+        rates = [value / 1e3 for value in run["throughput_series_txn_s"]]
+        memory = [value / 2**20 for value in run["resident_series_bytes"]]
+        if not rates or len(rates) != len(memory):
+            raise ValueError("it is shorter than a second")
+        return run["config"]["scheme"], rates, memory
     except (OSError, ValueError, KeyError, TypeError) as error:
-        sys.exit(f"{run_path} is no JSON of `atoll bench ycsb --json`: {error!r}")
-    window = 15
-    spans = [series[max(0, at - window + 1) : at + 1] for at in range(len(series))]
-    means = [sum(span) / len(span) for span in spans]
-    figure, axes = plt.subplots(figsize=(9, 3))
-    axes.plot(series, color="#b8c4d6", linewidth=0.7, label="each second")
-    axes.plot(means, color="#1f4e9c", linewidth=1.6, label=f"mean of {window} s")
-    axes.set_ylim(bottom=0)
+        sys.exit(f"{path} is no JSON of a run of `atoll bench --json`: {error!r}")
+
+
+def means(series: list[float]) -> list[float]:
+    spans = [series[max(0, at - WINDOW + 1) : at + 1] for at in range(len(series))]
+    return [sum(span) / len(span) for span in spans]
+
+
+def tidy(axes, series: list[float]) -> None:
     axes.set_xlim(0, len(series))
-    axes.set_xlabel("seconds")
-    axes.set_ylabel("thousand txn/s")
-    axes.set_title(f"{run['config']['scheme']}, {run['threads']} threads", loc="left", fontsize=10)
-    axes.legend(loc="lower right", frameon=False, fontsize=8)
+    axes.set_ylim(0, max(series) * 1.1)
+    axes.tick_params(labelsize=7, colors=INK)
+    axes.locator_params(axis="y", nbins=3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    figure.tight_layout()
+
+
+def main(runs: list[str], out_path: str) -> None:
+    figure, rows = plt.subplots(
+        len(runs), 2, figsize=(9, 0.6 + 1.05 * len(runs)), squeeze=False, sharex=True
+    )
+    for (scheme, rates, memory), (left, right) in zip(map(read, runs), rows):
+        left.plot(rates, color=FAINT, linewidth=0.6)
+        left.plot(means(rates), color=STRONG, linewidth=1.3)
+        right.plot(memory, color=STRONG, linewidth=1.3)
+        tidy(left, rates)
+        tidy(right, memory)
+        left.set_ylabel(scheme, rotation=0, ha="right", va="center", fontsize=8, color=INK)
+    rows[0][0].set_title(
+        f"thousand txn/s: each second, and mean of {WINDOW} s", loc="left", fontsize=9
+    )
+    rows[0][1].set_title("memory of the process, MiB", loc="left", fontsize=9)
+    for axes in rows[-1]:
+        axes.set_xlabel("seconds", fontsize=8)
+    figure.tight_layout(h_pad=0.4)
     figure.savefig(out_path)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1:-1], sys.argv[-1])

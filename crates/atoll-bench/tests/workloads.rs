@@ -51,6 +51,7 @@ fn check_report(report: &OltpReport, transactions: u64) {
         "config",
         "transactions",
         "throughput_series_txn_s",
+        "resident_series_bytes",
         "resident_bytes",
         "checks",
     ] {
@@ -110,6 +111,7 @@ fn a_measurement_by_time_counts_seconds() {
     let line = "--warehouses 1 --seconds 1.2 --warmup 0.1 --home any";
     let report = tpcc::run(&tpcc_args(line), &mut Unwatched).unwrap();
     assert_eq!(report.throughput_series_txn_s.len(), 1);
+    assert!(matches!(report.resident_series_bytes[..], [bytes] if bytes > 1 << 20));
     assert!(report.commits > 0 && report.seconds >= 1.2);
     assert!(report.resident_bytes.start > 0 && report.resident_bytes.end > 0);
 }

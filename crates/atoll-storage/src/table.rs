@@ -238,14 +238,16 @@ impl<M: Machine> Table<M> {
         value.unwrap_or(Value::Null)
     }
 
-    /// Gathers where values of a row lie.
+    /// Gathers where values of a row lie; columns that do not exist are passed over.
     #[inline]
     pub fn hint_at_values(&self, slot: Slot<'_>, columns: &[usize], hints: &mut Hints) {
         let Slot { id: row, segment } = slot;
         for at in columns.iter().copied() {
-            let data_type = self.column(at).data_type;
-            if let Some((place, bytes)) = self.barrier.place_of(segment, row.slot(), at, data_type)
-            {
+            let column = self.schema.columns().get(at);
+            let place = column.and_then(|column| {
+                self.barrier.place_of(segment, row.slot(), at, column.data_type)
+            });
+            if let Some((place, bytes)) = place {
                 hints.add::<M>(place, bytes);
             }
         }
@@ -253,8 +255,9 @@ impl<M: Machine> Table<M> {
 
     /// Gathers where long values of a row lie, once the values themselves have come.
     pub fn hint_at_long_values(&self, slot: Slot<'_>, columns: &[usize], hints: &mut Hints) {
-        let views = columns.iter().filter(|at| self.column(**at).data_type.is_view());
-        for at in views.copied() {
+        let all = self.schema.columns();
+        let is_view = |at: &&usize| all.get(**at).is_some_and(|column| column.data_type.is_view());
+        for at in columns.iter().filter(is_view).copied() {
             let mut image = [0; 16];
             // Perhaps being changed meanwhile: then the wrong lines come.
             self.load(slot, at, &mut image);

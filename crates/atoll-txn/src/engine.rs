@@ -399,5 +399,8 @@ pub fn partition_of(first: Option<&Value>, partitions: u32) -> u32 {
         Some(other) => atoll_storage::key::hash(std::slice::from_ref(other)),
         None => 0,
     };
-    (number % u64::from(partitions)) as u32
+    let partitions = u64::from(partitions);
+    // Mostly a power of two, and a division for every access is dear.
+    let is_mask = partitions.is_power_of_two();
+    (if is_mask { number & (partitions - 1) } else { number % partitions }) as u32
 }

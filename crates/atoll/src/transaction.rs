@@ -94,7 +94,8 @@ impl Transaction {
     }
 
     /// Calls `body` with the row with this primary key; `None` when there is none. A scheme that
-    /// reads without locks may call it several times; what the last call returns counts.
+    /// reads without locks may call it several times; what the last call returns counts. It may not
+    /// wait for anything or use the database.
     ///
     /// # Errors
     /// As [`Transaction::insert`].
@@ -129,7 +130,7 @@ impl Transaction {
 
     /// Calls `body` with the row with this primary key to read and change it; `None` when there is
     /// none. It may be called several times, with different versions of the row: what it does must
-    /// depend on the row alone.
+    /// depend on the row alone. It may not wait for anything or use the database.
     ///
     /// # Errors
     /// As [`Transaction::insert`], but a value that does not fit rolls the transaction back.
@@ -152,7 +153,9 @@ impl Transaction {
     ///
     /// This is the fastest way to many rows: what all of them need is brought in at the same time,
     /// and what each call costs is paid once. `body` may be called several times for a row, with
-    /// different versions of it, and what the last call does counts.
+    /// different versions of it: what it does must depend on the row alone, and what the last call
+    /// does counts. Neither closure may wait for anything or use the database: a snapshot that is
+    /// being taken waits until they have returned.
     ///
     /// ```
     /// # use atoll::{Column, Database, DatabaseOptions, DataType, Schema, Value, Visit, Want};
@@ -179,8 +182,12 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::insert`], but a value that does not fit rolls the transaction back;
-    /// [`Error::KeyUpdate`](crate::Error).
+    /// As [`Transaction::insert`]: when a key does not fit, nothing has been done; a value that does
+    /// not fit rolls the transaction back, and so do [`Error::KeyUpdate`](crate::Error) and
+    /// [`Error::Transaction`](crate::Error).
+    ///
+    /// # Panics
+    /// When `body` asks for a column that the table does not have, or for one as another type.
     pub fn visit<'c>(
         &mut self,
         table: &Table,

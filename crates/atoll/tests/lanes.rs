@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Error, Request, Schema, SchemeKind, Session,
-    Table, Transaction, TransactionOptions, TxnResult, Value,
+    Table, Transaction, TransactionOptions, TxnResult, Value, Visit, Want,
 };
 
 const ROWS: i64 = 64;
@@ -52,6 +52,15 @@ fn add(tx: &mut Transaction, table: &Table, key: &Value, amount: i64) -> TxnResu
     Ok(())
 }
 
+/// Both halves of a transfer in one call.
+fn add_both(tx: &mut Transaction, table: &Table, keys: [&Value; 2]) -> TxnResult<()> {
+    let wants = |_| Want::update(&[1]);
+    tx.visit(table, &keys.map(Value::clone), wants, |at, row| match row {
+        Visit::Update(row) => row.set_i64(1, row.i64(1) + [-1, 1][at]),
+        _ => panic!("{:?} was loaded", keys[at]),
+    })
+}
+
 fn sum(db: &Database, table: &Table) -> i64 {
     let all = |tx: &mut Transaction| {
         (0..ROWS).try_fold(0, |sum, id| {
@@ -96,11 +105,13 @@ fn lanes_carry_out_every_request_once_under_every_scheme() {
                 })
             },
             async |tx, Transfer { from, to, .. }| {
-                for (key, amount) in [(&*from, -1), (&*to, 1)] {
-                    tx.fetch(table, std::slice::from_ref(key), &[1]).await;
-                    add(tx, table, key, amount)?;
+                tx.fetch(table, std::slice::from_ref(from), &[1]).await;
+                if matches!(from, Value::Int64(number) if *number % 2 == 0) {
+                    return add_both(tx, table, [&*from, &*to]);
                 }
-                Ok(())
+                add(tx, table, from, -1)?;
+                tx.fetch(table, std::slice::from_ref(to), &[1]).await;
+                add(tx, table, to, 1)
             },
             |_, result| {
                 result.unwrap();

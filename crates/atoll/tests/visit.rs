@@ -3,6 +3,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Range, Schema, SchemeKind,
     Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value, Visit, Want,
@@ -279,24 +281,111 @@ fn a_panic_in_a_visit_leaves_nothing_behind() {
     }
 }
 
-/// Two threads move amounts between the same rows, each in another order, and one looks at all of
-/// them: the sum is always the same.
+#[test]
+fn a_panic_while_saying_what_is_wanted_ends_the_transaction_even_if_it_is_caught() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let ended = db.transaction(|tx| {
+            add(tx, &table, &ids([0]), &[1])?;
+            let wants = |at| {
+                // It is asked again when the key's turn comes near.
+                assert!(at < 60 || ASKED.with(|asked| asked.replace(asked.get() + 1)) < 41);
+                Want::update(&[BALANCE])
+            };
+            ASKED.set(0);
+            let caught = catch_unwind(AssertUnwindSafe(|| {
+                tx.visit(&table, &ids(0..ROWS), wants, |_, row| {
+                    if let Visit::Update(row) = row {
+                        row.set_i64(BALANCE, 0);
+                    }
+                })
+            }));
+            assert!(caught.is_err());
+            Ok(())
+        });
+        assert!(ended.is_err(), "{scheme}");
+        let after = db.transaction(|tx| balances(tx, &table, &ids(0..ROWS))).unwrap();
+        assert_eq!(after, [Some(100); 101], "{scheme}");
+    }
+}
+
+thread_local! {
+    static ASKED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+#[test]
+fn a_partition_that_was_not_named_is_refused_before_anything_is_done() {
+    let (db, table) = database("HSTORE".parse().unwrap());
+    let mut session = db.session().unwrap();
+    let named = TransactionOptions { partitions: vec![0], ..TransactionOptions::default() };
+    let refused = session.transaction_with(&named, |tx| {
+        add(tx, &table, &ids([2, 4, 6]), &[1; 3])?;
+        add(tx, &table, &ids([2, 4, 7]), &[1; 3])
+    });
+    assert!(matches!(refused, Err(Error::Transaction(_))), "{refused:?}");
+    let after = db.transaction(|tx| balances(tx, &table, &ids(0..8))).unwrap();
+    assert_eq!(after, [Some(100); 8]);
+}
+
+#[test]
+fn columns_that_do_not_exist_are_no_reason_to_fail_as_a_hint() {
+    let (db, table) = database(SchemeKind::default());
+    let seen = db.transaction(|tx| {
+        let mut seen = None;
+        let wants = |_| Want::read(&[99, BALANCE]);
+        tx.visit(&table, &ids([5]), wants, |_, row| {
+            if let Visit::Read(row) = row {
+                seen = Some(row.i64(BALANCE));
+            }
+        })?;
+        Ok(seen)
+    });
+    assert_eq!(seen.unwrap(), Some(100));
+}
+
+/// Sum of the balances that a snapshot shows.
+fn shown(db: &Database) -> i64 {
+    let snapshot = db.snapshot().unwrap();
+    let table = snapshot.table("account").unwrap();
+    let mut sum = 0;
+    for number in 0..table.segment_count() {
+        let segment = table.segment(number).unwrap();
+        let batch = segment.batch(&[BALANCE]).unwrap();
+        sum += batch.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>();
+    }
+    sum
+}
+
+/// Two threads move amounts between the same rows, each in another order; transactions and
+/// snapshots that look at all of them meanwhile find the same sum, and in the end every balance is
+/// what it must be.
 #[test]
 fn visits_of_threads_that_meet_are_transactions() {
+    const AMOUNTS: [i64; 8] = [1, -1, 2, -2, 3, -3, 4, -4];
+    let keys_of = |thread: usize, round: i64| {
+        let mut keys: Vec<i64> = (0..8).map(|at| (round + at * 5) % ROWS).collect();
+        if thread == 1 {
+            keys.reverse();
+        }
+        keys
+    };
+    let mut expected = vec![100; ROWS as usize];
+    for (thread, round) in (0..2).flat_map(|thread| (0..200).map(move |round| (thread, round))) {
+        for (key, amount) in keys_of(thread, round).into_iter().zip(AMOUNTS) {
+            expected[key as usize] += amount;
+        }
+    }
+    let expected: Vec<Option<i64>> = expected.into_iter().map(Some).collect();
     for scheme in SchemeKind::ALL.iter().copied() {
         let (db, table) = database(scheme);
         let (db_of, table_of) = (&db, &table);
         std::thread::scope(|scope| {
-            for thread in 0..2_i64 {
+            for thread in 0..2 {
                 scope.spawn(move || {
                     let mut session = db_of.session().unwrap();
                     for round in 0..200 {
-                        let mut keys = ids((0..8).map(|at| (round + at * 5) % ROWS));
-                        if thread == 1 {
-                            keys.reverse();
-                        }
-                        let amounts = [1, -1, 2, -2, 3, -3, 4, -4];
-                        session.transaction(|tx| add(tx, table_of, &keys, &amounts)).unwrap();
+                        let keys = ids(keys_of(thread, round));
+                        session.transaction(|tx| add(tx, table_of, &keys, &AMOUNTS)).unwrap();
                     }
                 });
             }
@@ -307,8 +396,11 @@ fn visits_of_threads_that_meet_are_transactions() {
                     let seen = session.transaction(|tx| balances(tx, table_of, &all)).unwrap();
                     let sum: i64 = seen.into_iter().flatten().sum();
                     assert_eq!(sum, ROWS * 100, "{scheme}");
+                    assert_eq!(shown(db_of), ROWS * 100, "{scheme}");
                 }
             });
         });
+        let left = db.transaction(|tx| balances(tx, &table, &ids(0..ROWS))).unwrap();
+        assert_eq!(left, expected, "{scheme}");
     }
 }

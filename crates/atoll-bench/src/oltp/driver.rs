@@ -29,7 +29,7 @@ const MEASURE: u8 = 1;
 const STOP: u8 = 2;
 
 /// Longest sleep of the thread that watches, so that an error is told soon.
-const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(20);
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +129,8 @@ pub struct Measured<C> {
     pub seconds: f64,
     /// Commits of each second.
     pub series: Vec<u64>,
+    /// Bytes of this process in memory at the end of each of them.
+    pub resident_series: Vec<u64>,
     /// What the database says of its time, at the begin and at the end.
     pub accounting: [Accounting; 2],
     /// Bytes of this process in memory, at the begin and at the end.
@@ -211,6 +213,7 @@ pub fn drive<W: Workload>(
         aborts: 0,
         seconds: watched.seconds,
         series: watched.series,
+        resident_series: watched.resident_series,
         accounting: [watched.before, db.accounting()],
         resident_bytes: [watched.resident_bytes, resident_bytes()],
         clients: Vec::with_capacity(threads),
@@ -366,6 +369,7 @@ fn work(
 struct Watched {
     seconds: f64,
     series: Vec<u64>,
+    resident_series: Vec<u64>,
     before: Accounting,
     resident_bytes: u64,
 }
@@ -391,6 +395,7 @@ fn watch(
     let mut watched = Watched {
         seconds: 0.0,
         series: Vec::new(),
+        resident_series: Vec::new(),
         before: db.accounting(),
         resident_bytes: resident_bytes(),
     };
@@ -410,6 +415,9 @@ fn watch(
         begin = Instant::now();
     }
     let length = if fixed { f64::INFINITY } else { args.seconds };
+    if let Some(each) = args.transactions {
+        progress.say(&format!("running {each} transactions on each thread"));
+    }
     let all = |each: u64| each.max(1) * shared.commits.len() as u64;
     let wanted = args.transactions.map(all);
     let mut before = 0;
@@ -429,6 +437,7 @@ fn watch(
         if begin.elapsed().as_secs_f64() >= second as f64 {
             let now = shared.commits();
             watched.series.push(now - before);
+            watched.resident_series.push(resident_bytes());
             before = now;
         }
     }

@@ -52,6 +52,8 @@ pub struct OltpReport {
     pub transactions: Vec<KindReport>,
     /// Commits in each whole second.
     pub throughput_series_txn_s: Vec<u64>,
+    /// Bytes of this process in memory at the end of each of these seconds.
+    pub resident_series_bytes: Vec<u64>,
     /// Memory of this process.
     pub resident_bytes: ResidentBytes,
     /// What was checked of the database afterwards, and held.
@@ -153,6 +155,7 @@ impl OltpReport {
             components: Components::between(before, after),
             transactions: transactions.collect(),
             throughput_series_txn_s: measured.series.clone(),
+            resident_series_bytes: measured.resident_series.clone(),
             resident_bytes: ResidentBytes { start, end },
             checks,
             title: about.title,

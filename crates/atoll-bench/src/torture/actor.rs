@@ -135,7 +135,8 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 self.faults.extend(check_rows(&rows));
                 Ok(())
             }
-            Step::Visit(looks) => self.visit(&looks),
+            Step::Visit(looks) => self.visit(&looks).map(|_| ()),
+            Step::Tour(end, look) => self.tour(end, look),
             Step::Flood(key, place) => {
                 (0..FLOOD).try_for_each(|more| self.insert(key + more, (place + more) % PLACES))
             }
@@ -187,7 +188,16 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         Ok(())
     }
 
-    fn visit(&mut self, looks: &[Look]) -> Result<(), Halt> {
+    fn tour(&mut self, end: i64, change: Look) -> Result<(), Halt> {
+        let look = |key| if key == change.key { change } else { Look::at(key) };
+        let looks: Vec<Look> = (0..end).map(look).collect();
+        let rows = self.visit(&looks)?.into_iter().flatten();
+        let rows = rows.map(|row| (row[ID], row)).collect();
+        self.faults.extend(check_rows(&rows));
+        Ok(())
+    }
+
+    fn visit(&mut self, looks: &[Look]) -> Result<Vec<Option<Row>>, Halt> {
         let keys: Vec<i64> = looks.iter().map(|look| look.key).collect();
         let versions: Vec<u64> = looks.iter().map(|_| self.scene.recorder.version()).collect();
         let seen = self.hands.visit(
@@ -201,19 +211,19 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 numbers
             },
         )?;
-        for ((look, version), row) in looks.iter().zip(versions).zip(seen) {
+        for ((look, version), row) in looks.iter().zip(versions).zip(&seen) {
             let Some(row) = row else {
                 self.now.read(Item::row(look.key), None);
                 continue;
             };
-            self.check_key(look.key, &row);
-            self.saw(&row);
+            self.check_key(look.key, row);
+            self.saw(row);
             if look.changes {
                 let after = Some(Left { version, place: look.place.unwrap_or(row[PLACE]) });
                 self.now.wrote(Item::row(look.key), Some(row[VERSION] as u64), after);
             }
         }
-        Ok(())
+        Ok(seen)
     }
 
     fn update(&mut self, key: i64, place: Option<i64>) -> Result<(), Halt> {

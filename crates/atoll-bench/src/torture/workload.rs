@@ -84,6 +84,9 @@ pub enum Step {
     Audit,
     /// Visits several rows together, of which some are changed.
     Visit([Look; VISITED]),
+    /// Visits all rows up to this key together, checks all that is always true, and changes one of
+    /// them perhaps.
+    Tour(i64, Look),
     /// Inserts rows from this key on at this place and the ones behind.
     Flood(i64, i64),
     /// Deletes the rows from this key on.
@@ -101,6 +104,13 @@ pub struct Look {
     pub changes: bool,
     /// Where it is taken to then.
     pub place: Option<i64>,
+}
+
+impl Look {
+    /// A row that is only looked at.
+    pub fn at(key: i64) -> Self {
+        Self { key, changes: false, place: None }
+    }
 }
 
 /// A transaction.
@@ -128,7 +138,7 @@ pub struct Flavour {
     steps_max: u64,
 }
 
-const KINDS: usize = 19;
+const KINDS: usize = 20;
 /// Rows that [`Step::Visit`] visits.
 pub const VISITED: usize = 4;
 /// Rows that [`Step::Flood`] inserts.
@@ -157,15 +167,15 @@ impl Flavour {
             1 => 6,
             _ => cast.keys_end,
         };
-        let mut weights = [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 0, 0];
+        let mut weights = [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 2, 0, 0];
         // Some kinds are left out, others come often.
         for weight in &mut weights {
             *weight *= [0, 1, 1, 3][random.below(4) as usize];
         }
         weights[random.below(4) as usize] += 3;
         if wide {
-            weights[17] = 3;
-            weights[18] = 2;
+            weights[18] = 3;
+            weights[19] = 2;
         }
         Self { cast, keys, weights, steps_max: 2 + random.below(6) }
     }
@@ -245,7 +255,8 @@ impl Flavour {
             14 => Step::ReadTwins,
             15 => Step::Audit,
             16 => Step::Visit(std::array::from_fn(|_| self.look(random))),
-            17 => Step::Flood(self.guest(random), place),
+            17 => Step::Tour(self.cast.keys_end, self.look(random)),
+            18 => Step::Flood(self.guest(random), place),
             _ => Step::Purge(self.guest(random)),
         }
     }
@@ -254,11 +265,12 @@ impl Flavour {
 impl Step {
     /// Whether it may write.
     pub fn writes(self) -> bool {
-        use Step::{Audit, Read, ReadTwins, Rest, ScanKeys, ScanPlaces, Visit};
-        if let Visit(looks) = self {
-            return looks.iter().any(|look| look.changes);
+        use Step::{Audit, Read, ReadTwins, Rest, ScanKeys, ScanPlaces, Tour, Visit};
+        match self {
+            Visit(looks) => looks.iter().any(|look| look.changes),
+            Tour(_, look) => look.changes,
+            _ => !matches!(self, Read(_) | ScanKeys(_) | ScanPlaces(_) | ReadTwins | Audit | Rest),
         }
-        !matches!(self, Read(_) | ScanKeys(_) | ScanPlaces(_) | ReadTwins | Audit | Rest)
     }
 
     /// The keys that it touches; `None`: it may touch any.
@@ -278,7 +290,7 @@ impl Step {
             Self::Transfer(from, to) => vec![from, to],
             Self::Withdraw(key) | Self::Deposit(key) => vec![key, pair_of(key)],
             Self::Stamp(_) | Self::ReadTwins => (PAIRS_END..TWINS_END).collect(),
-            Self::ScanKeys(_) | Self::ScanPlaces(_) | Self::Audit => return None,
+            Self::ScanKeys(_) | Self::ScanPlaces(_) | Self::Audit | Self::Tour(..) => return None,
             Self::Rest => Vec::new(),
         })
     }

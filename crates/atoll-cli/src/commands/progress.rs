@@ -6,12 +6,14 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use atoll_bench::progress::Watcher;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::{Style, say};
 
 /// Between two lines about how it goes, where there is no bar.
 const TELL_EVERY: Duration = Duration::from_secs(5);
+/// How often a bar is drawn, at most.
+const DRAWN_HZ: u8 = 4;
 /// Parts of a bar.
 const PARTS: f64 = 1000.0;
 
@@ -30,10 +32,13 @@ impl Progress {
         Self { style, is_terminal, bar: None, told: Instant::now() }
     }
 
-    fn bar() -> ProgressBar {
-        let bar = ProgressBar::new(PARTS as u64);
-        let look = "  [{bar:32.cyan}] {percent:>3} %  {msg}";
-        if let Ok(look) = ProgressStyle::with_template(look) {
+    fn bar(style: Style) -> ProgressBar {
+        // Drawn rarely: a benchmark's threads have all CPUs.
+        let target = ProgressDrawTarget::stderr_with_hz(DRAWN_HZ);
+        let bar = ProgressBar::with_draw_target(Some(PARTS as u64), target);
+        let color = if style.has_color() { ".cyan" } else { "" };
+        let look = format!("  [{{bar:32{color}}}] {{percent:>3}} %  {{msg}}");
+        if let Ok(look) = ProgressStyle::with_template(&look) {
             bar.set_style(look.progress_chars("━━─"));
         }
         bar
@@ -55,7 +60,7 @@ impl Watcher for Progress {
 
     fn reach(&mut self, share: f64, how: &str) {
         if self.is_terminal {
-            let bar = self.bar.get_or_insert_with(Self::bar);
+            let bar = self.bar.get_or_insert_with(|| Self::bar(self.style));
             bar.set_position((share.clamp(0.0, 1.0) * PARTS) as u64);
             bar.set_message(how.to_owned());
         } else if self.told.elapsed() >= TELL_EVERY {

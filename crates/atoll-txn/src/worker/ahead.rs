@@ -12,6 +12,7 @@ use atoll_machine::{Hints, Machine};
 use atoll_storage::{RowId, Table, TableId, Value};
 
 use super::Worker;
+use super::step::Found;
 use crate::accounting::Component;
 use crate::engine::Guard;
 use crate::scheme::Scheme;
@@ -25,7 +26,7 @@ pub(super) struct Ahead {
     /// One for each table; the first `used` are of this transaction.
     streams: Vec<Stream>,
     used: usize,
-    hints: Hints,
+    pub(super) hints: Hints,
 }
 
 /// The keys of a table.
@@ -99,8 +100,7 @@ impl Ahead {
         for (at, key) in stream.keys.iter_mut().enumerate() {
             key.row = table.index().guess(key.hash);
             let Some(row) = key.row else { continue };
-            hints.add::<M>(std::ptr::from_ref(guard.rows.get(row)).cast(), 1);
-            table.hint_at_values(table.slot(row), columns(at), hints);
+            Found::new(guard, row).hint(guard, columns(at), hints);
         }
         hints.give::<M>();
         if guard.views.is_empty() {

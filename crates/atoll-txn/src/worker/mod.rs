@@ -30,7 +30,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use atoll_machine::{Hints, Machine};
+use atoll_machine::Machine;
 use atoll_memory::{Inside, Member};
 use atoll_storage::undo::UndoList;
 use atoll_storage::{Filling, RowId, StorageError, Table, TableId, Value};
@@ -74,7 +74,6 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     key: Vec<Value>,
     scan_room: ScanRoom,
     sought: Vec<Sought>,
-    hints: Hints,
     /// The transaction is the database's own and is not counted.
     upkeep: bool,
 }
@@ -179,7 +178,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             key: Vec::new(),
             scan_room: ScanRoom::default(),
             sought: Vec::new(),
-            hints: Hints::default(),
             upkeep: false,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::BuildHasher;
 
-use atoll_machine::Machine;
+use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, RowId, Slot, Table, Value};
 
 use super::{Txn, Worker, target};
@@ -53,6 +53,13 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
         Self { slot: guard.table.slot(row), meta: guard.rows.get(row) }
     }
 
+    /// Gathers what will be accessed of it, if these columns are.
+    #[inline]
+    pub(super) fn hint(&self, guard: &Guard<S, M>, columns: &[usize], hints: &mut Hints) {
+        hints.add::<M>(std::ptr::from_ref(self.meta).cast(), 1);
+        guard.table.hint_at_values(self.slot, columns, hints);
+    }
+
     /// On its way to the scheme.
     #[inline]
     pub(super) fn target(&self, guard: &Guard<S, M>) -> Target<'g, S::State> {
@@ -73,10 +80,10 @@ pub(super) enum Step<R> {
 }
 
 /// Shows what a step has stored before the section ends, even if what the step called panics.
-pub(super) struct Shown<'t, S: Scheme<M>, M: Machine> {
-    pub(super) txn: &'t mut Txn<S, M>,
-    pub(super) context: &'t Context,
-    pub(super) returned: bool,
+struct Shown<'t, S: Scheme<M>, M: Machine> {
+    txn: &'t mut Txn<S, M>,
+    context: &'t Context,
+    returned: bool,
 }
 
 impl<S: Scheme<M>, M: Machine> Drop for Shown<'_, S, M> {

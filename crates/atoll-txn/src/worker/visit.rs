@@ -9,10 +9,10 @@
 //! windows are no atomic steps, and a scheme that makes the transaction wait does so outside the
 //! gate.
 
-use atoll_machine::{Hints, Machine};
+use atoll_machine::Machine;
 use atoll_storage::{Change, Table, Value};
 
-use super::step::{Found, Shown, Step, Wanted};
+use super::step::{Found, Step, Wanted};
 use super::{Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::{Engine, Guard};
@@ -22,6 +22,7 @@ use crate::scheme::Scheme;
 
 /// Keys whose cache lines are brought in at a time.
 const WINDOW: usize = 32;
+const _: () = assert!(WINDOW <= u32::BITS as usize, "a set of them is a word");
 /// A transaction over a whole table must not leave its worker with the table's size.
 const KEPT_MAX: usize = 4096;
 
@@ -81,12 +82,14 @@ type Seen<'g, S, M> = [Option<Found<'g, S, M>>; WINDOW];
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Calls `body` for each of the keys, in their order, with its position and its row. Keys lie
     /// one after the other, each with as many values as the primary key has columns; `wants` says
-    /// for the position of a key what will be done with the row.
+    /// for the position of a key what will be done with the row. Both are called inside the gate,
+    /// perhaps several times for a key.
     ///
     /// # Errors
     /// [`Stop::Abort`]; [`Stop::ReadOnly`], and [`Stop::Storage`] for a key that does not fit the
-    /// table: nothing has been done then; [`Stop::KeyUpdate`] and [`Stop::Storage`] for values that
-    /// do not fit: the transaction has been rolled back then.
+    /// table: nothing has been done then; [`Stop::OtherPartition`], [`Stop::DuplicateIndexKey`],
+    /// and [`Stop::KeyUpdate`] and [`Stop::Storage`] for values that do not fit: the transaction
+    /// has been rolled back then.
     pub fn visit<'c>(
         &mut self,
         table: &Table<M>,
@@ -122,7 +125,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         sought: &mut Vec<Sought>,
     ) -> Result<(), Stop> {
         let mut any_update = false;
-        for (at, key) in keys.chunks(table.schema().primary_key().len()).enumerate() {
+        let is_replicated = self.engine.tables.guard(table.id()).replicated;
+        let keys = keys.chunks(table.schema().primary_key().len());
+        for (at, key) in keys.clone().enumerate() {
             let update = wants(at).update;
             any_update |= update;
             sought.push(Sought { hash: table.hash_of(key)?, update });
@@ -130,10 +135,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if any_update {
             self.check_writable(table)?;
         }
-        if S::PARTITIONED {
-            for (sought, key) in sought.iter().zip(keys.chunks(table.schema().primary_key().len()))
-            {
-                self.check_partition(table, key.first(), sought.update)?;
+        if S::PARTITIONED && !self.partitions.is_empty() {
+            let partitions = self.engine.partitions();
+            for (sought, key) in sought.iter().zip(keys) {
+                // Most transactions have named one, and keep to it.
+                let partition = crate::engine::partition_of(key.first(), partitions);
+                if self.partitions[..] != [partition] || is_replicated {
+                    self.check_partition(table, key.first(), sought.update)?;
+                }
             }
         }
         Ok(())
@@ -146,84 +155,69 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         wants: &dyn Fn(usize) -> Want<'c>,
         body: Visitor<'_, M>,
     ) -> Result<(), Stop> {
+        let before = self.txn.stopwatch.switch::<M>(Component::Index);
         for sought in window.sought {
             M::touch(table.index().line_of(sought.hash), 1);
         }
-        let (mut at, mut round, mut is_new) = (0, 0, true);
+        self.txn.stopwatch.switch::<M>(before);
+        let (mut at, mut is_new) = (0, true);
         while at < window.sought.len() {
-            let Self { engine, member, txn, hints, .. } = self;
-            let guard = engine.tables.guard(table.id());
-            let section = member.enter();
-            let mut seen = [None; WINDOW];
-            if std::mem::take(&mut is_new) {
-                let before = txn.stopwatch.switch::<M>(Component::Index);
-                look_ahead(guard, window, wants, hints, &mut seen);
-                txn.stopwatch.switch::<M>(before);
-            }
-            let mut shown = Shown { txn, context: &self.context, returned: false };
-            let change = Change::forward(section.inside());
-            let step = shown.txn.visit_some(engine, guard, change, (window, &seen), &mut at, body);
-            shown.returned = true;
-            drop(shown);
-            drop(section);
-            match step {
-                Step::Done(()) => self.add_entries(table)?,
-                Step::Again => {}
-                Step::Refused(refusal) => {
-                    self.refused(refusal, &mut round)?;
-                    continue;
+            self.until_done(table, |engine, txn, guard, change| {
+                let mut seen = [None; WINDOW];
+                if std::mem::take(&mut is_new) {
+                    txn.look_ahead(guard, window, wants, &mut seen);
                 }
-                Step::Failed(stop) => return Err(self.fail_with(stop)),
-            }
-            round = 0;
+                txn.visit_some(engine, guard, change, (window, &seen), &mut at, &mut *body)
+            })?;
+            self.add_entries(table)?;
         }
         Ok(())
     }
 }
 
-/// Sees where the rows of a window's keys are and brings in what will be accessed of them.
-fn look_ahead<'g, 'c, S: Scheme<M>, M: Machine>(
-    guard: &'g Guard<S, M>,
-    window: Window<'_>,
-    wants: &dyn Fn(usize) -> Want<'c>,
-    hints: &mut Hints,
-    seen: &mut Seen<'g, S, M>,
-) {
-    let table = &*guard.table;
-    let mut see = |at: usize, row| {
-        let found = Found::new(guard, row);
-        hints.add::<M>(std::ptr::from_ref(found.meta).cast(), 1);
-        table.hint_at_values(found.slot, wants(window.first + at).columns, hints);
-        seen[at] = Some(found);
-    };
-    let mut elsewhere = 0u32;
-    for (at, sought) in window.sought.iter().enumerate() {
-        match table.index().guess(sought.hash) {
-            Some(row) => see(at, row),
-            None => elsewhere |= 1 << at,
-        }
-    }
-    // Not in the bucket where it should be: in one of the next, or nowhere.
-    while elsewhere != 0 {
-        let at = elsewhere.trailing_zeros() as usize;
-        if let Some(row) = table.index().find(window.sought[at].hash, |_| true) {
-            see(at, row);
-        }
-        elsewhere &= elsewhere - 1;
-    }
-    hints.give::<M>();
-    if guard.views.is_empty() {
-        return;
-    }
-    for (at, found) in seen.iter().enumerate() {
-        if let Some(found) = found {
-            table.hint_at_long_values(found.slot, wants(window.first + at).columns, hints);
-        }
-    }
-    hints.give::<M>();
-}
-
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Sees where the rows of a window's keys are and brings in what will be accessed of them.
+    fn look_ahead<'g, 'c>(
+        &mut self,
+        guard: &'g Guard<S, M>,
+        window: Window<'_>,
+        wants: &dyn Fn(usize) -> Want<'c>,
+        seen: &mut Seen<'g, S, M>,
+    ) {
+        let before = self.stopwatch.switch::<M>(Component::Index);
+        let (index, hints) = (guard.table.index(), &mut self.ahead.hints);
+        let mut see = |at: usize, row| {
+            let found = Found::new(guard, row);
+            found.hint(guard, wants(window.first + at).columns, hints);
+            seen[at] = Some(found);
+        };
+        let mut elsewhere = 0u32;
+        for (at, sought) in window.sought.iter().enumerate() {
+            match index.guess(sought.hash) {
+                Some(row) => see(at, row),
+                None => elsewhere |= 1 << at,
+            }
+        }
+        // Not in the bucket where it should be: in one of the next, or nowhere.
+        while elsewhere != 0 {
+            let at = elsewhere.trailing_zeros() as usize;
+            if let Some(row) = index.find(window.sought[at].hash, |_| true) {
+                see(at, row);
+            }
+            elsewhere &= elsewhere - 1;
+        }
+        hints.give::<M>();
+        if !guard.views.is_empty() {
+            for (at, found) in seen.iter().enumerate() {
+                let Some(found) = found else { continue };
+                let columns = wants(window.first + at).columns;
+                guard.table.hint_at_long_values(found.slot, columns, hints);
+            }
+            hints.give::<M>();
+        }
+        self.stopwatch.switch::<M>(before);
+    }
+
     /// Visits rows of a window from `at` on, in one section, until there is a reason to leave it.
     #[inline]
     fn visit_some(
@@ -236,6 +230,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         body: Visitor<'_, M>,
     ) -> Step<()> {
         let width = guard.table.schema().primary_key().len();
+        let begin = *at;
         while let Some(Sought { hash, update }) = window.sought.get(*at).copied() {
             let wanted = Wanted { hash, key: &window.keys[*at * width..][..width] };
             let found = match seen[*at] {
@@ -253,13 +248,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             match step {
                 Step::Done(true) => {}
                 Step::Done(false) => body(position, Visit::Absent),
+                Step::Failed(stop) => return Step::Failed(stop),
+                // It is asked for again in a step of its own, so that its waiting begins there.
+                Step::Again | Step::Refused(_) if *at > begin => return Step::Done(()),
                 Step::Again => return Step::Again,
                 Step::Refused(refusal) => return Step::Refused(refusal),
-                Step::Failed(stop) => return Step::Failed(stop),
             }
             *at += 1;
-            if update && guard.has_moving {
-                // Its new entries are added outside.
+            if self.entries.added < self.entries.made.len() {
+                // New entries of indexes are added outside.
                 return Step::Done(());
             }
         }
