@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Request, Schema, SchemeKind, Table, Transaction,
-    TransactionOptions, TxnResult, Value,
+    TransactionOptions, TxnResult, Value, Visit, Want,
 };
 
 thread_local! {
@@ -82,6 +82,21 @@ fn sixteen(tx: &mut Transaction, table: &Table, keys: &[Value; 16]) -> TxnResult
     Ok(())
 }
 
+/// The same in one call.
+fn sixteen_together(tx: &mut Transaction, table: &Table, keys: &[Value; 16]) -> TxnResult<()> {
+    let mut bytes = [0; 100];
+    let wants = |at: usize| Want { columns: &[1, 2], update: at % 2 == 1 };
+    tx.visit(table, keys, wants, |_, row| match row {
+        Visit::Absent => {}
+        Visit::Read(row) => assert!(row.bytes(2, &mut bytes), "it is never NULL"),
+        Visit::Update(row) => {
+            let count = row.i64(1) + 1;
+            row.set_i64(1, count);
+            row.set_bytes(2, &[count as u8; 100]);
+        }
+    })
+}
+
 /// Keys of a transaction; one of them is of no row.
 fn keys(round: i64) -> [Value; 16] {
     std::array::from_fn(|at| {
@@ -101,8 +116,12 @@ fn a_session_that_has_warmed_up_allocates_nothing() {
             for round in rounds {
                 let keys = keys(round);
                 let body = |tx: &mut Transaction| {
-                    tx.prefetch(&table, &keys, &[1, 2]);
-                    sixteen(tx, &table, &keys)?;
+                    if round % 2 == 0 {
+                        tx.prefetch(&table, &keys, &[1, 2]);
+                        sixteen(tx, &table, &keys)?;
+                    } else {
+                        sixteen_together(tx, &table, &keys)?;
+                    }
                     // A row that goes and comes back, one that comes, and one that goes.
                     tx.delete(&table, &keys[..1])?;
                     row[0] = keys[0].clone();
