@@ -174,16 +174,16 @@ impl Transaction {
     ///             row.set_i64(1, row.i64(1) + [-30, 30][at]);
     ///         }
     ///     })?;
-    ///     assert_eq!(tx.read(&accounts, &from_and_to[1..])?.map(|row| row[1].clone()),
-    ///         Some(Value::Int64(130)));
+    ///     let to = tx.read_with(&accounts, &from_and_to[1..], |row| row.i64(1))?;
+    ///     assert_eq!(to, Some(130));
     ///     Ok(())
     /// })
     /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::insert`]: when a key does not fit, nothing has been done; a value that does
-    /// not fit rolls the transaction back, and so do [`Error::KeyUpdate`](crate::Error) and
+    /// As [`Transaction::insert`]. When a key does not fit, nothing has been done. A value that
+    /// does not fit rolls the transaction back, and so do [`Error::KeyUpdate`](crate::Error) and
     /// [`Error::Transaction`](crate::Error).
     ///
     /// # Panics
