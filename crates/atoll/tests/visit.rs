@@ -9,6 +9,7 @@ use atoll::{
     Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Range, Schema, SchemeKind,
     Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value, Visit, Want,
 };
+use atoll_storage::key::{hash, hash_of_int64};
 
 const BALANCE: usize = 1;
 /// More than are brought in at a time, and not a multiple of it.
@@ -191,6 +192,41 @@ fn keys_of_several_columns_go_by_their_number() {
         let expected: Vec<Value> =
             (0..70).map(|at| if at % 5 == 0 { Value::Null } else { note(at + 1000) }).collect();
         assert_eq!(notes.unwrap(), expected, "{scheme}");
+    }
+}
+
+/// The hash of a key of two columns can be had twice, and what lies beside a row knows no more of
+/// its key than the hash.
+#[test]
+fn keys_of_the_same_hash_are_told_apart() {
+    let key = |first: i64, second: i64| [first, second].map(Value::Int64);
+    let second = (hash_of_int64(1) ^ 10 ^ hash_of_int64(2)).cast_signed();
+    let [one, other] = [key(1, 10), key(2, second)];
+    assert_eq!(hash(&one), hash(&other));
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let columns = ["first", "second", "value"].map(|name| Column::new(name, DataType::Int64));
+        let schema = Schema::new(columns.into(), &["first", "second"]).unwrap();
+        let table = db.create_table("pair", schema).unwrap();
+        let keys = [&other[..], &one, &other, &key(1, 11)].concat();
+        let seen = db.transaction(|tx| {
+            for (key, value) in [(&one, 1), (&other, 2)] {
+                tx.insert(&table, &[&key[..], &[Value::Int64(value)]].concat())?;
+            }
+            let mut seen = [None; 4];
+            let wants = |_| Want::update(&[2]);
+            tx.visit(&table, &keys, wants, |at, row| {
+                if let Visit::Update(row) = row {
+                    seen[at] = Some(row.i64(2));
+                    row.set_i64(2, row.i64(2) + 10);
+                }
+            })?;
+            tx.prefetch(&table, &keys[..4], &[2]);
+            let others = tx.read_with(&table, &other, |row| row.i64(2))?;
+            Ok((seen, others, tx.read_with(&table, &one, |row| row.i64(2))?))
+        });
+        let expected = ([Some(2), Some(1), Some(12), None], Some(22), Some(11));
+        assert_eq!(seen.unwrap(), expected, "{scheme}");
     }
 }
 
