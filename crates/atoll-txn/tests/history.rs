@@ -278,3 +278,33 @@ fn the_judge_agrees_with_trying_all_orders_of_small_histories() {
     assert!(sound > 10_000 && unsound > 5_000, "{sound} sound, {unsound} unsound");
     assert!(missed * 1000 < unsound, "{missed} of {unsound} were missed");
 }
+
+/// A thread commits an insert and is put to sleep before it can say so. What others have seen tells
+/// when the row was there, however many lives it has had by the time the thread wakes up.
+#[test]
+fn who_sleeps_after_a_commit_does_not_change_the_order_of_lives() {
+    let step = |began, ended, ops: &[Op]| Transaction {
+        thread: 0,
+        began,
+        ended,
+        end: End::Committed,
+        ops: ops.to_vec(),
+    };
+    let mut transactions = vec![
+        step(1, 1000, &[write(9, None, Some(10))]),
+        step(2, 20, &[read(9, Some(10)), read(1, Some(1))]),
+        step(21, 30, &[write(1, Some(1), Some(11)), write(9, Some(10), None)]),
+    ];
+    for life in 0..6 {
+        let (begin, version) = (40 + 20 * life, 100 + life);
+        let insert = [read(1, Some(11)), write(9, None, Some(version))];
+        transactions.push(step(begin, begin + 5, &insert));
+        transactions.push(step(begin + 6, begin + 10, &[write(9, Some(version), None)]));
+    }
+    let mut history = history(&[]);
+    history.transactions = transactions;
+    assert_eq!(kind(&history, false), None);
+    // The same, but who saw the first life had seen what came after it.
+    history.transactions[1].ops[1] = read(1, Some(11));
+    assert_eq!(kind(&history, false), Some(Kind::ReadSkew));
+}

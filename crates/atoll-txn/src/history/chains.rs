@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::look::Net;
-use super::{Anomaly, History, Item, Kind, Left, Over, Version};
+use super::{Anomaly, End, History, Item, Kind, Left, Op, Over, Version};
 
 /// Lives of which all orders are tried; of more, neighbours change places.
 const FEW: usize = 4;
@@ -137,6 +137,29 @@ impl Chain {
 /// The writes of one item: what each transaction replaced in the end, and by what.
 type Writes<'n> = Vec<(usize, &'n Net)>;
 
+/// By when a version was there for sure: whoever has seen it had ended by then. A thread that was
+/// put to sleep right after a commit says much later that it has ended.
+type Known = HashMap<(Item, Version), u64>;
+
+fn known(history: &History) -> Known {
+    let mut known = Known::new();
+    for one in history.transactions.iter().filter(|one| one.end != End::Aborted) {
+        let mut see = |item: Item, version: Version| {
+            let by = known.entry((item, version)).or_insert(one.ended);
+            *by = one.ended.min(*by);
+        };
+        for op in &one.ops {
+            match op {
+                Op::Read { item, saw: Some(version) }
+                | Op::Write { item, before: Some(version), .. } => see(*item, *version),
+                Op::Scan { saw, .. } => saw.iter().for_each(|(item, version)| see(*item, *version)),
+                Op::Read { .. } | Op::Write { .. } | Op::Exists { .. } => {}
+            }
+        }
+    }
+    known
+}
+
 /// The chains of all items.
 pub(super) fn build(
     history: &History,
@@ -154,10 +177,17 @@ pub(super) fn build(
             }
         }
     }
-    writes.into_iter().map(|(item, all)| Ok((item, chain(history, item, &all)?))).collect()
+    let known = known(history);
+    let chain = |(item, all)| Ok((item, chain(history, &known, item, &all)?));
+    writes.into_iter().map(chain).collect()
 }
 
-fn chain(history: &History, item: Item, writes: &Writes<'_>) -> Result<Chain, Anomaly> {
+fn chain(
+    history: &History,
+    known: &Known,
+    item: Item,
+    writes: &Writes<'_>,
+) -> Result<Chain, Anomaly> {
     let mut next: HashMap<Version, (usize, Option<Left>)> = HashMap::new();
     let mut inserts = Vec::new();
     for (at, net) in writes {
@@ -183,10 +213,18 @@ fn chain(history: &History, item: Item, writes: &Writes<'_>) -> Result<Chain, An
     };
     let initial = history.initial.get(&item).copied();
     let first = life(State { left: initial, by: None });
-    inserts.sort_by_key(|(at, _)| history.transactions[*at].ended);
     let lives = inserts.iter().map(|(at, left)| life(State { left: *left, by: Some(*at) }));
+    let mut lives: Vec<Vec<State>> = lives.collect();
+    lives.sort_by_cached_key(|life| {
+        let seen = |state: &State| {
+            let seen = state.left.and_then(|left| known.get(&(item, left.version)).copied());
+            let made = state.by.map(|by| history.transactions[by].ended);
+            seen.into_iter().chain(made).min()
+        };
+        life.iter().filter_map(seen).min()
+    });
     let (ended, mut open): (Vec<_>, Vec<_>) =
-        lives.partition(|life| life.last().is_some_and(|state| state.left.is_none()));
+        lives.into_iter().partition(|life| life.last().is_some_and(|state| state.left.is_none()));
     if first.last().is_some_and(|state| state.left.is_some()) && !inserts.is_empty() {
         open.push(first.clone());
     }
