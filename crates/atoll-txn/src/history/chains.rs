@@ -137,27 +137,44 @@ impl Chain {
 /// The writes of one item: what each transaction replaced in the end, and by what.
 type Writes<'n> = Vec<(usize, &'n Net)>;
 
-/// By when a version was there for sure: whoever has seen it had ended by then. A thread that was
-/// put to sleep right after a commit says much later that it has ended.
-type Known = HashMap<(Item, Version), u64>;
-
-fn known(history: &History) -> Known {
-    let mut known = Known::new();
-    for one in history.transactions.iter().filter(|one| one.end != End::Aborted) {
-        let mut see = |item: Item, version: Version| {
-            let by = known.entry((item, version)).or_insert(one.ended);
-            *by = one.ended.min(*by);
-        };
+/// By when each transaction had committed for sure: when it said so, or when one had that has seen
+/// something of it. A thread that was put to sleep right after a commit says so much later.
+fn committed_by(history: &History) -> Vec<u64> {
+    let all = || history.transactions.iter().enumerate().filter(|(_, one)| one.end != End::Aborted);
+    let mut makers: HashMap<(Item, Version), usize> = HashMap::new();
+    let mut seen: Vec<(usize, Item, Version)> = Vec::new();
+    for (at, one) in all() {
         for op in &one.ops {
             match op {
-                Op::Read { item, saw: Some(version) }
-                | Op::Write { item, before: Some(version), .. } => see(*item, *version),
-                Op::Scan { saw, .. } => saw.iter().for_each(|(item, version)| see(*item, *version)),
-                Op::Read { .. } | Op::Write { .. } | Op::Exists { .. } => {}
+                Op::Read { item, saw: Some(version) } => seen.push((at, *item, *version)),
+                Op::Scan { saw, .. } => {
+                    seen.extend(saw.iter().map(|(item, saw)| (at, *item, *saw)))
+                }
+                Op::Write { item, before, after } => {
+                    seen.extend(before.map(|version| (at, *item, version)));
+                    makers.extend(after.map(|left| ((*item, left.version), at)));
+                }
+                Op::Read { .. } | Op::Exists { .. } => {}
             }
         }
     }
-    known
+    let of_others: Vec<(usize, usize)> = seen
+        .into_iter()
+        .filter_map(|(by, item, version)| Some((by, *makers.get(&(item, version))?)))
+        .collect();
+    let mut known: Vec<u64> = history.transactions.iter().map(|one| one.ended).collect();
+    loop {
+        let mut is_news = false;
+        for (by, maker) in &of_others {
+            if known[*by] < known[*maker] {
+                known[*maker] = known[*by];
+                is_news = true;
+            }
+        }
+        if !is_news {
+            return known;
+        }
+    }
 }
 
 /// The chains of all items.
@@ -177,14 +194,14 @@ pub(super) fn build(
             }
         }
     }
-    let known = known(history);
+    let known = committed_by(history);
     let chain = |(item, all)| Ok((item, chain(history, &known, item, &all)?));
     writes.into_iter().map(chain).collect()
 }
 
 fn chain(
     history: &History,
-    known: &Known,
+    known: &[u64],
     item: Item,
     writes: &Writes<'_>,
 ) -> Result<Chain, Anomaly> {
@@ -215,14 +232,7 @@ fn chain(
     let first = life(State { left: initial, by: None });
     let lives = inserts.iter().map(|(at, left)| life(State { left: *left, by: Some(*at) }));
     let mut lives: Vec<Vec<State>> = lives.collect();
-    lives.sort_by_cached_key(|life| {
-        let seen = |state: &State| {
-            let seen = state.left.and_then(|left| known.get(&(item, left.version)).copied());
-            let made = state.by.map(|by| history.transactions[by].ended);
-            seen.into_iter().chain(made).min()
-        };
-        life.iter().filter_map(seen).min()
-    });
+    lives.sort_by_key(|life| life[0].by.map(|by| (known[by], history.transactions[by].began)));
     let (ended, mut open): (Vec<_>, Vec<_>) =
         lives.into_iter().partition(|life| life.last().is_some_and(|state| state.left.is_none()));
     if first.last().is_some_and(|state| state.left.is_some()) && !inserts.is_empty() {
