@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws throughput and memory of long runs, second by second, from the JSON of `atoll bench`.
+"""Draws throughput and memory of long runs, from the JSON of `atoll bench`.
 
 usage: flatness.py RUN.json... OUT.svg
 """
@@ -13,10 +13,11 @@ except ImportError:
     sys.exit("flatness.py needs matplotlib: run it with .venv/bin/python, which `make setup` makes")
 
 matplotlib.use("svg")
+matplotlib.rcParams["svg.fonttype"] = "none"
 import matplotlib.pyplot as plt  # noqa: E402 (the back end is chosen before)
 
-WINDOW = 15
-FAINT, STRONG, INK = "#b8c4d6", "#1f4e9c", "#444444"
+STEP = 5
+STRONG, INK = "#1f4e9c", "#444444"
 
 
 def read(path: str) -> tuple[str, list[float], list[float]]:
@@ -33,14 +34,16 @@ def read(path: str) -> tuple[str, list[float], list[float]]:
         sys.exit(f"{path} is no JSON of a run of `atoll bench --json`: {error!r}")
 
 
-def means(series: list[float]) -> list[float]:
-    spans = [series[max(0, at - WINDOW + 1) : at + 1] for at in range(len(series))]
-    return [sum(span) / len(span) for span in spans]
+def thin(series: list[float]) -> tuple[list[int], list[float]]:
+    """Means of a few seconds each, with the middle of each: a plot shows no more."""
+    begins = range(0, len(series), STEP)
+    spans = [series[begin : begin + STEP] for begin in begins]
+    return [begin + STEP // 2 for begin in begins], [sum(span) / len(span) for span in spans]
 
 
 def tidy(axes, series: list[float]) -> None:
     axes.set_xlim(0, len(series))
-    axes.set_ylim(0, max(series) * 1.1)
+    axes.set_ylim(0, max(thin(series)[1]) * 1.15)
     axes.tick_params(labelsize=7, colors=INK)
     axes.locator_params(axis="y", nbins=3)
     for side in ("top", "right"):
@@ -52,15 +55,12 @@ def main(runs: list[str], out_path: str) -> None:
         len(runs), 2, figsize=(9, 0.6 + 1.05 * len(runs)), squeeze=False, sharex=True
     )
     for (scheme, rates, memory), (left, right) in zip(map(read, runs), rows):
-        left.plot(rates, color=FAINT, linewidth=0.6)
-        left.plot(means(rates), color=STRONG, linewidth=1.3)
-        right.plot(memory, color=STRONG, linewidth=1.3)
+        left.plot(*thin(rates), color=STRONG, linewidth=1.1)
+        right.plot(*thin(memory), color=STRONG, linewidth=1.3)
         tidy(left, rates)
         tidy(right, memory)
         left.set_ylabel(scheme, rotation=0, ha="right", va="center", fontsize=8, color=INK)
-    rows[0][0].set_title(
-        f"thousand txn/s: each second, and mean of {WINDOW} s", loc="left", fontsize=9
-    )
+    rows[0][0].set_title(f"thousand txn/s, means of {STEP} s", loc="left", fontsize=9)
     rows[0][1].set_title("memory of the process, MiB", loc="left", fontsize=9)
     for axes in rows[-1]:
         axes.set_xlabel("seconds", fontsize=8)
