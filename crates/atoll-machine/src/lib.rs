@@ -17,6 +17,7 @@
 //! | [`memory_limit`] | how much memory may this process use? |
 //! | [`huge_pages`] | how do large arrays come to lie on huge pages? |
 //! | [`hints`] | how is the processor told what will be touched next? |
+//! | [`medium`] | where do bytes lie that outlive the process, and what survives a crash? |
 //! | [`mod@membarrier`] | how does one thread order the memory accesses of all? |
 //! | [`sysfs`] | what do the kernel's small text files say? |
 //! | [`ids`], [`error`], [`warn_once`] | numbers, errors and warnings of the above |
@@ -32,6 +33,7 @@ pub mod hints;
 pub mod huge_pages;
 pub mod ids;
 pub mod machine;
+pub mod medium;
 pub mod membarrier;
 pub mod memory_limit;
 pub mod native;
@@ -46,6 +48,7 @@ pub use error::MachineError;
 pub use hints::Hints;
 pub use ids::{CpuId, NodeId};
 pub use machine::{Machine, Ordering, Word};
+pub use medium::{CrashMedium, FileMedium, Medium, MediumError, MediumFile};
 pub use membarrier::membarrier;
 pub use memory_limit::{MemoryAllowed, memory_allowed};
 pub use native::{Native, NativeWord};

@@ -71,6 +71,16 @@ pub enum StorageError {
         /// Where, in bytes from the start of the store.
         offset: u64,
     },
+    /// Something that a medium has kept of a table and that does not fit it.
+    #[error("table \"{table}\", row {row}: {what}; the files are of another database, or damaged")]
+    BadRecord {
+        /// The table.
+        table: String,
+        /// The row's place.
+        row: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// Memory could not be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -84,6 +84,44 @@ impl Barrier {
         self.drop_block(change, target, at, &mut heap, number);
     }
 
+    /// Makes the blocks of a column that has none.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub(crate) fn fill_heap(
+        &self,
+        change: Change,
+        target: &Segment,
+        at: usize,
+        blocks: &[&[u8]],
+    ) -> Result<(), MemoryError> {
+        let mut heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+        for (number, bytes) in blocks.iter().enumerate() {
+            if bytes.is_empty() {
+                heap.blocks.push(None);
+                continue;
+            }
+            let extent = self.memory().allocate(bytes.len() as u64, change.purpose)?;
+            let access = self.memory().access();
+            access.write(extent.offset, bytes);
+            self.list_block(change, target, at, number, &extent)?;
+            let (birth, used) = (change.inside.epoch, bytes.len() as u64);
+            heap.blocks.push(Some(Block { extent, birth, used, live: 0 }));
+        }
+        Ok(())
+    }
+
+    /// Counts the values that lie in the blocks of a column; false when one leads elsewhere.
+    pub(crate) fn count_heap(&self, target: &Segment, at: usize, places: &[HeapPlace]) -> bool {
+        let mut heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+        places.iter().all(|place| {
+            let block = heap.blocks.get_mut(place.block as usize).and_then(Option::as_mut);
+            let Some(block) = block else { return false };
+            block.live += u64::from(place.len);
+            u64::from(place.offset) + u64::from(place.len) <= block.used
+        })
+    }
+
     /// Numbers of the blocks of a column that hold little more than values that are gone.
     pub fn sparse_blocks(&self, target: &Segment, at: usize) -> Vec<u32> {
         let heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,17 +168,7 @@ impl Barrier {
         let usual = (BLOCK_BYTES_FIRST << number.min(8)).min(BLOCK_BYTES_MAX);
         let extent =
             self.memory().allocate(usual.max(bytes.next_multiple_of(8)), change.purpose)?;
-        let listed = self.with_heap_line(change, target, at, |line| {
-            let list = self.own_list(change, line, number as u64 + 1)?;
-            let access = self.memory().access();
-            let pair = list + heap_list::FIRST + number as u64 * heap_list::PAIR;
-            access.store_u64(pair, extent.offset);
-            access.store_u64(pair + 8, extent.size_bytes);
-            let entries = access.load_u64(list + heap_list::ENTRIES).max(number as u64 + 1);
-            access.store_u64(list + heap_list::ENTRIES, entries);
-            Ok(())
-        });
-        if let Err(error) = listed {
+        if let Err(error) = self.list_block(change, target, at, number, &extent) {
             self.memory().discard(extent.offset);
             return Err(error);
         }
@@ -156,6 +184,26 @@ impl Barrier {
             self.drop_block(change, target, at, heap, before);
         }
         Ok(number)
+    }
+
+    fn list_block(
+        &self,
+        change: Change,
+        target: &Segment,
+        at: usize,
+        number: usize,
+        extent: &Extent,
+    ) -> Result<(), MemoryError> {
+        self.with_heap_line(change, target, at, |line| {
+            let list = self.own_list(change, line, number as u64 + 1)?;
+            let access = self.memory().access();
+            let pair = list + heap_list::FIRST + number as u64 * heap_list::PAIR;
+            access.store_u64(pair, extent.offset);
+            access.store_u64(pair + 8, extent.size_bytes);
+            let entries = access.load_u64(list + heap_list::ENTRIES).max(number as u64 + 1);
+            access.store_u64(list + heap_list::ENTRIES, entries);
+            Ok(())
+        })
     }
 
     /// Drops a block that holds nothing any more; if memory for that is missing it stays.

@@ -17,6 +17,8 @@ pub mod key;
 pub mod layout;
 pub mod ordered;
 pub mod reader;
+pub mod redo;
+pub mod restore;
 pub mod schema_codec;
 pub mod segment;
 pub mod table;

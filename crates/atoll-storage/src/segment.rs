@@ -35,6 +35,7 @@ use crate::layout::{
     BITMAP_BYTES, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
     values_bytes,
 };
+use crate::restore::SegmentImage;
 use crate::types::{DataType, Schema};
 use crate::zone;
 
@@ -51,7 +52,14 @@ pub struct Segment {
     validity: Box<[Extent]>,
     /// One for each column; only text and binary ever use theirs.
     heaps: Box<[Mutex<Heap>]>,
+    gsn: Gsn,
 }
+
+/// The greatest GSN of a commit that wrote into the segment, on a cache line of its own: everything
+/// else of a segment is mostly read.
+#[repr(align(64))]
+#[derive(Default)]
+struct Gsn(AtomicU64);
 
 /// The current place and birth of an extent (`SEG-4`).
 #[derive(Default)]
@@ -170,6 +178,7 @@ impl Barrier {
             presence: extent(PRESENCE),
             validity: columns().map(|(at, _)| extent(validity_of(at))).collect(),
             heaps: columns().map(|_| Mutex::default()).collect(),
+            gsn: Gsn::default(),
         }))
     }
 
@@ -206,6 +215,37 @@ impl Barrier {
             access.store_u64(node + column_line(at) + column::MAX, zone::EMPTY_MAX);
         }
         Ok(node)
+    }
+
+    /// Fills a segment that is empty and that nobody else uses; the image fits the schema.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`].
+    pub(crate) fn fill_segment(
+        &self,
+        change: Change,
+        target: &Segment,
+        schema: &Schema,
+        image: &SegmentImage<'_>,
+    ) -> Result<(), MemoryError> {
+        let access = self.access();
+        for (at, (given, described)) in image.columns.iter().zip(schema.columns()).enumerate() {
+            let values = values_of(at, described.data_type);
+            let place = self.own(change, target, &target.values[at], values)?;
+            access.write(place, given.values);
+            if let Some(validity) = given.validity {
+                let place = self.own(change, target, &target.validity[at], validity_of(at))?;
+                access.write(place, validity);
+            }
+            self.fill_heap(change, target, at, &given.heap)?;
+            let line = target.node() + column_line(at);
+            access.store_u64(line + column::MIN, given.zone.0);
+            access.store_u64(line + column::MAX, given.zone.1);
+        }
+        let presence = self.own(change, target, &target.presence, PRESENCE)?;
+        access.write(presence, image.presence);
+        access.store_u64(target.node() + segment::FILLED, image.filled as u64);
+        Ok(())
     }
 
     /// Stores the image of a value (see [`crate::image`]) and whether it is valid.
@@ -505,6 +545,16 @@ impl Segment {
     /// Offset of its current node.
     pub(crate) fn node(&self) -> u64 {
         self.node.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn gsn(&self) -> u64 {
+        self.gsn.0.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn raise_gsn(&self, gsn: u64) {
+        self.gsn.0.fetch_max(gsn, Ordering::AcqRel);
     }
 
     /// The heap of a column.

@@ -77,7 +77,30 @@ impl Slot<'_> {
     }
 }
 
+impl<'t> Slot<'t> {
+    /// The greatest GSN of a commit that wrote into its segment and can be seen.
+    #[inline]
+    pub fn gsn(&self) -> u64 {
+        self.segment.gsn()
+    }
+
+    /// A commit with this GSN, which wrote into the segment, is going to be seen.
+    #[inline]
+    pub fn raise_gsn(&self, gsn: u64) {
+        self.segment.raise_gsn(gsn);
+    }
+
+    pub(crate) fn segment(&self) -> &'t Segment {
+        self.segment
+    }
+}
+
 impl Filling {
+    /// The segment with this number, from a slot on.
+    pub(crate) fn at(segment: u64, next: usize) -> Self {
+        Self { segment, next, active: true }
+    }
+
     /// Whether a segment is being filled.
     pub fn is_active(&self) -> bool {
         self.active
@@ -141,11 +164,20 @@ impl<M: Machine> Table<M> {
         self.barrier.memory()
     }
 
+    /// Segments.
+    pub fn segment_count(&self) -> u64 {
+        self.segment_count.load(Ordering::Acquire) as u64
+    }
+
+    pub(crate) fn barrier(&self) -> &Barrier {
+        &self.barrier
+    }
+
     /// Rows present at some moment during the call. Not to be called by a thread that is inside.
     pub fn row_count(&self) -> u64 {
         // Inside, since bitmaps may be copied and freed meanwhile.
         let mut member = self.memory().upkeep();
-        let segments = self.segment_count.load(Ordering::Acquire) as u64;
+        let segments = self.segment_count();
         let mut rows = 0;
         for number in 0..segments {
             // A section each, so that a cut does not wait for the whole table.
@@ -299,6 +331,11 @@ impl<M: Machine> Table<M> {
     }
 
     fn new_segment(&self, change: Change) -> Result<Filling, StorageError> {
+        Ok(Filling::at(self.add_segment(change)?, 0))
+    }
+
+    /// Adds an empty segment; returns its number.
+    pub(crate) fn add_segment(&self, change: Change) -> Result<u64, StorageError> {
         let Some(segment) = self.barrier.create(change, &self.schema)? else {
             let rows = self.segment_count.load(Ordering::Relaxed) * SEGMENT_ROWS;
             return Err(StorageError::TableFull(self.name.clone(), rows as u64));
@@ -306,7 +343,7 @@ impl<M: Machine> Table<M> {
         let number = segment.number();
         self.segments.get_or_init(number, || segment);
         self.segment_count.fetch_max(number as usize + 1, Ordering::AcqRel);
-        Ok(Filling { segment: number, next: 0, active: true })
+        Ok(number)
     }
 
     /// A worker will insert no more; the next one goes on where it stopped.
@@ -524,11 +561,44 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    fn release_heap(&self, change: Change, row: RowId, at: usize, place: Option<HeapPlace>) {
+    pub(crate) fn release_heap(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        place: Option<HeapPlace>,
+    ) {
         if let Some(place) = place {
             self.gone_bytes.fetch_add(place.len.into(), Ordering::Relaxed);
             self.barrier.heap_release(change, self.segment(row), at, place);
         }
+    }
+
+    /// Appends the plain bytes of a value of a row to `out`; returns whether it is valid.
+    pub fn plain_into(&self, slot: Slot<'_>, at: usize, out: &mut Vec<u8>) -> bool {
+        let data_type = self.column(at).data_type;
+        let start = out.len();
+        out.resize(start + data_type.width().max(1), 0);
+        if !self.load(slot, at, &mut out[start..]) {
+            out.truncate(start);
+            return false;
+        }
+        if data_type.is_view() {
+            let mut view = [0; 16];
+            view.copy_from_slice(&out[start..]);
+            out.truncate(start);
+            match image::heap_place(&view) {
+                Some(place) => {
+                    let bytes = self.barrier.heap_read(slot.segment, at, place);
+                    out.extend(bytes.unwrap_or_default());
+                }
+                None => {
+                    let len = (view[0] as usize).min(image::INLINE_BYTES_MAX);
+                    out.extend_from_slice(&view[4..4 + len]);
+                }
+            }
+        }
+        true
     }
 
     /// Whether enough long values went since the last call that blocks may be sparse.
@@ -548,7 +618,7 @@ impl<M: Machine> Table<M> {
         let views: Vec<usize> =
             columns.filter(|(_, column)| column.data_type.is_view()).map(|(at, _)| at).collect();
         let mut found = Vec::new();
-        for number in 0..self.segment_count.load(Ordering::Acquire) as u64 {
+        for number in 0..self.segment_count() {
             let Some(segment) = self.segments.get(number) else { continue };
             for at in views.iter().copied() {
                 let blocks = self.barrier.sparse_blocks(segment, at);

@@ -1,0 +1,485 @@
+//! A medium in memory that remembers every write and sync, so that a crash can be tried at any
+//! moment of a run, and that can be told to fail.
+//!
+//! After a run, [`CrashMedium::crash`] makes the medium that would be found if the machine had lost
+//! power behind a given event: everything that was synced is there, and of what was not any subset
+//! of sectors and any beginning of the changes of names (`MEDIUM-1` to `MEDIUM-3`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Medium, MediumError, MediumFile, Open, SECTOR_BYTES};
+
+/// What happened, in the order in which it did.
+#[derive(Debug, Clone)]
+enum Event {
+    Write {
+        file: usize,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Reserve {
+        file: usize,
+        size_bytes: u64,
+    },
+    Sync {
+        file: usize,
+    },
+    Name(Naming),
+    SyncNames {
+        folder: String,
+    },
+    /// Something that the owner of the run wants to find again.
+    Note(u64),
+}
+
+/// A change of names; names hold their folder.
+#[derive(Debug, Clone)]
+enum Naming {
+    Create { name: String, file: usize },
+    Rename { from: String, to: String },
+    Remove { name: String },
+}
+
+impl Naming {
+    fn apply(&self, names: &mut BTreeMap<String, usize>) {
+        match self {
+            Self::Create { name, file } => {
+                names.insert(name.clone(), *file);
+            }
+            Self::Rename { from, to } => {
+                if let Some(file) = names.remove(from) {
+                    names.insert(to.clone(), file);
+                }
+            }
+            Self::Remove { name } => {
+                names.remove(name);
+            }
+        }
+    }
+
+    fn folder(&self) -> &str {
+        let (Self::Create { name, .. } | Self::Rename { from: name, .. } | Self::Remove { name }) =
+            self;
+        name.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+}
+
+/// Which operation is to fail, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Writes and reservations, for want of space.
+    Full,
+    /// Syncs, with an input/output error.
+    Sync,
+}
+
+#[derive(Debug, Default)]
+struct World {
+    names: BTreeMap<String, usize>,
+    files: Vec<Vec<u8>>,
+    /// What the files held when the recording began.
+    began: Vec<Vec<u8>>,
+    began_names: BTreeMap<String, usize>,
+    events: Vec<Event>,
+    fault: Option<(Fault, usize)>,
+}
+
+/// See the module. Clones and folders belong to the same world.
+#[derive(Debug, Clone, Default)]
+pub struct CrashMedium {
+    world: Arc<Mutex<World>>,
+    folder: String,
+}
+
+#[derive(Debug)]
+struct CrashFile {
+    world: Arc<Mutex<World>>,
+    file: usize,
+    path: String,
+}
+
+fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn put(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+    let end = offset as usize + bytes.len();
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    content[offset as usize..end].copy_from_slice(bytes);
+}
+
+impl World {
+    /// Fails when that was asked for.
+    fn may(&mut self, what: Fault) -> io::Result<()> {
+        let Some((fault, left)) = &mut self.fault else { return Ok(()) };
+        if *fault != what {
+            return Ok(());
+        }
+        if *left > 0 {
+            *left -= 1;
+            return Ok(());
+        }
+        Err(match what {
+            Fault::Full => io::ErrorKind::StorageFull.into(),
+            Fault::Sync => io::Error::from_raw_os_error(libc::EIO),
+        })
+    }
+}
+
+impl CrashMedium {
+    /// Events so far; a crash can be tried behind each.
+    pub fn events(&self) -> usize {
+        lock(&self.world).events.len()
+    }
+
+    /// Remembers something about the run, such as that a transaction was acknowledged.
+    pub fn note(&self, what: u64) {
+        lock(&self.world).events.push(Event::Note(what));
+    }
+
+    /// What was noted before the event with this number.
+    pub fn notes(&self, until: usize) -> Vec<u64> {
+        let world = lock(&self.world);
+        let note = |event: &Event| match event {
+            Event::Note(what) => Some(*what),
+            _ => None,
+        };
+        world.events[..until].iter().filter_map(note).collect()
+    }
+
+    /// Numbers of the events behind which something became durable, each plus one: the persist
+    /// points.
+    pub fn persist_points(&self) -> Vec<usize> {
+        let world = lock(&self.world);
+        let numbered = world.events.iter().enumerate();
+        let syncs = numbered
+            .filter(|(_, event)| matches!(event, Event::Sync { .. } | Event::SyncNames { .. }));
+        syncs.map(|(at, _)| at + 1).collect()
+    }
+
+    /// After so many more operations of its kind, all of them fail.
+    pub fn fail(&self, fault: Fault, after: usize) {
+        lock(&self.world).fault = Some((fault, after));
+    }
+
+    /// Nothing fails any more.
+    pub fn mend(&self) {
+        lock(&self.world).fault = None;
+    }
+
+    /// A copy of the world as it is, without its past.
+    pub fn copy(&self) -> Self {
+        let world = lock(&self.world);
+        Self::of(world.names.clone(), world.files.clone())
+    }
+
+    fn of(names: BTreeMap<String, usize>, files: Vec<Vec<u8>>) -> Self {
+        let (began, began_names) = (files.clone(), names.clone());
+        let world = World { names, files, began, began_names, events: Vec::new(), fault: None };
+        Self { world: Arc::new(Mutex::new(world)), folder: String::new() }
+    }
+
+    /// The world as it could be found after a crash behind `events` events. `keeps` is asked for
+    /// each sector, size and name that no sync has made durable whether it survives.
+    pub fn crash(&self, events: usize, mut keeps: impl FnMut() -> bool) -> Self {
+        let world = lock(&self.world);
+        let happened = &world.events[..events];
+        let mut files = world.began.clone();
+        files.resize(world.files.len(), Vec::new());
+        let mut last_sync = vec![0; files.len()];
+        for (at, event) in happened.iter().enumerate() {
+            if let Event::Sync { file } = event {
+                last_sync[*file] = at;
+            }
+        }
+        for (at, event) in happened.iter().enumerate() {
+            match event {
+                Event::Write { file, offset, bytes } if at < last_sync[*file] => {
+                    put(&mut files[*file], *offset, bytes);
+                }
+                Event::Write { file, offset, bytes } => {
+                    let mut done = 0;
+                    while done < bytes.len() {
+                        let place = offset + done as u64;
+                        let sector_end = (place / SECTOR_BYTES + 1) * SECTOR_BYTES;
+                        let len = ((sector_end - place) as usize).min(bytes.len() - done);
+                        if keeps() {
+                            put(&mut files[*file], place, &bytes[done..done + len]);
+                        }
+                        done += len;
+                    }
+                }
+                Event::Reserve { file, size_bytes } => {
+                    let size = (*size_bytes as usize).max(files[*file].len());
+                    if at < last_sync[*file] || keeps() {
+                        files[*file].resize(size, 0);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut names = world.began_names.clone();
+        let mut lost = BTreeSet::new();
+        for (at, event) in happened.iter().enumerate() {
+            let Event::Name(naming) = event else { continue };
+            let folder = naming.folder();
+            let is_durable = happened[at..].iter().any(
+                |later| matches!(later, Event::SyncNames { folder: synced } if synced == folder),
+            );
+            // Changes of names reach the medium in their order.
+            if !is_durable && (lost.contains(folder) || !keeps()) {
+                lost.insert(folder.to_owned());
+                continue;
+            }
+            naming.apply(&mut names);
+        }
+        Self::of(names, files)
+    }
+
+    /// Flips bits: a byte of a file is xored.
+    ///
+    /// # Panics
+    /// When there is no such byte.
+    pub fn damage(&self, name: &str, offset: u64, with: u8) {
+        let mut world = lock(&self.world);
+        let file = world.names[&self.full(name)];
+        world.files[file][offset as usize] ^= with;
+        world.began[file][offset as usize] ^= with;
+    }
+
+    /// Cuts a file short.
+    ///
+    /// # Panics
+    /// When there is no such file.
+    pub fn truncate(&self, name: &str, size_bytes: u64) {
+        let mut world = lock(&self.world);
+        let file = world.names[&self.full(name)];
+        world.files[file].truncate(size_bytes as usize);
+        world.began[file].truncate(size_bytes as usize);
+    }
+
+    /// All files of all folders with their sizes.
+    pub fn all_files(&self) -> Vec<(String, u64)> {
+        let world = lock(&self.world);
+        let sized = world.names.iter();
+        sized.map(|(name, file)| (name.clone(), world.files[*file].len() as u64)).collect()
+    }
+
+    fn full(&self, name: &str) -> String {
+        if self.folder.is_empty() { name.to_owned() } else { format!("{}/{name}", self.folder) }
+    }
+
+    fn failed(&self, what: &'static str, name: &str, source: io::Error) -> MediumError {
+        MediumError::new(what, self.path(name), source)
+    }
+}
+
+impl Medium for CrashMedium {
+    fn open(&self, name: &str, how: Open) -> Result<Arc<dyn MediumFile>, MediumError> {
+        let mut world = lock(&self.world);
+        let full = self.full(name);
+        let known = world.names.get(&full).copied();
+        let file = match (known, how) {
+            (Some(_), Open::Create) => {
+                return Err(self.failed("create", name, io::ErrorKind::AlreadyExists.into()));
+            }
+            (Some(file), _) => file,
+            (None, Open::Create) => {
+                let made = world.may(Fault::Full);
+                made.map_err(|source| self.failed("create", name, source))?;
+                world.files.push(Vec::new());
+                let file = world.files.len() - 1;
+                world.names.insert(full.clone(), file);
+                world.events.push(Event::Name(Naming::Create { name: full, file }));
+                file
+            }
+            (None, _) => return Err(self.failed("open", name, io::ErrorKind::NotFound.into())),
+        };
+        Ok(Arc::new(CrashFile { world: Arc::clone(&self.world), file, path: self.path(name) }))
+    }
+
+    fn names(&self) -> Result<Vec<String>, MediumError> {
+        let prefix = self.full("");
+        let world = lock(&self.world);
+        let here = world.names.keys().filter_map(|name| name.strip_prefix(&prefix));
+        Ok(here.filter(|name| !name.contains('/')).map(str::to_owned).collect())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediumError> {
+        let mut world = lock(&self.world);
+        let naming = Naming::Rename { from: self.full(from), to: self.full(to) };
+        if !world.names.contains_key(&self.full(from)) {
+            return Err(self.failed("rename", from, io::ErrorKind::NotFound.into()));
+        }
+        naming.apply(&mut world.names);
+        world.events.push(Event::Name(naming));
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), MediumError> {
+        let mut world = lock(&self.world);
+        let full = self.full(name);
+        if world.names.remove(&full).is_none() {
+            return Err(self.failed("remove", name, io::ErrorKind::NotFound.into()));
+        }
+        world.events.push(Event::Name(Naming::Remove { name: full }));
+        Ok(())
+    }
+
+    fn sync_names(&self) -> Result<(), MediumError> {
+        let mut world = lock(&self.world);
+        world.may(Fault::Sync).map_err(|source| self.failed("sync", "", source))?;
+        world.events.push(Event::SyncNames { folder: self.folder.clone() });
+        Ok(())
+    }
+
+    fn folder(&self, name: &str) -> Result<Arc<dyn Medium>, MediumError> {
+        Ok(Arc::new(Self { world: Arc::clone(&self.world), folder: self.full(name) }))
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("memory:{}", self.full(name))
+    }
+}
+
+impl CrashFile {
+    fn failed(&self, what: &'static str, source: io::Error) -> MediumError {
+        MediumError::new(what, &self.path, source)
+    }
+}
+
+impl MediumFile for CrashFile {
+    fn size(&self) -> Result<u64, MediumError> {
+        Ok(lock(&self.world).files[self.file].len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        let world = lock(&self.world);
+        let content = &world.files[self.file];
+        let range = offset as usize..offset as usize + into.len();
+        let bytes = content.get(range);
+        let bytes =
+            bytes.ok_or_else(|| self.failed("read", io::ErrorKind::UnexpectedEof.into()))?;
+        into.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
+        let mut world = lock(&self.world);
+        world.may(Fault::Full).map_err(|source| self.failed("write", source))?;
+        put(&mut world.files[self.file], offset, bytes);
+        let event = Event::Write { file: self.file, offset, bytes: bytes.to_vec() };
+        world.events.push(event);
+        Ok(())
+    }
+
+    fn reserve(&self, size_bytes: u64) -> Result<(), MediumError> {
+        let mut world = lock(&self.world);
+        world.may(Fault::Full).map_err(|source| self.failed("reserve", source))?;
+        let content = &mut world.files[self.file];
+        if content.len() < size_bytes as usize {
+            content.resize(size_bytes as usize, 0);
+        }
+        world.events.push(Event::Reserve { file: self.file, size_bytes });
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), MediumError> {
+        let mut world = lock(&self.world);
+        world.may(Fault::Sync).map_err(|source| self.failed("sync", source))?;
+        world.events.push(Event::Sync { file: self.file });
+        Ok(())
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SECTOR: usize = SECTOR_BYTES as usize;
+
+    fn read(medium: &CrashMedium, name: &str) -> Vec<u8> {
+        let file = medium.open(name, Open::Read).unwrap();
+        let mut bytes = vec![0; file.size().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_was_synced_survives_and_the_rest_may() {
+        let medium = CrashMedium::default();
+        let file = medium.open("log", Open::Create).unwrap();
+        medium.sync_names().unwrap();
+        file.write_at(0, &[1; 2 * SECTOR]).unwrap();
+        file.sync().unwrap();
+        file.write_at(SECTOR as u64, &[2; 2 * SECTOR]).unwrap();
+        let all = medium.events();
+        assert_eq!(read(&medium.crash(all, || false), "log"), vec![1; 2 * SECTOR]);
+        let kept = read(&medium.crash(all, || true), "log");
+        assert_eq!((kept[0], kept[SECTOR], kept.len()), (1, 2, 3 * SECTOR));
+        // The later sector without the earlier one.
+        let mut turn = 0;
+        let later = medium.crash(all, || {
+            turn += 1;
+            turn == 2
+        });
+        let later = read(&later, "log");
+        assert_eq!((later[SECTOR], later[2 * SECTOR], later.len()), (1, 2, 3 * SECTOR));
+    }
+
+    #[test]
+    fn names_are_lost_from_the_last_one_back() {
+        let medium = CrashMedium::default();
+        for name in ["a", "b", "c"] {
+            medium.open(name, Open::Create).unwrap();
+        }
+        medium.rename("a", "d").unwrap();
+        let all = medium.events();
+        let mut left = 2;
+        let crashed = medium.crash(all, || {
+            left -= 1;
+            left >= 0
+        });
+        assert_eq!(crashed.names().unwrap(), ["a", "b"]);
+        medium.sync_names().unwrap();
+        let crashed = medium.crash(medium.events(), || false);
+        assert_eq!(crashed.names().unwrap(), ["b", "c", "d"]);
+        assert!(medium.crash(all, || false).names().unwrap().is_empty());
+    }
+
+    #[test]
+    fn folders_share_a_world_and_keep_their_names_apart() {
+        let medium = CrashMedium::default();
+        let node = medium.folder("node-0").unwrap();
+        node.open("log", Open::Create).unwrap();
+        assert_eq!(node.names().unwrap(), ["log"]);
+        assert!(medium.names().unwrap().is_empty());
+        medium.sync_names().unwrap();
+        let all = medium.events();
+        assert!(medium.crash(all, || false).all_files().is_empty());
+        node.sync_names().unwrap();
+        assert_eq!(medium.crash(all + 1, || false).all_files(), [("node-0/log".to_owned(), 0)]);
+    }
+
+    #[test]
+    fn faults_come_when_they_were_asked_for() {
+        let medium = CrashMedium::default();
+        let file = medium.open("log", Open::Create).unwrap();
+        medium.fail(Fault::Full, 1);
+        file.write_at(0, b"fits").unwrap();
+        assert!(file.write_at(4, b"does not").unwrap_err().is_full());
+        medium.fail(Fault::Sync, 0);
+        assert!(file.sync().is_err());
+        medium.mend();
+        file.sync().unwrap();
+    }
+}

@@ -1,0 +1,145 @@
+//! A medium of ordinary files: an SSD, or whatever else lies under a file system.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Medium, MediumError, MediumFile, Open};
+
+/// Zeroes are written in pieces of this size.
+const ZEROES_BYTES: usize = 1 << 20;
+
+/// A folder of a file system.
+#[derive(Debug)]
+pub struct FileMedium {
+    root: PathBuf,
+}
+
+/// A file of it.
+#[derive(Debug)]
+struct OrdinaryFile {
+    file: File,
+    path: String,
+}
+
+impl FileMedium {
+    /// The medium in a folder, which is made, for its owner alone, if there is none.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    pub fn new(root: &Path) -> Result<Self, MediumError> {
+        let failed = |source| MediumError::new("make the folder", root.to_string_lossy(), source);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed)?;
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// The medium in a folder that exists.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    pub fn existing(root: &Path) -> Result<Self, MediumError> {
+        let failed = |source| MediumError::new("open the folder", root.to_string_lossy(), source);
+        let folder = fs::metadata(root).map_err(failed)?;
+        if !folder.is_dir() {
+            return Err(failed(io::ErrorKind::NotADirectory.into()));
+        }
+        Ok(Self { root: root.to_owned() })
+    }
+}
+
+impl Medium for FileMedium {
+    fn open(&self, name: &str, how: Open) -> Result<Arc<dyn MediumFile>, MediumError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(how != Open::Read).create_new(how == Open::Create).mode(0o600);
+        let path = self.path(name);
+        let what = if how == Open::Create { "create" } else { "open" };
+        let opened = options.open(self.root.join(name));
+        let file = opened.map_err(|source| MediumError::new(what, &path, source))?;
+        Ok(Arc::new(OrdinaryFile { file, path }))
+    }
+
+    fn names(&self) -> Result<Vec<String>, MediumError> {
+        let failed = |source| MediumError::new("list", self.root.to_string_lossy(), source);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.root).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_type().map_err(failed)?.is_file() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediumError> {
+        let done = fs::rename(self.root.join(from), self.root.join(to));
+        done.map_err(|source| MediumError::new("rename", self.path(from), source))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), MediumError> {
+        let done = fs::remove_file(self.root.join(name));
+        done.map_err(|source| MediumError::new("remove", self.path(name), source))
+    }
+
+    fn sync_names(&self) -> Result<(), MediumError> {
+        let synced = File::open(&self.root).and_then(|folder| folder.sync_all());
+        synced.map_err(|source| MediumError::new("sync", self.root.to_string_lossy(), source))
+    }
+
+    fn folder(&self, name: &str) -> Result<Arc<dyn Medium>, MediumError> {
+        Ok(Arc::new(Self::new(&self.root.join(name))?))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.root.join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl OrdinaryFile {
+    fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> MediumError {
+        move |source| MediumError::new(what, &self.path, source)
+    }
+}
+
+impl MediumFile for OrdinaryFile {
+    fn size(&self) -> Result<u64, MediumError> {
+        Ok(self.file.metadata().map_err(self.failed("look at"))?.len())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        self.file.read_exact_at(into, offset).map_err(self.failed("read"))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
+        self.file.write_all_at(bytes, offset).map_err(self.failed("write"))
+    }
+
+    fn reserve(&self, size_bytes: u64) -> Result<(), MediumError> {
+        // Space that is allocated but was never written still costs a change of metadata when it
+        // is: each first sync of such a block takes twice as long. So zeroes are written.
+        let mut at = self.size()?;
+        let zeroes = vec![0; ZEROES_BYTES.min(size_bytes.saturating_sub(at) as usize)];
+        while at < size_bytes {
+            let len = zeroes.len().min((size_bytes - at) as usize);
+            self.write_at(at, &zeroes[..len])?;
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), MediumError> {
+        // SAFETY: the descriptor is open for as long as `file` lives.
+        let done = unsafe { libc::fdatasync(self.file.as_raw_fd()) };
+        if done == 0 {
+            return Ok(());
+        }
+        Err(self.failed("sync")(io::Error::last_os_error()))
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+}

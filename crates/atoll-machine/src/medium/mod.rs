@@ -1,0 +1,160 @@
+//! Media: where bytes lie that outlive the process.
+//!
+//! A [`Medium`] is a flat folder of named files with the few operations that durability is made of.
+//! What each promises is what the layers above rely on, and what [`crash::CrashMedium`] takes away
+//! from them again:
+//!
+//! - `MEDIUM-1`: bytes written are durable once [`MediumFile::sync`] has returned, and not before:
+//!   of what was written since, any subset of sectors may survive a crash, in any order.
+//! - `MEDIUM-2`: names (of files created, renamed, removed) are durable once
+//!   [`Medium::sync_names`] has returned. Before, a crash may undo the latest of them.
+//! - `MEDIUM-3`: a sector of [`SECTOR_BYTES`] holds what it held before or what was written, never
+//!   a mixture.
+//! - `MEDIUM-4`: after [`MediumFile::reserve`] and a sync, writes inside the reserved size need no
+//!   more space and no change of the file's metadata.
+
+pub mod crash;
+pub mod file;
+
+use std::io;
+use std::sync::Arc;
+
+pub use crash::CrashMedium;
+pub use file::FileMedium;
+
+/// What a medium writes whole or not at all.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// One that exists, to be read.
+    Read,
+    /// One that exists, to be read and written.
+    Write,
+    /// One that does not exist yet.
+    Create,
+}
+
+/// A folder of files; see the module.
+pub trait Medium: Send + Sync + std::fmt::Debug {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn open(&self, name: &str, how: Open) -> Result<Arc<dyn MediumFile>, MediumError>;
+
+    /// The names of all files, sorted.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn names(&self) -> Result<Vec<String>, MediumError>;
+
+    /// Gives a file another name; a file of that name goes.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediumError>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn remove(&self, name: &str) -> Result<(), MediumError>;
+
+    /// `MEDIUM-2`.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn sync_names(&self) -> Result<(), MediumError>;
+
+    /// A folder within the folder, made if there is none.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn folder(&self, name: &str) -> Result<Arc<dyn Medium>, MediumError>;
+
+    /// How people find a file of this name.
+    fn path(&self, name: &str) -> String;
+}
+
+/// A file of a medium; see the module.
+pub trait MediumFile: Send + Sync + std::fmt::Debug {
+    /// Its size in bytes.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn size(&self) -> Result<u64, MediumError>;
+
+    /// Fills `into` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`MediumError`], also when the file ends before.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError>;
+
+    /// Writes bytes from `offset` on; the file grows if need be.
+    ///
+    /// # Errors
+    /// [`MediumError`]. Some of the bytes may have been written.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError>;
+
+    /// Sees to it that the file has at least this size, with zeroes where nothing was written, see
+    /// `MEDIUM-4`.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn reserve(&self, size_bytes: u64) -> Result<(), MediumError>;
+
+    /// `MEDIUM-1`.
+    ///
+    /// # Errors
+    /// [`MediumError`]. What was written since the last sync that succeeded may be lost then, and
+    /// another sync that succeeds would not mean that it is not: a caller must not try again.
+    fn sync(&self) -> Result<(), MediumError>;
+
+    /// How people find it.
+    fn path(&self) -> &str;
+}
+
+/// A medium that could not do what was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("cannot {what} {path}: {source}{}", advice(source))]
+pub struct MediumError {
+    /// What was asked.
+    pub what: &'static str,
+    /// Of which file or folder.
+    pub path: String,
+    /// Why not.
+    #[source]
+    pub source: Arc<io::Error>,
+}
+
+impl MediumError {
+    pub(crate) fn new(what: &'static str, path: impl Into<String>, source: io::Error) -> Self {
+        Self { what, path: path.into(), source: Arc::new(source) }
+    }
+
+    /// Whether there is no space left.
+    pub fn is_full(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    }
+
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+}
+
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space there, or move the database to a larger file system"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; mount it writable",
+        io::ErrorKind::PermissionDenied => "; see to it that this user may read and write there",
+        _ => "",
+    }
+}

@@ -1,0 +1,289 @@
+//! What a transaction has changed, as bytes: what a log keeps of it.
+//!
+//! The counterpart of [`crate::undo`]. A change is physical in its place (table, segment, slot) and
+//! logical in its values, so it can be applied again without looking at anything else, in any
+//! number of times, as long as the changes of a row are applied in their order.
+//!
+//! ```text
+//! change = table | row | kind (1 byte) | cell × n | 0          of a delete: no cells, no 0
+//! cell   = column + 1 | 0 for NULL, else 1 + bytes | bytes     plain bytes, see crate::image
+//! ```
+//! Numbers are unsigned LEB128. The bytes come from a medium, so reading them trusts nothing.
+
+use crate::image::Plain;
+use crate::layout::{RowId, TableId};
+
+/// What happened to a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It is there, with all columns given.
+    Put,
+    /// Some columns changed.
+    Update,
+    /// It is gone.
+    Delete,
+}
+
+impl Kind {
+    const fn byte(self) -> u8 {
+        match self {
+            Self::Put => 1,
+            Self::Update => 2,
+            Self::Delete => 3,
+        }
+    }
+}
+
+/// The changes of a transaction, apart for each tablespace. Its lists are used again.
+#[derive(Debug, Default)]
+pub struct Redo {
+    parts: Vec<Part>,
+    used: usize,
+}
+
+/// Changes of tables of one tablespace.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// Number of the tablespace.
+    pub tablespace: u32,
+    /// The changes.
+    pub bytes: Vec<u8>,
+}
+
+/// A transaction over a whole table must not leave its worker with the table's size.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+impl Redo {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        for part in &mut self.parts[..self.used] {
+            if part.bytes.capacity() > KEPT_BYTES_MAX {
+                part.bytes = Vec::new();
+            }
+            part.bytes.clear();
+        }
+        self.used = 0;
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Bytes of all changes.
+    pub fn len(&self) -> usize {
+        self.parts().iter().map(|part| part.bytes.len()).sum()
+    }
+
+    /// The parts, in ascending order of tablespaces.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts[..self.used]
+    }
+
+    /// The bytes of a tablespace.
+    pub fn part(&mut self, tablespace: u32) -> &mut Vec<u8> {
+        let used = &self.parts[..self.used];
+        let at = used.iter().position(|part| part.tablespace >= tablespace).unwrap_or(self.used);
+        if at == self.used || self.parts[at].tablespace != tablespace {
+            if self.used == self.parts.len() {
+                self.parts.push(Part::default());
+            }
+            self.parts[self.used].tablespace = tablespace;
+            self.parts[at..=self.used].rotate_right(1);
+            self.used += 1;
+        }
+        &mut self.parts[at].bytes
+    }
+}
+
+/// Begins a change. Cells follow, and [`end`], but for a delete.
+pub fn begin(out: &mut Vec<u8>, table: TableId, row: RowId, kind: Kind) {
+    number(out, table.0.into());
+    number(out, row.0);
+    out.push(kind.byte());
+}
+
+/// Writes a cell.
+pub fn cell(out: &mut Vec<u8>, column: usize, plain: Plain<'_>) {
+    number(out, column as u64 + 1);
+    match plain {
+        None => number(out, 0),
+        Some(bytes) => {
+            number(out, bytes.len() as u64 + 1);
+            out.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// Ends the cells of a change.
+pub fn end(out: &mut Vec<u8>) {
+    out.push(0);
+}
+
+/// Writes a number.
+pub fn number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// A change that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change<'b> {
+    /// The table.
+    pub table: TableId,
+    /// The row.
+    pub row: RowId,
+    /// What happened.
+    pub kind: Kind,
+    /// Columns and their new values.
+    pub cells: Vec<(usize, Plain<'b>)>,
+}
+
+/// Reads changes one after the other.
+#[derive(Debug)]
+pub struct Changes<'b>(Input<'b>);
+
+impl<'b> Changes<'b> {
+    /// The changes of these bytes.
+    pub fn new(bytes: &'b [u8]) -> Self {
+        Self(Input(bytes))
+    }
+
+    fn change(&mut self) -> Option<Change<'b>> {
+        let input = &mut self.0;
+        let table = TableId(input.number()?.try_into().ok()?);
+        let row = RowId(input.number()?);
+        let kind = match input.take(1)?[0] {
+            1 => Kind::Put,
+            2 => Kind::Update,
+            3 => Kind::Delete,
+            _ => return None,
+        };
+        let mut cells = Vec::new();
+        while kind != Kind::Delete {
+            let Some(column) = input.number()?.checked_sub(1) else { break };
+            let plain = match input.number()?.checked_sub(1) {
+                None => None,
+                Some(len) => Some(input.take(len.try_into().ok()?)?),
+            };
+            cells.push((usize::try_from(column).ok()?, plain));
+        }
+        Some(Change { table, row, kind, cells })
+    }
+}
+
+impl<'b> Iterator for Changes<'b> {
+    /// `None` for bytes that are not a change; nothing follows them.
+    type Item = Option<Change<'b>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.0.is_empty() {
+            return None;
+        }
+        let change = self.change();
+        if change.is_none() {
+            self.0.0 = &[];
+        }
+        Some(change)
+    }
+}
+
+/// Bytes that are being read.
+#[derive(Debug, Clone)]
+pub struct Input<'b>(pub &'b [u8]);
+
+impl<'b> Input<'b> {
+    /// So many bytes.
+    pub fn take(&mut self, len: usize) -> Option<&'b [u8]> {
+        let (head, tail) = self.0.split_at_checked(len)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    /// A number as [`number`] writes it.
+    pub fn number(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.take(1)?[0];
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let mut out = Vec::new();
+        begin(&mut out, TableId(300), RowId(u64::MAX), Kind::Put);
+        cell(&mut out, 0, Some(b"eight by"));
+        cell(&mut out, 255, None);
+        cell(&mut out, 2, Some(b""));
+        end(&mut out);
+        begin(&mut out, TableId(0), RowId(0), Kind::Delete);
+        begin(&mut out, TableId(1), RowId(9), Kind::Update);
+        cell(&mut out, 7, Some(&[5; 300]));
+        end(&mut out);
+        out
+    }
+
+    #[test]
+    fn changes_come_back_as_they_were() {
+        let bytes = sample();
+        let changes: Vec<_> = Changes::new(&bytes).map(Option::unwrap).collect();
+        assert_eq!(changes.len(), 3);
+        let first = &changes[0];
+        assert_eq!(
+            (first.table, first.row, first.kind),
+            (TableId(300), RowId(u64::MAX), Kind::Put)
+        );
+        assert_eq!(first.cells, [(0, Some(&b"eight by"[..])), (255, None), (2, Some(&b""[..]))]);
+        assert_eq!((changes[1].kind, changes[1].cells.len()), (Kind::Delete, 0));
+        assert_eq!(changes[2].cells, [(7, Some(&[5; 300][..]))]);
+    }
+
+    #[test]
+    fn bytes_cut_short_or_changed_end_without_a_panic() {
+        let bytes = sample();
+        for len in 0..bytes.len() {
+            let read = Changes::new(&bytes[..len]).count();
+            assert!(read <= 3);
+        }
+        for at in 0..bytes.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                assert!(Changes::new(&damaged).count() <= damaged.len());
+            }
+        }
+    }
+
+    #[test]
+    fn tablespaces_are_kept_apart_and_in_order() {
+        let mut redo = Redo::default();
+        for round in 0..2 {
+            for tablespace in [3, 1, 2, 1, 3, 0] {
+                redo.part(tablespace).push(tablespace as u8);
+            }
+            let parts: Vec<_> =
+                redo.parts().iter().map(|part| (part.tablespace, part.bytes.len())).collect();
+            assert_eq!(parts, [(0, 1), (1, 2), (2, 1), (3, 2)], "round {round}");
+            assert_eq!(redo.len(), 6);
+            redo.clear();
+            assert!(redo.is_empty());
+        }
+    }
+}

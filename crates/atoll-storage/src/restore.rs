@@ -1,0 +1,205 @@
+//! Making a table again from what a medium has kept of it: images of segments, then the changes
+//! that came after.
+//!
+//! Nobody else uses the table meanwhile. First [`Table::add_segments`], then every segment is
+//! filled, by whatever thread ([`Table::restore_segment`]); then changes are applied, those of a
+//! segment in their order by one thread ([`Table::redo`]); then [`Table::end_restore`].
+
+use atoll_machine::Machine;
+
+use crate::directory::Change;
+use crate::error::StorageError;
+use crate::image::{self, Plain};
+use crate::layout::{RowId, SEGMENT_ROWS};
+use crate::redo::{self, Kind};
+use crate::segment::Cell;
+use crate::table::{Filling, Table};
+use crate::types::{Column, DataType};
+
+/// A segment as a medium keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentImage<'b> {
+    /// Slots up to the last row.
+    pub filled: usize,
+    /// A bit for each slot up to there.
+    pub presence: &'b [u8],
+    /// Its columns.
+    pub columns: Vec<ColumnImage<'b>>,
+}
+
+/// A column of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnImage<'b> {
+    /// Values of the slots that are filled; bits of them for a `bool`.
+    pub values: &'b [u8],
+    /// Their validity, for columns that can be NULL.
+    pub validity: Option<&'b [u8]>,
+    /// Heap blocks by number, as far as they are used; empty where a block is gone.
+    pub heap: Vec<&'b [u8]>,
+    /// The zone's words, see [`crate::zone`].
+    pub zone: (u64, u64),
+}
+
+impl<M: Machine> Table<M> {
+    /// Adds segments until the table has so many.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`], [`StorageError::TableFull`].
+    pub fn add_segments(&self, change: Change, count: u64) -> Result<(), StorageError> {
+        while self.segment_count() < count {
+            self.add_segment(change)?;
+        }
+        Ok(())
+    }
+
+    /// Fills a segment that is empty.
+    ///
+    /// # Errors
+    /// [`StorageError::BadRecord`] for an image that is none of this table,
+    /// [`StorageError::Memory`].
+    pub fn restore_segment(
+        &self,
+        change: Change,
+        number: u64,
+        image: &SegmentImage<'_>,
+    ) -> Result<(), StorageError> {
+        let row = RowId::new(number, 0);
+        let filled = image.filled;
+        let bits = filled.div_ceil(8);
+        let sound = filled <= SEGMENT_ROWS
+            && number < self.segment_count()
+            && image.presence.len() == bits
+            && image.columns.len() == self.schema().columns().len();
+        if !sound {
+            return Err(self.bad(row, "the image of a segment does not fit the table"));
+        }
+        for (column, described) in image.columns.iter().zip(self.schema().columns()) {
+            let values = match described.data_type.width() {
+                0 => bits,
+                width => width * filled,
+            };
+            let validity = described.nullable.then_some(bits);
+            if column.values.len() != values || column.validity.map(<[u8]>::len) != validity {
+                return Err(self.bad(row, "the image of a column does not fit the table"));
+            }
+        }
+        let segment = self.slot(row).segment();
+        self.barrier().fill_segment(change, segment, self.schema(), image)?;
+        self.forget_views_of_absent(change, number, image)
+    }
+
+    /// Slots without a row read as well-formed: a view that somebody had stored and not committed
+    /// may lead anywhere.
+    fn forget_views_of_absent(
+        &self,
+        change: Change,
+        number: u64,
+        image: &SegmentImage<'_>,
+    ) -> Result<(), StorageError> {
+        let present = |slot: usize| image.presence[slot / 8] >> (slot % 8) & 1 == 1;
+        let columns = self.schema().columns().iter().enumerate();
+        for (at, column) in columns.filter(|(_, column)| column.data_type.is_view()) {
+            for slot in (0..image.filled).filter(|slot| !present(*slot)) {
+                let cell = Cell {
+                    column: at,
+                    data_type: column.data_type,
+                    nullable: column.nullable,
+                    image: &[0; 16],
+                    valid: !column.nullable,
+                };
+                let row = RowId::new(number, slot);
+                self.barrier().store_value(change, self.slot(row).segment(), slot, cell)?;
+            }
+            let mut places = Vec::new();
+            for slot in (0..image.filled).filter(|slot| present(*slot)) {
+                let mut view = [0; 16];
+                self.load(self.slot(RowId::new(number, slot)), at, &mut view);
+                places.extend(image::heap_place(&view));
+            }
+            let segment = self.slot(RowId::new(number, 0)).segment();
+            if !self.barrier().count_heap(segment, at, &places) {
+                return Err(self.bad(RowId::new(number, 0), "a text leads to no heap block"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies a change again.
+    ///
+    /// # Errors
+    /// [`StorageError::BadRecord`], [`StorageError::Memory`], [`StorageError::TableFull`].
+    pub fn redo(&self, change: Change, record: &redo::Change<'_>) -> Result<(), StorageError> {
+        let row = record.row;
+        if row.segment() >= self.segment_count() {
+            return Err(self.bad(row, "the segment does not exist"));
+        }
+        let columns = self.schema().columns();
+        for (at, plain) in &record.cells {
+            let fits = columns.get(*at).is_some_and(|column| is_of(column, *plain));
+            if !fits {
+                return Err(self.bad(row, "a value does not fit its column"));
+            }
+        }
+        if record.kind == Kind::Put && record.cells.len() != columns.len() {
+            return Err(self.bad(row, "a row without all of its columns"));
+        }
+        for (at, plain) in &record.cells {
+            self.overwrite(change, row, *at, *plain)?;
+        }
+        let segment = self.slot(row).segment();
+        match record.kind {
+            Kind::Update => {}
+            Kind::Put => self.barrier().set_presence(change, segment, row.slot(), true)?,
+            Kind::Delete => {
+                self.barrier().set_presence(change, segment, row.slot(), false)?;
+                self.vacate(change, row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a value and lets go of the long one that stood there.
+    fn overwrite(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        plain: Plain<'_>,
+    ) -> Result<(), StorageError> {
+        let is_view = self.schema().columns()[at].data_type.is_view();
+        let before = is_view.then(|| {
+            let mut view = [0; 16];
+            self.load(self.slot(row), at, &mut view);
+            image::heap_place(&view)
+        });
+        self.fill_value(change, row, at, plain)?;
+        self.release_heap(change, row, at, before.flatten());
+        Ok(())
+    }
+
+    /// All changes have been applied: finds the slots that are free.
+    pub fn end_restore(&self) {
+        for number in 0..self.segment_count() {
+            let present = |slot: &usize| self.is_present(RowId::new(number, *slot));
+            let filled = (0..SEGMENT_ROWS).rev().find(present).map_or(0, |last| last + 1);
+            for slot in (0..filled).filter(|slot| !present(slot)) {
+                self.free(RowId::new(number, slot));
+            }
+            self.leave(Filling::at(number, filled));
+        }
+    }
+
+    fn bad(&self, row: RowId, what: &'static str) -> StorageError {
+        StorageError::BadRecord { table: self.name().to_owned(), row: row.0, what }
+    }
+}
+
+/// Whether plain bytes are a value of a column.
+fn is_of(column: &Column, plain: Plain<'_>) -> bool {
+    let Some(bytes) = plain else { return column.nullable };
+    match column.data_type {
+        DataType::Text => std::str::from_utf8(bytes).is_ok(),
+        DataType::Binary => true,
+        data_type => bytes.len() == data_type.width().max(1),
+    }
+}
