@@ -14,6 +14,7 @@ const ORDER: [&str; 10] = [
     "atoll-memory",
     "atoll-storage",
     "atoll-txn",
+    "atoll-log",
     "atoll",
     "atoll-sql",
     "atoll-bench",

@@ -11,8 +11,10 @@ use atoll_memory::Memory;
 use atoll_storage::undo::Entry;
 use atoll_storage::{Directory, Schema, StorageError, Table, TableId, Value};
 
+use crate::describe::Description;
 use crate::engine::{Engine, EngineOptions, IndexSpec, TableOptions};
 use crate::error::Stop;
+use crate::journal::Journal;
 use crate::registry::{Counts, Taking};
 use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
@@ -45,6 +47,17 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn index(&self, table: &Table<M>, name: &str) -> Result<usize, Stop>;
     /// [`Engine::indexes`].
     fn indexes(&self, table: TableId) -> Vec<IndexSpec>;
+    /// [`Engine::record_to`].
+    fn record_to(&self, journal: Arc<dyn Journal>);
+    /// [`Engine::restore_table`].
+    ///
+    /// # Errors
+    /// As there.
+    fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, Stop>;
+    /// [`Engine::adopt`].
+    fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String>;
+    /// [`Engine::table_options`].
+    fn table_options(&self, table: TableId) -> TableOptions;
     /// [`Engine::all_tables`].
     fn all_tables(&self) -> Vec<Arc<Table<M>>>;
     /// [`Engine::partition`].
@@ -105,6 +118,7 @@ pub trait AnyWorker<M: Machine>: Send {
         body: Visitor<'_, M>,
     ) -> Result<(), Stop>;
     fn check_consistent(&mut self) -> Result<(), Stop>;
+    fn commit_gsn(&self) -> u64;
     fn commit(&mut self) -> Result<(), Stop>;
     fn abort(&mut self, reason: AbortReason);
     fn compact(&mut self, table: &Table<M>, most: usize);
@@ -134,6 +148,22 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
 
     fn indexes(&self, table: TableId) -> Vec<IndexSpec> {
         self.indexes(table)
+    }
+
+    fn record_to(&self, journal: Arc<dyn Journal>) {
+        self.record_to(journal);
+    }
+
+    fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, Stop> {
+        self.restore_table(described)
+    }
+
+    fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
+        self.adopt(table, segments)
+    }
+
+    fn table_options(&self, table: TableId) -> TableOptions {
+        self.table_options(table)
     }
 
     fn all_tables(&self) -> Vec<Arc<Table<M>>> {
@@ -236,6 +266,10 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
 
     fn check_consistent(&mut self) -> Result<(), Stop> {
         self.check_consistent()
+    }
+
+    fn commit_gsn(&self) -> u64 {
+        self.commit_gsn()
     }
 
     fn commit(&mut self) -> Result<(), Stop> {

@@ -5,7 +5,8 @@
 //! or keep it in the write set) → *commit* (`validated`, stored, then `visible` when the scheme
 //! lets go) or *abort* (undo in reverse, let go).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use atoll_machine::Machine;
 use atoll_machine::huge_pages::{self, Array};
@@ -17,12 +18,14 @@ use atoll_storage::undo::Entry;
 use atoll_storage::{Change, Directory, RowId, Schema, StorageError, Table, TableId, Value};
 
 use crate::accounting::SAMPLE_EVERY;
+use crate::describe::{self, Description};
 use crate::error::Stop;
+use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
-use crate::row::ColumnSet;
+use crate::row::{ColumnSet, Row};
 use crate::rows::{Meta, PerRow};
 use crate::scheme::{Guarded, Place, Scheme, States};
-use crate::worker::{Graves, Worker};
+use crate::worker::{Graves, Worker, key_of};
 
 /// Most workers at a time; a place at the gate is kept for upkeep.
 pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 1;
@@ -67,6 +70,8 @@ pub struct TableOptions {
     /// The table belongs to every partition: it is read in any of them, and writing it needs them
     /// all.
     pub replicated: bool,
+    /// Number of its tablespace: whose log its changes go to.
+    pub tablespace: u32,
 }
 
 /// An ordered index of a table.
@@ -88,11 +93,19 @@ pub struct Guard<S: Scheme<M>, M: Machine> {
     stripes: Array<S::Gap>,
     pub(crate) indexes: Vec<Ordered<S, M>>,
     pub(crate) replicated: bool,
+    pub(crate) tablespace: u32,
+    /// The greatest GSN of a commit that deleted a row, or moved one in an index.
+    gone: GoneGsn,
     /// Some of its indexes can be moved in by an update.
     pub(crate) has_moving: bool,
     /// Its columns whose long values lie elsewhere.
     pub(crate) views: ColumnSet,
 }
+
+/// On a cache line of its own.
+#[repr(align(64))]
+#[derive(Default)]
+struct GoneGsn(AtomicU64);
 
 /// The tables by number.
 pub struct Tables<S: Scheme<M>, M: Machine>(Chunked<Guard<S, M>>);
@@ -109,6 +122,7 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     workers: Mutex<Numbers>,
     /// What workers that are gone have left to be taken away.
     left: Mutex<Vec<Graves>>,
+    journal: OnceLock<Arc<dyn Journal>>,
 }
 
 /// Numbers of workers; the smallest free one is given out.
@@ -169,8 +183,20 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
             stripes: huge_pages::collect(STRIPES, |_| S::Gap::default()),
             indexes,
             replicated: options.replicated,
+            tablespace: options.tablespace,
+            gone: GoneGsn::default(),
             has_moving,
         })
+    }
+
+    /// What whoever finds something absent has seen.
+    #[inline]
+    pub(crate) fn gone_gsn(&self) -> u64 {
+        self.gone.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn raise_gone(&self, gsn: u64) {
+        self.gone.0.fetch_max(gsn, Ordering::AcqRel);
     }
 
     pub(crate) fn gap(&self, index: u16, guard: u32) -> &S::Gap {
@@ -255,7 +281,20 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
             workers: Mutex::default(),
             left: Mutex::default(),
+            journal: OnceLock::new(),
         }
+    }
+
+    /// From now on transactions are recorded. To be called once, before there are workers.
+    ///
+    /// # Panics
+    /// When it has been called before.
+    pub fn record_to(&self, journal: Arc<dyn Journal>) {
+        assert!(self.journal.set(journal).is_ok(), "an engine has one journal");
+    }
+
+    pub(crate) fn recorder(&self) -> Option<Box<dyn Recorder>> {
+        self.journal.get().map(|journal| Arc::clone(journal).recorder())
     }
 
     /// The memory of the database.
@@ -295,16 +334,84 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         for spec in &options.indexes {
             Ordered::<S, M>::new(&schema, spec)?;
         }
+        let mut recorder = self.recorder();
+        let mut description = Vec::new();
+        if let Some(recorder) = &mut recorder {
+            description = describe::encode(names.len() as u32, name, &schema, options);
+            recorder.admit_table(options.tablespace, &description)?;
+        }
         let mut member = self.memory().upkeep();
         let section = member.enter();
         let change = Change::forward(section.inside());
-        let table = Arc::new(Table::create(&self.directory, change, name, schema)?);
+        let created = Table::create(&self.directory, change, name, schema);
+        let table = match created {
+            Ok(table) => Arc::new(table),
+            Err(error) => {
+                if let Some(recorder) = &mut recorder {
+                    recorder.withdraw();
+                }
+                return Err(error.into());
+            }
+        };
+        let mut gsn = 0;
+        if let Some(recorder) = &mut recorder {
+            // Whoever uses the table comes after it.
+            gsn = recorder.record_table(&description, section.inside().epoch);
+        }
         drop(section);
         drop(member);
         let guard = Guard::new(Arc::clone(&table), options)?;
+        guard.raise_gone(gsn);
         self.tables.0.get_or_init(u64::from(table.id().0), || guard);
         names.push(Arc::clone(&table));
         Ok(table)
+    }
+
+    /// Adds a table that a log or a home has described, without rows. Tables come in the order of
+    /// their numbers.
+    ///
+    /// # Errors
+    /// As [`Engine::create_table`].
+    pub fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, Stop> {
+        let Description { name, schema, options, .. } = described;
+        self.create_table(&name, schema, &options)
+    }
+
+    /// Gives the rows of some segments of a restored table their entries in its indexes. Nobody
+    /// else uses the table, but for others who do the same with other segments. A key that two rows
+    /// have is returned.
+    pub fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
+        let guard = self.tables.guard(table);
+        let table = &guard.table;
+        let mut key = Vec::new();
+        let mut entry = Vec::new();
+        for row in segments.flat_map(|number| {
+            (0..atoll_storage::SEGMENT_ROWS).map(move |slot| RowId::new(number, slot))
+        }) {
+            if !table.is_present(row) {
+                continue;
+            }
+            key.clear();
+            key.extend(table.schema().primary_key().iter().map(|at| table.value(row, *at)));
+            let hash = table.hash(&key);
+            let meta = guard.rows.get(row);
+            meta.set_hash(hash);
+            self.scheme.adopt(&meta.state);
+            let is_same = |other: RowId| {
+                guard.rows.get(other).has_hash(hash)
+                    && (table.is_exact(hash) || table.has_key(other, &key))
+            };
+            if table.index().insert(hash, row, is_same).is_some() {
+                return Some(table.display_key(&key));
+            }
+            let view = Row::stored(&**table, table.slot(row));
+            for ordered in &guard.indexes {
+                key_of(ordered, &view, &mut entry);
+                // Nobody watches a gap yet, so any part of one may be guarded by any guard.
+                ordered.index.insert(&entry, row, &mut |_, _| true);
+            }
+        }
+        None
     }
 
     /// A table by name.
@@ -337,6 +444,13 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             unique: index.unique,
         });
         specs.collect()
+    }
+
+    /// What a table was made with.
+    pub fn table_options(&self, table: TableId) -> TableOptions {
+        let guard = self.tables.guard(table);
+        let (replicated, tablespace) = (guard.replicated, guard.tablespace);
+        TableOptions { indexes: self.indexes(table), replicated, tablespace }
     }
 
     /// All tables in the order of creation.

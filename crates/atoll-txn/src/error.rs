@@ -3,6 +3,7 @@
 use atoll_machine::Machine;
 use atoll_storage::{StorageError, Table};
 
+use crate::journal::JournalError;
 use crate::scheme::AbortReason;
 
 /// An abort is a normal outcome, an error is the world's or the caller's; they are kept apart so
@@ -79,6 +80,9 @@ pub enum Stop {
         /// The name.
         index: String,
     },
+    /// What it has changed cannot be made durable. It has been rolled back.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// Too many transactions are open at a time.
     #[error("{0} transactions are open at a time, which is the most; end one and try again")]
     TooManyWorkers(usize),

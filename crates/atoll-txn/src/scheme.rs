@@ -358,6 +358,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         u64::MAX
     }
 
+    /// The row was there before anything else: it was restored. Nobody else touches it.
+    fn adopt(&self, state: &Self::State);
+
     /// Takes a row that nobody is writing for a moment, outside any transaction, so that its
     /// entries can be removed; says whether it is there, and since which stamp. `None` when
     /// somebody is writing it.

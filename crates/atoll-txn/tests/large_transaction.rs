@@ -38,7 +38,7 @@ impl SchemeVisitor<Native> for Large {
         let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
         let by_value =
             IndexSpec { name: "v".to_owned(), columns: vec!["value".to_owned()], unique: false };
-        let options = TableOptions { indexes: vec![by_value], replicated: false };
+        let options = TableOptions { indexes: vec![by_value], ..TableOptions::default() };
         let table = engine.create_table("t", schema, &options).unwrap();
         let mut worker = engine.worker().unwrap();
         let begin = |worker: &mut Worker<S, Native>| worker.begin(Begin::default()).unwrap();

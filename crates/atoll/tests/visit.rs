@@ -238,7 +238,7 @@ fn rows_move_in_indexes_and_a_value_that_is_taken_rolls_back() {
         let schema = Schema::new(columns.into(), &["id"]).unwrap();
         let by_rank =
             IndexSpec { name: "by_rank".into(), columns: vec!["rank".into()], unique: true };
-        let options = TableOptions { indexes: vec![by_rank], replicated: false };
+        let options = TableOptions { indexes: vec![by_rank], ..TableOptions::default() };
         let table = db.create_table_with("runner", schema, &options).unwrap();
         let index = table.index("by_rank").unwrap();
         let keys = ids(0..50);

@@ -95,7 +95,7 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
             unique: false,
         };
         let indexes = vec![index("by_id", &["id"]), index("by_place", &["place"])];
-        let options = TableOptions { indexes, replicated: false };
+        let options = TableOptions { indexes, ..TableOptions::default() };
         let table = engine.create_table("t", schema, &options).map_err(|e| text(&e))?;
         Ok(Self { engine, table })
     }

@@ -236,7 +236,7 @@ impl Maker<'_> {
     ) -> Result<(Table, Index), BenchError> {
         let by = by.iter().map(|name| (*name).to_owned()).collect();
         let spec = IndexSpec { name: index.to_owned(), columns: by, unique: false };
-        let options = TableOptions { indexes: vec![spec], replicated: false };
+        let options = TableOptions { indexes: vec![spec], ..TableOptions::default() };
         let table = self.table(name, columns, key, &options)?;
         let index = table.index(index)?;
         Ok((table, index))

@@ -33,7 +33,7 @@ pub fn create(db: &Database, plan: &Plan) -> Result<Table, BenchError> {
     let schema = Schema::new(columns, &[KEY]).map_err(atoll::Error::from)?;
     let index = IndexSpec { name: BY_KEY.into(), columns: vec![KEY.into()], unique: false };
     let indexes = if plan.has_scans() { vec![index] } else { Vec::new() };
-    Ok(db.create_table_with(TABLE, schema, &TableOptions { indexes, replicated: false })?)
+    Ok(db.create_table_with(TABLE, schema, &TableOptions { indexes, ..TableOptions::default() })?)
 }
 
 /// A row whose columns are zero.

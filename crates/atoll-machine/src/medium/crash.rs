@@ -71,6 +71,8 @@ impl Naming {
 pub enum Fault {
     /// Writes and reservations, for want of space.
     Full,
+    /// Making files, for want of space.
+    Create,
     /// Syncs, with an input/output error.
     Sync,
 }
@@ -124,7 +126,7 @@ impl World {
             return Ok(());
         }
         Err(match what {
-            Fault::Full => io::ErrorKind::StorageFull.into(),
+            Fault::Full | Fault::Create => io::ErrorKind::StorageFull.into(),
             Fault::Sync => io::Error::from_raw_os_error(libc::EIO),
         })
     }
@@ -240,7 +242,7 @@ impl CrashMedium {
         Self::of(names, files)
     }
 
-    /// Flips bits: a byte of a file is xored.
+    /// Flips bits of what is there now: a byte of a file is xored.
     ///
     /// # Panics
     /// When there is no such byte.
@@ -248,7 +250,6 @@ impl CrashMedium {
         let mut world = lock(&self.world);
         let file = world.names[&self.full(name)];
         world.files[file][offset as usize] ^= with;
-        world.began[file][offset as usize] ^= with;
     }
 
     /// Cuts a file short.
@@ -259,7 +260,6 @@ impl CrashMedium {
         let mut world = lock(&self.world);
         let file = world.names[&self.full(name)];
         world.files[file].truncate(size_bytes as usize);
-        world.began[file].truncate(size_bytes as usize);
     }
 
     /// All files of all folders with their sizes.
@@ -289,7 +289,7 @@ impl Medium for CrashMedium {
             }
             (Some(file), _) => file,
             (None, Open::Create) => {
-                let made = world.may(Fault::Full);
+                let made = world.may(Fault::Create).and_then(|()| world.may(Fault::Full));
                 made.map_err(|source| self.failed("create", name, source))?;
                 world.files.push(Vec::new());
                 let file = world.files.len() - 1;

@@ -93,6 +93,11 @@ impl<M: Machine> Version<M> {
         self.unlock(now + u64::from(changed));
     }
 
+    /// The row was there before anything else.
+    pub fn adopt(&self) {
+        self.0.store(PRESENT, Ordering::Release);
+    }
+
     /// The row's writer lets go and leaves this word.
     #[inline]
     pub fn unlock(&self, word: u64) {

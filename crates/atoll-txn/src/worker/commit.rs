@@ -45,6 +45,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     pub fn commit(&mut self) -> Result<(), Stop> {
         self.check_open().inspect_err(|_| self.state = State::Idle)?;
         self.txn.stopwatch.switch::<M>(Component::Manager);
+        self.write_down()?;
         if Txn::<S, M>::IN_PLACE {
             self.commit_in_place()?
         } else {
@@ -74,6 +75,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             drop(section);
             return Err(self.give_up(reason));
         }
+        txn.record(engine, epoch);
         if txn.shown != 0 {
             context.close(&engine.registry, epoch, txn.undo.first_epoch());
         }
@@ -117,6 +119,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             }
             match done {
                 Ok(Stored::All) => {
+                    txn.record(engine, change.inside.epoch);
                     if txn.shown != 0 {
                         let first = txn.undo.first_epoch();
                         context.close(&engine.registry, change.inside.epoch, first);

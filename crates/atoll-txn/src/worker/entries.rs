@@ -53,7 +53,7 @@ struct Move {
 }
 
 /// The key of a row in an index; says whether no other row may have it.
-pub(super) fn key_of<S: Scheme<M>, M: Machine>(
+pub(crate) fn key_of<S: Scheme<M>, M: Machine>(
     ordered: &Ordered<S, M>,
     row: &Row<'_, M>,
     out: &mut Vec<u8>,

@@ -19,6 +19,7 @@ mod entries;
 mod graves;
 mod insert;
 mod point;
+mod record;
 mod rollback;
 mod scan;
 mod step;
@@ -46,7 +47,9 @@ use crate::rows::Meta;
 use crate::scheme::{AbortReason, Place, Refusal, Scheme, Start, Target, Writes};
 use ahead::Ahead;
 use entries::Entries;
+pub(crate) use entries::key_of;
 pub(crate) use graves::Graves;
+use record::Record;
 pub use scan::Range;
 use scan::ScanRoom;
 use visit::Sought;
@@ -104,6 +107,12 @@ struct Txn<S: Scheme<M>, M: Machine> {
     forget: bool,
     fillings: Vec<Filling>,
     stopwatch: Stopwatch,
+    record: Option<Record>,
+    /// Parts of it are in the log before its commit is.
+    has_spilled: bool,
+    /// The greatest GSN of a commit that it has seen, and its own.
+    seen_gsn: u64,
+    commit_gsn: u64,
     ahead: Ahead,
     /// Room that is used again.
     image: Image,
@@ -160,6 +169,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             forget: false,
             fillings: Vec::new(),
             stopwatch: Stopwatch::new(engine.sample_every),
+            record: engine.recorder().map(Record::new),
+            has_spilled: false,
+            seen_gsn: 0,
+            commit_gsn: 0,
             ahead: Ahead::default(),
             image: Image::default(),
             entry_key: Vec::new(),
@@ -199,6 +212,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.name_partitions(how.partitions)?;
         self.dig();
         self.txn.ahead.forget();
+        (self.txn.seen_gsn, self.txn.commit_gsn) = (0, 0);
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
         (self.read_only, self.hurried) = (how.read_only, how.hurried);
@@ -229,6 +243,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.partitions.sort_unstable();
         self.partitions.dedup();
         Ok(())
+    }
+
+    /// What must be durable before anybody may be told that the last transaction has committed: the
+    /// GSN of its commit or, if it changed nothing, of what it has seen.
+    pub fn commit_gsn(&self) -> u64 {
+        self.txn.commit_gsn
     }
 
     /// Whether a transaction is open and can go on.

@@ -123,6 +123,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if let Err(refusal) = engine.scheme.watch(&mut self.local, place, gap) {
             return Step::Refused(refusal);
         }
+        self.note_gsn(guard.gone_gsn());
         match find(guard, wanted.hash, wanted.key, &self.gone_rows) {
             None => Step::Done(absent),
             Some(_) => Step::Again,
@@ -209,6 +210,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let target = found.target(guard);
         let seen = engine.scheme.read(local, engine.tables(), target, &mut fetch);
         stopwatch.switch::<M>(before);
+        self.note_gsn(found.slot.gsn());
         match seen {
             Ok(Seen::Present) => Step::Done(true),
             // In place, a row that is not the key's any more; at commit, perhaps one that is
@@ -231,6 +233,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let target = found.target(guard);
         let asked = engine.scheme.write(&mut self.local, engine.tables(), target, present);
         self.stopwatch.switch::<M>(before);
+        self.note_gsn(found.slot.gsn());
         asked
     }
 
@@ -360,6 +363,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 let target = found.target(guard);
                 let seen = engine.scheme.read(local, engine.tables(), target, &mut fetch);
                 stopwatch.switch::<M>(before);
+                self.seen_gsn = self.seen_gsn.max(found.slot.gsn());
                 match seen {
                     Ok(Seen::Present) => {}
                     Ok(Seen::Absent) if !meta.has_hash(hash) => return Step::Again,

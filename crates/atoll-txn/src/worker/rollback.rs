@@ -27,6 +27,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             return;
         }
         self.txn.stopwatch.switch::<M>(Component::Abort);
+        if let Some(record) = &mut self.txn.record {
+            record.withdraw();
+        }
         self.undo_all();
         let Self { engine, member, txn, context, .. } = self;
         let section = member.enter();
@@ -112,6 +115,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             self.edits.get_mut().clear();
         }
         self.is_broken = false;
+        self.has_spilled = false;
         self.shown = 0;
         self.chunks_shown = 0;
         if self.made.capacity().max(self.gone.capacity()) > KEPT_MAX {

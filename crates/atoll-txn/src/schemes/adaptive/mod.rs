@@ -277,6 +277,10 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         past.store(record.0, Ordering::Release);
     }
 
+    fn adopt(&self, state: &Self::State) {
+        state.version.adopt();
+    }
+
     fn end(&self, local: &mut Local<M>, states: &impl StatesOf<Self, M>, committed: bool) {
         let next = local.commit;
         local.set.unlock(states, |write| match (committed, write.present) {

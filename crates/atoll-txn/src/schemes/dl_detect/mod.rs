@@ -144,6 +144,8 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         Ok(())
     }
 
+    fn adopt(&self, _state: &Self::State) {}
+
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
         self.granted(local);
         local.held.release(states);

@@ -197,6 +197,10 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         M::fence(Ordering::Release);
     }
 
+    fn adopt(&self, state: &Self::State) {
+        state.version.store(PRESENT, Ordering::Release);
+    }
+
     fn end(&self, local: &mut Local<M>, states: &impl StatesOf<Self, M>, committed: bool) {
         for (place, present) in local.writes.drain(..) {
             let state = states.row(place);

@@ -115,6 +115,10 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         Ok(())
     }
 
+    fn adopt(&self, state: &Self::State) {
+        state.adopt();
+    }
+
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
         let next = if committed { local.commit } else { 0 };
         local.set.unlock(states, |write| match (committed, write.present) {

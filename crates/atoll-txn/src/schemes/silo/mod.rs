@@ -106,6 +106,10 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         Ok(())
     }
 
+    fn adopt(&self, state: &Self::State) {
+        state.adopt();
+    }
+
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
         let next = if committed { local.newest() + 1 } else { 0 };
         local.unlock(states, |write| match (committed, write.present) {

@@ -212,6 +212,10 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         Ok(())
     }
 
+    fn adopt(&self, state: &Self::State) {
+        state.version.adopt();
+    }
+
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
         let commit = local.commit;
         local.set.unlock(states, |write| {

@@ -170,6 +170,10 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         Ok(())
     }
 
+    fn adopt(&self, state: &Self::State) {
+        state.version.store(PRESENT, Ordering::Release);
+    }
+
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
         for (place, present) in local.writes.drain(..) {
             let state = states.row(place);

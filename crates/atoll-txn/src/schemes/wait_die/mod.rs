@@ -97,6 +97,8 @@ impl<M: Machine> Scheme<M> for WaitDie<M> {
         !old.1.is_held()
     }
 
+    fn adopt(&self, _state: &Self::State) {}
+
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
         local.held.release(states);
         local.died = !committed;

@@ -1,0 +1,306 @@
+//! The control file: how often the database has been opened, and its last two checkpoints.
+//!
+//! It has two slots that are written in turns, so that one is whole whatever happens. A slot is
+//!
+//! ```text
+//! magic (8 bytes) | format u32 | CRC32C of what follows u32 | bytes that follow u32 | 0 u32
+//! sequence | life | file bytes | tablespaces | closed | end × tablespaces, if it is closed
+//! checkpoints | (number | epoch | (start | map bytes | map CRC) × tablespaces) × checkpoints
+//! ```
+//! The second and third lines are numbers as in [`atoll_storage::redo`].
+
+use std::sync::Arc;
+
+use atoll_machine::medium::Open;
+use atoll_machine::{Medium, MediumFile};
+use atoll_storage::redo::{Input, number};
+
+use crate::error::LogError;
+use crate::logs::TABLESPACES_MAX;
+
+/// Name of the file.
+pub const FILE: &str = "control";
+const MAGIC: [u8; 8] = *b"ATOLLCTL";
+/// Number of the format of a database's files; a version reads its own.
+pub const FORMAT: u32 = 1;
+const SLOT_BYTES: usize = 16 << 10;
+const HEADER_BYTES: usize = 24;
+/// Checkpoints that are kept.
+pub const CHECKPOINTS_KEPT: usize = 2;
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Control {
+    /// How often it has been written.
+    pub sequence: u64,
+    /// How often the database has been opened.
+    pub life: u32,
+    /// Bytes of a file of the logs.
+    pub file_bytes: u64,
+    /// Tablespaces.
+    pub tablespaces: usize,
+    /// After it has been closed: where the logs end.
+    pub ends: Option<Vec<u64>>,
+    /// The last checkpoints, the newest first.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// A checkpoint: what the homes hold, and from where on the logs are needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Its number.
+    pub number: u64,
+    /// It shows what was committed in this epoch of its life and in earlier ones. Of the life in
+    /// which it was made: blocks of later ones always count.
+    pub epoch: u64,
+    /// The life in which it was made.
+    pub life: u32,
+    /// For each tablespace.
+    pub parts: Vec<CheckpointPart>,
+}
+
+/// A tablespace's part of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CheckpointPart {
+    /// The log is read from here on.
+    pub start: u64,
+    /// Bytes of the map.
+    pub map_bytes: u64,
+    /// CRC32C of the map.
+    pub map_crc: u32,
+}
+
+impl Control {
+    fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for value in [
+            self.sequence,
+            self.life.into(),
+            self.file_bytes,
+            self.tablespaces as u64,
+            self.ends.is_some().into(),
+        ] {
+            number(&mut body, value);
+        }
+        self.ends.iter().flatten().for_each(|end| number(&mut body, *end));
+        number(&mut body, self.checkpoints.len() as u64);
+        for checkpoint in &self.checkpoints {
+            number(&mut body, checkpoint.number);
+            number(&mut body, checkpoint.epoch);
+            number(&mut body, checkpoint.life.into());
+            for part in &checkpoint.parts {
+                number(&mut body, part.start);
+                number(&mut body, part.map_bytes);
+                number(&mut body, part.map_crc.into());
+            }
+        }
+        let mut out = MAGIC.to_vec();
+        out.extend(FORMAT.to_le_bytes());
+        out.extend(crc32c::crc32c(&body).to_le_bytes());
+        out.extend((body.len() as u32).to_le_bytes());
+        out.extend([0; 4]);
+        out.extend(body);
+        assert!(out.len() <= SLOT_BYTES, "{TABLESPACES_MAX} tablespaces fit");
+        out.resize(SLOT_BYTES, 0);
+        out
+    }
+
+    fn decode(body: &[u8]) -> Option<Self> {
+        let mut input = Input(body);
+        let mut control = Self {
+            sequence: input.number()?,
+            life: input.number()?.try_into().ok()?,
+            file_bytes: input.number()?,
+            tablespaces: input.number()?.try_into().ok()?,
+            ..Self::default()
+        };
+        let fits = (1..=TABLESPACES_MAX).contains(&control.tablespaces);
+        if !fits || !control.file_bytes.is_multiple_of(4096) || control.file_bytes == 0 {
+            return None;
+        }
+        if input.number()? != 0 {
+            let ends = (0..control.tablespaces).map(|_| input.number());
+            control.ends = Some(ends.collect::<Option<_>>()?);
+        }
+        for _ in 0..input.number()?.min(CHECKPOINTS_KEPT as u64) {
+            let (number, epoch) = (input.number()?, input.number()?);
+            let life = input.number()?.try_into().ok()?;
+            let parts = (0..control.tablespaces).map(|_| {
+                Some(CheckpointPart {
+                    start: input.number()?,
+                    map_bytes: input.number()?,
+                    map_crc: input.number()?.try_into().ok()?,
+                })
+            });
+            let parts = parts.collect::<Option<_>>()?;
+            control.checkpoints.push(Checkpoint { number, epoch, life, parts });
+        }
+        Some(control)
+    }
+}
+
+/// The open file.
+#[derive(Debug)]
+pub struct ControlFile {
+    file: Arc<dyn MediumFile>,
+}
+
+impl ControlFile {
+    /// Makes the file of a new database.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn create(medium: &dyn Medium, control: &Control) -> Result<Self, LogError> {
+        // Whole under another name first: a database is there or it is not.
+        let name = format!("{FILE}.new");
+        if medium.names()?.contains(&name) {
+            medium.remove(&name)?;
+        }
+        let file = medium.open(&name, Open::Create)?;
+        file.reserve(2 * SLOT_BYTES as u64)?;
+        let mut made = Self { file };
+        made.write(control)?;
+        medium.rename(&name, FILE)?;
+        medium.sync_names()?;
+        made.file = medium.open(FILE, Open::Write)?;
+        Ok(made)
+    }
+
+    /// Opens the file of a database and reads what it says.
+    ///
+    /// # Errors
+    /// [`LogError::Missing`], [`LogError::Version`], [`LogError::Damaged`], [`LogError::Medium`].
+    pub fn open(medium: &dyn Medium, how: Open) -> Result<(Self, Control), LogError> {
+        if !medium.names()?.iter().any(|name| name == FILE) {
+            return Err(LogError::Missing { file: medium.path(FILE) });
+        }
+        let file = medium.open(FILE, how)?;
+        let mut slots = Vec::new();
+        let mut first_error = None;
+        for slot in 0..2 {
+            match read_slot(&*file, slot) {
+                Ok(control) => slots.push(control),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        slots.sort_by_key(|control| control.sequence);
+        match (slots.pop(), first_error) {
+            (Some(newest), _) => Ok((Self { file }, newest)),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(LogError::Missing { file: medium.path(FILE) }),
+        }
+    }
+
+    /// Writes what it is to say; durable when this returns.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`]; it says what it said before then, or this.
+    pub fn write(&mut self, control: &Control) -> Result<(), LogError> {
+        let offset = control.sequence % 2 * SLOT_BYTES as u64;
+        self.file.write_at(offset, &control.encode())?;
+        Ok(self.file.sync()?)
+    }
+}
+
+fn read_slot(file: &dyn MediumFile, slot: u64) -> Result<Control, LogError> {
+    let offset = slot * SLOT_BYTES as u64;
+    let damaged = |at: u64, expected: &str, found: String| {
+        LogError::damaged(file.path(), offset + at, expected, found)
+    };
+    let mut bytes = vec![0; SLOT_BYTES];
+    file.read_at(offset, &mut bytes)
+        .map_err(|_| damaged(0, "a slot of the control file", "the end of the file".into()))?;
+    if bytes[..8] != MAGIC {
+        let found = String::from_utf8_lossy(&bytes[..8]).into_owned();
+        return Err(damaged(0, "\"ATOLLCTL\"", format!("{found:?}")));
+    }
+    let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    if half(8) != FORMAT {
+        let file = file.path().to_owned();
+        return Err(LogError::Version { file, found: half(8), known: FORMAT });
+    }
+    let len = half(16) as usize;
+    let body = bytes.get(HEADER_BYTES..HEADER_BYTES + len);
+    let body = body.ok_or_else(|| damaged(16, "a length that fits", len.to_string()))?;
+    let crc = crc32c::crc32c(body);
+    if crc != half(12) {
+        return Err(damaged(12, &format!("checksum {crc:08x}"), format!("{:08x}", half(12))));
+    }
+    Control::decode(body).ok_or_else(|| {
+        damaged(HEADER_BYTES as u64, "the state of a database", "something else".into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use atoll_machine::CrashMedium;
+
+    use super::*;
+
+    fn sample(sequence: u64) -> Control {
+        let part = CheckpointPart { start: sequence, map_bytes: 100, map_crc: 7 };
+        let parts = vec![part; 2];
+        Control {
+            sequence,
+            life: 3,
+            file_bytes: 1 << 20,
+            tablespaces: 2,
+            ends: (sequence % 3 == 0).then(|| vec![1, 2]),
+            checkpoints: vec![Checkpoint { number: 9, epoch: 8, life: 2, parts }],
+        }
+    }
+
+    #[test]
+    fn the_newest_whole_slot_counts() {
+        let medium = CrashMedium::default();
+        let mut file = ControlFile::create(&medium, &sample(1)).unwrap();
+        for sequence in 2..5 {
+            file.write(&sample(sequence)).unwrap();
+            let (_, found) = ControlFile::open(&medium, Open::Read).unwrap();
+            assert_eq!(found, sample(sequence));
+        }
+        medium.damage(FILE, 30, 1); // slot 0 has the even ones
+        let (_, found) = ControlFile::open(&medium, Open::Read).unwrap();
+        assert_eq!(found, sample(3));
+        medium.damage(FILE, SLOT_BYTES as u64 + 30, 1);
+        let error = ControlFile::open(&medium, Open::Read).unwrap_err();
+        assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_crash_at_any_moment_leaves_one_of_two() {
+        let medium = CrashMedium::default();
+        let mut file = ControlFile::create(&medium, &sample(1)).unwrap();
+        let made = medium.events();
+        file.write(&sample(2)).unwrap();
+        file.write(&sample(3)).unwrap();
+        for events in 0..=medium.events() {
+            for seed in 0..32u64 {
+                let mut turn = 0;
+                let crashed = medium.crash(events, || {
+                    turn += 1;
+                    atoll_storage::key::mix(seed << 32 | turn) & 1 == 1
+                });
+                match ControlFile::open(&crashed, Open::Read) {
+                    Ok((_, found)) => assert_eq!(found, sample(found.sequence)),
+                    Err(LogError::Missing { .. }) => assert!(events < made),
+                    Err(error) => panic!("{events}: {error}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_format_of_the_future_is_told() {
+        let medium = CrashMedium::default();
+        ControlFile::create(&medium, &sample(1)).unwrap();
+        medium.damage(FILE, SLOT_BYTES as u64 + 8, 3);
+        let error = ControlFile::open(&medium, Open::Read).unwrap_err();
+        // The other slot was never written.
+        let text = error.to_string();
+        assert!(text.contains("damaged") || text.contains("format 2"), "{text}");
+    }
+}

@@ -1,0 +1,88 @@
+//! What can go wrong with what lies on a medium.
+
+use std::sync::Arc;
+
+use atoll_machine::MediumError;
+use atoll_txn::journal::JournalError;
+
+/// An error of the log or of the home.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The medium could not do what was asked.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// A flush has failed before. What was written since the one before it may be lost, so nothing
+    /// is acknowledged any more; what is in memory can still be read.
+    #[error(
+        "the log of tablespace {tablespace} takes no more changes since a flush failed ({cause}); \
+         mend the medium and open the database again: everything acknowledged is there"
+    )]
+    Poisoned {
+        /// Number of the tablespace.
+        tablespace: u32,
+        /// What failed.
+        cause: MediumError,
+    },
+    /// Bytes that are not what was written there.
+    #[error(
+        "{file} is damaged at byte {offset}: expected {expected}, found {found}; restore the \
+         database from a backup"
+    )]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where, in bytes from its start.
+        offset: u64,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// A file that should be there.
+    #[error("{file} is missing; restore it, or the database from a backup")]
+    Missing {
+        /// The file.
+        file: String,
+    },
+    /// A tablespace that there is not.
+    #[error("there is no tablespace {0}: the database has {1}, counted from 0")]
+    NoTablespace(u32, usize),
+    /// Files of another version.
+    #[error(
+        "{file} is of format {found}, and this version of Atoll reads format {known}; use a \
+         version that reads it"
+    )]
+    Version {
+        /// The file.
+        file: String,
+        /// The format found.
+        found: u32,
+        /// The format known.
+        known: u32,
+    },
+    /// A folder that is not a database's.
+    #[error("{path} holds files but no database; name another folder, or an empty one")]
+    NoDatabase {
+        /// The folder.
+        path: String,
+    },
+}
+
+impl LogError {
+    pub(crate) fn damaged(
+        file: impl Into<String>,
+        offset: u64,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        let (file, expected, found) = (file.into(), expected.into(), found.into());
+        Self::Damaged { file, offset, expected, found }
+    }
+}
+
+impl From<LogError> for JournalError {
+    fn from(error: LogError) -> Self {
+        Self(Arc::new(error))
+    }
+}

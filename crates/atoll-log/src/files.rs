@@ -1,0 +1,225 @@
+//! The files of a log: positions of the log, cut into files of one size.
+//!
+//! File `n` holds the bytes from `n × size` on and is called `log-` and `n` in 12 hexadecimal
+//! digits. Files are made, written with zeroes and given durable names before anything is admitted
+//! to them, so that a flush needs no space and no change of metadata, and a full medium is met
+//! before a transaction has decided anything. A file whose bytes nobody needs any more becomes
+//! the next one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_machine::medium::Open;
+use atoll_machine::{Medium, MediumError, MediumFile};
+
+use crate::ring::Ring;
+
+/// What is read from the ring and written at once, at most.
+const WRITE_BYTES_MAX: u64 = 1 << 20;
+
+/// See the module.
+pub struct Files {
+    medium: Arc<dyn Medium>,
+    file_bytes: u64,
+    open: BTreeMap<u64, Arc<dyn MediumFile>>,
+    /// The number behind the last file that is ready.
+    ready: u64,
+    buffer: Vec<u8>,
+}
+
+/// A file that does not exist yet. It is made without holding up those who write to others.
+pub struct NextFile {
+    medium: Arc<dyn Medium>,
+    /// Its number.
+    pub number: u64,
+    file_bytes: u64,
+}
+
+impl NextFile {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// [`MediumError`]; there is no such file then.
+    pub fn make(&self) -> Result<Arc<dyn MediumFile>, MediumError> {
+        let name = file_name(self.number);
+        let file = self.medium.open(&name, Open::Create)?;
+        let made = file.reserve(self.file_bytes).and_then(|()| file.sync());
+        if let Err(error) = made.and_then(|()| self.medium.sync_names()) {
+            let _gone_with_the_next_opening = self.medium.remove(&name);
+            return Err(error);
+        }
+        Ok(file)
+    }
+}
+
+/// The name of a file.
+pub fn file_name(number: u64) -> String {
+    format!("log-{number:012x}")
+}
+
+/// The number of a file, from its name.
+pub fn file_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("log-").filter(|digits| digits.len() == 12)?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+impl Files {
+    /// The files of a log that goes on at `end`.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    pub fn open(medium: Arc<dyn Medium>, file_bytes: u64, end: u64) -> Result<Self, MediumError> {
+        let mut numbers: Vec<u64> =
+            medium.names()?.iter().filter_map(|name| file_number(name)).collect();
+        numbers.sort_unstable();
+        let current = end / file_bytes;
+        // Only what follows the current one without a gap is of use.
+        let mut ready = current;
+        while numbers.contains(&ready) {
+            ready += 1;
+        }
+        let mut files =
+            Self { medium, file_bytes, open: BTreeMap::new(), ready, buffer: Vec::new() };
+        for number in numbers.into_iter().filter(|number| *number > ready) {
+            files.medium.remove(&file_name(number))?;
+        }
+        // A crash while one was being made leaves it too short.
+        for number in current..ready {
+            files.file(number)?.reserve(file_bytes)?;
+        }
+        while files.end() <= end {
+            let next = files.next();
+            files.add(next.number, next.make()?);
+        }
+        Ok(files)
+    }
+
+    /// The position behind the last byte that can be written.
+    pub fn end(&self) -> u64 {
+        self.ready * self.file_bytes
+    }
+
+    fn file(&mut self, number: u64) -> Result<&Arc<dyn MediumFile>, MediumError> {
+        if !self.open.contains_key(&number) {
+            let file = self.medium.open(&file_name(number), Open::Write)?;
+            self.open.insert(number, file);
+        }
+        Ok(&self.open[&number])
+    }
+
+    /// What the next file is to be. One at a time is made.
+    pub fn next(&self) -> NextFile {
+        let (number, file_bytes) = (self.ready, self.file_bytes);
+        NextFile { medium: Arc::clone(&self.medium), number, file_bytes }
+    }
+
+    /// The next file has been made.
+    pub fn add(&mut self, number: u64, file: Arc<dyn MediumFile>) {
+        debug_assert_eq!(number, self.ready);
+        self.open.insert(number, file);
+        self.ready += 1;
+    }
+
+    /// Writes what the ring has between two positions, and syncs it.
+    ///
+    /// # Errors
+    /// [`MediumError`]. What has become of those bytes is not known.
+    pub fn write(&mut self, ring: &Ring, from: u64, to: u64) -> Result<(), MediumError> {
+        let mut at = from;
+        while at < to {
+            let number = at / self.file_bytes;
+            let file_end = (number + 1) * self.file_bytes;
+            let end = to.min(file_end);
+            while at < end {
+                let next = end.min(at + WRITE_BYTES_MAX);
+                let mut buffer = std::mem::take(&mut self.buffer);
+                buffer.clear();
+                ring.read(at, next, &mut buffer);
+                let offset = at - number * self.file_bytes;
+                let written = self.file(number)?.write_at(offset, &buffer);
+                self.buffer = buffer;
+                written?;
+                at = next;
+            }
+            self.file(number)?.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Nobody needs what lies before `start`. Up to `spares` of the files become the next ones, the
+    /// rest goes. Returns whether anything has changed.
+    ///
+    /// # Errors
+    /// [`MediumError`]; the log goes on all the same.
+    pub fn release(&mut self, start: u64, spares: u64) -> Result<bool, MediumError> {
+        let first = start / self.file_bytes;
+        let mut numbers: Vec<u64> =
+            self.medium.names()?.iter().filter_map(|name| file_number(name)).collect();
+        numbers.retain(|number| *number < first);
+        for number in &numbers {
+            self.open.remove(number);
+            let name = file_name(*number);
+            if self.ready < first + spares {
+                // Its size is right and its blocks are written; what it holds is of other
+                // positions (`BLOCK-1`).
+                self.medium.rename(&name, &file_name(self.ready))?;
+                self.medium.sync_names()?;
+                self.ready += 1;
+            } else {
+                self.medium.remove(&name)?;
+            }
+        }
+        Ok(!numbers.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use atoll_machine::CrashMedium;
+
+    use super::*;
+
+    #[test]
+    fn names_are_numbers() {
+        assert_eq!(file_name(0x1f), "log-00000000001f");
+        assert_eq!(file_number("log-00000000001f"), Some(0x1f));
+        for name in ["log-", "log-1f", "home", "log-00000000001g"] {
+            assert_eq!(file_number(name), None, "{name}");
+        }
+    }
+
+    fn prepare(files: &mut Files, end: u64) {
+        while files.end() < end {
+            let next = files.next();
+            files.add(next.number, next.make().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_write_goes_across_files_and_is_found_again() {
+        let medium = CrashMedium::default();
+        let mut files = Files::open(Arc::new(medium.clone()), 4096, 4000).unwrap();
+        assert_eq!(files.end(), 4096);
+        prepare(&mut files, 12_000);
+        let ring = Ring::new(8192);
+        let bytes: Vec<u8> = (0..6000).map(|at| at as u8).collect();
+        ring.write(4000, &bytes);
+        files.write(&ring, 4000, 10_000).unwrap();
+        let mut found = vec![0; 4096];
+        medium.open(&file_name(1), Open::Read).unwrap().read_at(0, &mut found).unwrap();
+        assert_eq!(found, bytes[96..96 + 4096]);
+    }
+
+    #[test]
+    fn files_that_nobody_needs_become_the_next_ones() {
+        let medium = CrashMedium::default();
+        let mut files = Files::open(Arc::new(medium.clone()), 4096, 0).unwrap();
+        prepare(&mut files, 4 * 4096);
+        assert!(files.release(3 * 4096, 2).unwrap());
+        let names: Vec<u64> =
+            medium.names().unwrap().iter().filter_map(|name| file_number(name)).collect();
+        assert_eq!(names, [3, 4]);
+        assert_eq!(files.end(), 5 * 4096);
+    }
+}

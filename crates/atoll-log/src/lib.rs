@@ -1,0 +1,32 @@
+//! The log: what makes commits last, and what is found of them again.
+//!
+//! Every tablespace has a log of its own, so that workers of different nodes meet nowhere. What
+//! orders commits across logs is the global sequence number (GSN).
+//!
+//! | module | room for |
+//! |---|---|
+//! | [`block`] | the format of a block, which holds a commit's changes in one log |
+//! | [`ring`] | the DRAM in which blocks wait for their flush |
+//! | [`files`] | the files of a log |
+//! | [`log`] | one log: reserve, fill, flush |
+//! | [`logs`] | all logs: commits across them, the durable horizon, waiting for it |
+//! | [`scan`] | reading a log from a medium |
+//! | [`home`] | the home of tables: blocks, maps of checkpoints |
+//! | [`control`] | the file that says which checkpoints there are |
+//! | [`error`] | what can go wrong |
+//!
+//! The crate knows nothing of schemes and nothing of SQL, and it does not know how a table is made
+//! again from what it finds: `atoll` joins the two.
+
+pub mod block;
+pub mod control;
+pub mod error;
+pub mod files;
+pub mod home;
+pub mod log;
+pub mod logs;
+pub mod ring;
+pub mod scan;
+
+pub use error::LogError;
+pub use logs::{Logs, LogsOptions};

@@ -1,0 +1,389 @@
+//! One log: reserve, fill, flush.
+//!
+//! Who appends first gets a promise of room ([`Log::admit`], which may wait), then, within a few
+//! instructions under the latch, a place and a GSN, then fills the place in the ring without any
+//! latch. A flush takes the end of the log, waits for those who are still filling before it, writes
+//! and syncs. There is no thread for it: one of those who wait for the flush does it, and what
+//! others append meanwhile is the next one's.
+//!
+//! - `LOG-1`: `promised` is at least `tail` and at most the ring's capacity behind `durable`, and
+//!   [`SLACK_BYTES`] before the end of the files: a place that was promised can be filled and
+//!   written.
+//! - `LOG-2`: an appender's slot says, from before the latch goes until it has filled its place,
+//!   where that place begins. So all below the smallest of them is filled.
+//! - `LOG-3`: `durable_gsn` is raised only for blocks that are durable here, or for which another
+//!   log's durable block says that this one was at rest.
+//! - `LOG-4`: after a flush has failed nothing is written any more. What is known to be durable
+//!   stays so.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use atoll_machine::{Machine, MediumError, Native};
+
+use crate::block::{Header, Kind, Rest};
+use crate::error::LogError;
+use crate::files::Files;
+use crate::ring::Ring;
+
+/// Room that is kept for blocks which a flush itself adds.
+pub const SLACK_BYTES: u64 = 64 << 10;
+const IDLE: u64 = u64::MAX;
+
+/// See the module.
+pub struct Log {
+    tablespace: u8,
+    life: u32,
+    ring: Ring,
+    latch: Mutex<Tail>,
+    slots: Mutex<Vec<Weak<Slot>>>,
+    durable_lsn: AtomicU64,
+    durable_gsn: AtomicU64,
+    flush: Mutex<Flush>,
+    flushed: Condvar,
+    files: Mutex<Files>,
+    /// One file is made at a time.
+    making: Mutex<()>,
+    poisoned: AtomicBool,
+    flushes: AtomicU64,
+}
+
+/// What the latch guards.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tail {
+    /// Where the next block goes.
+    lsn: u64,
+    promised: u64,
+    /// The end of the files, as far as known here.
+    ready: u64,
+    /// The node's clock: no block that is still to come has this GSN or a smaller one.
+    clock: u64,
+    /// GSN of the last block.
+    last: u64,
+}
+
+#[derive(Default)]
+struct Flush {
+    is_running: bool,
+    failed: Option<MediumError>,
+}
+
+/// Where an appender is filling (`LOG-2`).
+#[repr(align(64))]
+pub(crate) struct Slot(AtomicU64);
+
+/// Where a log goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Its end, where the next block goes.
+    pub lsn: u64,
+    /// The greatest GSN in it, or that any log has.
+    pub gsn: u64,
+}
+
+/// What whoever leads a flush does besides.
+pub(crate) trait Around {
+    /// Before the end is taken: adds a block if need be; the logs that it says are at rest.
+    fn before(&self, log: &Log, gsn: u64) -> Vec<Rest>;
+    /// That block is durable.
+    fn after(&self, rests: &[Rest]);
+}
+
+/// Nothing.
+struct Alone;
+
+impl Around for Alone {
+    fn before(&self, _log: &Log, _gsn: u64) -> Vec<Rest> {
+        Vec::new()
+    }
+
+    fn after(&self, _rests: &[Rest]) {}
+}
+
+/// A block on its way into a log.
+pub(crate) struct Block<'b> {
+    pub kind: Kind,
+    pub epoch: u64,
+    pub transaction: u64,
+    pub horizon: u64,
+    pub payload: &'b [u8],
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    pub(crate) fn new(tablespace: u8, life: u32, start: Start, ring: Ring, files: Files) -> Self {
+        let Start { lsn, gsn } = start;
+        let tail = Tail { lsn, promised: lsn, ready: files.end(), clock: gsn, last: gsn };
+        Self {
+            tablespace,
+            life,
+            ring,
+            latch: Mutex::new(tail),
+            slots: Mutex::default(),
+            durable_lsn: AtomicU64::new(lsn),
+            durable_gsn: AtomicU64::new(gsn),
+            flush: Mutex::default(),
+            flushed: Condvar::new(),
+            files: Mutex::new(files),
+            making: Mutex::default(),
+            poisoned: AtomicBool::new(false),
+            flushes: AtomicU64::new(0),
+        }
+    }
+
+    /// Number of its tablespace.
+    pub fn tablespace(&self) -> u8 {
+        self.tablespace
+    }
+
+    /// The position up to which it is durable.
+    pub fn durable_lsn(&self) -> u64 {
+        self.durable_lsn.load(Ordering::Acquire)
+    }
+
+    /// The GSN up to which it is durable, see `LOG-3`.
+    pub fn durable_gsn(&self) -> u64 {
+        self.durable_gsn.load(Ordering::Acquire)
+    }
+
+    /// Flushes so far.
+    pub fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Relaxed)
+    }
+
+    /// Its end.
+    pub fn tail_lsn(&self) -> u64 {
+        lock(&self.latch).lsn
+    }
+
+    /// The greatest GSN that it has given out or heard of.
+    pub fn clock(&self) -> u64 {
+        lock(&self.latch).clock
+    }
+
+    pub(crate) fn slot(&self) -> Arc<Slot> {
+        let slot = Arc::new(Slot(AtomicU64::new(IDLE)));
+        let mut slots = lock(&self.slots);
+        slots.retain(|known| known.strong_count() > 0);
+        slots.push(Arc::downgrade(&slot));
+        slot
+    }
+
+    /// Promises room for so many bytes; waits for flushes when there is none, and makes files.
+    pub(crate) fn admit(&self, bytes: u64) -> Result<(), LogError> {
+        loop {
+            self.check()?;
+            let durable = self.durable_lsn();
+            let mut tail = lock(&self.latch);
+            let promised = tail.promised + bytes;
+            let fits = promised + SLACK_BYTES <= durable + self.ring.capacity_bytes();
+            if fits && promised + SLACK_BYTES <= tail.ready {
+                tail.promised = promised;
+                return Ok(());
+            }
+            let last = tail.last;
+            drop(tail);
+            if fits {
+                self.prepare(promised + SLACK_BYTES)?;
+            } else if self.durable_lsn() == durable {
+                // Others may fill for a while yet, but what is there can go.
+                self.flush_to(last, &Alone)?;
+            }
+        }
+    }
+
+    /// Makes files up to a position.
+    fn prepare(&self, end: u64) -> Result<(), LogError> {
+        let _making = lock(&self.making);
+        loop {
+            let next = {
+                let files = lock(&self.files);
+                self.note_ready(files.end());
+                if files.end() >= end {
+                    return Ok(());
+                }
+                files.next()
+            };
+            let file = next.make()?;
+            lock(&self.files).add(next.number, file);
+        }
+    }
+
+    fn note_ready(&self, ready: u64) {
+        let mut tail = lock(&self.latch);
+        tail.ready = tail.ready.max(ready);
+    }
+
+    /// Makes the next file while the current one is being filled.
+    pub(crate) fn prepare_ahead(&self, ahead_bytes: u64) -> Result<(), LogError> {
+        let (promised, ready) = {
+            let tail = lock(&self.latch);
+            (tail.promised, tail.ready)
+        };
+        if ready < promised + ahead_bytes {
+            self.prepare(promised + ahead_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// A promise is not needed.
+    pub(crate) fn withdraw(&self, bytes: u64) {
+        lock(&self.latch).promised -= bytes;
+    }
+
+    pub(crate) fn latch(&self) -> MutexGuard<'_, Tail> {
+        lock(&self.latch)
+    }
+
+    /// Takes a place for a block of so many promised bytes.
+    pub(crate) fn reserve(tail: &mut Tail, slot: &Slot, bytes: u64, gsn: u64) -> u64 {
+        let lsn = tail.lsn;
+        slot.0.store(lsn, Ordering::Relaxed); // seen by whoever takes the latch next: LOG-2
+        tail.lsn += bytes;
+        (tail.clock, tail.last) = (gsn, gsn);
+        lsn
+    }
+
+    /// Fills a place.
+    pub(crate) fn fill(&self, slot: &Slot, lsn: u64, gsn: u64, block: &Block<'_>) {
+        let header = Header {
+            kind: block.kind,
+            tablespace: self.tablespace,
+            life: self.life,
+            lsn,
+            gsn,
+            epoch: block.epoch,
+            durable: self.durable_lsn(),
+            horizon: block.horizon,
+            transaction: block.transaction,
+            payload_bytes: block.payload.len() as u32,
+        };
+        let bytes = header.encode(block.payload);
+        self.ring.write(lsn, &bytes);
+        self.ring.write(lsn + bytes.len() as u64, block.payload);
+        slot.0.store(IDLE, Ordering::Release);
+    }
+
+    /// Whether it takes changes.
+    pub(crate) fn check(&self) -> Result<(), LogError> {
+        if !self.poisoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let flush = lock(&self.flush);
+        let cause = flush.failed.clone().expect("a poisoned log says why");
+        Err(LogError::Poisoned { tablespace: self.tablespace.into(), cause })
+    }
+
+    /// Makes everything up to a GSN durable.
+    pub(crate) fn flush_to(&self, gsn: u64, around: &impl Around) -> Result<(), LogError> {
+        while self.durable_gsn() < gsn {
+            let mut flush = lock(&self.flush);
+            if flush.is_running {
+                let waited = self.flushed.wait(flush);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
+                continue;
+            }
+            if let Some(cause) = flush.failed.clone() {
+                return Err(LogError::Poisoned { tablespace: self.tablespace.into(), cause });
+            }
+            if self.durable_gsn() >= gsn {
+                return Ok(());
+            }
+            flush.is_running = true;
+            drop(flush);
+            let rests = around.before(self, gsn);
+            let done = self.lead();
+            if done.is_ok() {
+                around.after(&rests);
+            }
+            let mut flush = lock(&self.flush);
+            flush.is_running = false;
+            if let Err(error) = done {
+                flush.failed = Some(error); // LOG-4
+                self.poisoned.store(true, Ordering::Release);
+            }
+            drop(flush);
+            self.flushed.notify_all();
+        }
+        Ok(())
+    }
+
+    fn lead(&self) -> Result<(), MediumError> {
+        let Tail { lsn: end, last, .. } = *lock(&self.latch);
+        self.wait_until_filled(end);
+        let from = self.durable_lsn();
+        if end > from {
+            lock(&self.files).write(&self.ring, from, end)?;
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+            self.durable_lsn.store(end, Ordering::Release);
+        }
+        self.durable_gsn.fetch_max(last, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn wait_until_filled(&self, end: u64) {
+        let slots: Vec<Arc<Slot>> = lock(&self.slots).iter().filter_map(Weak::upgrade).collect();
+        for slot in slots {
+            let mut round = 0;
+            while slot.0.load(Ordering::Acquire) < end {
+                Native::wait(round);
+                round += 1;
+            }
+        }
+    }
+
+    /// Adds a block that says that there is nothing else up to a GSN here, and what logs are at
+    /// rest. For whoever leads the flush: there is room for it (`LOG-1`).
+    pub(crate) fn append_rest(&self, slot: &Slot, gsn: u64, horizon: u64, rests: &[Rest]) {
+        let mut payload = Vec::new();
+        rests.iter().for_each(|rest| rest.encode(&mut payload));
+        let bytes = crate::block::block_bytes(payload.len());
+        let mut tail = lock(&self.latch);
+        tail.promised += bytes;
+        let gsn = gsn.max(tail.clock);
+        let lsn = Self::reserve(&mut tail, slot, bytes, gsn);
+        drop(tail);
+        let block =
+            Block { kind: Kind::Rest, epoch: 0, transaction: 0, horizon, payload: &payload };
+        self.fill(slot, lsn, gsn, &block);
+    }
+
+    /// GSN of its last block.
+    pub(crate) fn last(&self) -> u64 {
+        lock(&self.latch).last
+    }
+
+    /// If there is nothing to flush, promises that whatever comes has a GSN above the given one;
+    /// returns where the log ends and the GSN that was promised.
+    pub(crate) fn rest(&self, gsn: u64) -> Option<Rest> {
+        let mut tail = lock(&self.latch);
+        if tail.lsn != self.durable_lsn() {
+            return None;
+        }
+        tail.clock = tail.clock.max(gsn);
+        Some(Rest { tablespace: self.tablespace, lsn: tail.lsn, gsn: tail.clock })
+    }
+
+    /// Another log's durable block says that this one was at rest.
+    pub(crate) fn rested(&self, rest: Rest) {
+        self.durable_gsn.fetch_max(rest.gsn, Ordering::AcqRel);
+    }
+
+    /// Nobody needs what lies before `start`.
+    pub(crate) fn release(&self, start: u64, spares: u64) -> Result<(), LogError> {
+        let _making = lock(&self.making);
+        let mut files = lock(&self.files);
+        files.release(start, spares)?;
+        self.note_ready(files.end());
+        Ok(())
+    }
+}
+
+impl Tail {
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock
+    }
+}

@@ -1,0 +1,314 @@
+//! All logs of a database: commits across them, the durable horizon, and waiting for it.
+//!
+//! A commit takes the latches of the logs that it writes to, in their order, and one GSN greater
+//! than all of their clocks and than everything it has seen; so the GSNs of a log ascend, and a
+//! commit has a greater one than whatever it depends on, in whichever log that lies
+//! (`JOURNAL-1`).
+//!
+//! The *durable horizon* is the smallest GSN up to which a log is durable, over all logs. A commit
+//! at or below it is durable, with everything it depends on; recovery keeps exactly those. A log
+//! that nobody writes to must not hold the horizon back, and flushing it for every commit elsewhere
+//! would cost a flush more: whoever flushes one log looks which others are at rest and says so in
+//! its own ([`Rest`]).
+//!
+//! - `LOGS-1`: nothing is acknowledged above the horizon.
+//! - `LOGS-2`: the horizon computed from what lies on the media is at least the one that was
+//!   acknowledged by.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use atoll_machine::Medium;
+use atoll_storage::redo::Redo;
+use atoll_txn::journal::{Commit, Journal, JournalError, Recorder};
+
+use crate::block::{Kind, PAYLOAD_BYTES_MAX, Rest, block_bytes};
+use crate::error::LogError;
+use crate::files::Files;
+use crate::log::{Around, Block, Log, Slot, Start};
+use crate::ring::Ring;
+
+/// Most tablespaces.
+pub const TABLESPACES_MAX: usize = 64;
+
+/// Settings of the logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogsOptions {
+    /// Bytes of a log's file.
+    pub file_bytes: u64,
+    /// Bytes of a log's ring, a power of two: what can be waiting for a flush.
+    pub ring_bytes: u64,
+}
+
+impl Default for LogsOptions {
+    fn default() -> Self {
+        Self { file_bytes: 16 << 20, ring_bytes: 16 << 20 }
+    }
+}
+
+/// See the module.
+pub struct Logs {
+    logs: Vec<Log>,
+    /// For whoever leads a flush.
+    leaders: Vec<Arc<Slot>>,
+    transactions: AtomicU64,
+    file_bytes: u64,
+}
+
+impl Logs {
+    /// The logs on some media, going on where `starts` says; life `life` of the database begins.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub fn open(
+        media: &[Arc<dyn Medium>],
+        starts: &[Start],
+        life: u32,
+        options: LogsOptions,
+    ) -> Result<Arc<Self>, LogError> {
+        // One clock for all: what is still to come is above everything that was kept.
+        let gsn = starts.iter().map(|start| start.gsn).max().unwrap_or(0);
+        let mut logs = Vec::new();
+        for (number, (medium, start)) in media.iter().zip(starts).enumerate() {
+            let files = Files::open(Arc::clone(medium), options.file_bytes, start.lsn)?;
+            let ring = Ring::new(options.ring_bytes);
+            logs.push(Log::new(number as u8, life, Start { gsn, ..*start }, ring, files));
+        }
+        let leaders = logs.iter().map(Log::slot).collect();
+        let transactions = AtomicU64::new(1);
+        let logs = Self { logs, leaders, transactions, file_bytes: options.file_bytes };
+        for number in 0..logs.logs.len() {
+            logs.append(number, Kind::Open, &[])?;
+        }
+        logs.settle(logs.clock())?;
+        Ok(Arc::new(logs))
+    }
+
+    /// The logs, by tablespace.
+    pub fn logs(&self) -> &[Log] {
+        &self.logs
+    }
+
+    /// The durable horizon.
+    pub fn horizon(&self) -> u64 {
+        self.logs.iter().map(Log::durable_gsn).min().unwrap_or(0)
+    }
+
+    /// The greatest GSN given out so far.
+    pub fn clock(&self) -> u64 {
+        self.logs.iter().map(Log::clock).max().unwrap_or(0)
+    }
+
+    /// Flushes so far, of all logs.
+    pub fn flushes(&self) -> u64 {
+        self.logs.iter().map(Log::flushes).sum()
+    }
+
+    /// Waits until everything up to a GSN is durable.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`]: it is not known to be, and will not be.
+    pub fn settle(&self, gsn: u64) -> Result<(), LogError> {
+        if self.horizon() >= gsn {
+            return Ok(());
+        }
+        // The logs with something to flush first: they speak for those at rest.
+        for log in self.logs.iter().filter(|log| log.tail_lsn() != log.durable_lsn()) {
+            log.flush_to(gsn, self)?;
+        }
+        self.logs.iter().try_for_each(|log| log.flush_to(gsn, self))
+    }
+
+    /// Writes what has been recorded, without waiting for anything else.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`].
+    pub fn flush(&self) -> Result<(), LogError> {
+        self.settle(self.logs.iter().map(Log::last).max().unwrap_or(0))
+    }
+
+    /// Makes the files that will be needed next.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub fn prepare_ahead(&self) -> Result<(), LogError> {
+        self.logs.iter().try_for_each(|log| log.prepare_ahead(self.file_bytes / 2))
+    }
+
+    /// Appends a block to a log at once.
+    fn append(&self, number: usize, kind: Kind, payload: &[u8]) -> Result<u64, LogError> {
+        let log = &self.logs[number];
+        let bytes = block_bytes(payload.len());
+        log.admit(bytes)?;
+        let slot = log.slot();
+        let mut tail = log.latch();
+        let gsn = tail.clock() + 1;
+        let lsn = Log::reserve(&mut tail, &slot, bytes, gsn);
+        drop(tail);
+        let horizon = self.horizon();
+        log.fill(&slot, lsn, gsn, &Block { kind, epoch: 0, transaction: 0, horizon, payload });
+        Ok(gsn)
+    }
+
+    /// Nobody needs what lies before these positions, one for each log.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`]; the logs go on all the same.
+    pub fn release(&self, starts: &[u64], spares: u64) -> Result<(), LogError> {
+        self.logs.iter().zip(starts).try_for_each(|(log, start)| log.release(*start, spares))
+    }
+}
+
+impl Around for Logs {
+    fn before(&self, log: &Log, gsn: u64) -> Vec<Rest> {
+        let number = usize::from(log.tablespace());
+        let gsn = gsn.max(log.last());
+        let others = self.logs.iter().enumerate();
+        let late = others.filter(|(other, one)| *other != number && one.durable_gsn() < gsn);
+        let rests: Vec<_> = late.filter_map(|(_, one)| one.rest(gsn)).collect();
+        if !rests.is_empty() || log.last() < gsn {
+            log.append_rest(&self.leaders[number], gsn, self.horizon(), &rests);
+        }
+        rests
+    }
+
+    fn after(&self, rests: &[Rest]) {
+        for rest in rests {
+            self.logs[usize::from(rest.tablespace)].rested(*rest);
+        }
+    }
+}
+
+impl Journal for Logs {
+    fn recorder(self: Arc<Self>) -> Box<dyn Recorder> {
+        let slots = self.logs.iter().map(Log::slot).collect();
+        let admitted = Vec::new();
+        Box::new(LogRecorder { logs: self, slots, admitted, transaction: 0, spilled: 0 })
+    }
+}
+
+/// A worker's way to the logs.
+struct LogRecorder {
+    logs: Arc<Logs>,
+    slots: Vec<Arc<Slot>>,
+    /// Logs and bytes of blocks that have been promised for the commit, ascending.
+    admitted: Vec<(usize, u64)>,
+    /// Number of the open transaction once it has spilled, and to which logs.
+    transaction: u64,
+    spilled: u64,
+}
+
+fn payload(redo: &Redo, log: usize) -> &[u8] {
+    let part = redo.parts().iter().find(|part| part.tablespace as usize == log);
+    part.map_or(&[], |part| &part.bytes)
+}
+
+impl Recorder for LogRecorder {
+    fn admit(&mut self, redo: &Redo) -> Result<(), JournalError> {
+        debug_assert!(self.admitted.is_empty(), "a commit is admitted once");
+        for (number, log) in self.logs.logs.iter().enumerate() {
+            let payload = payload(redo, number);
+            if payload.is_empty() && self.spilled >> number & 1 == 0 {
+                continue;
+            }
+            assert!(payload.len() <= PAYLOAD_BYTES_MAX, "too large a commit must be spilled");
+            let bytes = block_bytes(payload.len());
+            if let Err(error) = log.admit(bytes) {
+                self.withdraw_admitted();
+                return Err(error.into());
+            }
+            self.admitted.push((number, bytes));
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self, redo: &Redo) -> Result<(), JournalError> {
+        if self.transaction == 0 {
+            self.transaction = self.logs.transactions.fetch_add(1, Ordering::Relaxed);
+        }
+        for part in redo.parts() {
+            let number = part.tablespace as usize;
+            let (log, slot) = (&self.logs.logs[number], &self.slots[number]);
+            self.spilled |= 1 << number;
+            for payload in part.bytes.chunks(PAYLOAD_BYTES_MAX) {
+                let bytes = block_bytes(payload.len());
+                log.admit(bytes)?;
+                let mut tail = log.latch();
+                let gsn = tail.clock() + 1;
+                let lsn = Log::reserve(&mut tail, slot, bytes, gsn);
+                drop(tail);
+                let (transaction, horizon) = (self.transaction, self.logs.horizon());
+                let block = Block { kind: Kind::Piece, epoch: 0, transaction, horizon, payload };
+                log.fill(slot, lsn, gsn, &block);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, redo: &Redo, commit: Commit) -> u64 {
+        let logs = &self.logs.logs;
+        // All latches together, so that the GSN is the greatest of all clocks at one moment.
+        let mut places = [0; TABLESPACES_MAX];
+        let horizon = self.logs.horizon();
+        let gsn = if let [(log, bytes)] = self.admitted[..] {
+            let mut tail = logs[log].latch();
+            let gsn = tail.clock().max(commit.seen) + 1;
+            places[0] = Log::reserve(&mut tail, &self.slots[log], bytes, gsn);
+            gsn
+        } else {
+            let mut tails: Vec<_> =
+                self.admitted.iter().map(|(log, _)| logs[*log].latch()).collect();
+            let clock = tails.iter().map(|tail| tail.clock()).max().unwrap_or(0);
+            let gsn = clock.max(commit.seen) + 1;
+            let admitted = self.admitted.iter();
+            for ((tail, place), (log, bytes)) in tails.iter_mut().zip(&mut places).zip(admitted) {
+                *place = Log::reserve(tail, &self.slots[*log], *bytes, gsn);
+            }
+            gsn
+        };
+        for ((log, _), lsn) in self.admitted.iter().zip(places) {
+            let (transaction, epoch) = (self.transaction, commit.epoch);
+            let payload = payload(redo, *log);
+            let block = Block { kind: Kind::Commit, epoch, transaction, horizon, payload };
+            logs[*log].fill(&self.slots[*log], lsn, gsn, &block);
+        }
+        self.admitted.clear();
+        (self.transaction, self.spilled) = (0, 0);
+        gsn
+    }
+
+    fn withdraw(&mut self) {
+        self.withdraw_admitted();
+        (self.transaction, self.spilled) = (0, 0);
+    }
+
+    fn admit_table(&mut self, tablespace: u32, description: &[u8]) -> Result<(), JournalError> {
+        let number = tablespace as usize;
+        let log = self.logs.logs.get(number);
+        let log = log.ok_or(LogError::NoTablespace(tablespace, self.logs.logs.len()))?;
+        let bytes = block_bytes(description.len());
+        log.admit(bytes)?;
+        self.admitted.push((number, bytes));
+        Ok(())
+    }
+
+    fn record_table(&mut self, description: &[u8], epoch: u64) -> u64 {
+        let (number, bytes) = self.admitted.pop().expect("a table is admitted first");
+        let (log, slot) = (&self.logs.logs[number], &self.slots[number]);
+        let mut tail = log.latch();
+        let gsn = tail.clock() + 1;
+        let lsn = Log::reserve(&mut tail, slot, bytes, gsn);
+        drop(tail);
+        let (kind, payload, horizon) = (Kind::Table, description, self.logs.horizon());
+        log.fill(slot, lsn, gsn, &Block { kind, epoch, transaction: 0, horizon, payload });
+        gsn
+    }
+}
+
+impl LogRecorder {
+    fn withdraw_admitted(&mut self) {
+        for (log, bytes) in self.admitted.drain(..) {
+            self.logs.logs[log].withdraw(bytes);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The DRAM of a log: the last so many bytes of it, written by workers, read by whoever flushes.
+//!
+//! - `RING-1`: who reserved bytes of the log is the only one to write them, and a flush reads only
+//!   what has been filled. A byte is written again only after a flush has passed it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const WORD: u64 = 8;
+
+/// See the module.
+pub struct Ring {
+    words: Box<[AtomicU64]>,
+}
+
+impl Ring {
+    /// A ring for so many bytes, a power of two.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn new(capacity_bytes: u64) -> Self {
+        assert!(capacity_bytes.is_power_of_two() && capacity_bytes >= WORD);
+        Self { words: (0..capacity_bytes / WORD).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Bytes it holds.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.words.len() as u64 * WORD
+    }
+
+    fn word(&self, lsn: u64) -> &AtomicU64 {
+        &self.words[(lsn / WORD) as usize & (self.words.len() - 1)]
+    }
+
+    /// Writes bytes at a position that is a multiple of 8; the rest of the last word is zero.
+    pub fn write(&self, lsn: u64, bytes: &[u8]) {
+        let (whole, rest) = bytes.as_chunks::<{ WORD as usize }>();
+        let mut at = lsn;
+        for chunk in whole {
+            self.word(at).store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+            at += WORD;
+        }
+        if !rest.is_empty() {
+            let mut last = [0; WORD as usize];
+            last[..rest.len()].copy_from_slice(rest);
+            self.word(at).store(u64::from_le_bytes(last), Ordering::Relaxed);
+        }
+    }
+
+    /// Appends the bytes between two positions, multiples of 8, to `out`.
+    pub fn read(&self, from: u64, to: u64, out: &mut Vec<u8>) {
+        out.reserve((to - from) as usize);
+        let mut at = from;
+        while at < to {
+            out.extend_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
+            at += WORD;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_from_behind_the_end() {
+        let ring = Ring::new(64);
+        let bytes: Vec<u8> = (0..45).collect();
+        ring.write(1000, &bytes);
+        let mut out = Vec::new();
+        ring.read(1000, 1048, &mut out);
+        assert_eq!(out[..45], bytes);
+        assert_eq!(out[45..], [0; 3]);
+    }
+}

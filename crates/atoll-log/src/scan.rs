@@ -1,0 +1,208 @@
+//! Reading a log from a medium: at recovery, and for people.
+//!
+//! The log ends at the first place that is no block. Whether that is an end or damage, a block
+//! behind it may know (`BLOCK-4`). A log whose files end without an end has lost a file, since
+//! there always is room behind the last block.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_machine::medium::Open;
+use atoll_machine::{Medium, MediumFile};
+
+use crate::block::{ALIGN, HEADER_BYTES, Header, crc, stored_crc};
+use crate::error::LogError;
+use crate::files::{file_name, file_number};
+
+const READ_BYTES: usize = 4 << 20;
+
+/// Reads the blocks of a log one after the other.
+pub struct Scan {
+    medium: Arc<dyn Medium>,
+    tablespace: u8,
+    file_bytes: u64,
+    files: BTreeMap<u64, Arc<dyn MediumFile>>,
+    /// The position behind the last file.
+    files_end: u64,
+    /// Bytes of the log from `buffer_lsn` on.
+    buffer: Vec<u8>,
+    buffer_lsn: u64,
+    at: u64,
+    life: u32,
+    gsn: u64,
+    /// Greatest position that a block said was durable.
+    durable: u64,
+}
+
+/// What is wrong with the bytes at a place.
+struct NoBlock(&'static str);
+
+impl Scan {
+    /// Reads the log of a tablespace from a block that begins at `start` on.
+    ///
+    /// # Errors
+    /// [`LogError::Missing`] when the file of that position, or one between others, is not there.
+    pub fn open(
+        medium: Arc<dyn Medium>,
+        tablespace: u8,
+        file_bytes: u64,
+        start: u64,
+    ) -> Result<Self, LogError> {
+        let first = start / file_bytes;
+        let mut files = BTreeMap::new();
+        for number in medium.names()?.iter().filter_map(|name| file_number(name)) {
+            if number >= first {
+                files.insert(number, medium.open(&file_name(number), Open::Read)?);
+            }
+        }
+        let mut end = first;
+        for number in files.keys() {
+            if *number != end {
+                return Err(LogError::Missing { file: medium.path(&file_name(end)) });
+            }
+            end += 1;
+        }
+        if end == first {
+            return Err(LogError::Missing { file: medium.path(&file_name(first)) });
+        }
+        // A file that was being made when the machine stopped holds nothing.
+        let last = &files[&(end - 1)];
+        let is_short = last.size()? < file_bytes;
+        let files_end = (end - u64::from(is_short)) * file_bytes;
+        Ok(Self {
+            medium,
+            tablespace,
+            file_bytes,
+            files,
+            files_end,
+            buffer: Vec::new(),
+            buffer_lsn: start,
+            at: start,
+            life: 0,
+            gsn: 0,
+            durable: 0,
+        })
+    }
+
+    /// The place of the next block; after the last one, the end of the log.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Reads on from another place, where a block that was read before begins.
+    pub fn go_to(&mut self, lsn: u64) {
+        (self.at, self.life, self.gsn) = (lsn, 0, 0);
+    }
+
+    /// The greatest life seen.
+    pub fn life(&self) -> u32 {
+        self.life
+    }
+
+    /// The greatest GSN seen.
+    pub fn gsn(&self) -> u64 {
+        self.gsn
+    }
+
+    /// The next block; `None` at the end.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], [`LogError::Missing`], [`LogError::Medium`].
+    pub fn next(&mut self) -> Result<Option<(Header, &[u8])>, LogError> {
+        let at = self.at;
+        match self.block(at)? {
+            Ok(header) => {
+                self.at += header.block_bytes();
+                (self.life, self.gsn) = (header.life, header.gsn);
+                self.durable = self.durable.max(header.durable);
+                let from = (at - self.buffer_lsn) as usize + HEADER_BYTES;
+                let payload = &self.buffer[from..from + header.payload_bytes as usize];
+                Ok(Some((header, payload)))
+            }
+            Err(why) => {
+                self.check_end(at, &why)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The block at a place, if there is one; its bytes are in the buffer then.
+    fn block(&mut self, at: u64) -> Result<Result<Header, NoBlock>, LogError> {
+        if !self.load(at, HEADER_BYTES)? {
+            return Ok(Err(NoBlock("the files end")));
+        }
+        let from = (at - self.buffer_lsn) as usize;
+        let bytes: [u8; HEADER_BYTES] = std::array::from_fn(|i| self.buffer[from + i]);
+        let Some(header) = Header::decode(&bytes) else {
+            return Ok(Err(NoBlock("bytes that are no header")));
+        };
+        if header.lsn != at || header.tablespace != self.tablespace {
+            return Ok(Err(NoBlock("a block of another place")));
+        }
+        if header.life < self.life || header.gsn < self.gsn {
+            return Ok(Err(NoBlock("a block of an earlier life")));
+        }
+        if !self.load(at, header.block_bytes() as usize)? {
+            return Ok(Err(NoBlock("the files end within a block")));
+        }
+        let from = (at - self.buffer_lsn) as usize + HEADER_BYTES;
+        let payload = &self.buffer[from..from + header.payload_bytes as usize];
+        if crc(&bytes, payload) != stored_crc(&bytes) {
+            return Ok(Err(NoBlock("a block with a wrong checksum")));
+        }
+        Ok(Ok(header))
+    }
+
+    /// Brings bytes into the buffer; false when the files end before.
+    fn load(&mut self, at: u64, len: usize) -> Result<bool, LogError> {
+        let end = self.buffer_lsn + self.buffer.len() as u64;
+        if at >= self.buffer_lsn && at + len as u64 <= end {
+            return Ok(true);
+        }
+        if at + len as u64 > self.files_end {
+            return Ok(false);
+        }
+        let wanted = (len.max(READ_BYTES) as u64).min(self.files_end - at) as usize;
+        self.buffer.resize(wanted, 0);
+        self.buffer_lsn = at;
+        let mut done = 0;
+        while done < wanted {
+            let place = at + done as u64;
+            let (number, offset) = (place / self.file_bytes, place % self.file_bytes);
+            let len = ((self.file_bytes - offset) as usize).min(wanted - done);
+            self.files[&number].read_at(offset, &mut self.buffer[done..done + len])?;
+            done += len;
+        }
+        Ok(true)
+    }
+
+    /// That the log ends at a place where there is no block.
+    fn check_end(&mut self, at: u64, why: &NoBlock) -> Result<(), LogError> {
+        let damaged = |medium: &dyn Medium, file_bytes: u64| {
+            let file = medium.path(&file_name(at / file_bytes));
+            LogError::damaged(file, at % file_bytes, "a block of the log", why.0)
+        };
+        if self.durable > at {
+            return Err(damaged(&*self.medium, self.file_bytes));
+        }
+        // There always is room behind the last block, so a log does not end with its files.
+        let is_cut = !self.load(at, HEADER_BYTES)? || why.0 == "the files end within a block";
+        if is_cut {
+            let file = self.medium.path(&file_name(self.files_end / self.file_bytes));
+            return Err(LogError::Missing { file });
+        }
+        let mut place = at + ALIGN;
+        while self.load(place, HEADER_BYTES)? {
+            let from = (place - self.buffer_lsn) as usize;
+            let lsn = u64::from_le_bytes(std::array::from_fn(|i| self.buffer[from + 8 + i]));
+            if lsn == place
+                && let Ok(header) = self.block(place)?
+                && header.durable > at
+            {
+                return Err(damaged(&*self.medium, self.file_bytes));
+            }
+            place += ALIGN;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! A table as bytes: what a log and a home keep of its definition.
+//!
+//! ```text
+//! id | tablespace | replicated | schema bytes | schema (atoll_storage::schema_codec)
+//! indexes | (unique | name bytes | name | columns | position × columns) × indexes
+//! ```
+//! Numbers are as in [`atoll_storage::redo`]. The bytes come from a medium, so decoding trusts
+//! nothing.
+
+use atoll_storage::redo::{Input, number};
+use atoll_storage::{Schema, schema_codec};
+
+use crate::engine::{INDEXES_MAX, IndexSpec, TableOptions};
+
+/// A table that was described.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its columns and primary key.
+    pub schema: Schema,
+    /// Everything else.
+    pub options: TableOptions,
+}
+
+/// The bytes of a table's definition.
+pub fn encode(id: u32, name: &str, schema: &Schema, options: &TableOptions) -> Vec<u8> {
+    let mut out = Vec::new();
+    number(&mut out, id.into());
+    number(&mut out, options.tablespace.into());
+    number(&mut out, options.replicated.into());
+    let encoded = schema_codec::encode(name, schema);
+    number(&mut out, encoded.len() as u64);
+    out.extend(encoded);
+    number(&mut out, options.indexes.len() as u64);
+    for index in &options.indexes {
+        number(&mut out, index.unique.into());
+        number(&mut out, index.name.len() as u64);
+        out.extend(index.name.as_bytes());
+        number(&mut out, index.columns.len() as u64);
+        for column in &index.columns {
+            let position = schema.position(column).expect("the index was checked");
+            number(&mut out, position as u64);
+        }
+    }
+    out
+}
+
+/// The definition in some bytes; `None` when they are none.
+pub fn decode(bytes: &[u8]) -> Option<Description> {
+    let mut input = Input(bytes);
+    let id = input.number()?.try_into().ok()?;
+    let tablespace = input.number()?.try_into().ok()?;
+    let replicated = flag(&mut input)?;
+    let len = input.number()?.try_into().ok()?;
+    let (name, schema) = schema_codec::decode(input.take(len)?)?;
+    let mut indexes = Vec::new();
+    for _ in 0..input.number()? {
+        if indexes.len() == INDEXES_MAX {
+            return None;
+        }
+        let unique = flag(&mut input)?;
+        let len = input.number()?.try_into().ok()?;
+        let name = String::from_utf8(input.take(len)?.to_vec()).ok()?;
+        let mut columns = Vec::new();
+        for _ in 0..input.number()? {
+            let position: usize = input.number()?.try_into().ok()?;
+            columns.push(schema.columns().get(position)?.name.clone());
+        }
+        indexes.push(IndexSpec { name, columns, unique });
+    }
+    let options = TableOptions { indexes, replicated, tablespace };
+    input.0.is_empty().then_some(Description { id, name, schema, options })
+}
+
+fn flag(input: &mut Input<'_>) -> Option<bool> {
+    match input.number()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use atoll_storage::{Column, DataType};
+
+    use super::*;
+
+    fn sample() -> (Schema, TableOptions) {
+        let columns =
+            vec![Column::new("id", DataType::Int64), Column::nullable("name", DataType::Text)];
+        let index = IndexSpec {
+            name: "by_name".into(),
+            columns: vec!["name".into(), "id".into()],
+            unique: true,
+        };
+        let options = TableOptions { indexes: vec![index], replicated: true, tablespace: 3 };
+        (Schema::new(columns, &["id"]).unwrap(), options)
+    }
+
+    #[test]
+    fn a_table_comes_back_as_it_was() {
+        let (schema, options) = sample();
+        let found = decode(&encode(7, "people", &schema, &options)).unwrap();
+        assert_eq!((found.id, &found.name[..]), (7, "people"));
+        assert_eq!((found.schema, found.options), (schema, options));
+    }
+
+    #[test]
+    fn bytes_cut_short_or_changed_end_without_a_panic() {
+        let (schema, options) = sample();
+        let bytes = encode(7, "people", &schema, &options);
+        for len in 0..bytes.len() {
+            assert!(decode(&bytes[..len]).is_none(), "{len} bytes");
+        }
+        for at in 0..bytes.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                let _ = decode(&damaged);
+            }
+        }
+    }
+}

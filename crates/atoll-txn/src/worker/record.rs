@@ -1,0 +1,243 @@
+//! Recording a transaction: what it has changed goes to the log, if there is one.
+//!
+//! Before it commits, outside the section in which it does, its changes are written down and room
+//! for them is waited for ([`Worker::write_down`]); a large transaction leaves most of them in the
+//! log already. Inside, it gets its place in the log (`Txn::record`), see [`crate::journal`].
+//!
+//! In place, what was changed is taken from the undo list and its values from the rows, which are
+//! the transaction's alone; at commit, from the write set.
+
+use atoll_machine::Machine;
+use atoll_storage::redo::{self, Kind, Redo};
+use atoll_storage::undo::Replaced;
+use atoll_storage::{RowId, TableId};
+
+use super::{Txn, Worker};
+use crate::edits::What;
+use crate::engine::{Engine, Guard};
+use crate::error::Stop;
+use crate::journal::{Commit, Recorder};
+use crate::scheme::{AbortReason, Scheme};
+
+/// Changes that are written down in one section of the gate.
+const CHANGES_IN_SECTION: usize = 256;
+/// Changes of more than so many bytes go to the log before the commit.
+const SPILL_BYTES: usize = 256 << 10;
+
+/// A worker's way to the log.
+pub(super) struct Record {
+    recorder: Box<dyn Recorder>,
+    redo: Redo,
+    /// Room that is used again.
+    value: Vec<u8>,
+}
+
+impl Record {
+    pub(super) fn new(recorder: Box<dyn Recorder>) -> Self {
+        Self { recorder, redo: Redo::default(), value: Vec::new() }
+    }
+
+    /// The transaction has been rolled back.
+    pub(super) fn withdraw(&mut self) {
+        self.recorder.withdraw();
+        self.redo.clear();
+    }
+
+    /// Gives a commit its place in the log. Inside.
+    fn commit(&mut self, commit: Commit) -> u64 {
+        if self.redo.is_empty() {
+            return commit.seen;
+        }
+        let gsn = self.recorder.record(&self.redo, commit);
+        self.redo.clear();
+        gsn
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Writes down what the transaction has changed, and waits until there is room for it.
+    pub(super) fn write_down(&mut self) -> Result<(), Stop> {
+        let Some(mut record) = self.txn.record.take() else { return Ok(()) };
+        let done = self.write_down_to(&mut record);
+        self.txn.record = Some(record);
+        done.map_err(|stop| {
+            self.abort(AbortReason::Finished);
+            stop
+        })
+    }
+
+    fn write_down_to(&mut self, record: &mut Record) -> Result<(), Stop> {
+        record.redo.clear();
+        let changes = if Txn::<S, M>::IN_PLACE {
+            self.txn.undo.len()
+        } else {
+            self.txn.edits.get_mut().rows().len()
+        };
+        let mut list = Vec::new();
+        if Txn::<S, M>::IN_PLACE && changes > CHANGES_IN_SECTION {
+            let tables = self.engine.tables();
+            self.txn.undo.each(
+                |table, column| tables.table(table).image_bytes(column),
+                |table, row, replaced| list.push((table, row, replaced)),
+            );
+        }
+        let mut has_spilled = false;
+        for from in (0..changes).step_by(CHANGES_IN_SECTION) {
+            let to = changes.min(from + CHANGES_IN_SECTION);
+            let Self { engine, member, txn, .. } = self;
+            let section = member.enter();
+            if !Txn::<S, M>::IN_PLACE {
+                (from..to).for_each(|at| txn.write_down_edit(engine, record, at));
+            } else if list.is_empty() {
+                txn.write_down_all(engine, record);
+            } else {
+                for change in &list[from..to] {
+                    write_down_stored(engine, record, *change);
+                }
+            }
+            drop(section);
+            if record.redo.len() > SPILL_BYTES {
+                record.recorder.spill(&record.redo)?;
+                record.redo.clear();
+                has_spilled = true;
+            }
+        }
+        if !record.redo.is_empty() || has_spilled {
+            // What has spilled needs a commit, even an empty one.
+            record.recorder.admit(&record.redo)?;
+        }
+        self.txn.has_spilled = has_spilled;
+        Ok(())
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Learns the GSN of what was read.
+    #[inline]
+    pub(super) fn note_gsn(&mut self, gsn: u64) {
+        self.seen_gsn = self.seen_gsn.max(gsn);
+    }
+
+    /// Gives the transaction its place in the log, and raises what others will see to its GSN. In
+    /// the section in which it commits, before its places are let go.
+    #[inline]
+    pub(super) fn record(&mut self, engine: &Engine<S, M>, epoch: u64) {
+        if self.record.is_some() {
+            self.record_commit(engine, epoch);
+        }
+    }
+
+    fn record_commit(&mut self, engine: &Engine<S, M>, epoch: u64) {
+        let Some(record) = &mut self.record else { return };
+        let commit = Commit { epoch, seen: self.seen_gsn };
+        let gsn = if self.has_spilled {
+            let gsn = record.recorder.record(&record.redo, commit);
+            record.redo.clear();
+            gsn
+        } else {
+            record.commit(commit)
+        };
+        self.has_spilled = false;
+        self.commit_gsn = gsn;
+        let tables = engine.tables();
+        let raise = |table: TableId, row: RowId, is_gone: bool| {
+            let guard = tables.guard(table);
+            guard.table.slot(row).raise_gsn(gsn);
+            if is_gone {
+                guard.raise_gone(gsn);
+            }
+        };
+        if Self::IN_PLACE {
+            self.undo.each(
+                |table, column| tables.table(table).image_bytes(column),
+                |table, row, replaced| raise(table, row, replaced == Replaced::Presence(true)),
+            );
+        } else {
+            for edited in self.edits.get_mut().rows() {
+                raise(edited.table, edited.row, edited.what == What::Remove);
+            }
+        }
+        for entry in &self.entries.gone {
+            raise(entry.table, entry.row, true);
+        }
+    }
+
+    fn write_down_all(&mut self, engine: &Engine<S, M>, record: &mut Record) {
+        let tables = engine.tables();
+        self.undo.each(
+            |table, column| tables.table(table).image_bytes(column),
+            |table, row, replaced| write_down_stored(engine, record, (table, row, replaced)),
+        );
+    }
+
+    /// A row of the write set.
+    fn write_down_edit(&mut self, engine: &Engine<S, M>, record: &mut Record, at: usize) {
+        let edits = self.edits.get_mut();
+        let edited = edits.row(at);
+        if edited.what.is_nothing() {
+            return;
+        }
+        let guard = engine.tables.guard(edited.table);
+        let Record { redo, value, .. } = record;
+        let out = redo.part(guard.tablespace);
+        if edited.what == What::Remove {
+            return redo::begin(out, edited.table, edited.row, Kind::Delete);
+        }
+        let is_whole = edited.what.is_whole();
+        let kind = if is_whole { Kind::Put } else { Kind::Update };
+        redo::begin(out, edited.table, edited.row, kind);
+        if is_whole {
+            for column in guard.table.schema().primary_key() {
+                put_stored(guard, edited.row, *column, value, out);
+            }
+        }
+        for (column, plain) in edits.cells(at) {
+            redo::cell(out, column, plain);
+        }
+        redo::end(out);
+    }
+}
+
+/// What has been stored in place, as it is now.
+fn write_down_stored<S: Scheme<M>, M: Machine>(
+    engine: &Engine<S, M>,
+    record: &mut Record,
+    (table, row, replaced): (TableId, RowId, Replaced),
+) {
+    let guard = engine.tables.guard(table);
+    let is_present = guard.table.is_present(row);
+    let Record { redo, value, .. } = record;
+    match replaced {
+        Replaced::Value { column, .. } if is_present => {
+            let out = redo.part(guard.tablespace);
+            redo::begin(out, table, row, Kind::Update);
+            put_stored(guard, row, column.into(), value, out);
+            redo::end(out);
+        }
+        Replaced::Presence(_) if is_present => {
+            let out = redo.part(guard.tablespace);
+            redo::begin(out, table, row, Kind::Put);
+            for column in 0..guard.table.schema().columns().len() {
+                put_stored(guard, row, column, value, out);
+            }
+            redo::end(out);
+        }
+        Replaced::Presence(true) => {
+            redo::begin(redo.part(guard.tablespace), table, row, Kind::Delete);
+        }
+        // It came and went.
+        Replaced::Presence(false) | Replaced::Value { .. } => {}
+    }
+}
+
+fn put_stored<S: Scheme<M>, M: Machine>(
+    guard: &Guard<S, M>,
+    row: RowId,
+    column: usize,
+    value: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    value.clear();
+    let valid = guard.table.plain_into(guard.table.slot(row), column, value);
+    redo::cell(out, column, valid.then_some(&value[..]));
+}
