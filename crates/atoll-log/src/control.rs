@@ -4,10 +4,11 @@
 //!
 //! ```text
 //! magic (8 bytes) | format u32 | CRC32C of what follows u32 | bytes that follow u32 | 0 u32
-//! sequence | life | file bytes | tablespaces | closed | end × tablespaces, if it is closed
+//! sequence | life | file bytes | tablespaces | cut × tablespaces
+//! closed (0 or 1) | end × tablespaces, if it is closed
 //! checkpoints | (number | epoch | (start | map bytes | map CRC) × tablespaces) × checkpoints
 //! ```
-//! The second and third lines are numbers as in [`atoll_storage::redo`].
+//! All but the first line are numbers as in [`atoll_storage::redo`].
 
 use std::sync::Arc;
 
@@ -39,6 +40,9 @@ pub struct Control {
     pub file_bytes: u64,
     /// Tablespaces.
     pub tablespaces: usize,
+    /// Where each log went on when this life began: what lies there, or behind it, and is of an
+    /// earlier life, does not count.
+    pub cuts: Vec<u64>,
     /// After it has been closed: where the logs end.
     pub ends: Option<Vec<u64>>,
     /// The last checkpoints, the newest first.
@@ -73,15 +77,11 @@ pub struct CheckpointPart {
 impl Control {
     fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        for value in [
-            self.sequence,
-            self.life.into(),
-            self.file_bytes,
-            self.tablespaces as u64,
-            self.ends.is_some().into(),
-        ] {
+        for value in [self.sequence, self.life.into(), self.file_bytes, self.tablespaces as u64] {
             number(&mut body, value);
         }
+        self.cuts.iter().for_each(|cut| number(&mut body, *cut));
+        number(&mut body, self.ends.is_some().into());
         self.ends.iter().flatten().for_each(|end| number(&mut body, *end));
         number(&mut body, self.checkpoints.len() as u64);
         for checkpoint in &self.checkpoints {
@@ -118,6 +118,8 @@ impl Control {
         if !fits || !control.file_bytes.is_multiple_of(4096) || control.file_bytes == 0 {
             return None;
         }
+        let cuts = (0..control.tablespaces).map(|_| input.number());
+        control.cuts = cuts.collect::<Option<_>>()?;
         if input.number()? != 0 {
             let ends = (0..control.tablespaces).map(|_| input.number());
             control.ends = Some(ends.collect::<Option<_>>()?);
@@ -248,6 +250,7 @@ mod tests {
             life: 3,
             file_bytes: 1 << 20,
             tablespaces: 2,
+            cuts: vec![sequence, 0],
             ends: (sequence % 3 == 0).then(|| vec![1, 2]),
             checkpoints: vec![Checkpoint { number: 9, epoch: 8, life: 2, parts }],
         }

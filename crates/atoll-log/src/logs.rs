@@ -15,8 +15,9 @@
 //! - `LOGS-2`: the horizon computed from what lies on the media is at least the one that was
 //!   acknowledged by.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_machine::Medium;
 use atoll_storage::redo::Redo;
@@ -52,6 +53,8 @@ pub struct Logs {
     /// For whoever leads a flush.
     leaders: Vec<Arc<Slot>>,
     transactions: AtomicU64,
+    /// Where the pieces of transactions that are open begin, in each log.
+    pieces: Mutex<BTreeMap<u64, Vec<u64>>>,
     file_bytes: u64,
 }
 
@@ -76,7 +79,8 @@ impl Logs {
         }
         let leaders = logs.iter().map(Log::slot).collect();
         let transactions = AtomicU64::new(1);
-        let logs = Self { logs, leaders, transactions, file_bytes: options.file_bytes };
+        let (pieces, file_bytes) = (Mutex::default(), options.file_bytes);
+        let logs = Self { logs, leaders, transactions, pieces, file_bytes };
         for number in 0..logs.logs.len() {
             logs.append(number, Kind::Open, &[])?;
         }
@@ -148,6 +152,22 @@ impl Logs {
         let horizon = self.horizon();
         log.fill(&slot, lsn, gsn, &Block { kind, epoch: 0, transaction: 0, horizon, payload });
         Ok(gsn)
+    }
+
+    /// Where a recovery has to begin to read, in each log, that finds everything up to now in a
+    /// checkpoint: at the ends, but for pieces of transactions that may still commit. To be asked
+    /// before the checkpoint's cut.
+    pub fn starts(&self) -> Vec<u64> {
+        let pieces = self.pieces();
+        let tail = |(number, log): (usize, &Log)| {
+            let open = pieces.values().map(|starts| starts[number]);
+            open.min().unwrap_or(u64::MAX).min(log.tail_lsn())
+        };
+        self.logs.iter().enumerate().map(tail).collect()
+    }
+
+    fn pieces(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u64>>> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nobody needs what lies before these positions, one for each log.
@@ -225,6 +245,10 @@ impl Recorder for LogRecorder {
     fn spill(&mut self, redo: &Redo) -> Result<(), JournalError> {
         if self.transaction == 0 {
             self.transaction = self.logs.transactions.fetch_add(1, Ordering::Relaxed);
+            // Before the first piece has a place.
+            let mut pieces = self.logs.pieces();
+            let starts = self.logs.logs.iter().map(Log::tail_lsn).collect();
+            pieces.insert(self.transaction, starts);
         }
         for part in redo.parts() {
             let number = part.tablespace as usize;
@@ -273,22 +297,31 @@ impl Recorder for LogRecorder {
             logs[*log].fill(&self.slots[*log], lsn, gsn, &block);
         }
         self.admitted.clear();
-        (self.transaction, self.spilled) = (0, 0);
+        self.end_pieces();
         gsn
     }
 
     fn withdraw(&mut self) {
         self.withdraw_admitted();
-        (self.transaction, self.spilled) = (0, 0);
+        self.end_pieces();
     }
 
-    fn admit_table(&mut self, tablespace: u32, description: &[u8]) -> Result<(), JournalError> {
-        let number = tablespace as usize;
-        let log = self.logs.logs.get(number);
-        let log = log.ok_or(LogError::NoTablespace(tablespace, self.logs.logs.len()))?;
+    fn tablespaces(&self) -> u32 {
+        self.logs.logs.len() as u32
+    }
+
+    fn check_tablespace(&self, tablespace: u32) -> Result<(), JournalError> {
+        let count = self.logs.logs.len();
+        if (tablespace as usize) < count {
+            return Ok(());
+        }
+        Err(LogError::NoTablespace(tablespace, count).into())
+    }
+
+    fn admit_table(&mut self, description: &[u8]) -> Result<(), JournalError> {
         let bytes = block_bytes(description.len());
-        log.admit(bytes)?;
-        self.admitted.push((number, bytes));
+        self.logs.logs[0].admit(bytes)?;
+        self.admitted.push((0, bytes));
         Ok(())
     }
 
@@ -306,6 +339,13 @@ impl Recorder for LogRecorder {
 }
 
 impl LogRecorder {
+    fn end_pieces(&mut self) {
+        if self.transaction != 0 {
+            self.logs.pieces().remove(&self.transaction);
+        }
+        (self.transaction, self.spilled) = (0, 0);
+    }
+
     fn withdraw_admitted(&mut self) {
         for (log, bytes) in self.admitted.drain(..) {
             self.logs.logs[log].withdraw(bytes);

@@ -30,8 +30,18 @@ pub struct Scan {
     at: u64,
     life: u32,
     gsn: u64,
+    /// Blocks of lives before this one count up to this position only.
+    cut: (u32, u64),
     /// Greatest position that a block said was durable.
     durable: u64,
+}
+
+/// Where a scan is.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    at: u64,
+    life: u32,
+    gsn: u64,
 }
 
 /// What is wrong with the bytes at a place.
@@ -80,8 +90,15 @@ impl Scan {
             at: start,
             life: 0,
             gsn: 0,
+            cut: (0, 0),
             durable: 0,
         })
+    }
+
+    /// From the life `life` on the log went on at `lsn`: what lies there, or behind it, and is of an
+    /// earlier life, is not part of the log.
+    pub fn cut(&mut self, life: u32, lsn: u64) {
+        self.cut = (life, lsn);
     }
 
     /// The place of the next block; after the last one, the end of the log.
@@ -92,6 +109,16 @@ impl Scan {
     /// Reads on from another place, where a block that was read before begins.
     pub fn go_to(&mut self, lsn: u64) {
         (self.at, self.life, self.gsn) = (lsn, 0, 0);
+    }
+
+    /// Where it is, for [`Scan::go_back`].
+    pub fn place(&self) -> Place {
+        Place { at: self.at, life: self.life, gsn: self.gsn }
+    }
+
+    /// Reads on from where it was.
+    pub fn go_back(&mut self, place: Place) {
+        (self.at, self.life, self.gsn) = (place.at, place.life, place.gsn);
     }
 
     /// The greatest life seen.
@@ -139,7 +166,8 @@ impl Scan {
         if header.lsn != at || header.tablespace != self.tablespace {
             return Ok(Err(NoBlock("a block of another place")));
         }
-        if header.life < self.life || header.gsn < self.gsn {
+        let is_cut = header.life < self.cut.0 && at >= self.cut.1;
+        if is_cut || header.life < self.life || header.gsn < self.gsn {
             return Ok(Err(NoBlock("a block of an earlier life")));
         }
         if !self.load(at, header.block_bytes() as usize)? {

@@ -111,6 +111,14 @@ fn table_view(view: &View, node: u64, at: u64) -> Result<TableView, StorageError
     Ok(TableView { id: TableId(at as u32), name, schema, segments, node })
 }
 
+impl SegmentView {
+    /// Offset of its node: two snapshots of a database that show the same node, both of them held,
+    /// show the same segment.
+    pub fn node(&self) -> u64 {
+        self.node
+    }
+}
+
 impl TableView {
     /// A segment of the table.
     ///
@@ -167,6 +175,12 @@ impl TableView {
         let heap =
             if described.data_type.is_view() && list != 0 { heap(view, list)? } else { Vec::new() };
         Ok(ColumnView { values, validity, heap })
+    }
+
+    /// The zone of a column of a segment as words, see [`crate::zone`].
+    pub fn zone_words(&self, view: &View, segment: &SegmentView, at: usize) -> (u64, u64) {
+        let line = segment.node + column_line(at);
+        (view.load_u64(line + column::MIN), view.load_u64(line + column::MAX))
     }
 
     /// The smallest and greatest value that a column of a segment has ever held; `None` where that

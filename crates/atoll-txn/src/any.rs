@@ -19,7 +19,7 @@ use crate::registry::{Counts, Taking};
 use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
-use crate::worker::{Begin, Range, Visitor, Want, Worker};
+use crate::worker::{Begin, Committed, Range, Visitor, Want, Worker};
 
 /// An engine of any scheme; see [`Engine`] for what the calls do.
 pub trait AnyEngine<M: Machine>: Send + Sync {
@@ -118,7 +118,7 @@ pub trait AnyWorker<M: Machine>: Send {
         body: Visitor<'_, M>,
     ) -> Result<(), Stop>;
     fn check_consistent(&mut self) -> Result<(), Stop>;
-    fn commit_gsn(&self) -> u64;
+    fn committed(&self) -> Committed;
     fn commit(&mut self) -> Result<(), Stop>;
     fn abort(&mut self, reason: AbortReason);
     fn compact(&mut self, table: &Table<M>, most: usize);
@@ -268,8 +268,8 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         self.check_consistent()
     }
 
-    fn commit_gsn(&self) -> u64 {
-        self.commit_gsn()
+    fn committed(&self) -> Committed {
+        self.committed()
     }
 
     fn commit(&mut self) -> Result<(), Stop> {

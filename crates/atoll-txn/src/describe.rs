@@ -29,7 +29,7 @@ pub struct Description {
 pub fn encode(id: u32, name: &str, schema: &Schema, options: &TableOptions) -> Vec<u8> {
     let mut out = Vec::new();
     number(&mut out, id.into());
-    number(&mut out, options.tablespace.into());
+    number(&mut out, options.tablespace.unwrap_or(0).into());
     number(&mut out, options.replicated.into());
     let encoded = schema_codec::encode(name, schema);
     number(&mut out, encoded.len() as u64);
@@ -52,7 +52,7 @@ pub fn encode(id: u32, name: &str, schema: &Schema, options: &TableOptions) -> V
 pub fn decode(bytes: &[u8]) -> Option<Description> {
     let mut input = Input(bytes);
     let id = input.number()?.try_into().ok()?;
-    let tablespace = input.number()?.try_into().ok()?;
+    let tablespace = Some(input.number()?.try_into().ok()?);
     let replicated = flag(&mut input)?;
     let len = input.number()?.try_into().ok()?;
     let (name, schema) = schema_codec::decode(input.take(len)?)?;
@@ -98,7 +98,7 @@ mod tests {
             columns: vec!["name".into(), "id".into()],
             unique: true,
         };
-        let options = TableOptions { indexes: vec![index], replicated: true, tablespace: 3 };
+        let options = TableOptions { indexes: vec![index], replicated: true, tablespace: Some(3) };
         (Schema::new(columns, &["id"]).unwrap(), options)
     }
 

@@ -70,8 +70,8 @@ pub struct TableOptions {
     /// The table belongs to every partition: it is read in any of them, and writing it needs them
     /// all.
     pub replicated: bool,
-    /// Number of its tablespace: whose log its changes go to.
-    pub tablespace: u32,
+    /// Number of its tablespace, whose log its changes go to; by default one after the other.
+    pub tablespace: Option<u32>,
 }
 
 /// An ordered index of a table.
@@ -183,7 +183,7 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
             stripes: huge_pages::collect(STRIPES, |_| S::Gap::default()),
             indexes,
             replicated: options.replicated,
-            tablespace: options.tablespace,
+            tablespace: options.tablespace.unwrap_or(0),
             gone: GoneGsn::default(),
             has_moving,
         })
@@ -334,11 +334,16 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         for spec in &options.indexes {
             Ordered::<S, M>::new(&schema, spec)?;
         }
+        let mut options = options.clone();
+        let TableOptions { tablespace, .. } = &mut options;
         let mut recorder = self.recorder();
         let mut description = Vec::new();
         if let Some(recorder) = &mut recorder {
-            description = describe::encode(names.len() as u32, name, &schema, options);
-            recorder.admit_table(options.tablespace, &description)?;
+            let id = names.len() as u32;
+            let tablespace = *tablespace.get_or_insert(id % recorder.tablespaces());
+            recorder.check_tablespace(tablespace)?;
+            description = describe::encode(id, name, &schema, &options);
+            recorder.admit_table(&description)?;
         }
         let mut member = self.memory().upkeep();
         let section = member.enter();
@@ -360,7 +365,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         }
         drop(section);
         drop(member);
-        let guard = Guard::new(Arc::clone(&table), options)?;
+        let guard = Guard::new(Arc::clone(&table), &options)?;
         guard.raise_gone(gsn);
         self.tables.0.get_or_init(u64::from(table.id().0), || guard);
         names.push(Arc::clone(&table));
@@ -449,7 +454,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// What a table was made with.
     pub fn table_options(&self, table: TableId) -> TableOptions {
         let guard = self.tables.guard(table);
-        let (replicated, tablespace) = (guard.replicated, guard.tablespace);
+        let (replicated, tablespace) = (guard.replicated, Some(guard.tablespace));
         TableOptions { indexes: self.indexes(table), replicated, tablespace }
     }
 

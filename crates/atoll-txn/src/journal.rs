@@ -69,12 +69,21 @@ pub trait Recorder: Send {
     /// The transaction has been rolled back.
     fn withdraw(&mut self);
 
-    /// Waits for room for the description of a table of a tablespace, see [`crate::describe`].
-    /// Outside the gate.
+    /// Tablespaces.
+    fn tablespaces(&self) -> u32;
+
+    /// That there is such a tablespace.
     ///
     /// # Errors
-    /// [`JournalError`]; also for a tablespace that there is not.
-    fn admit_table(&mut self, tablespace: u32, description: &[u8]) -> Result<(), JournalError>;
+    /// [`JournalError`].
+    fn check_tablespace(&self, tablespace: u32) -> Result<(), JournalError>;
+
+    /// Waits for room for the description of a table, see [`crate::describe`]. All of them go to
+    /// the log of tablespace 0, so that they are found again in their order. Outside the gate.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    fn admit_table(&mut self, description: &[u8]) -> Result<(), JournalError>;
 
     /// Records a table for which there is room, before anybody sees it; returns the GSN. Inside.
     fn record_table(&mut self, description: &[u8], epoch: u64) -> u64;

@@ -31,4 +31,4 @@ pub use registry::{Counts, Taking};
 pub use row::{Row, RowEdit};
 pub use scheme::{AbortReason, Scheme};
 pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
-pub use worker::{Begin, Range, Visit, Want, Worker};
+pub use worker::{Begin, Committed, Range, Visit, Want, Worker};

@@ -1,16 +1,20 @@
 //! The database in the process that owns it.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use atoll_machine::{Machine, Native, Topology};
+use atoll_log::LogsOptions;
+use atoll_machine::{FileMedium, Machine, Medium, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer, RuntimeDir, Server};
 use atoll_memory::{Memory, Purpose, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::{Directory, Schema, undo};
 use atoll_txn::any::{self, AnyEngine, AnyWorker};
 use atoll_txn::{Component, SchemeKind, SchemeOptions, TableOptions, TimestampKind};
 
+use crate::durable::flusher::{Flusher, Policy};
+use crate::durable::open::OpenOptions;
+use crate::durable::{self, Acknowledger, CheckpointReport, Durability, RecoveryReport};
 use crate::error::{Error, Result, TxnResult};
 use crate::keeper::{Errands, Keeper};
 use crate::lanes::Lanes;
@@ -33,6 +37,8 @@ const WARM_SHARE: u64 = 8;
 const SNAPSHOT_SHARE: u64 = 2;
 /// Smallest memory limit that a database works with.
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
+/// After so many bytes of log a checkpoint is taken.
+const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;
 /// Most values that are stored again in one go to empty sparse blocks.
 const COMPACT_VALUES_MAX: usize = 16_384;
 
@@ -58,6 +64,15 @@ pub struct DatabaseOptions {
     pub lock_timeout: Duration,
     /// Whether it is measured what transactions spend their time on, see [`Database::accounting`].
     pub accounting: bool,
+    /// What an acknowledged commit survives, for a database that is opened in a folder.
+    pub durability: Durability,
+    /// Tablespaces of a database that is made in a folder, each with a log and a home of its own;
+    /// by default one for each node.
+    pub tablespaces: Option<usize>,
+    /// A checkpoint is taken after so many bytes of log.
+    pub checkpoint_log_bytes: u64,
+    /// Bytes of a file of a log and of what can wait for a flush.
+    pub logs: LogsOptions,
 }
 
 impl Default for DatabaseOptions {
@@ -72,6 +87,10 @@ impl Default for DatabaseOptions {
             partitions: None,
             lock_timeout: Duration::from_nanos(SchemeOptions::default().lock_timeout_ns),
             accounting: true,
+            durability: Durability::default(),
+            tablespaces: None,
+            checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
+            logs: LogsOptions::default(),
         }
     }
 }
@@ -186,6 +205,8 @@ pub(crate) struct Inner {
     /// One snapshot is taken at a time.
     taking: Mutex<()>,
     pub(crate) errands: Arc<Errands>,
+    /// Of a durable database.
+    pub(crate) acknowledger: OnceLock<Acknowledger>,
 }
 
 /// A database, owned by this process and in its memory. Clones are the same database; its memory
@@ -197,11 +218,21 @@ struct Handle {
     /// Stops before the rest goes.
     server: Mutex<Option<Server>>,
     _keeper: Keeper,
+    /// Of a durable database; stops before the rest goes.
+    flusher: Mutex<Option<Flusher>>,
+    recovery: Option<RecoveryReport>,
     inner: Arc<Inner>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name().unwrap_or_else(|| "without a name".to_owned());
+        write!(f, "Database {name}, {}, with {} tables", self.scheme(), self.tables().len())
+    }
 }
 
 impl Database {
@@ -219,12 +250,99 @@ impl Database {
     /// # Errors
     /// As [`Database::create`]; [`Error::SnapshotExpired`].
     pub fn derive(bases: Vec<Snapshot>, options: DatabaseOptions) -> Result<Self> {
+        Ok(Self::of(Inner::new(bases, &options)?, None, None))
+    }
+
+    /// Opens the database in a folder, or makes a new one there. Everything that was acknowledged
+    /// is there, whatever has stopped it; see [`Durability`].
+    ///
+    /// # Errors
+    /// As [`Database::create`]; [`Error::InUse`] when it is open; [`Error::Log`] when the folder
+    /// cannot be read or written, is not a database's, or is damaged: nothing is changed then.
+    pub fn open(folder: &Path, options: DatabaseOptions) -> Result<Self> {
+        Self::open_on(&FileMedium::new(folder)?, options)
+    }
+
+    /// As [`Database::open`], on any medium.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_on(medium: &dyn Medium, options: DatabaseOptions) -> Result<Self> {
+        let inner = Inner::new(Vec::new(), &options)?;
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let tablespaces = options.tablespaces.unwrap_or(inner.topology.nodes.len());
+        let most = atoll_log::logs::TABLESPACES_MAX;
+        let tablespaces = tablespaces.clamp(1, most);
+        let how = OpenOptions { tablespaces, logs: options.logs, threads };
+        let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
+        let logs = checkpointer.logs();
+        let durability = options.durability;
+        let acknowledger = Acknowledger { logs: Arc::clone(&logs), durability };
+        let is_first = inner.acknowledger.set(acknowledger).is_ok();
+        debug_assert!(is_first);
+        inner.engine.record_to(logs);
+        let policy = Policy { durability, checkpoint_log_bytes: options.checkpoint_log_bytes };
+        let flusher = Flusher::start(&inner, checkpointer, policy);
+        Ok(Self::of(inner, Some(flusher), Some(report)))
+    }
+
+    fn of(inner: Arc<Inner>, flusher: Option<Flusher>, recovery: Option<RecoveryReport>) -> Self {
+        let (server, _keeper) = (Mutex::default(), Keeper::start(&inner));
+        Self(Arc::new(Handle { server, _keeper, flusher: Mutex::new(flusher), recovery, inner }))
+    }
+
+    /// What opening has found and done; `None` for a database that is in memory only.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.0.recovery.as_ref()
+    }
+
+    /// Writes what has changed home, so that opening again needs less of the logs. Transactions go
+    /// on meanwhile. Taken by itself as the logs grow.
+    ///
+    /// # Errors
+    /// [`Error::NotDurable`], [`Error::Log`], those of [`Database::snapshot`]. The checkpoint
+    /// before counts then.
+    pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        let flusher = lock(&self.0.flusher);
+        flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(&self.0.inner)
+    }
+
+    /// Waits until everything that has been committed is durable, whatever durability was asked
+    /// for.
+    ///
+    /// # Errors
+    /// [`Error::NotDurable`], [`Error::Log`].
+    pub fn flush(&self) -> Result<()> {
+        let acknowledger = self.0.inner.acknowledger.get().ok_or(Error::NotDurable)?;
+        Ok(acknowledger.logs.flush()?)
+    }
+
+    /// Flushes of the logs so far; 0 for a database that is in memory only.
+    pub fn flushes(&self) -> u64 {
+        self.0.inner.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
+    }
+
+    /// Makes everything durable and says on the medium that the database was closed. Dropping the
+    /// last clone does the same and cannot tell of an error.
+    ///
+    /// # Errors
+    /// [`Error::Log`]: what was committed without [`Durability::Strict`] may be lost.
+    pub fn close(self) -> Result<()> {
+        match lock(&self.0.flusher).as_mut() {
+            Some(flusher) => flusher.close(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    fn new(bases: Vec<Snapshot>, options: &DatabaseOptions) -> Result<Arc<Self>> {
         bases.iter().try_for_each(Snapshot::check)?;
         let topology = match options.nodes {
             Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
             None => Topology::discover()?,
         };
-        let (memory, limits) = create_memory(&options)?;
+        let (memory, limits) = create_memory(options)?;
         let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
         let leases = Mutex::new(Leases::new(&memory, limits)?);
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
@@ -233,7 +351,7 @@ impl Database {
             partitions: options.partitions.unwrap_or_else(cpus).max(1),
             lock_timeout_ns: options.lock_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
         };
-        let inner = Arc::new(Inner {
+        Ok(Arc::new(Self {
             engine: any::engine(options.scheme, &scheme, directory, options.accounting),
             scheme: options.scheme,
             leases,
@@ -242,11 +360,12 @@ impl Database {
             topology,
             taking: Mutex::default(),
             errands: Arc::default(),
-        });
-        let keeper = Keeper::start(&inner);
-        Ok(Self(Arc::new(Handle { server: Mutex::new(None), _keeper: keeper, inner })))
+            acknowledger: OnceLock::new(),
+        }))
     }
+}
 
+impl Database {
     /// Gives the database a name by which other processes attach to it, in `runtime_dir` or the
     /// user's own.
     ///
@@ -298,6 +417,9 @@ impl Database {
     ) -> Result<Table> {
         let engine = &self.0.inner.engine;
         let core = engine.create_table(name, schema, options).map_err(Error::of_stop)?;
+        if let Some(acknowledger) = self.0.inner.acknowledger.get() {
+            acknowledger.acknowledge_all()?;
+        }
         Ok(Table { core, engine: Arc::clone(engine) })
     }
 
@@ -387,7 +509,7 @@ impl Database {
     /// [`Error::SnapshotLimit`], [`Error::TooManySnapshots`], [`Error::Memory`],
     /// [`Error::SnapshotExpired`] for a base.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.0.inner.snapshot(self.name().unwrap_or_default())
+        self.0.inner.snapshot(self.name().unwrap_or_default(), false)
     }
 
     /// The snapshots that are held, and by whom.
@@ -475,8 +597,8 @@ impl Inner {
     }
 
     /// Takes a snapshot for `holder`: the cut, the patch that undoes what was open at it, and a
-    /// line in the book.
-    pub(crate) fn take(&self, id: LeaseId, holder: Peer) -> Result<Taken> {
+    /// line in the book. No limit is set to what is the database's own.
+    pub(crate) fn take(&self, id: LeaseId, holder: Peer, is_own: bool) -> Result<Taken> {
         self.bases.iter().try_for_each(Snapshot::check)?;
         let memory = self.memory();
         let _taking = lock(&self.taking);
@@ -486,8 +608,11 @@ impl Inner {
         let cut = memory.cut();
         let open = self.engine.open_at(&taking, cut.epoch);
         drop(taking);
+        if let Some(acknowledger) = self.acknowledger.get().filter(|_| !is_own) {
+            acknowledger.show_all();
+        }
         let taken = self.write_patch(&open).and_then(|patch| {
-            let new = NewLease { holder, epoch: cut.epoch, patch: patch.0 };
+            let new = NewLease { holder, epoch: cut.epoch, patch: patch.0, is_own };
             let line = lock(&self.leases).add(memory, id, new).inspect_err(|_| {
                 if patch.0 != 0 {
                     memory.discard(patch.0);
@@ -526,11 +651,11 @@ impl Inner {
         memory.release(lease.epoch)
     }
 
-    fn snapshot(self: &Arc<Self>, name: String) -> Result<Snapshot> {
+    pub(crate) fn snapshot(self: &Arc<Self>, name: String, is_own: bool) -> Result<Snapshot> {
         let begin = Native::now_ns();
         let id = lock(&self.leases).local_id();
         let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
-        let taken = self.take(id, holder)?;
+        let taken = self.take(id, holder, is_own)?;
         let origin = Origin::Here { _lease: LocalLease { inner: Arc::clone(self), id } };
         Snapshot::open(SnapshotParts {
             database: name,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use atoll_machine::MachineError;
+use atoll_log::LogError;
+use atoll_machine::{MachineError, MediumError};
 use atoll_memory::MemoryError;
 use atoll_memory::lease::LeaseError;
 use atoll_storage::StorageError;
@@ -21,6 +22,20 @@ pub enum Error {
     /// Something about a name, or between this process and another.
     #[error(transparent)]
     Lease(#[from] LeaseError),
+    /// Something about the files of a database.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Another process, or this one, has the database open.
+    #[error("{path} is open already{}; close it there first", by(*.pid))]
+    InUse {
+        /// The folder.
+        path: String,
+        /// The process that has it open, if it is known.
+        pid: Option<u32>,
+    },
+    /// A database that is only in memory was asked for something that needs files.
+    #[error("the database is in memory only; open it in a folder to make it durable")]
+    NotDurable,
     /// Something about this machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
@@ -126,6 +141,16 @@ impl std::fmt::Display for Expiry {
     }
 }
 
+fn by(pid: Option<u32>) -> String {
+    pid.map_or(String::new(), |pid| format!(" in process {pid}"))
+}
+
+impl From<MediumError> for Error {
+    fn from(error: MediumError) -> Self {
+        Self::Log(LogError::Medium(error))
+    }
+}
+
 impl Error {
     /// An error that ended a transaction; aborts become [`Error::Aborted`].
     pub(crate) fn of_stop(stop: Stop) -> Self {
@@ -136,6 +161,10 @@ impl Error {
             Stop::Storage(StorageError::Memory(error)) => Self::Memory(error),
             Stop::Storage(error) => Self::Storage(error),
             Stop::ForeignTable(table) => Self::ForeignTable(table),
+            Stop::Journal(error) => match error.0.downcast_ref::<LogError>() {
+                Some(known) => Self::Log(known.clone()),
+                None => Self::Transaction(Stop::Journal(error)),
+            },
             Stop::TooManyWorkers(most) => Self::TooManyTransactions(most),
             other => Self::Transaction(other),
         }

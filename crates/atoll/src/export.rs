@@ -95,7 +95,31 @@ impl ColumnSource {
         self.patched.as_ref().map(|patched| patched.values.as_slice())
     }
 
-    fn buffer(&self, span: Span) -> Result<Buffer> {
+    /// Where its heap blocks lie.
+    pub(crate) fn heap(&self) -> &[Span] {
+        &self.view.heap
+    }
+
+    /// Whether the bytes are a private copy.
+    pub(crate) fn is_patched(&self) -> bool {
+        self.patched.is_some()
+    }
+
+    /// Where the validity bits lie in the store, for columns that can be NULL.
+    pub(crate) fn validity(&self) -> Option<Span> {
+        self.view.validity
+    }
+
+    /// The validity bits of all slots, for columns that can be NULL.
+    pub(crate) fn validity_buffer(&self) -> Result<Option<Buffer>> {
+        let Some(span) = self.view.validity else { return Ok(None) };
+        match self.patched.as_ref().and_then(|patched| patched.validity.clone()) {
+            Some(bits) => Ok(Some(bits)),
+            None => self.buffer(span).map(Some),
+        }
+    }
+
+    pub(crate) fn buffer(&self, span: Span) -> Result<Buffer> {
         if span.bytes == 0 {
             return Ok(MutableBuffer::new(0).into());
         }
@@ -108,7 +132,8 @@ impl ColumnSource {
         Ok(unsafe { Buffer::from_custom_allocation(address, span.bytes as usize, keeper) })
     }
 
-    fn values_buffer(&self) -> Result<Buffer> {
+    /// The values of all slots.
+    pub(crate) fn values_buffer(&self) -> Result<Buffer> {
         match &self.patched {
             Some(patched) => Ok(patched.values.clone()),
             None => self.buffer(self.view.values),
@@ -116,11 +141,7 @@ impl ColumnSource {
     }
 
     fn nulls(&self, slots: usize) -> Result<Option<NullBuffer>> {
-        let Some(span) = self.view.validity else { return Ok(None) };
-        let bits = match self.patched.as_ref().and_then(|patched| patched.validity.clone()) {
-            Some(bits) => bits,
-            None => self.buffer(span)?,
-        };
+        let Some(bits) = self.validity_buffer()? else { return Ok(None) };
         let nulls = NullBuffer::new(BooleanBuffer::new(bits, 0, slots));
         Ok((nulls.null_count() > 0).then_some(nulls))
     }

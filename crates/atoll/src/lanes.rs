@@ -28,7 +28,7 @@ pub trait Request {
     /// What is known of the transaction before it begins.
     fn options(&self) -> &TransactionOptions {
         const NOTHING: &TransactionOptions =
-            &TransactionOptions { partitions: Vec::new(), read_only: false };
+            &TransactionOptions { partitions: Vec::new(), read_only: false, durability: None };
         NOTHING
     }
 }

@@ -58,6 +58,7 @@ pub struct Lease {
     shared_bytes: u64,
     copied_before: u64,
     expired: bool,
+    is_own: bool,
 }
 
 /// What a new lease is told about itself.
@@ -68,6 +69,8 @@ pub struct NewLease {
     pub epoch: u64,
     /// Its patch, 0 when it has none.
     pub patch: u64,
+    /// It is the database's own, and limits are not for it.
+    pub is_own: bool,
 }
 
 /// Limits on snapshots.
@@ -134,7 +137,7 @@ impl Leases {
     pub fn add(&mut self, memory: &Memory, id: LeaseId, new: NewLease) -> Result<u64> {
         let line = self.free.pop().ok_or(Error::TooManySnapshots(LEASES_MAX))?;
         let offset = self.line_offset(line);
-        let age_ns = self.limits.age.map(|age| age.as_nanos() as u64);
+        let age_ns = self.limits.age.filter(|_| !new.is_own).map(|age| age.as_nanos() as u64);
         let access = memory.access();
         let deadline = age_ns.map_or(0, |age| Native::now_ns().saturating_add(age).max(1));
         access.store_u64(offset + 8, deadline);
@@ -149,6 +152,7 @@ impl Leases {
             shared_bytes: memory.swing().allocated_bytes(),
             copied_before: memory.copied().bytes,
             expired: false,
+            is_own: new.is_own,
         };
         self.leases.insert(id, lease);
         Ok(offset)
@@ -171,7 +175,8 @@ impl Leases {
         let now = Instant::now();
         let mut over = memory.kept_bytes_all().saturating_sub(self.limits.bytes);
         let region = self.region;
-        let mut leases: Vec<&mut Lease> = self.leases.values_mut().collect();
+        let others = self.leases.values_mut().filter(|lease| !lease.is_own);
+        let mut leases: Vec<&mut Lease> = others.collect();
         leases.sort_by_key(|lease| lease.epoch);
         for lease in leases {
             let aged = self.limits.age.is_some_and(|age| now - lease.taken > age);
@@ -193,7 +198,7 @@ impl Leases {
             .iter()
             .map(|(id, lease)| {
                 let age = now - lease.taken;
-                let aged = self.limits.age.is_some_and(|limit| age > limit);
+                let aged = !lease.is_own && self.limits.age.is_some_and(|limit| age > limit);
                 SnapshotInfo {
                     id: id.0,
                     pid: lease.holder.pid,

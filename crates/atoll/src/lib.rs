@@ -14,6 +14,7 @@ struct Readme;
 
 mod attach;
 mod database;
+mod durable;
 mod error;
 mod export;
 mod keeper;
@@ -25,6 +26,7 @@ mod snapshot;
 mod snapshot_table;
 mod transaction;
 
+pub use atoll_log::{LogError, LogsOptions};
 pub use atoll_machine as machine;
 pub use atoll_memory::MemoryError;
 pub use atoll_memory::lease::{LeaseError, NameState, RefusalCode, RuntimeDir};
@@ -35,6 +37,7 @@ pub use atoll_txn::{
 };
 pub use attach::{Attachment, attach};
 pub use database::{Accounting, Counters, Database, DatabaseOptions, Index, Table};
+pub use durable::{CheckpointReport, Durability, RecoveryReport};
 pub use error::{Error, Expiry, Result, TxnError, TxnResult};
 pub use lanes::{Lanes, Request};
 pub use leases::SnapshotInfo;

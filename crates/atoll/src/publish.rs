@@ -35,7 +35,7 @@ fn offer(inner: &Inner, lease: LeaseId, peer: &Peer) -> Result<Offer, Error> {
     let store = inner.memory().store();
     let fd = store.read_only_fd()?;
     let bases = inner.bases.iter().map(|base| base.descriptor()).collect::<Result<Vec<_>, _>>()?;
-    let taken = inner.take(lease, peer.clone())?;
+    let taken = inner.take(lease, peer.clone(), false)?;
     Ok(Offer {
         store: fd,
         store_id: store.id().0,

@@ -178,6 +178,12 @@ impl Snapshot {
         names
     }
 
+    /// Its own tables, in the order of their numbers.
+    pub(crate) fn own_tables(&self) -> impl Iterator<Item = SnapshotTable> {
+        let table = |table| SnapshotTable::new(Arc::clone(&self.0), Arc::clone(table));
+        self.0.tables.iter().map(table)
+    }
+
     /// A table by name.
     ///
     /// # Errors

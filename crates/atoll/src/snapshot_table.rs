@@ -8,7 +8,7 @@ use arrow_schema::{Field, SchemaRef};
 use atoll_memory::stitch::{Piece, Stitched};
 use atoll_storage::reader::{SegmentView, TableView};
 use atoll_storage::undo::Was;
-use atoll_storage::{Column, SEGMENT_ROWS, Schema, Value};
+use atoll_storage::{Column, SEGMENT_ROWS, Schema, TableId, Value};
 
 use crate::error::{Error, Result};
 use crate::export::{self, ColumnSource};
@@ -44,6 +44,10 @@ pub struct Contiguous {
 impl SnapshotTable {
     pub(crate) fn new(shared: Arc<Shared>, table: Arc<TableView>) -> Self {
         Self { shared, table, arrow: OnceLock::new() }
+    }
+
+    pub(crate) fn id(&self) -> TableId {
+        self.table.id
     }
 
     /// Its name.
@@ -193,7 +197,22 @@ impl SnapshotSegment {
         }
     }
 
-    fn source(&self, column: usize) -> Result<ColumnSource> {
+    /// Offset of its node, see [`SegmentView::node`].
+    pub(crate) fn node(&self) -> u64 {
+        self.view.node()
+    }
+
+    /// Whether something is undone on the reader's side.
+    pub(crate) fn has_patch(&self) -> bool {
+        !self.shared.patch(self.table.id, self.number).is_empty()
+    }
+
+    /// The zone of a column as words.
+    pub(crate) fn zone_words(&self, column: usize) -> (u64, u64) {
+        self.table.zone_words(self.shared.view(), &self.view, column)
+    }
+
+    pub(crate) fn source(&self, column: usize) -> Result<ColumnSource> {
         let described = &self.table.schema.columns()[column];
         let view = self.table.column(self.shared.view(), &self.view, column)?;
         let patch = self.shared.patch(self.table.id, self.number);

@@ -9,6 +9,7 @@ use atoll_storage::Value;
 use atoll_txn::{AbortReason, Begin, Range, Stop, Want};
 
 use crate::database::{CoreWorker, Index, Inner, Table};
+use crate::durable::Durability;
 use crate::error::{TxnError, TxnResult};
 use crate::lanes::Turn;
 
@@ -28,6 +29,8 @@ pub struct TransactionOptions {
     pub partitions: Vec<u32>,
     /// It will not write. Some schemes never abort such a transaction.
     pub read_only: bool,
+    /// What its commit is to survive; by default what the database was opened with.
+    pub durability: Option<Durability>,
 }
 
 /// A serializable transaction. Dropping it rolls it back.
@@ -38,12 +41,14 @@ pub struct Transaction {
     worker: Option<CoreWorker>,
     /// An error ended it: trying again would only meet the same error.
     failed: bool,
+    durability: Option<Durability>,
     _not_send: PhantomData<*const ()>,
 }
 
 impl Transaction {
     pub(crate) fn new(inner: Arc<Inner>, worker: CoreWorker) -> Self {
-        Self { inner, worker: Some(worker), failed: false, _not_send: PhantomData }
+        let (worker, durability) = (Some(worker), None);
+        Self { inner, worker, failed: false, durability, _not_send: PhantomData }
     }
 
     /// Does something and keeps in mind whether it failed for good.
@@ -281,7 +286,11 @@ impl Transaction {
     }
 
     pub(crate) fn commit_in_place(&mut self) -> TxnResult<()> {
-        self.with(|worker| worker.commit())
+        let committed = self.with(|worker| worker.commit().map(|()| worker.committed()))?;
+        match self.inner.acknowledger.get() {
+            Some(acknowledger) => Ok(acknowledger.acknowledge(committed, self.durability)?),
+            None => Ok(()),
+        }
     }
 
     /// Begins, or begins again after an end.
@@ -296,7 +305,8 @@ impl Transaction {
 
     fn begin(&mut self, options: &TransactionOptions, hurried: bool) -> TxnResult<()> {
         self.failed = false;
-        let TransactionOptions { partitions, read_only } = options;
+        let TransactionOptions { partitions, read_only, durability } = options;
+        self.durability = *durability;
         self.with(|worker| worker.begin(Begin { partitions, read_only: *read_only, hurried }))
     }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Medium, MediumError, MediumFile, Open, SECTOR_BYTES};
+use super::{Locked, Medium, MediumError, MediumFile, Open, SECTOR_BYTES};
 
 /// What happened, in the order in which it did.
 #[derive(Debug, Clone)]
@@ -86,6 +86,22 @@ struct World {
     began_names: BTreeMap<String, usize>,
     events: Vec<Event>,
     fault: Option<(Fault, usize)>,
+    locked: BTreeSet<String>,
+}
+
+/// A folder of a world that somebody has locked.
+#[derive(Debug)]
+struct CrashLock {
+    world: Arc<Mutex<World>>,
+    folder: String,
+}
+
+impl Locked for CrashLock {}
+
+impl Drop for CrashLock {
+    fn drop(&mut self) {
+        lock(&self.world).locked.remove(&self.folder);
+    }
 }
 
 /// See the module. Clones and folders belong to the same world.
@@ -181,7 +197,7 @@ impl CrashMedium {
 
     fn of(names: BTreeMap<String, usize>, files: Vec<Vec<u8>>) -> Self {
         let (began, began_names) = (files.clone(), names.clone());
-        let world = World { names, files, began, began_names, events: Vec::new(), fault: None };
+        let world = World { names, files, began, began_names, ..World::default() };
         Self { world: Arc::new(Mutex::new(world)), folder: String::new() }
     }
 
@@ -339,6 +355,14 @@ impl Medium for CrashMedium {
 
     fn folder(&self, name: &str) -> Result<Arc<dyn Medium>, MediumError> {
         Ok(Arc::new(Self { world: Arc::clone(&self.world), folder: self.full(name) }))
+    }
+
+    fn lock(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError> {
+        if !lock(&self.world).locked.insert(self.folder.clone()) {
+            return Ok(Err(None));
+        }
+        let (world, folder) = (Arc::clone(&self.world), self.folder.clone());
+        Ok(Ok(Box::new(CrashLock { world, folder })))
     }
 
     fn path(&self, name: &str) -> String {

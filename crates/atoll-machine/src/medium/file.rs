@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Medium, MediumError, MediumFile, Open};
+use super::{Locked, Medium, MediumError, MediumFile, Open};
 
 /// Zeroes are written in pieces of this size.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -17,6 +17,15 @@ const ZEROES_BYTES: usize = 1 << 20;
 pub struct FileMedium {
     root: PathBuf,
 }
+
+/// Name of the file that is locked; it says which process has it.
+pub const LOCK_FILE: &str = "lock";
+
+/// The lock goes with the descriptor, however the process ends.
+#[derive(Debug)]
+struct FileLock(#[allow(dead_code, reason = "held, not used")] File);
+
+impl Locked for FileLock {}
 
 /// A file of it.
 #[derive(Debug)]
@@ -91,6 +100,26 @@ impl Medium for FileMedium {
 
     fn folder(&self, name: &str) -> Result<Arc<dyn Medium>, MediumError> {
         Ok(Arc::new(Self::new(&self.root.join(name))?))
+    }
+
+    fn lock(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError> {
+        let path = self.root.join(LOCK_FILE);
+        let failed = |source| MediumError::new("lock", path.to_string_lossy(), source);
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).map_err(failed)?;
+        // SAFETY: the descriptor is open for as long as `file` lives.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(failed(error));
+            }
+            let holder = io::read_to_string(&file).map_err(failed)?;
+            return Ok(Err(holder.trim().parse().ok()));
+        }
+        file.set_len(0).map_err(failed)?;
+        file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0).map_err(failed)?;
+        Ok(Ok(Box::new(FileLock(file))))
     }
 
     fn path(&self, name: &str) -> String {

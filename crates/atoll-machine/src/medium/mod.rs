@@ -74,9 +74,19 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
     /// [`MediumError`].
     fn folder(&self, name: &str) -> Result<Arc<dyn Medium>, MediumError>;
 
+    /// Takes the folder for this process alone, until what is returned is dropped; `None` when
+    /// somebody has it, with the process if that is known.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn lock(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError>;
+
     /// How people find a file of this name.
     fn path(&self, name: &str) -> String;
 }
+
+/// A folder that is locked.
+pub trait Locked: Send + Sync + std::fmt::Debug {}
 
 /// A file of a medium; see the module.
 pub trait MediumFile: Send + Sync + std::fmt::Debug {

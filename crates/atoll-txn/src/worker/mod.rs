@@ -147,6 +147,15 @@ pub struct Begin<'p> {
     pub hurried: bool,
 }
 
+/// The end of a transaction that is to be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// The GSN of its commit or, if it changed nothing, of what it has seen.
+    pub gsn: u64,
+    /// It changed something.
+    pub has_changes: bool,
+}
+
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     pub(crate) fn new(engine: Arc<Engine<S, M>>, member: Member, number: u32) -> Self {
         let context = engine.registry.register();
@@ -245,10 +254,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(())
     }
 
-    /// What must be durable before anybody may be told that the last transaction has committed: the
-    /// GSN of its commit or, if it changed nothing, of what it has seen.
-    pub fn commit_gsn(&self) -> u64 {
-        self.txn.commit_gsn
+    /// What must be durable before anybody may be told that the last transaction has committed.
+    pub fn committed(&self) -> Committed {
+        let (gsn, seen) = (self.txn.commit_gsn, self.txn.seen_gsn);
+        Committed { gsn, has_changes: gsn > seen }
     }
 
     /// Whether a transaction is open and can go on.

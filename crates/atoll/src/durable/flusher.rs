@@ -1,0 +1,160 @@
+//! The thread that flushes what nobody waits for, prepares files of the logs and takes checkpoints.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use atoll_log::Logs;
+
+use super::checkpoint::{Checkpointer, Progress};
+use super::{CheckpointReport, Durability};
+use crate::database::Inner;
+use crate::error::{Error, Result};
+
+/// How often it looks whether there is something to do.
+const PERIOD_MAX: Duration = Duration::from_millis(50);
+/// Share of the memory that a checkpoint may keep alive before the next is taken.
+const KEPT_SHARE: u64 = 8;
+/// Pause after a checkpoint that failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// When checkpoints are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(crate) durability: Durability,
+    /// After so many bytes of log.
+    pub(crate) checkpoint_log_bytes: u64,
+}
+
+/// See the module. Dropping it closes the database.
+pub(crate) struct Flusher {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    checkpointer: Mutex<Checkpointer>,
+    logs: Arc<Logs>,
+    progress: Progress,
+    stopped: Mutex<bool>,
+    stop: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Flusher {
+    pub(crate) fn start(inner: &Arc<Inner>, checkpointer: Checkpointer, policy: Policy) -> Self {
+        let logs = Arc::clone(&checkpointer.logs);
+        let progress = Progress::new(&checkpointer.control);
+        let checkpointer = Mutex::new(checkpointer);
+        let (stopped, stop) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { checkpointer, logs, progress, stopped, stop });
+        // Two, so that a checkpoint does not keep a flush waiting.
+        let flushing = {
+            let shared = Arc::clone(&shared);
+            move || shared.flush_until_stopped(policy.durability)
+        };
+        let checkpointing = {
+            let (shared, inner) = (Arc::clone(&shared), Arc::downgrade(inner));
+            move || shared.checkpoint_until_stopped(&inner, policy.checkpoint_log_bytes)
+        };
+        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.into()).spawn(body).ok()
+        };
+        // Without threads left, commits flush for themselves and the logs grow.
+        let threads = [
+            spawn("atoll-flusher", Box::new(flushing)),
+            spawn("atoll-home", Box::new(checkpointing)),
+        ];
+        Self { shared, threads: threads.into_iter().flatten().collect() }
+    }
+
+    pub(crate) fn checkpoint(&self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
+        self.shared.checkpoint(inner)
+    }
+
+    fn stop(&mut self) {
+        *lock(&self.shared.stopped) = true;
+        self.shared.stop.notify_all();
+        for thread in self.threads.drain(..) {
+            if thread.thread().id() != std::thread::current().id() {
+                // A panic there has been reported; there is nothing to add here.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// Ends the threads and says on the medium that the database is closed.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.stop();
+        let mut checkpointer = lock(&self.shared.checkpointer);
+        checkpointer.baseline = None;
+        Ok(checkpointer.close()?)
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        // Who wants to know calls `Database::close`. What was acknowledged is durable anyway.
+        let _ = self.close();
+    }
+}
+
+/// Whether the logs have grown enough, or what the last checkpoint keeps alive takes much memory.
+fn is_due(inner: &Inner, log: u64, most: u64) -> bool {
+    let memory = inner.memory();
+    let keeps_much = memory.kept_bytes_all() > memory.store().limit_bytes() / KEPT_SHARE;
+    log >= most || (keeps_much && log > 0)
+}
+
+impl Shared {
+    /// Waits; true when it is time to stop.
+    fn wait(&self, most: Duration) -> bool {
+        let stopped = lock(&self.stopped);
+        let waited = self.stop.wait_timeout_while(stopped, most, |stopped| !*stopped);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn flush_until_stopped(&self, durability: Durability) {
+        let period = durability.period();
+        let mut last = Instant::now();
+        while !self.wait(period.min(PERIOD_MAX)) {
+            // Failures are told to those who wait for a flush, or want room.
+            let _ = self.logs.prepare_ahead();
+            if last.elapsed() >= period {
+                let _ = self.logs.flush();
+                last = Instant::now();
+            }
+        }
+    }
+
+    fn checkpoint_until_stopped(&self, inner: &Weak<Inner>, log_bytes: u64) {
+        let mut pause = PERIOD_MAX;
+        while !self.wait(pause) {
+            pause = PERIOD_MAX;
+            let Some(inner) = inner.upgrade() else { return };
+            let log = self.progress.log_bytes(&self.logs);
+            if is_due(&inner, log, log_bytes) && self.checkpoint(&inner).is_err() {
+                // The logs go on; perhaps there is space, or memory, later.
+                pause = PAUSE;
+            }
+        }
+    }
+
+    fn checkpoint(&self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
+        let mut checkpointer = lock(&self.checkpointer);
+        let before = checkpointer.baseline.is_some();
+        let done = checkpointer.take(inner);
+        match &done {
+            Ok(_) => self.progress.reset(&self.logs),
+            Err(Error::SnapshotLimit { .. } | Error::Memory(_)) if before => {
+                // What the last one keeps may be what is missing.
+                checkpointer.baseline = None;
+            }
+            Err(_) => {}
+        }
+        done
+    }
+}

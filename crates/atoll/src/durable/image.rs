@@ -1,0 +1,140 @@
+//! The bytes of a segment of a snapshot, as a home keeps them.
+
+use arrow_buffer::Buffer;
+use atoll_log::home::{ColumnMap, Part, SegmentMap, Writer};
+use atoll_storage::image::heap_place;
+use atoll_storage::{Column, SEGMENT_ROWS};
+
+use crate::error::Result;
+use crate::export::ColumnSource;
+use crate::snapshot_table::SnapshotSegment;
+
+/// A segment of the checkpoint before: what it showed, and where that lies.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'b> {
+    pub(super) segment: &'b SnapshotSegment,
+    pub(super) map: &'b SegmentMap,
+}
+
+/// Whether nothing has changed since: both snapshots are held, so whoever changed anything had to
+/// copy the node, and nothing of it is undone on the reader's side.
+pub(super) fn is_same(now: &SnapshotSegment, before: Before<'_>) -> bool {
+    now.node() == before.segment.node() && !now.has_patch() && !before.segment.has_patch()
+}
+
+/// Writes what has changed of a segment.
+pub(super) fn write(
+    writer: &mut Writer<'_>,
+    schema: &[Column],
+    now: &SnapshotSegment,
+    before: Option<Before<'_>>,
+) -> Result<SegmentMap> {
+    let filled = now.slots();
+    let presence = presence_bytes(now);
+    let old = before.map(|before| presence_bytes(before.segment));
+    let known = before.map(|before| &before.map.presence).zip(old.as_deref());
+    let mut map = SegmentMap {
+        filled: filled as u32,
+        presence: writer.part(&presence, known)?,
+        columns: Vec::with_capacity(schema.len()),
+    };
+    for (at, column) in schema.iter().enumerate() {
+        let before = before.and_then(|before| Some((before.segment, before.map.columns.get(at)?)));
+        map.columns.push(write_column(writer, column, (now, at), before)?);
+    }
+    Ok(map)
+}
+
+/// A bit for each slot that is filled, and none behind.
+fn presence_bytes(segment: &SnapshotSegment) -> Vec<u8> {
+    let mut bytes = vec![0; segment.slots().div_ceil(8)];
+    for (first, len) in segment.runs() {
+        (first..first + len).for_each(|slot| bytes[slot / 8] |= 1 << (slot % 8));
+    }
+    bytes
+}
+
+fn write_column(
+    writer: &mut Writer<'_>,
+    column: &Column,
+    (now, at): (&SnapshotSegment, usize),
+    before: Option<(&SnapshotSegment, &ColumnMap)>,
+) -> Result<ColumnMap> {
+    let source = now.source(at)?;
+    let old_source = before.map(|(segment, _)| segment.source(at)).transpose()?;
+    if let (Some((segment, map)), Some(old)) = (before, &old_source)
+        && segment.slots() == now.slots()
+        && lies_where(&source, old)
+    {
+        return Ok(ColumnMap { zone: now.zone_words(at), ..map.clone() });
+    }
+    let bits = |segment: &SnapshotSegment| segment.slots().div_ceil(8);
+    let bytes_of = |segment: &SnapshotSegment| match column.data_type.width() {
+        0 => bits(segment),
+        width => segment.slots() * width,
+    };
+    let buffers = (source.values_buffer()?, source.validity_buffer()?);
+    let old_buffers = match &old_source {
+        Some(old) => Some((old.values_buffer()?, old.validity_buffer()?)),
+        None => None,
+    };
+    let old = before.zip(old_buffers.as_ref());
+    let known =
+        old.map(|((segment, map), (values, _))| (&map.values, &values[..bytes_of(segment)]));
+    let values = writer.part(&buffers.0[..bytes_of(now)], known)?;
+    let validity = match &buffers.1 {
+        None => None,
+        Some(validity) => {
+            let known = old.and_then(|((segment, map), (_, validity))| {
+                Some((map.validity.as_ref()?, &validity.as_ref()?[..bits(segment)]))
+            });
+            Some(writer.part(&validity[..bits(now)], known)?)
+        }
+    };
+    let known = before.zip(old_source.as_ref()).map(|((_, map), source)| (source, &map.heap[..]));
+    let heap = write_heap(writer, now, &source, &buffers.0, known)?;
+    Ok(ColumnMap { values, validity, heap, zone: now.zone_words(at) })
+}
+
+/// Whether a column lies where it lay, so that it is the same.
+fn lies_where(now: &ColumnSource, before: &ColumnSource) -> bool {
+    let is_patched = now.is_patched() || before.is_patched();
+    let place = |source: &ColumnSource| (source.values(), source.validity());
+    !is_patched && place(now) == place(before)
+}
+
+/// Heap blocks grow and do not change, so what is known of one that lies where it lay is its
+/// beginning.
+fn write_heap(
+    writer: &mut Writer<'_>,
+    segment: &SnapshotSegment,
+    source: &ColumnSource,
+    views: &Buffer,
+    before: Option<(&ColumnSource, &[Part])>,
+) -> Result<Vec<Part>> {
+    let mut used = vec![0; source.heap().len()];
+    if !used.is_empty() {
+        debug_assert!(views.len() >= 16 * segment.slots() && segment.slots() <= SEGMENT_ROWS);
+        for (first, len) in segment.runs() {
+            for view in views[first * 16..(first + len) * 16].chunks_exact(16) {
+                let Some(place) = heap_place(view) else { continue };
+                let end = u64::from(place.offset) + u64::from(place.len);
+                if let Some(used) = used.get_mut(place.block as usize) {
+                    *used = end.max(*used);
+                }
+            }
+        }
+    }
+    let mut parts = Vec::with_capacity(used.len());
+    for (number, (span, used)) in source.heap().iter().zip(used).enumerate() {
+        let bytes = source.buffer(*span)?;
+        let bytes = &bytes[..(used as usize).min(bytes.len())];
+        let known = before.and_then(|(source, parts)| {
+            let old = parts.get(number)?;
+            let is_there = source.heap().get(number)?.offset == span.offset && span.bytes > 0;
+            is_there.then(|| (old, &bytes[..(old.bytes as usize).min(bytes.len())]))
+        });
+        parts.push(writer.part(bytes, known)?);
+    }
+    Ok(parts)
+}

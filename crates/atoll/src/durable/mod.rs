@@ -1,0 +1,146 @@
+//! Durable databases: what joins tables, log and home.
+//!
+//! | module | room for |
+//! |---|---|
+//! | [`open`] | opening a folder: a new database, or one that is recovered |
+//! | [`recover`] | making tables again from a checkpoint and what the logs have behind it |
+//! | [`checkpoint`] | writing what has changed home, so that the logs can be short |
+//! | [`image`] | the bytes of a segment of a snapshot |
+//! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
+//!
+//! A checkpoint is a snapshot, so it shows committed data only and nothing ever has to be undone at
+//! recovery: a commit that the logs hold up to the durable horizon is applied again, anything else
+//! is as if it had never been (`docs/decisions/2026-11-21-redo-only.md`).
+
+pub(crate) mod checkpoint;
+pub(crate) mod flusher;
+mod image;
+pub(crate) mod open;
+mod recover;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_log::Logs;
+use atoll_txn::Committed;
+
+use crate::error::Result;
+
+/// What a commit that was acknowledged survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The end of the process, of the operating system and of the power: `commit` returns when the
+    /// transaction, and everything that it has seen, is on the medium.
+    #[default]
+    Strict,
+    /// As [`Durability::Strict`], but for transactions of about the last so much time: `commit`
+    /// returns at once, and what was committed is flushed together within this bound. What is lost
+    /// is the end of the history: never one transaction without a later one that depends on it.
+    Group(Duration),
+    /// Nothing in particular: flushed once in a while. A database that was closed is whole, and one
+    /// that was not is as it was at some earlier moment.
+    None,
+}
+
+/// How long at most what was committed waits for a flush without [`Durability`].
+const LAZY: Duration = Duration::from_secs(1);
+
+impl Durability {
+    /// How often everything is flushed that nobody waits for.
+    pub(crate) fn period(self) -> Duration {
+        match self {
+            Self::Group(bound) => bound,
+            Self::Strict | Self::None => LAZY,
+        }
+    }
+}
+
+impl std::fmt::Display for Durability {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Strict => f.write_str("strict"),
+            Self::Group(bound) => write!(f, "group ({bound:?})"),
+            Self::None => f.write_str("none"),
+        }
+    }
+}
+
+/// What a transaction needs of the logs.
+pub(crate) struct Acknowledger {
+    pub(crate) logs: Arc<Logs>,
+    pub(crate) durability: Durability,
+}
+
+impl Acknowledger {
+    /// Waits until all that can be seen is durable, if commits do.
+    pub(crate) fn acknowledge_all(&self) -> Result<()> {
+        self.acknowledge(Committed { gsn: self.logs.clock(), has_changes: true }, None)
+    }
+
+    /// As [`Acknowledger::acknowledge_all`], for somebody who only looks.
+    pub(crate) fn show_all(&self) {
+        // As in `acknowledge`.
+        let _ = self.acknowledge_all();
+    }
+
+    /// Waits as long as the durability asked for says.
+    pub(crate) fn acknowledge(
+        &self,
+        committed: Committed,
+        wanted: Option<Durability>,
+    ) -> Result<()> {
+        if wanted.unwrap_or(self.durability) != Durability::Strict {
+            return Ok(());
+        }
+        match self.logs.settle(committed.gsn) {
+            // When a flush has failed, what is in memory can still be read.
+            Err(_) if !committed.has_changes => Ok(()),
+            done => Ok(done?),
+        }
+    }
+}
+
+/// What opening a database has found and done.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+pub struct RecoveryReport {
+    /// It was new.
+    pub created: bool,
+    /// It had been closed, so the logs held nothing that the homes did not.
+    pub was_closed: bool,
+    /// Number of the checkpoint that it was made from, 0 when there was none.
+    pub checkpoint: u64,
+    /// Bytes of the logs that were read.
+    pub log_bytes: u64,
+    /// Transactions that were applied again.
+    pub redone: u64,
+    /// Transactions that the logs hold in part or above the durable horizon, and that nobody was
+    /// told of: they were dropped.
+    pub dropped: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Seconds for reading the homes, for the logs, and for the indexes.
+    pub home_s: f64,
+    /// See there.
+    pub log_s: f64,
+    /// See there.
+    pub index_s: f64,
+    /// What was not as it should be and could be helped.
+    pub notes: Vec<String>,
+}
+
+/// What a checkpoint has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct CheckpointReport {
+    /// Its number.
+    pub number: u64,
+    /// Segments that had changed since the one before.
+    pub segments_changed: u64,
+    /// Segments in all.
+    pub segments: u64,
+    /// Bytes written home.
+    pub bytes: u64,
+    /// Bytes of the maps.
+    pub map_bytes: u64,
+    /// Seconds.
+    pub seconds: f64,
+}

@@ -1,0 +1,169 @@
+//! Opening a folder: a new database, or one that is recovered.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use atoll_log::control::{self, Control, ControlFile};
+use atoll_log::home::{Home, Map};
+use atoll_log::log::Start;
+use atoll_log::scan::Scan;
+use atoll_log::{LogError, Logs, LogsOptions};
+use atoll_machine::Medium;
+use atoll_machine::medium::{Open, file};
+
+use super::checkpoint::Checkpointer;
+use super::{RecoveryReport, recover};
+use crate::database::Engine;
+use crate::error::{Error, Result};
+
+/// How a database is opened.
+pub(crate) struct OpenOptions {
+    /// Tablespaces of a new one.
+    pub(crate) tablespaces: usize,
+    pub(crate) logs: LogsOptions,
+    /// Threads that recover.
+    pub(crate) threads: usize,
+}
+
+/// The folder of a tablespace.
+pub(crate) fn folder_name(tablespace: usize) -> String {
+    format!("node-{tablespace}")
+}
+
+fn media(root: &dyn Medium, tablespaces: usize) -> Result<Vec<Arc<dyn Medium>>> {
+    let folders = (0..tablespaces).map(|at| Ok(root.folder(&folder_name(at))?));
+    folders.collect()
+}
+
+/// Opens a database: its tables are made in `engine`, which has none. What is returned takes its
+/// checkpoints from now on.
+pub(crate) fn open(
+    root: &dyn Medium,
+    engine: &Engine,
+    options: &OpenOptions,
+) -> Result<(Checkpointer, RecoveryReport)> {
+    let locked = match root.lock()? {
+        Ok(locked) => locked,
+        Err(pid) => return Err(Error::InUse { path: root.path(""), pid }),
+    };
+    let names = root.names()?;
+    let is_known = |name: &String| name == file::LOCK_FILE || name.starts_with(control::FILE);
+    if !names.iter().any(|name| name == control::FILE) {
+        if !names.iter().all(is_known) {
+            return Err(LogError::NoDatabase { path: root.path("") }.into());
+        }
+        create(root, options)?;
+    }
+    let (mut file, mut control) = ControlFile::open(root, Open::Write)?;
+    let media = media(root, control.tablespaces)?;
+    let homes: Vec<Home> = media
+        .iter()
+        .map(|medium| Home::open(Arc::clone(medium)))
+        .collect::<std::result::Result<_, _>>()?;
+    let mut report = RecoveryReport {
+        created: control.life == 0,
+        was_closed: control.ends.is_some(),
+        ..RecoveryReport::default()
+    };
+    let maps = newest_maps(&mut control, &homes, &mut report)?;
+    let begin = Instant::now();
+    if let Some(maps) = maps.first() {
+        report.checkpoint = control.checkpoints[0].number;
+        recover::load(engine, &homes, maps, options.threads)?;
+    }
+    report.home_s = begin.elapsed().as_secs_f64();
+    let begin = Instant::now();
+    let starts = if control.life == 0 {
+        vec![Start { lsn: 0, gsn: 0 }; control.tablespaces]
+    } else {
+        let found = replay(engine, &media, &control)?;
+        control.life = control.life.max(found.life);
+        report.log_bytes = found.log_bytes;
+        (report.redone, report.dropped) = (found.redone, found.dropped);
+        found.starts
+    };
+    report.log_s = begin.elapsed().as_secs_f64();
+    let begin = Instant::now();
+    report.rows = recover::index(engine, options.threads)?;
+    report.index_s = begin.elapsed().as_secs_f64();
+    // Before anything of this life is written: RECOVER-2.
+    control.sequence += 1;
+    control.life += 1;
+    control.ends = None;
+    control.cuts = starts.iter().map(|start| start.lsn).collect();
+    file.write(&control)?;
+    let logs_options = LogsOptions { file_bytes: control.file_bytes, ..options.logs };
+    let logs = Logs::open(&media, &starts, control.life, logs_options)?;
+    let (baseline, _locked) = (None, locked);
+    Ok((Checkpointer { logs, homes, file, control, baseline, maps, _locked }, report))
+}
+
+fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
+    media(root, options.tablespaces)?;
+    root.sync_names()?;
+    let control = Control {
+        sequence: 1,
+        file_bytes: options.logs.file_bytes,
+        tablespaces: options.tablespaces,
+        cuts: vec![0; options.tablespaces],
+        ..Control::default()
+    };
+    ControlFile::create(root, &control)?;
+    Ok(())
+}
+
+/// The maps of the checkpoints that are kept. If those of the newest cannot be read, the one before
+/// counts, and the logs behind it.
+fn newest_maps(
+    control: &mut Control,
+    homes: &[Home],
+    report: &mut RecoveryReport,
+) -> Result<Vec<Vec<Map>>> {
+    let mut maps = Vec::new();
+    let mut first_error = None;
+    let had_any = !control.checkpoints.is_empty();
+    control.checkpoints.retain(|checkpoint| {
+        let parts = homes.iter().zip(&checkpoint.parts);
+        let read = parts.map(|(home, part)| home.read_map(checkpoint.number, part));
+        match read.collect::<std::result::Result<Vec<Map>, _>>() {
+            Ok(read) => maps.push(read),
+            Err(error) => {
+                report
+                    .notes
+                    .push(format!("checkpoint {} cannot be used: {error}", checkpoint.number));
+                first_error.get_or_insert(error);
+                return false;
+            }
+        }
+        true
+    });
+    match first_error {
+        Some(error) if had_any && maps.is_empty() => Err(error.into()),
+        _ => Ok(maps),
+    }
+}
+
+fn replay(engine: &Engine, media: &[Arc<dyn Medium>], control: &Control) -> Result<recover::Found> {
+    let checkpoint = control.checkpoints.first();
+    let mut scans = Vec::with_capacity(media.len());
+    for (number, medium) in media.iter().enumerate() {
+        let start = checkpoint.map_or(0, |checkpoint| checkpoint.parts[number].start);
+        let medium = Arc::clone(medium);
+        let mut scan = Scan::open(medium, number as u8, control.file_bytes, start)?;
+        scan.cut(control.life, control.cuts[number]);
+        scans.push(scan);
+    }
+    let found = recover::replay(engine, checkpoint, scans)?;
+    for (number, (end, start)) in control.ends.iter().flatten().zip(&found.starts).enumerate() {
+        if start.lsn < *end {
+            return Err(LogError::Damaged {
+                file: format!("log of tablespace {number}"),
+                offset: start.lsn,
+                expected: format!("blocks up to position {end}, where it was closed"),
+                found: "its end".to_owned(),
+            }
+            .into());
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,412 @@
+//! Making tables again: from the homes of a checkpoint, and from what the logs have behind it.
+//!
+//! The logs are read side by side, each once. A transaction is applied when it is known to be at or
+//! below the durable horizon, which blocks further on say (`BLOCK-5`); the last few wait until all
+//! logs have been read and the horizon of the crash is known. Since a table's changes are in one
+//! log, in the order in which they happened, the logs need not wait for each other, but for a
+//! table to be made.
+//!
+//! - `RECOVER-1`: exactly the transactions with a GSN up to the horizon are applied.
+//! - `RECOVER-2`: what the logs hold above it is cut off before the database goes on.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use atoll_log::LogError;
+use atoll_log::block::{Header, Kind, Rest};
+use atoll_log::control::Checkpoint;
+use atoll_log::home::{Home, Map, Part};
+use atoll_log::log::Start;
+use atoll_log::scan::Scan;
+use atoll_machine::Native;
+use atoll_memory::Member;
+use atoll_storage::redo::Changes;
+use atoll_storage::restore::{ColumnImage, SegmentImage};
+use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
+use atoll_txn::describe;
+
+use crate::database::Engine;
+use crate::error::{Error, Result};
+
+/// Changes that are applied in one section of the gate.
+const CHANGES_IN_SECTION: usize = 64;
+
+/// What the logs say.
+pub(super) struct Found {
+    /// Where they go on.
+    pub(super) starts: Vec<Start>,
+    /// Greatest life of a block.
+    pub(super) life: u32,
+    pub(super) log_bytes: u64,
+    pub(super) redone: u64,
+    pub(super) dropped: u64,
+}
+
+fn member(engine: &Engine) -> Result<Member> {
+    let most = atoll_memory::gate::MEMBERS_MAX;
+    engine.memory().join().ok_or(Error::TooManyTransactions(most))
+}
+
+/// Makes the tables of a checkpoint, by as many threads.
+pub(super) fn load(engine: &Engine, homes: &[Home], maps: &[Map], threads: usize) -> Result<()> {
+    let mut tables: Vec<_> = maps
+        .iter()
+        .enumerate()
+        .flat_map(|(tablespace, map)| map.tables.iter().map(move |table| (tablespace, table)))
+        .collect();
+    tables.sort_by_key(|(_, table)| table.id);
+    let mut segments = Vec::new();
+    for (number, (tablespace, map)) in tables.into_iter().enumerate() {
+        let damaged = || {
+            let expected = format!("table {number}");
+            let found = format!("table {}", map.id);
+            let file = format!("map of tablespace {tablespace}");
+            LogError::Damaged { file, offset: 0, expected, found }
+        };
+        let described = describe::decode(&map.description).ok_or_else(damaged)?;
+        if map.id as usize != number || described.id != map.id {
+            return Err(damaged().into());
+        }
+        let table = engine.restore_table(described).map_err(Error::of_stop)?;
+        let mut member = member(engine)?;
+        for segment in 0..map.segments.len() as u64 {
+            let section = member.enter();
+            table.add_segments(Change::forward(section.inside()), segment + 1)?;
+        }
+        let home = &homes[tablespace];
+        let numbered = map.segments.iter().enumerate();
+        segments.extend(numbered.map(|(at, map)| (home, Arc::clone(&table), at as u64, map)));
+    }
+    let next = AtomicU64::new(0);
+    each(threads, || {
+        let mut member = member(engine)?;
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed) as usize;
+            let Some((home, table, number, map)) = segments.get(at) else { return Ok(()) };
+            let read = |part: &Part| -> Result<Vec<u8>> {
+                let mut bytes = Vec::new();
+                home.read(part, &mut bytes)?;
+                Ok(bytes)
+            };
+            let presence = read(&map.presence)?;
+            let mut columns = Vec::with_capacity(map.columns.len());
+            for column in &map.columns {
+                let heap = column.heap.iter().map(read).collect::<Result<Vec<_>>>()?;
+                let validity = column.validity.as_ref().map(read).transpose()?;
+                columns.push((read(&column.values)?, validity, heap, column.zone));
+            }
+            let image = SegmentImage {
+                filled: map.filled as usize,
+                presence: &presence,
+                columns: columns
+                    .iter()
+                    .map(|(values, validity, heap, zone)| ColumnImage {
+                        values,
+                        validity: validity.as_deref(),
+                        heap: heap.iter().map(Vec::as_slice).collect(),
+                        zone: *zone,
+                    })
+                    .collect(),
+            };
+            let section = member.enter();
+            table.restore_segment(Change::forward(section.inside()), *number, &image)?;
+        }
+    })
+}
+
+/// Runs `body` on so many threads; the first error counts.
+fn each(threads: usize, body: impl Fn() -> Result<()> + Sync) -> Result<()> {
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.max(1)).map(|_| scope.spawn(&body)).collect();
+        let own = body();
+        let others = others.into_iter().map(|thread| thread.join().expect("no panic in a thread"));
+        others.fold(own, |first, next| first.and(next))
+    })
+}
+
+/// Gives all rows their entries in the indexes.
+pub(super) fn index(engine: &Engine, threads: usize) -> Result<u64> {
+    let mut work = Vec::new();
+    for table in engine.all_tables() {
+        let mut member = member(engine)?;
+        let section = member.enter();
+        table.end_restore();
+        drop(section);
+        work.extend((0..table.segment_count()).map(|number| (table.id(), number)));
+    }
+    let next = AtomicU64::new(0);
+    each(threads, || {
+        let mut member = member(engine)?;
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed) as usize;
+            let Some((table, number)) = work.get(at) else { return Ok(()) };
+            let section = member.enter();
+            let twice = engine.adopt(*table, *number..*number + 1);
+            drop(section);
+            if let Some(key) = twice {
+                let what = format!("a second row with the key ({key})");
+                let expected = "one row for each key".to_owned();
+                let file = format!("table {} in the log or the home", table.0);
+                return Err(LogError::Damaged { file, offset: 0, expected, found: what }.into());
+            }
+        }
+    })?;
+    Ok(engine.all_tables().iter().map(|table| table.row_count()).sum())
+}
+
+/// What the threads that read the logs have in common.
+struct Common<'e> {
+    engine: &'e Engine,
+    checkpoint: Option<&'e Checkpoint>,
+    /// The greatest horizon that any block has told of.
+    horizon: AtomicU64,
+    /// Tables that have been made, and whether any more may be.
+    tables: Mutex<(usize, bool)>,
+    made: Condvar,
+    failed: AtomicBool,
+}
+
+/// A transaction that waits for the horizon.
+struct Held {
+    header: Header,
+    payload: Vec<u8>,
+}
+
+/// A log that has been read.
+struct Read {
+    scan: Scan,
+    begun: u64,
+    held: VecDeque<Held>,
+    pieces: HashMap<(u32, u64), Vec<u64>>,
+    rests: Vec<Rest>,
+    last_gsn: u64,
+    redone: u64,
+    member: Member,
+}
+
+/// Reads the logs and applies what counts.
+pub(super) fn replay(
+    engine: &Engine,
+    checkpoint: Option<&Checkpoint>,
+    scans: Vec<Scan>,
+) -> Result<Found> {
+    let common = Common {
+        engine,
+        checkpoint,
+        horizon: AtomicU64::new(0),
+        tables: Mutex::new((engine.all_tables().len(), true)),
+        made: Condvar::new(),
+        failed: AtomicBool::new(false),
+    };
+    let mut reads = std::thread::scope(|scope| {
+        let threads: Vec<_> = scans
+            .into_iter()
+            .enumerate()
+            .map(|(number, scan)| {
+                let common = &common;
+                scope.spawn(move || {
+                    let read = common.read(scan);
+                    if number == 0 || read.is_err() {
+                        // No more tables will come, now at least.
+                        common.failed.fetch_or(read.is_err(), Ordering::Relaxed);
+                        common.lock().1 = false;
+                        common.made.notify_all();
+                    }
+                    read
+                })
+            })
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join().expect("no panic in a thread"));
+        joined.collect::<Result<Vec<Read>>>()
+    })?;
+    let horizon = durable_horizon(&reads)?;
+    let mut found = Found { starts: Vec::new(), life: 0, log_bytes: 0, redone: 0, dropped: 0 };
+    // Tables are in the first log, so it comes first.
+    for read in &mut reads {
+        common.apply_held(read, horizon)?;
+        let lsn = read.held.front().map_or(read.scan.at(), |first| first.header.lsn);
+        let commits = read.held.iter().filter(|held| held.header.kind == Kind::Commit);
+        found.dropped += commits.count() as u64;
+        found.starts.push(Start { lsn, gsn: horizon });
+        found.life = found.life.max(read.scan.life());
+        found.log_bytes += read.scan.at() - read.begun;
+        found.redone += read.redone;
+    }
+    Ok(found)
+}
+
+/// The GSN up to which all logs were durable, as they say themselves and of each other.
+fn durable_horizon(reads: &[Read]) -> Result<u64> {
+    let mut gsns: Vec<u64> = reads.iter().map(|read| read.last_gsn).collect();
+    for rest in reads.iter().flat_map(|read| &read.rests) {
+        let number = usize::from(rest.tablespace);
+        let Some(other) = reads.get(number) else { continue };
+        if other.scan.at() < rest.lsn {
+            let file = format!("log of tablespace {number}");
+            let expected = format!("blocks up to position {}", rest.lsn);
+            let found = format!("its end at {}", other.scan.at());
+            return Err(LogError::Damaged { file, offset: rest.lsn, expected, found }.into());
+        }
+        gsns[number] = gsns[number].max(rest.gsn);
+    }
+    Ok(gsns.into_iter().min().unwrap_or(0))
+}
+
+impl Common<'_> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (usize, bool)> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, scan: Scan) -> Result<Read> {
+        let begun = scan.at();
+        let mut read = Read {
+            scan,
+            begun,
+            held: VecDeque::new(),
+            pieces: HashMap::new(),
+            rests: Vec::new(),
+            last_gsn: 0,
+            redone: 0,
+            member: member(self.engine)?,
+        };
+        loop {
+            let Some((header, payload)) = read.scan.next()? else { return Ok(read) };
+            read.last_gsn = header.gsn;
+            let payload = match header.kind {
+                Kind::Commit | Kind::Table => payload.to_vec(),
+                Kind::Piece => {
+                    let pieces = read.pieces.entry((header.life, header.transaction));
+                    pieces.or_default().push(header.lsn);
+                    continue;
+                }
+                Kind::Rest => {
+                    let rests = Rest::decode_all(payload).unwrap_or_default();
+                    for rest in rests {
+                        // The last word on each counts.
+                        read.rests.retain(|known| known.tablespace != rest.tablespace);
+                        read.rests.push(rest);
+                    }
+                    continue;
+                }
+                Kind::Open => continue,
+            };
+            read.held.push_back(Held { header, payload });
+            self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
+            self.apply_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
+            if self.failed.load(Ordering::Relaxed) {
+                return Ok(read);
+            }
+        }
+    }
+
+    /// Applies what is held, up to a GSN.
+    fn apply_held(&self, read: &mut Read, horizon: u64) -> Result<()> {
+        while read.held.front().is_some_and(|held| held.header.gsn <= horizon) {
+            let Some(held) = read.held.pop_front() else { return Ok(()) };
+            match held.header.kind {
+                Kind::Table => self.make_table(&held)?,
+                _ => self.apply_commit(read, held)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn make_table(&self, held: &Held) -> Result<()> {
+        let described = describe::decode(&held.payload);
+        let described = described.ok_or_else(|| bad_block(&held.header, "a table"))?;
+        let mut tables = self.lock();
+        if (described.id as usize) < tables.0 {
+            return Ok(()); // The checkpoint has it.
+        }
+        if described.id as usize != tables.0 {
+            return Err(bad_block(&held.header, "the next table"));
+        }
+        self.engine.restore_table(described).map_err(Error::of_stop)?;
+        tables.0 += 1;
+        drop(tables);
+        self.made.notify_all();
+        Ok(())
+    }
+
+    fn apply_commit(&self, read: &mut Read, held: Held) -> Result<()> {
+        let Held { header, mut payload } = held;
+        let pieces = read.pieces.remove(&(header.life, header.transaction));
+        let shown = |checkpoint: &Checkpoint| {
+            header.life < checkpoint.life
+                || (header.life == checkpoint.life && header.epoch <= checkpoint.epoch)
+        };
+        if self.checkpoint.is_some_and(shown) {
+            return Ok(());
+        }
+        if let Some(pieces) = pieces.filter(|_| header.transaction != 0) {
+            // Read again: a transaction that never commits must not fill the memory.
+            let back = read.scan.place();
+            let mut all = Vec::new();
+            for lsn in pieces {
+                read.scan.go_to(lsn);
+                let piece = read.scan.next()?;
+                all.extend_from_slice(piece.map(|(_, payload)| payload).unwrap_or_default());
+            }
+            read.scan.go_back(back);
+            all.append(&mut payload);
+            payload = all;
+        }
+        self.apply(&mut read.member, &header, &payload)?;
+        read.redone += 1;
+        Ok(())
+    }
+
+    fn apply(&self, member: &mut Member, header: &Header, payload: &[u8]) -> Result<()> {
+        let mut changes = Changes::new(payload).peekable();
+        while changes.peek().is_some() {
+            let section = member.enter();
+            let change = Change::forward(section.inside());
+            for record in changes.by_ref().take(CHANGES_IN_SECTION) {
+                let record = record.ok_or_else(|| bad_block(header, "changes of rows"))?;
+                let table = self.table(record.table.0 as usize);
+                let table = table.ok_or_else(|| bad_block(header, "changes of known tables"))?;
+                add_segments(&table, change, record.row.segment())?;
+                table.redo(change, &record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A table, once it has been made.
+    fn table(&self, number: usize) -> Option<Arc<Table<Native>>> {
+        let mut tables = self.lock();
+        while tables.0 <= number && tables.1 {
+            tables = self.made.wait(tables).unwrap_or_else(PoisonError::into_inner);
+        }
+        if tables.0 <= number {
+            return None;
+        }
+        drop(tables);
+        self.engine.all_tables().get(number).cloned()
+    }
+}
+
+fn add_segments(table: &Table<Native>, change: Change, number: u64) -> Result<()> {
+    /// Farther than any number of workers could have been ahead of each other.
+    const AHEAD_MAX: u64 = 1 << 16;
+    let count = table.segment_count();
+    if number >= count + AHEAD_MAX {
+        let what = "the segment is far behind the last one";
+        let row = number * SEGMENT_ROWS as u64;
+        let table = table.name().to_owned();
+        return Err(StorageError::BadRecord { table, row, what }.into());
+    }
+    Ok(table.add_segments(change, number + 1)?)
+}
+
+/// A block with the right checksum whose payload means nothing.
+fn bad_block(header: &Header, expected: &str) -> Error {
+    LogError::Damaged {
+        file: format!("log of tablespace {}", header.tablespace),
+        offset: header.lsn,
+        expected: expected.to_owned(),
+        found: "something else".to_owned(),
+    }
+    .into()
+}

@@ -1,0 +1,429 @@
+//! Durable databases: what was committed is there again, however the database ended.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use atoll::machine::medium::crash::Fault;
+use atoll::machine::{CrashMedium, Medium};
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Durability, Error, IndexSpec, LogError,
+    LogsOptions, Schema, SchemeKind, Table, TableOptions, Value,
+};
+
+const LOGS: LogsOptions = LogsOptions { file_bytes: 256 << 10, ring_bytes: 4 << 20 };
+
+fn options(scheme: SchemeKind) -> DatabaseOptions {
+    DatabaseOptions {
+        scheme,
+        partitions: Some(2),
+        tablespaces: Some(2),
+        memory_limit_bytes: Some(256 << 20),
+        logs: LOGS,
+        ..DatabaseOptions::default()
+    }
+}
+
+fn schema() -> Schema {
+    let columns = vec![
+        Column::new("id", DataType::Int64),
+        Column::nullable("name", DataType::Text),
+        Column::new("amount", DataType::Int32),
+        Column::nullable("is_open", DataType::Bool),
+        Column::nullable("price", DataType::Float64),
+    ];
+    Schema::new(columns, &["id"]).unwrap()
+}
+
+fn row(id: i64, round: i64) -> Vec<Value> {
+    let name = match (id + round) % 4 {
+        0 => Value::Null,
+        1 => Value::Text("short".into()),
+        _ => Value::Text(format!("a longer name of {id} in round {round}")),
+    };
+    let is_open = if id % 3 == 0 { Value::Null } else { Value::Bool((id + round) % 2 == 0) };
+    let amount = Value::Int32((id * 7 + round) as i32);
+    let price = if id % 5 == 0 { Value::Null } else { Value::Float64(id as f64 / 3.0) };
+    vec![Value::Int64(id), name, amount, is_open, price]
+}
+
+fn create(db: &Database, name: &str) -> Table {
+    let indexes =
+        vec![IndexSpec { name: "by_amount".into(), columns: vec!["amount".into()], unique: false }];
+    let options = TableOptions { indexes, ..TableOptions::default() };
+    db.create_table_with(name, schema(), &options).unwrap()
+}
+
+type Rows = BTreeMap<i64, Vec<Value>>;
+
+/// All rows, by snapshot; and that keys and the index find them.
+fn rows(db: &Database, name: &str) -> Rows {
+    let table = db.table(name).unwrap();
+    let index = table.index("by_amount").unwrap();
+    let mut by_index = Rows::new();
+    let mut by_key = Rows::new();
+    let mut session = db.session().unwrap();
+    session
+        .transaction(|tx| {
+            by_index.clear();
+            by_key.clear();
+            tx.scan(
+                &index,
+                atoll::Range::ALL,
+                |row| (0..5).map(|at| row.value(at)).collect::<Vec<_>>(),
+                |row| {
+                    let Value::Int64(id) = row[0] else { panic!("a key is a number") };
+                    assert!(by_index.insert(id, row).is_none());
+                    std::ops::ControlFlow::Continue(())
+                },
+            )?;
+            for id in by_index.keys() {
+                let row = tx.read(&table, &[Value::Int64(*id)])?.unwrap();
+                by_key.insert(*id, row);
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(by_index, by_key);
+    let snapshot = db.snapshot().unwrap();
+    assert_eq!(snapshot.table(name).unwrap().row_count().unwrap(), by_key.len() as u64);
+    by_key
+}
+
+/// Inserts, updates and deletes; returns what should be there.
+fn work(db: &Database, table: &Table, expected: &mut Rows, round: i64) {
+    let mut session = db.session().unwrap();
+    for base in 0..20 {
+        let mut next = expected.clone();
+        session
+            .transaction(|tx| {
+                next = expected.clone();
+                for id in (base * 10..base * 10 + 10).filter(|id| (id + round) % 3 != 2) {
+                    let key = [Value::Int64(id)];
+                    let new = row(id, round);
+                    match next.get(&id) {
+                        None => tx.insert(table, &new)?,
+                        Some(_) if (id + round) % 7 == 0 => {
+                            tx.delete(table, &key)?;
+                            next.remove(&id);
+                            continue;
+                        }
+                        Some(_) => {
+                            let changes: Vec<_> = (1..5).map(|at| (at, new[at].clone())).collect();
+                            assert!(tx.update(table, &key, &changes)?);
+                        }
+                    }
+                    next.insert(id, new);
+                }
+                Ok(())
+            })
+            .unwrap();
+        *expected = next;
+    }
+}
+
+#[test]
+fn every_scheme_finds_everything_again_after_closing_and_without() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let medium = CrashMedium::default();
+        let mut expected = [Rows::new(), Rows::new(), Rows::new()];
+        for round in 0..5 {
+            let db = Database::open_on(&medium, options(scheme)).unwrap();
+            let report = db.recovery().unwrap();
+            assert_eq!(report.created, round == 0, "{scheme}");
+            assert!(report.notes.is_empty(), "{:?}", report.notes);
+            for (number, expected) in expected.iter_mut().enumerate() {
+                let name = format!("table_{number}");
+                let table = if round == 0 { create(&db, &name) } else { db.table(&name).unwrap() };
+                assert_eq!(&rows(&db, &name), expected, "{scheme} round {round}");
+                work(&db, &table, expected, round);
+                assert_eq!(&rows(&db, &name), expected, "{scheme} round {round}");
+            }
+            if round % 2 == 1 {
+                let report = db.checkpoint().unwrap();
+                assert!(report.bytes > 0 && report.segments >= 3, "{report:?}");
+                work(&db, &db.table("table_1").unwrap(), &mut expected[1], round + 10);
+            }
+            if round % 3 == 0 {
+                db.close().unwrap();
+            } else {
+                // As if the process had been killed.
+                let killed = medium.crash(medium.events(), || true);
+                drop(db);
+                let db = Database::open_on(&killed, options(scheme)).unwrap();
+                assert!(!db.recovery().unwrap().was_closed);
+                for (number, expected) in expected.iter().enumerate() {
+                    assert_eq!(&rows(&db, &format!("table_{number}")), expected, "{scheme}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_writes_what_has_changed_and_shortens_the_logs() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut session = db.session().unwrap();
+    for base in 0..40 {
+        session
+            .transaction(|tx| {
+                (base * 500..base * 500 + 500).try_for_each(|id| tx.insert(&table, &row(id, 0)))
+            })
+            .unwrap();
+    }
+    let first = db.checkpoint().unwrap();
+    assert_eq!((first.segments, first.segments_changed), (3, 3));
+    let second = db.checkpoint().unwrap();
+    assert_eq!((second.segments_changed, second.bytes), (0, 0));
+    session
+        .transaction(|tx| {
+            let changes = [(2, Value::Int32(1))];
+            tx.update(&table, &[Value::Int64(5)], &changes)?;
+            Ok(())
+        })
+        .unwrap();
+    let third = db.checkpoint().unwrap();
+    // One block of values; the index is not kept.
+    assert_eq!((third.segments_changed, third.bytes), (1, 4096));
+    let files = |medium: &CrashMedium| {
+        let all = medium.all_files();
+        all.into_iter().filter(|(name, _)| name.starts_with("node-0/log")).count()
+    };
+    let before = files(&medium);
+    for round in 1..30 {
+        session
+            .transaction(|tx| {
+                for id in 0..200 {
+                    let new = row(id, round);
+                    let changes: Vec<_> = (1..5).map(|at| (at, new[at].clone())).collect();
+                    tx.update(&table, &[Value::Int64(id)], &changes)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        if round % 10 == 0 {
+            db.checkpoint().unwrap();
+        }
+    }
+    assert!(files(&medium) <= before + 5, "{} files", files(&medium));
+    let expected = rows(&db, "table_0");
+    drop(session);
+    drop(db);
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    assert_eq!(rows(&db, "table_0"), expected);
+    assert!(db.recovery().unwrap().redone < 15, "{:?}", db.recovery());
+}
+
+#[test]
+fn a_transaction_larger_than_a_block_is_there_or_not() {
+    for scheme in [SchemeKind::default(), SchemeKind::ALL[5]] {
+        let medium = CrashMedium::default();
+        let db = Database::open_on(&medium, options(scheme)).unwrap();
+        let table = create(&db, "table_0");
+        let long = Value::Text("x".repeat(3 << 20));
+        db.transaction(|tx| {
+            (0..9_000).try_for_each(|id| tx.insert(&table, &row(id, 0)))?;
+            let mut giant = row(9_000, 0);
+            giant[1] = long.clone();
+            tx.insert(&table, &giant)
+        })
+        .unwrap();
+        let done = medium.events();
+        // Another one that spills and is rolled back, across a checkpoint.
+        let mut open = db.begin().unwrap();
+        (10_000..19_000).try_for_each(|id| open.insert(&table, &row(id, 0))).unwrap();
+        db.checkpoint().unwrap();
+        open.rollback();
+        let expected = rows(&db, "table_0");
+        assert_eq!(expected.len(), 9_001);
+        assert_eq!(expected[&9_000][1], long);
+        for events in [done, medium.events()] {
+            let killed = medium.crash(events, || true);
+            let db = Database::open_on(&killed, options(scheme)).unwrap();
+            assert_eq!(rows(&db, "table_0"), expected);
+        }
+        // Before its commit is durable, nothing of it is there.
+        let killed = medium.crash(done - 1, || false);
+        let db = Database::open_on(&killed, options(scheme)).unwrap();
+        assert_eq!(rows(&db, "table_0").len(), 0);
+    }
+}
+
+#[test]
+fn a_transaction_that_is_open_across_a_checkpoint_is_not_forgotten() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let medium = CrashMedium::default();
+        let db = Database::open_on(&medium, options(scheme)).unwrap();
+        let table = create(&db, "table_0");
+        let mut expected = Rows::new();
+        work(&db, &table, &mut expected, 0);
+        db.checkpoint().unwrap();
+        let mut open = db.begin().unwrap();
+        open.update(&table, &[Value::Int64(1)], &[(2, Value::Int32(-1))]).unwrap();
+        open.insert(&table, &row(1_000, 0)).unwrap();
+        open.delete(&table, &[Value::Int64(4)]).unwrap();
+        db.checkpoint().unwrap();
+        let killed = medium.crash(medium.events(), || true);
+        match open.commit() {
+            Ok(()) => {}
+            Err(atoll::TxnError::Abort(atoll::AbortReason::Cut)) => continue,
+            Err(error) => panic!("{scheme}: {error}"),
+        }
+        let without = Database::open_on(&killed, options(scheme)).unwrap();
+        assert_eq!(rows(&without, "table_0"), expected, "{scheme}");
+        expected.get_mut(&1).unwrap()[2] = Value::Int32(-1);
+        expected.insert(1_000, row(1_000, 0));
+        expected.remove(&4);
+        let killed = medium.crash(medium.events(), || true);
+        let with = Database::open_on(&killed, options(scheme)).unwrap();
+        assert_eq!(rows(&with, "table_0"), expected, "{scheme}");
+        // And once more through a checkpoint, which must not take what it stored for unchanged.
+        db.checkpoint().unwrap();
+        let killed = medium.crash(medium.events(), || true);
+        let again = Database::open_on(&killed, options(scheme)).unwrap();
+        assert_eq!(rows(&again, "table_0"), expected, "{scheme}");
+    }
+}
+
+#[test]
+fn weaker_durabilities_lose_no_more_than_their_end() {
+    for durability in [Durability::Group(Duration::from_millis(1)), Durability::None] {
+        let medium = CrashMedium::default();
+        let options = DatabaseOptions { durability, ..options(SchemeKind::default()) };
+        let db = Database::open_on(&medium, options.clone()).unwrap();
+        let table = create(&db, "table_0");
+        let mut expected = Rows::new();
+        work(&db, &table, &mut expected, 0);
+        db.flush().unwrap();
+        let killed = medium.crash(medium.events(), || false);
+        let found = Database::open_on(&killed, options.clone()).unwrap();
+        assert_eq!(rows(&found, "table_0"), expected);
+        db.close().unwrap();
+        let db = Database::open_on(&medium, options).unwrap();
+        assert!(db.recovery().unwrap().was_closed);
+        assert_eq!(rows(&db, "table_0"), expected);
+    }
+}
+
+#[test]
+fn one_folder_is_open_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+    let error = Database::open(folder.path(), options(SchemeKind::default())).unwrap_err();
+    let pid = std::process::id();
+    assert!(matches!(error, Error::InUse { pid: Some(holder), .. } if holder == pid), "{error}");
+    drop(db);
+    Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+}
+
+#[test]
+fn a_folder_that_is_no_database_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("thesis.txt"), "important").unwrap();
+    let error = Database::open(folder.path(), options(SchemeKind::default())).unwrap_err();
+    assert!(matches!(error, Error::Log(LogError::NoDatabase { .. })), "{error}");
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert!(names <= 2, "the file and a lock");
+}
+
+#[test]
+fn a_failed_flush_ends_acknowledgements_and_reading_goes_on() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    work(&db, &table, &mut expected, 0);
+    medium.fail(Fault::Sync, 0);
+    let failed = db.transaction(|tx| tx.insert(&table, &row(5_000, 0))).unwrap_err();
+    assert!(matches!(failed, Error::Log(LogError::Poisoned { .. })), "{failed}");
+    medium.mend();
+    let failed = db.transaction(|tx| tx.insert(&table, &row(5_001, 0))).unwrap_err();
+    assert!(matches!(failed, Error::Log(LogError::Poisoned { .. })), "{failed}");
+    let read = db.transaction(|tx| tx.read(&table, &[Value::Int64(1)])).unwrap();
+    assert_eq!(read.as_ref(), expected.get(&1));
+    drop(db);
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let mut found = rows(&db, "table_0");
+    // Of what was never acknowledged, the first may be there.
+    found.remove(&5_000);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_full_medium_stops_changes_and_nothing_else() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    work(&db, &table, &mut expected, 0);
+    medium.fail(Fault::Create, 0);
+    let mut id = 10_000;
+    let full = loop {
+        let mut new = row(id, 0);
+        new[1] = Value::Text("y".repeat(50_000));
+        match db.transaction(|tx| tx.insert(&table, &new)) {
+            Ok(()) => expected.insert(id, new),
+            Err(error) => break error,
+        };
+        id += 1;
+    };
+    assert!(full.to_string().contains("free some space"), "{full}");
+    assert_eq!(rows(&db, "table_0"), expected);
+    medium.mend();
+    let new = row(20_000, 0);
+    db.transaction(|tx| tx.insert(&table, &new)).unwrap();
+    expected.insert(20_000, new);
+    let killed = medium.crash(medium.events(), || true);
+    let db = Database::open_on(&killed, options(SchemeKind::default())).unwrap();
+    assert_eq!(rows(&db, "table_0"), expected);
+}
+
+#[test]
+fn a_damaged_checkpoint_is_helped_by_the_one_before_and_other_damage_is_told() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    for round in 0..3 {
+        work(&db, &table, &mut expected, round);
+        db.checkpoint().unwrap();
+    }
+    work(&db, &table, &mut expected, 3);
+    db.close().unwrap();
+    let map = medium
+        .folder("node-0")
+        .unwrap()
+        .names()
+        .unwrap()
+        .into_iter()
+        .rev()
+        .find(|name| name.starts_with("map-"));
+    let map = format!("node-0/{}", map.unwrap());
+    let damaged = medium.copy();
+    damaged.damage(&map, 20, 1);
+    let db = Database::open_on(&damaged, options(SchemeKind::default())).unwrap();
+    assert_eq!(rows(&db, "table_0"), expected);
+    assert!(db.recovery().unwrap().notes[0].contains("checkpoint 3"), "{:?}", db.recovery());
+    drop(db);
+    // A bit anywhere: told, or not needed.
+    for (name, size) in medium.all_files() {
+        for at in (0..size).step_by((size as usize / 60).max(1)) {
+            let damaged = medium.copy();
+            damaged.damage(&name, at, 0x20);
+            match Database::open_on(&damaged, options(SchemeKind::default())) {
+                Ok(db) => assert_eq!(rows(&db, "table_0"), expected, "{name} at {at}"),
+                Err(Error::Log(_)) => {}
+                Err(error) => panic!("{name} at {at}: {error}"),
+            }
+        }
+        let cut = medium.copy();
+        cut.truncate(&name, size / 2);
+        match Database::open_on(&cut, options(SchemeKind::default())) {
+            Ok(db) => assert_eq!(rows(&db, "table_0"), expected, "{name} cut"),
+            Err(Error::Log(_)) => {}
+            Err(error) => panic!("{name} cut: {error}"),
+        }
+    }
+}
