@@ -4,6 +4,7 @@
 //! that can be printed as a table or as JSON. Everything is seeded; no report has a date in it.
 
 pub mod cpus;
+pub mod crash;
 mod error;
 pub mod floor;
 pub mod keys;

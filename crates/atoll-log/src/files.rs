@@ -25,6 +25,7 @@ pub struct Files {
     /// The number behind the last file that is ready.
     ready: u64,
     buffer: Vec<u8>,
+    syncs: bool,
 }
 
 /// A file that does not exist yet. It is made without holding up those who write to others.
@@ -78,8 +79,14 @@ impl Files {
         while numbers.contains(&ready) {
             ready += 1;
         }
-        let mut files =
-            Self { medium, file_bytes, open: BTreeMap::new(), ready, buffer: Vec::new() };
+        let mut files = Self {
+            medium,
+            file_bytes,
+            open: BTreeMap::new(),
+            ready,
+            buffer: Vec::new(),
+            syncs: true,
+        };
         for number in numbers.into_iter().filter(|number| *number > ready) {
             files.medium.remove(&file_name(number))?;
         }
@@ -92,6 +99,11 @@ impl Files {
             files.add(next.number, next.make()?);
         }
         Ok(files)
+    }
+
+    /// A fault that tests plant.
+    pub(crate) fn never_sync(&mut self) {
+        self.syncs = false;
     }
 
     /// The position behind the last byte that can be written.
@@ -141,7 +153,9 @@ impl Files {
                 written?;
                 at = next;
             }
-            self.file(number)?.sync()?;
+            if self.syncs {
+                self.file(number)?.sync()?;
+            }
         }
         Ok(())
     }

@@ -29,4 +29,4 @@ pub mod ring;
 pub mod scan;
 
 pub use error::LogError;
-pub use logs::{Logs, LogsOptions};
+pub use logs::{Logs, LogsOptions, Planted};

@@ -39,11 +39,32 @@ pub struct LogsOptions {
     pub file_bytes: u64,
     /// Bytes of a log's ring, a power of two: what can be waiting for a flush.
     pub ring_bytes: u64,
+    /// What is to be wrong.
+    #[doc(hidden)]
+    pub planted: Planted,
+}
+
+/// Faults that tests plant, to see that a check can fail.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Planted {
+    /// None.
+    #[default]
+    Nothing,
+    /// Flushes do not sync.
+    NoSync,
+    /// A commit is acknowledged when one of the logs that it needs is durable.
+    OneLogTooFew,
+    /// Transactions do not learn the GSNs of the commits that they have seen.
+    NothingSeen,
+    /// A checkpoint says that it shows an epoch more than it does: what was open at its cut is
+    /// forgotten.
+    EpochTooMany,
 }
 
 impl Default for LogsOptions {
     fn default() -> Self {
-        Self { file_bytes: 16 << 20, ring_bytes: 16 << 20 }
+        Self { file_bytes: 16 << 20, ring_bytes: 16 << 20, planted: Planted::Nothing }
     }
 }
 
@@ -55,7 +76,7 @@ pub struct Logs {
     transactions: AtomicU64,
     /// Where the pieces of transactions that are open begin, in each log.
     pieces: Mutex<BTreeMap<u64, Vec<u64>>>,
-    file_bytes: u64,
+    options: LogsOptions,
 }
 
 impl Logs {
@@ -73,19 +94,27 @@ impl Logs {
         let gsn = starts.iter().map(|start| start.gsn).max().unwrap_or(0);
         let mut logs = Vec::new();
         for (number, (medium, start)) in media.iter().zip(starts).enumerate() {
-            let files = Files::open(Arc::clone(medium), options.file_bytes, start.lsn)?;
+            let mut files = Files::open(Arc::clone(medium), options.file_bytes, start.lsn)?;
+            if options.planted == Planted::NoSync {
+                files.never_sync();
+            }
             let ring = Ring::new(options.ring_bytes);
             logs.push(Log::new(number as u8, life, Start { gsn, ..*start }, ring, files));
         }
         let leaders = logs.iter().map(Log::slot).collect();
         let transactions = AtomicU64::new(1);
-        let (pieces, file_bytes) = (Mutex::default(), options.file_bytes);
-        let logs = Self { logs, leaders, transactions, pieces, file_bytes };
+        let pieces = Mutex::default();
+        let logs = Self { logs, leaders, transactions, pieces, options };
         for number in 0..logs.logs.len() {
             logs.append(number, Kind::Open, &[])?;
         }
         logs.settle(logs.clock())?;
         Ok(Arc::new(logs))
+    }
+
+    /// What was asked for.
+    pub fn options(&self) -> &LogsOptions {
+        &self.options
     }
 
     /// The logs, by tablespace.
@@ -116,6 +145,10 @@ impl Logs {
         if self.horizon() >= gsn {
             return Ok(());
         }
+        if self.options.planted == Planted::OneLogTooFew {
+            let any = self.logs.iter().find(|log| log.tail_lsn() != log.durable_lsn());
+            return any.map_or(Ok(()), |log| log.flush_to(gsn.min(log.last()), self));
+        }
         // The logs with something to flush first: they speak for those at rest.
         for log in self.logs.iter().filter(|log| log.tail_lsn() != log.durable_lsn()) {
             log.flush_to(gsn, self)?;
@@ -136,7 +169,7 @@ impl Logs {
     /// # Errors
     /// [`LogError`].
     pub fn prepare_ahead(&self) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.prepare_ahead(self.file_bytes / 2))
+        self.logs.iter().try_for_each(|log| log.prepare_ahead(self.options.file_bytes / 2))
     }
 
     /// Appends a block to a log at once.
@@ -269,7 +302,10 @@ impl Recorder for LogRecorder {
         Ok(())
     }
 
-    fn record(&mut self, redo: &Redo, commit: Commit) -> u64 {
+    fn record(&mut self, redo: &Redo, mut commit: Commit) -> u64 {
+        if self.logs.options.planted == Planted::NothingSeen {
+            commit.seen = 0;
+        }
         let logs = &self.logs.logs;
         // All latches together, so that the GSN is the greatest of all clocks at one moment.
         let mut places = [0; TABLESPACES_MAX];

@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use atoll_log::block::{Header, Kind, Rest};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
-use atoll_log::{LogError, Logs, LogsOptions};
+use atoll_log::{LogError, Logs, LogsOptions, Planted};
 use atoll_machine::medium::crash::Fault;
 use atoll_machine::{CrashMedium, Medium};
 use atoll_storage::redo::Redo;
 use atoll_txn::Journal;
 use atoll_txn::journal::{Commit, Recorder};
 
-const OPTIONS: LogsOptions = LogsOptions { file_bytes: 256 << 10, ring_bytes: 4 << 20 };
+const OPTIONS: LogsOptions =
+    LogsOptions { file_bytes: 256 << 10, ring_bytes: 4 << 20, planted: Planted::Nothing };
 
 fn media(medium: &CrashMedium, tablespaces: usize) -> Vec<Arc<dyn Medium>> {
     (0..tablespaces).map(|at| medium.folder(&format!("node-{at}")).unwrap()).collect()

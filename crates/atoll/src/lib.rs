@@ -26,6 +26,8 @@ mod snapshot;
 mod snapshot_table;
 mod transaction;
 
+#[doc(hidden)]
+pub use atoll_log::Planted;
 pub use atoll_log::{LogError, LogsOptions};
 pub use atoll_machine as machine;
 pub use atoll_memory::MemoryError;

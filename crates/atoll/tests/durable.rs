@@ -8,10 +8,11 @@ use atoll::machine::medium::crash::Fault;
 use atoll::machine::{CrashMedium, Medium};
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Durability, Error, IndexSpec, LogError,
-    LogsOptions, Schema, SchemeKind, Table, TableOptions, Value,
+    LogsOptions, Planted, Schema, SchemeKind, Table, TableOptions, Value,
 };
 
-const LOGS: LogsOptions = LogsOptions { file_bytes: 256 << 10, ring_bytes: 4 << 20 };
+const LOGS: LogsOptions =
+    LogsOptions { file_bytes: 256 << 10, ring_bytes: 4 << 20, planted: Planted::Nothing };
 
 fn options(scheme: SchemeKind) -> DatabaseOptions {
     DatabaseOptions {

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use atoll_log::control::{CHECKPOINTS_KEPT, Checkpoint, CheckpointPart, Control, ControlFile};
 use atoll_log::home::{Home, Map, TableMap};
-use atoll_log::{LogError, Logs};
+use atoll_log::{LogError, Logs, Planted};
 use atoll_machine::medium::Locked;
 use atoll_storage::TableId;
 use atoll_txn::describe;
@@ -102,7 +102,9 @@ impl Checkpointer {
         let mut control = self.control.clone();
         control.sequence += 1;
         let life = control.life;
-        control.checkpoints.insert(0, Checkpoint { number, epoch: snapshot.epoch(), life, parts });
+        let is_wrong = self.logs.options().planted == Planted::EpochTooMany;
+        let epoch = snapshot.epoch() + u64::from(is_wrong);
+        control.checkpoints.insert(0, Checkpoint { number, epoch, life, parts });
         control.checkpoints.truncate(CHECKPOINTS_KEPT);
         self.file.write(&control)?;
         self.control = control;

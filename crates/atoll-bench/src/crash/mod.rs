@@ -1,0 +1,76 @@
+//! Crashes: a database on a medium that remembers everything, crashed at any moment of its run.
+//!
+//! A run has threads that transfer between accounts in tables of several tablespaces, write down
+//! what they did and saw, and now and then take a checkpoint. Afterwards the machine loses its
+//! power behind any event of the run (a write, a sync, a name), any subset of what was not synced
+//! survives, and the database is opened again; then once more after a crash inside that opening.
+//! Each time [`judge`] says whether what is found is the state after some transactions, all
+//! acknowledged ones among them, none without those it depends on, and none in part.
+//!
+//! | module | room for |
+//! |---|---|
+//! | [`scene`] | the tables and what transactions do |
+//! | [`judge`] | what must be true of what is found |
+//! | [`run`] | one run and its crashes |
+//! | [`report`], [`args`] | what is told and asked |
+
+pub mod args;
+pub mod judge;
+pub mod report;
+pub mod run;
+pub mod scene;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+pub use args::CrashArgs;
+pub use report::{CrashReport, SchemeCrashes};
+
+use crate::error::BenchError;
+use crate::progress::Progress;
+use crate::torture::lineup;
+
+/// How often progress is told.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Tries what the arguments ask for.
+///
+/// # Errors
+/// [`BenchError::Argument`]. Violations are no error here but part of the report.
+pub fn run(args: &CrashArgs, progress: Progress<'_>) -> Result<CrashReport, BenchError> {
+    args.check()?;
+    let mut schemes = Vec::new();
+    for kind in lineup::choose(&args.scheme)? {
+        progress.say(&format!("{}: crashes", kind.name()));
+        let (next, found) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let report = Mutex::new(SchemeCrashes::new(kind.name(), args.first_seed));
+        let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        std::thread::scope(|scope| {
+            let work = || {
+                while found.load(Ordering::Relaxed) < args.violations_max {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= args.seeds {
+                        return;
+                    }
+                    let seed = args.first_seed.wrapping_add(number);
+                    let (crashes, lazy) = (args.crashes, seed % 4 == 3);
+                    let how = run::How { crashes, lazy, ..run::How::default() };
+                    let run = run::run(kind, seed, &how);
+                    found.fetch_add(run.violations.len(), Ordering::Relaxed);
+                    report.lock().unwrap_or_else(PoisonError::into_inner).add(run);
+                }
+            };
+            let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+            while workers.iter().any(|worker| !worker.is_finished()) {
+                std::thread::sleep(LOOK_EVERY);
+                let tried = next.load(Ordering::Relaxed).min(args.seeds);
+                progress.reach(tried as f64 / args.seeds as f64, &format!("{tried} runs"));
+            }
+        });
+        schemes.push(report.into_inner().unwrap_or_else(PoisonError::into_inner));
+    }
+    let crashes_tried = schemes.iter().map(|scheme| scheme.crashes).sum();
+    let violations = schemes.iter().map(|scheme| scheme.found.len() as u64).sum();
+    Ok(CrashReport { crashes_tried, violations, schemes })
+}

@@ -1,0 +1,97 @@
+//! The report: crashes tried, and what was wrong afterwards.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::run::Run;
+
+/// Everything that one call tried.
+#[derive(Debug, Clone, Serialize)]
+pub struct CrashReport {
+    /// Crashes, those inside a recovery included.
+    pub crashes_tried: u64,
+    /// How many left something wrong.
+    pub violations: u64,
+    /// The schemes.
+    pub schemes: Vec<SchemeCrashes>,
+}
+
+/// One scheme.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct SchemeCrashes {
+    /// Its name.
+    pub scheme: &'static str,
+    /// The first seed.
+    pub first_seed: u64,
+    /// Runs.
+    pub runs: u64,
+    /// Crashes.
+    pub crashes: u64,
+    /// Of those, inside a recovery.
+    pub in_recovery: u64,
+    /// Transactions that were acknowledged, in all runs.
+    pub acknowledged: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// What was wrong.
+    pub found: Vec<Violation>,
+}
+
+/// Something wrong after a crash.
+#[derive(Debug, Clone, Serialize)]
+pub struct Violation {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Behind which event the crash was, of how many.
+    pub event: usize,
+    /// See there.
+    pub events: usize,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl SchemeCrashes {
+    pub(super) fn new(scheme: &'static str, first_seed: u64) -> Self {
+        Self { scheme, first_seed, ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, run: Run) {
+        self.runs += 1;
+        self.crashes += run.crashes;
+        self.in_recovery += run.in_recovery;
+        self.acknowledged += run.acknowledged;
+        self.checkpoints += run.checkpoints;
+        self.found.extend(run.violations);
+    }
+}
+
+impl fmt::Display for CrashReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<12}{:>7}{:>14}{:>13}{:>10}{:>13}{:>12}",
+            "scheme", "runs", "acknowledged", "checkpoints", "crashes", "in recovery", "violations"
+        )?;
+        for one in &self.schemes {
+            writeln!(
+                f,
+                "{:<12}{:>7}{:>14}{:>13}{:>10}{:>13}{:>12}",
+                one.scheme,
+                one.runs,
+                one.acknowledged,
+                one.checkpoints,
+                one.crashes,
+                one.in_recovery,
+                one.found.len()
+            )?;
+        }
+        for one in &self.schemes {
+            for Violation { seed, event, events, text } in &one.found {
+                let scheme = one.scheme;
+                writeln!(f, "\n{scheme} seed {seed}, event {event} of {events}: {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
