@@ -155,6 +155,10 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         self.0.supersede(local, target, before);
     }
 
+    fn adopt(&self, state: &Self::State) {
+        self.0.adopt(state);
+    }
+
     fn end(&self, local: &mut S::Local, states: &impl StatesOf<Self, M>, committed: bool) {
         self.0.end(local, states, committed);
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use atoll_bench::crash::CrashArgs;
 use atoll_bench::floor::FloorArgs;
 use atoll_bench::snapshot::SnapshotArgs;
 use atoll_bench::timestamps::TimestampsArgs;
@@ -46,7 +47,8 @@ Examples:
   atoll list                            the databases that are open
   atoll nodes                           what the machine looks like
 
-A database lives in the memory of the process that owns it and goes when that process ends.";
+A database lives in the memory of the process that owns it and goes when that process ends, unless
+it is kept in a folder with --data DIR.";
 
 const LIMITS: &str = "Settings of a database (for commands that own one)";
 
@@ -100,6 +102,16 @@ pub struct OwnerArgs {
     /// SILO, TICTOC or ADAPTIVE
     #[arg(long, value_name = "SCHEME", default_value_t, help_heading = LIMITS)]
     pub scheme: atoll::SchemeKind,
+
+    /// Keep the database in this folder, so that it is there again after whatever has ended the
+    /// process [default: in memory only]
+    #[arg(long, value_name = "DIR", help_heading = LIMITS)]
+    pub data: Option<PathBuf>,
+
+    /// What a commit that was acknowledged survives: strict (everything), group or group:N
+    /// (everything but the last N milliseconds), none
+    #[arg(long, value_name = "WHAT", default_value_t, help_heading = LIMITS, requires = "data")]
+    pub durability: atoll::Durability,
 }
 
 /// When to use colours; `Auto` is on a terminal, unless NO_COLOR is set.
@@ -120,6 +132,7 @@ impl GlobalArgs {
             snapshot_age_max: self.snapshot_age_max,
             snapshot_bytes_max: self.snapshot_bytes_max,
             scheme: owner.scheme,
+            durability: owner.durability,
             ..atoll::DatabaseOptions::default()
         }
     }
@@ -174,7 +187,11 @@ Examples:
 
 A schedule is a function of its seed, so an anomaly that was found is found again. The status is 1
 when there is an anomaly; the report says which transactions show it.")]
-    Torture(TortureArgs),
+    Torture(TortureCommand),
+    /// Verify the files of a database that is not open
+    Check(CheckArgs),
+    /// Show the log of a database that is not open
+    Log(LogArgs),
     /// Replay a year of flights as transactions while two other processes analyse snapshots
     Demo(DemoArgs),
 }
@@ -207,9 +224,10 @@ Examples:
   atoll sql bank -c 'SELECT 1 + 1'      run one statement
   atoll sql bank -f schema.sql --serve  run a script, then serve snapshots until Ctrl-C
   atoll sql bank < script.sql           run a script from the standard input
+  atoll sql bank --data ./bank          keep it in a folder; open it again the same way
 
 While the command runs, other processes read the database with `atoll attach NAME`. When it ends,
-the database is gone; snapshots that others hold stay readable.
+the database is gone unless it has a folder; snapshots that others hold stay readable.
 In the shell, Ctrl-C cancels the line and Ctrl-D ends. A statement that runs is not cut short by
 Ctrl-C, so that a slip of the hand does not lose the database; Ctrl-\\ ends the process at once.")]
 pub struct SqlArgs {
@@ -313,6 +331,64 @@ fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
         _ => return Err("use one ASCII character such as ';', or \\t for a tab".to_owned()),
     };
     Ok(byte)
+}
+
+/// `atoll torture`, of transactions or of files.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct TortureCommand {
+    /// Transactions against each other.
+    #[command(flatten)]
+    pub schedules: TortureArgs,
+    /// Something else.
+    #[command(subcommand)]
+    pub other: Option<OtherTorture>,
+}
+
+/// Other torture.
+#[derive(Debug, Subcommand)]
+#[non_exhaustive]
+pub enum OtherTorture {
+    /// Crash a database at any moment of its run, and in the recovery after it
+    #[command(after_help = "\
+Examples:
+  atoll torture crash                   20 runs of every scheme, 50 crashes of each
+  atoll torture crash --scheme mvcc --seeds 1000 --json
+
+A run is on a medium in memory that remembers every write and sync. Of what was not synced at a
+crash, any subset of sectors survives. The status is 1 when something is wrong afterwards.")]
+    Crash(CrashArgs),
+}
+
+/// `atoll check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll check ./bank
+  atoll check ./bank --json
+
+Everything that opening the database could need is read: the control file, the last two checkpoints
+and the logs behind them. The status is 1 when something is damaged.")]
+pub struct CheckArgs {
+    /// The folder of the database
+    pub folder: PathBuf,
+}
+
+/// `atoll log`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll log ./bank                      what has been committed since the older checkpoint
+  atoll log ./bank --tablespace 1 --limit 20 --json")]
+pub struct LogArgs {
+    /// The folder of the database
+    pub folder: PathBuf,
+    /// The log of this tablespace only
+    #[arg(long, value_name = "N")]
+    pub tablespace: Option<usize>,
+    /// Blocks that are shown
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub limit: u64,
 }
 
 /// `atoll snapshots`.

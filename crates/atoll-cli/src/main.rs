@@ -51,6 +51,8 @@ fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
         Command::Nodes(args) => commands::nodes::run(args, global, output),
         Command::Bench(args) => commands::bench::run(args, global, output),
         Command::Torture(args) => commands::torture::run(args, global, output),
+        Command::Check(args) => commands::check::run(args, global, output),
+        Command::Log(args) => commands::log::run(args, global, output),
         Command::Demo(args) => demo::run(args, global, output),
     }
 }

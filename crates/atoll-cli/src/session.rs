@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
-use atoll::{Attachment, Database, Schema, Snapshot};
+use atoll::{Attachment, Database, RecoveryReport, Schema, Snapshot};
 use atoll_sql::{Outcome, SqlError, SqlSession};
 
 use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
+use crate::output::say;
 
 /// A session on a database or a snapshot.
 pub struct Session {
@@ -36,7 +37,12 @@ impl Session {
     /// # Errors
     /// Those of [`Database::create`] and [`Database::publish`].
     pub fn own(name: &str, owner: &OwnerArgs, global: &GlobalArgs) -> Result<Self> {
-        let database = Database::create(global.database_options(owner))?;
+        let options = global.database_options(owner);
+        let database = match &owner.data {
+            Some(folder) => Database::open(folder, options)?,
+            None => Database::create(options)?,
+        };
+        database.recovery().map(recovered).into_iter().for_each(|text| say(&text));
         database.publish(name, global.runtime_dir.as_deref())?;
         let sql = SqlSession::on_database(database.clone());
         Ok(Self { name: name.to_owned(), target: Target::Owned(database), sql })
@@ -160,6 +166,26 @@ impl Session {
             Target::Attached { snapshot, .. } => Ok(snapshot.table(table)?.row_count()?),
         }
     }
+}
+
+/// What opening a folder has found, in a line.
+fn recovered(report: &RecoveryReport) -> String {
+    let RecoveryReport { checkpoint, redone, dropped, rows, notes, .. } = report;
+    if report.created {
+        return "a new database".to_owned();
+    }
+    let seconds = report.home_s + report.log_s + report.index_s;
+    let mut text = format!(
+        "{rows} rows from checkpoint {checkpoint} and {redone} transactions of the log, in \
+         {seconds:.2} s"
+    );
+    if *dropped > 0 {
+        text.push_str(&format!("; {dropped} that nobody was told of are not there"));
+    }
+    for note in notes {
+        text.push_str(&format!("\nwarning: {note}"));
+    }
+    text
 }
 
 /// Adds the tables of a snapshot that none of `tables` hides.

@@ -195,6 +195,15 @@ impl ControlFile {
         }
     }
 
+    /// What is wrong with the slots of a database that has been opened; one of them is enough.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn check(medium: &dyn Medium) -> Result<Vec<LogError>, LogError> {
+        let file = medium.open(FILE, Open::Read)?;
+        Ok((0..2).filter_map(|slot| read_slot(&*file, slot).err()).collect())
+    }
+
     /// Writes what it is to say; durable when this returns.
     ///
     /// # Errors

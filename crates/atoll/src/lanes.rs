@@ -12,10 +12,14 @@
 //!   again after the others have had their turns.
 //! - `LANES-2`: a lane that has been given up many times is *starving*: the others begin nothing
 //!   until its request has ended, so what they hold is let go, and it meets other threads alone.
+//! - `LANES-3`: a lane whose commit is not durable yet lets the others work. When all of a thread
+//!   wait for that, the thread does, so that a flush finds the commits of all of them.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+
+use atoll_txn::Committed;
 
 use crate::error::{Error, Result, TxnError, TxnResult};
 use crate::transaction::{Attempts, Transaction, TransactionOptions};
@@ -98,7 +102,9 @@ impl Lanes {
     ) {
         let (next, done) = (RefCell::new(next), RefCell::new(done));
         let (shared, ended) = (Shared::default(), Cell::new(false));
+        shared.working.set(self.transactions.len());
         let lane = async |transaction: &mut Transaction| {
+            let _working = Working(&shared);
             while !ended.get() {
                 shared.let_the_starving_end().await;
                 let request = (next.borrow_mut())();
@@ -124,9 +130,49 @@ struct Shared {
     aborts: Cell<u64>,
     /// Lanes that are starving (`LANES-2`).
     starving: Cell<usize>,
+    /// Lanes that have not ended, and those of them that wait for a commit to be durable.
+    working: Cell<usize>,
+    waiting: Cell<usize>,
+}
+
+/// A lane, until it ends.
+struct Working<'s>(&'s Shared);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.working.set(self.0.working.get() - 1);
+    }
+}
+
+/// A lane that waits for a commit to be durable.
+struct Waiting<'s>(&'s Shared);
+
+impl<'s> Waiting<'s> {
+    fn begin(shared: &'s Shared) -> Self {
+        shared.waiting.set(shared.waiting.get() + 1);
+        Self(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get() - 1);
+    }
 }
 
 impl Shared {
+    /// Waits until a commit may be told of (`LANES-3`).
+    async fn acknowledge(&self, transaction: &Transaction, committed: Committed) -> TxnResult<()> {
+        let _waiting = Waiting::begin(self);
+        while !transaction.is_acknowledged(committed) {
+            if self.waiting.get() == self.working.get() {
+                return transaction.acknowledge(committed);
+            }
+            Turn::default().await;
+        }
+        Ok(())
+    }
+
     async fn let_the_starving_end(&self) {
         while self.starving.get() > 0 {
             Turn::default().await;
@@ -162,7 +208,11 @@ async fn complete<Q: Request, R>(
     let transaction = &mut *attempts.0;
     loop {
         let end = match attempt(transaction, request, procedure).await {
-            Ok(result) => return Ok(result),
+            Ok((result, committed)) => {
+                // Committed for all that can be seen, so a failure here is none to try again.
+                shared.acknowledge(transaction, committed).await.map_err(Error::from)?;
+                return Ok(result);
+            }
             Err(end) => transaction.doubt(end),
         };
         let failed = transaction.end_attempt();
@@ -194,11 +244,11 @@ async fn attempt<Q: Request, R>(
     transaction: &mut Transaction,
     request: &mut Q,
     procedure: &impl AsyncFn(&mut Transaction, &mut Q) -> TxnResult<R>,
-) -> TxnResult<R> {
+) -> TxnResult<(R, Committed)> {
     transaction.restart_hurried(request.options())?;
     let result = procedure(transaction, request).await?;
-    transaction.commit_in_place()?;
-    Ok(result)
+    let committed = transaction.commit_unacknowledged()?;
+    Ok((result, committed))
 }
 
 /// Lets each work until it waits, one after the other, until all have ended.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_machine::Native;
 use atoll_storage::Value;
-use atoll_txn::{AbortReason, Begin, Range, Stop, Want};
+use atoll_txn::{AbortReason, Begin, Committed, Range, Stop, Want};
 
 use crate::database::{CoreWorker, Index, Inner, Table};
 use crate::durable::Durability;
@@ -286,7 +286,23 @@ impl Transaction {
     }
 
     pub(crate) fn commit_in_place(&mut self) -> TxnResult<()> {
-        let committed = self.with(|worker| worker.commit().map(|()| worker.committed()))?;
+        let committed = self.commit_unacknowledged()?;
+        self.acknowledge(committed)
+    }
+
+    /// Commits; others see it, and nobody may be told yet.
+    pub(crate) fn commit_unacknowledged(&mut self) -> TxnResult<Committed> {
+        self.with(|worker| worker.commit().map(|()| worker.committed()))
+    }
+
+    /// Whether a commit may be told of without waiting.
+    pub(crate) fn is_acknowledged(&self, committed: Committed) -> bool {
+        let acknowledger = self.inner.acknowledger.get();
+        acknowledger.is_none_or(|one| one.is_acknowledged(committed, self.durability))
+    }
+
+    /// Waits until a commit may be told of.
+    pub(crate) fn acknowledge(&self, committed: Committed) -> TxnResult<()> {
         match self.inner.acknowledger.get() {
             Some(acknowledger) => Ok(acknowledger.acknowledge(committed, self.durability)?),
             None => Ok(()),

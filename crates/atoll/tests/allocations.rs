@@ -150,7 +150,7 @@ struct Keys([Value; 16]);
 impl Request for Keys {
     fn options(&self) -> &TransactionOptions {
         const OPTIONS: &TransactionOptions =
-            &TransactionOptions { partitions: Vec::new(), read_only: false };
+            &TransactionOptions { partitions: Vec::new(), read_only: false, durability: None };
         OPTIONS
     }
 }

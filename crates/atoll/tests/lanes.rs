@@ -28,7 +28,11 @@ fn transfer(table: &Table, from: i64, to: i64) -> Transfer {
     let (from, to) = (Value::Int64(from), Value::Int64(to));
     let key = std::slice::from_ref::<Value>;
     let partitions = vec![table.partition(key(&from)), table.partition(key(&to))];
-    Transfer { from, to, options: TransactionOptions { partitions, read_only: false } }
+    Transfer {
+        from,
+        to,
+        options: TransactionOptions { partitions, ..TransactionOptions::default() },
+    }
 }
 
 fn database(scheme: SchemeKind) -> (Database, Table) {

@@ -2,8 +2,10 @@
 
 pub mod attach;
 pub mod bench;
+pub mod check;
 pub mod list;
 pub mod load;
+pub mod log;
 pub mod nodes;
 mod progress;
 pub mod snapshots;

@@ -1,9 +1,10 @@
 //! `atoll torture`: looks for anomalies; told on the standard error output while it runs.
 
+use atoll_bench::crash::{self, CrashArgs};
 use atoll_bench::torture::{self, TortureArgs};
 
 use super::progress::Progress;
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, OtherTorture, TortureCommand};
 use crate::error::{CliError, Result};
 use crate::output::{Output, Style};
 
@@ -11,8 +12,15 @@ use crate::output::{Output, Style};
 ///
 /// # Errors
 /// Arguments that make no sense, and anomalies.
-pub fn run(args: &TortureArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
+pub fn run(args: &TortureCommand, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("torture")?;
+    match &args.other {
+        None => schedules(&args.schedules, global, output),
+        Some(OtherTorture::Crash(args)) => crashes(args, global, output),
+    }
+}
+
+fn schedules(args: &TortureArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     let mut progress = Progress::new(Style::of_stderr(global.color));
     let report = torture::run(args, &mut progress);
     drop(progress);
@@ -27,6 +35,25 @@ pub fn run(args: &TortureArgs, global: &GlobalArgs, output: &mut Output) -> Resu
         found => Err(CliError::with_hint(
             format!("{found} anomalies were found"),
             "the report names the seed of each; run it again with --first-seed SEED --seeds 1",
+        )),
+    }
+}
+
+fn crashes(args: &CrashArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
+    let mut progress = Progress::new(Style::of_stderr(global.color));
+    let report = crash::run(args, &mut progress);
+    drop(progress);
+    let report = report?;
+    if output.json {
+        output.json(&report)?;
+    } else {
+        output.line(report.to_string().trim_end())?;
+    }
+    match report.violations {
+        0 => Ok(()),
+        found => Err(CliError::with_hint(
+            format!("{found} crashes left something wrong"),
+            "the report names the seed and the event of each",
         )),
     }
 }

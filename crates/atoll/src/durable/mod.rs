@@ -5,6 +5,7 @@
 //! | [`open`] | opening a folder: a new database, or one that is recovered |
 //! | [`recover`] | making tables again from a checkpoint and what the logs have behind it |
 //! | [`checkpoint`] | writing what has changed home, so that the logs can be short |
+//! | [`inspect`] | looking at the files of a database that is not open |
 //! | [`image`] | the bytes of a segment of a snapshot |
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
 //!
@@ -15,6 +16,7 @@
 pub(crate) mod checkpoint;
 pub(crate) mod flusher;
 mod image;
+pub mod inspect;
 pub(crate) mod open;
 mod recover;
 
@@ -55,11 +57,44 @@ impl Durability {
     }
 }
 
+/// [`Durability::Group`] without a bound of its own.
+const GROUP: Duration = Duration::from_millis(10);
+
+impl std::str::FromStr for Durability {
+    type Err = UnknownDurability;
+
+    fn from_str(text: &str) -> std::result::Result<Self, UnknownDurability> {
+        let unknown = || UnknownDurability(text.to_owned());
+        match text.split_once(':') {
+            None => match text {
+                "strict" => Ok(Self::Strict),
+                "group" => Ok(Self::Group(GROUP)),
+                "none" => Ok(Self::None),
+                _ => Err(unknown()),
+            },
+            Some(("group", bound)) => {
+                let millis: u64 = bound.trim_end_matches("ms").parse().map_err(|_| unknown())?;
+                let fits = (1..=60_000).contains(&millis);
+                fits.then(|| Self::Group(Duration::from_millis(millis))).ok_or_else(unknown)
+            }
+            Some(_) => Err(unknown()),
+        }
+    }
+}
+
+/// A text that names no [`Durability`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" is no durability; use strict, group (at most 10 ms are lost), group:N with N from 1 \
+     to 60000 milliseconds, or none"
+)]
+pub struct UnknownDurability(String);
+
 impl std::fmt::Display for Durability {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Strict => f.write_str("strict"),
-            Self::Group(bound) => write!(f, "group ({bound:?})"),
+            Self::Group(bound) => write!(f, "group:{}", bound.as_millis()),
             Self::None => f.write_str("none"),
         }
     }
@@ -81,6 +116,12 @@ impl Acknowledger {
     pub(crate) fn show_all(&self) {
         // As in `acknowledge`.
         let _ = self.acknowledge_all();
+    }
+
+    /// Whether a commit needs no waiting.
+    pub(crate) fn is_acknowledged(&self, committed: Committed, wanted: Option<Durability>) -> bool {
+        let is_strict = wanted.unwrap_or(self.durability) == Durability::Strict;
+        !is_strict || self.logs.horizon() >= committed.gsn
     }
 
     /// Waits as long as the durability asked for says.
