@@ -1,10 +1,11 @@
 //! The control file: how often the database has been opened, and its last two checkpoints.
 //!
-//! It has two slots that are written in turns, so that one is whole whatever happens. A slot is
+//! It has two slots that are written one after the other with the same words, so that one is whole
+//! whatever happens, and a damaged one is of no matter. A slot is
 //!
 //! ```text
 //! magic (8 bytes) | format u32 | CRC32C of what follows u32 | bytes that follow u32 | 0 u32
-//! sequence | life | file bytes | tablespaces | cut × tablespaces
+//! sequence | life | file bytes | tablespaces | cut × tablespaces | horizon
 //! closed (0 or 1) | end × tablespaces, if it is closed
 //! checkpoints | (number | epoch | (start | map bytes | map CRC) × tablespaces) × checkpoints
 //! ```
@@ -21,6 +22,8 @@ use crate::logs::TABLESPACES_MAX;
 
 /// Name of the file.
 pub const FILE: &str = "control";
+/// Its name while the database is being made.
+pub const NEW: &str = "control.new";
 const MAGIC: [u8; 8] = *b"ATOLLCTL";
 /// Number of the format of a database's files; a version reads its own.
 pub const FORMAT: u32 = 1;
@@ -43,6 +46,9 @@ pub struct Control {
     /// Where each log went on when this life began: what lies there, or behind it, and is of an
     /// earlier life, does not count.
     pub cuts: Vec<u64>,
+    /// Everything up to this GSN that counts is durable in all logs: what a recovery or a checkpoint
+    /// has found out, and what the logs behind its start need not say again.
+    pub horizon: u64,
     /// After it has been closed: where the logs end.
     pub ends: Option<Vec<u64>>,
     /// The last checkpoints, the newest first.
@@ -81,6 +87,7 @@ impl Control {
             number(&mut body, value);
         }
         self.cuts.iter().for_each(|cut| number(&mut body, *cut));
+        number(&mut body, self.horizon);
         number(&mut body, self.ends.is_some().into());
         self.ends.iter().flatten().for_each(|end| number(&mut body, *end));
         number(&mut body, self.checkpoints.len() as u64);
@@ -120,6 +127,7 @@ impl Control {
         }
         let cuts = (0..control.tablespaces).map(|_| input.number());
         control.cuts = cuts.collect::<Option<_>>()?;
+        control.horizon = input.number()?;
         if input.number()? != 0 {
             let ends = (0..control.tablespaces).map(|_| input.number());
             control.ends = Some(ends.collect::<Option<_>>()?);
@@ -148,24 +156,27 @@ pub struct ControlFile {
 }
 
 impl ControlFile {
-    /// Makes the file of a new database.
+    /// Says that a database is being made; whoever finds this and no more may begin again.
     ///
     /// # Errors
     /// [`LogError::Medium`].
-    pub fn create(medium: &dyn Medium, control: &Control) -> Result<Self, LogError> {
-        // Whole under another name first: a database is there or it is not.
-        let name = format!("{FILE}.new");
-        if medium.names()?.contains(&name) {
-            medium.remove(&name)?;
+    pub fn begin(medium: &dyn Medium, control: &mut Control) -> Result<(), LogError> {
+        if medium.names()?.iter().any(|name| name == NEW) {
+            medium.remove(NEW)?;
         }
-        let file = medium.open(&name, Open::Create)?;
+        let file = medium.open(NEW, Open::Create)?;
         file.reserve(2 * SLOT_BYTES as u64)?;
-        let mut made = Self { file };
-        made.write(control)?;
-        medium.rename(&name, FILE)?;
-        medium.sync_names()?;
-        made.file = medium.open(FILE, Open::Write)?;
-        Ok(made)
+        Self { file }.write(control)?;
+        Ok(medium.sync_names()?)
+    }
+
+    /// The database has been made: from now on it is there.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn finish(medium: &dyn Medium) -> Result<(), LogError> {
+        medium.rename(NEW, FILE)?;
+        Ok(medium.sync_names()?)
     }
 
     /// Opens the file of a database and reads what it says.
@@ -208,10 +219,14 @@ impl ControlFile {
     ///
     /// # Errors
     /// [`LogError::Medium`]; it says what it said before then, or this.
-    pub fn write(&mut self, control: &Control) -> Result<(), LogError> {
-        let offset = control.sequence % 2 * SLOT_BYTES as u64;
-        self.file.write_at(offset, &control.encode())?;
-        Ok(self.file.sync()?)
+    pub fn write(&mut self, control: &mut Control) -> Result<(), LogError> {
+        for _ in 0..2 {
+            control.sequence += 1;
+            let offset = control.sequence % 2 * SLOT_BYTES as u64;
+            self.file.write_at(offset, &control.encode())?;
+            self.file.sync()?;
+        }
+        Ok(())
     }
 }
 
@@ -251,6 +266,12 @@ mod tests {
 
     use super::*;
 
+    fn create(medium: &CrashMedium) -> ControlFile {
+        ControlFile::begin(medium, &mut sample(0)).unwrap();
+        ControlFile::finish(medium).unwrap();
+        ControlFile::open(medium, Open::Write).unwrap().0
+    }
+
     fn sample(sequence: u64) -> Control {
         let part = CheckpointPart { start: sequence, map_bytes: 100, map_crc: 7 };
         let parts = vec![part; 2];
@@ -260,24 +281,31 @@ mod tests {
             file_bytes: 1 << 20,
             tablespaces: 2,
             cuts: vec![sequence, 0],
+            horizon: sequence * 3,
             ends: (sequence % 3 == 0).then(|| vec![1, 2]),
             checkpoints: vec![Checkpoint { number: 9, epoch: 8, life: 2, parts }],
         }
     }
 
     #[test]
-    fn the_newest_whole_slot_counts() {
+    fn either_slot_is_enough() {
         let medium = CrashMedium::default();
-        let mut file = ControlFile::create(&medium, &sample(1)).unwrap();
-        for sequence in 2..5 {
-            file.write(&sample(sequence)).unwrap();
-            let (_, found) = ControlFile::open(&medium, Open::Read).unwrap();
-            assert_eq!(found, sample(sequence));
+        let mut file = create(&medium);
+        for life in 5..8 {
+            let mut control = sample(life * 2);
+            file.write(&mut control).unwrap();
+            for slot in 0..2 {
+                let damaged = medium.copy();
+                damaged.damage(FILE, slot * SLOT_BYTES as u64 + 30, 1);
+                assert_eq!(ControlFile::check(&damaged).unwrap().len(), 1);
+                let (_, found) = ControlFile::open(&damaged, Open::Read).unwrap();
+                let sequence = found.sequence;
+                assert_eq!(found, Control { sequence, ..control.clone() });
+            }
         }
-        medium.damage(FILE, 30, 1); // slot 0 has the even ones
-        let (_, found) = ControlFile::open(&medium, Open::Read).unwrap();
-        assert_eq!(found, sample(3));
-        medium.damage(FILE, SLOT_BYTES as u64 + 30, 1);
+        for slot in 0..2 {
+            medium.damage(FILE, slot * SLOT_BYTES as u64 + 30, 1);
+        }
         let error = ControlFile::open(&medium, Open::Read).unwrap_err();
         assert!(matches!(error, LogError::Damaged { .. }), "{error}");
     }
@@ -285,10 +313,13 @@ mod tests {
     #[test]
     fn a_crash_at_any_moment_leaves_one_of_two() {
         let medium = CrashMedium::default();
-        let mut file = ControlFile::create(&medium, &sample(1)).unwrap();
+        let mut file = create(&medium);
         let made = medium.events();
-        file.write(&sample(2)).unwrap();
-        file.write(&sample(3)).unwrap();
+        let mut said = vec![sample(0)];
+        for life in 1..3 {
+            said.push(sample(life * 2));
+            file.write(&mut sample(life * 2)).unwrap();
+        }
         for events in 0..=medium.events() {
             for seed in 0..32u64 {
                 let mut turn = 0;
@@ -297,7 +328,12 @@ mod tests {
                     atoll_storage::key::mix(seed << 32 | turn) & 1 == 1
                 });
                 match ControlFile::open(&crashed, Open::Read) {
-                    Ok((_, found)) => assert_eq!(found, sample(found.sequence)),
+                    Ok((_, found)) => {
+                        let sequence = found.sequence;
+                        let is_said =
+                            said.iter().any(|one| found == Control { sequence, ..one.clone() });
+                        assert!(is_said, "{found:?}");
+                    }
                     Err(LogError::Missing { .. }) => assert!(events < made),
                     Err(error) => panic!("{events}: {error}"),
                 }
@@ -308,11 +344,11 @@ mod tests {
     #[test]
     fn a_format_of_the_future_is_told() {
         let medium = CrashMedium::default();
-        ControlFile::create(&medium, &sample(1)).unwrap();
-        medium.damage(FILE, SLOT_BYTES as u64 + 8, 3);
+        create(&medium);
+        for slot in 0..2 {
+            medium.damage(FILE, slot * SLOT_BYTES as u64 + 8, 3);
+        }
         let error = ControlFile::open(&medium, Open::Read).unwrap_err();
-        // The other slot was never written.
-        let text = error.to_string();
-        assert!(text.contains("damaged") || text.contains("format 2"), "{text}");
+        assert!(matches!(error, LogError::Version { found: 2, known: 1, .. }), "{error}");
     }
 }

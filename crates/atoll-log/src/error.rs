@@ -45,6 +45,19 @@ pub enum LogError {
         /// The file.
         file: String,
     },
+    /// The database has been closed.
+    #[error("the database has been closed and takes no more changes")]
+    Closed,
+    /// Sizes that logs cannot have.
+    #[error("a log's {what} cannot have {bytes} bytes; give it {need}")]
+    Options {
+        /// Of what.
+        what: &'static str,
+        /// Bytes given.
+        bytes: u64,
+        /// Which would do.
+        need: &'static str,
+    },
     /// A tablespace that there is not.
     #[error("there is no tablespace {0}: the database has {1}, counted from 0")]
     NoTablespace(u32, usize),
@@ -62,7 +75,7 @@ pub enum LogError {
         known: u32,
     },
     /// A folder that is not a database's.
-    #[error("{path} holds files but no database; name another folder, or an empty one")]
+    #[error("{path} holds no database; name the folder of one, or an empty one to make it there")]
     NoDatabase {
         /// The folder.
         path: String,

@@ -92,8 +92,14 @@ impl Files {
         }
         // A crash while one was being made leaves it too short.
         for number in current..ready {
-            files.file(number)?.reserve(file_bytes)?;
+            let file = files.file(number)?;
+            if file.size()? < file_bytes {
+                file.reserve(file_bytes)?;
+                file.sync()?;
+            }
         }
+        // Of a process that was killed, names may be there and not durable.
+        files.medium.sync_names()?;
         while files.end() <= end {
             let next = files.next();
             files.add(next.number, next.make()?);
@@ -176,8 +182,12 @@ impl Files {
             if self.ready < first + spares {
                 // Its size is right and its blocks are written; what it holds is of other
                 // positions (`BLOCK-1`).
-                self.medium.rename(&name, &file_name(self.ready))?;
-                self.medium.sync_names()?;
+                let next = file_name(self.ready);
+                self.medium.rename(&name, &next)?;
+                if let Err(error) = self.medium.sync_names() {
+                    let _in_the_way = self.medium.remove(&next);
+                    return Err(error);
+                }
                 self.ready += 1;
             } else {
                 self.medium.remove(&name)?;

@@ -84,17 +84,20 @@ pub struct Start {
 /// What whoever leads a flush does besides.
 pub(crate) trait Around {
     /// Before the end is taken: adds a block if need be; the logs that it says are at rest.
-    fn before(&self, log: &Log, gsn: u64) -> Vec<Rest>;
+    ///
+    /// # Errors
+    /// [`LogError::Medium`] when there is no room for the block.
+    fn before(&self, log: &Log, gsn: u64) -> Result<Vec<Rest>, LogError>;
     /// That block is durable.
     fn after(&self, rests: &[Rest]);
 }
 
 /// Nothing.
-struct Alone;
+pub(crate) struct Alone;
 
 impl Around for Alone {
-    fn before(&self, _log: &Log, _gsn: u64) -> Vec<Rest> {
-        Vec::new()
+    fn before(&self, _log: &Log, _gsn: u64) -> Result<Vec<Rest>, LogError> {
+        Ok(Vec::new())
     }
 
     fn after(&self, _rests: &[Rest]) {}
@@ -241,7 +244,7 @@ impl Log {
     /// Takes a place for a block of so many promised bytes.
     pub(crate) fn reserve(tail: &mut Tail, slot: &Slot, bytes: u64, gsn: u64) -> u64 {
         let lsn = tail.lsn;
-        slot.0.store(lsn, Ordering::Relaxed); // seen by whoever takes the latch next: LOG-2
+        slot.0.store(lsn, Ordering::Release); // seen by whoever takes the latch next: LOG-2
         tail.lsn += bytes;
         (tail.clock, tail.last) = (gsn, gsn);
         lsn
@@ -295,18 +298,19 @@ impl Log {
             flush.is_running = true;
             drop(flush);
             let rests = around.before(self, gsn);
-            let done = self.lead();
-            if done.is_ok() {
-                around.after(&rests);
+            let done = rests.as_ref().map(|_| self.lead());
+            if let (Ok(rests), Ok(Ok(()))) = (&rests, &done) {
+                around.after(rests);
             }
             let mut flush = lock(&self.flush);
             flush.is_running = false;
-            if let Err(error) = done {
+            if let Ok(Err(error)) = done {
                 flush.failed = Some(error); // LOG-4
                 self.poisoned.store(true, Ordering::Release);
             }
             drop(flush);
             self.flushed.notify_all();
+            rests?;
         }
         Ok(())
     }
@@ -336,12 +340,27 @@ impl Log {
     }
 
     /// Adds a block that says that there is nothing else up to a GSN here, and what logs are at
-    /// rest. For whoever leads the flush: there is room for it (`LOG-1`).
-    pub(crate) fn append_rest(&self, slot: &Slot, gsn: u64, horizon: u64, rests: &[Rest]) {
+    /// rest. For whoever leads the flush: mostly there is room for it (`LOG-1`).
+    ///
+    /// # Errors
+    /// [`LogError::Medium`] when a file has to be made for it and cannot.
+    pub(crate) fn append_rest(
+        &self,
+        slot: &Slot,
+        gsn: u64,
+        horizon: u64,
+        rests: &[Rest],
+    ) -> Result<(), LogError> {
         let mut payload = Vec::new();
         rests.iter().for_each(|rest| rest.encode(&mut payload));
         let bytes = crate::block::block_bytes(payload.len());
         let mut tail = lock(&self.latch);
+        while tail.promised + bytes > tail.ready {
+            let end = tail.promised + SLACK_BYTES;
+            drop(tail);
+            self.prepare(end)?;
+            tail = lock(&self.latch);
+        }
         tail.promised += bytes;
         let gsn = gsn.max(tail.clock);
         let lsn = Self::reserve(&mut tail, slot, bytes, gsn);
@@ -349,6 +368,13 @@ impl Log {
         let block =
             Block { kind: Kind::Rest, epoch: 0, transaction: 0, horizon, payload: &payload };
         self.fill(slot, lsn, gsn, &block);
+        Ok(())
+    }
+
+    /// Whether every promise has been used or withdrawn.
+    pub(crate) fn is_idle(&self) -> bool {
+        let tail = lock(&self.latch);
+        tail.promised == tail.lsn
     }
 
     /// GSN of its last block.

@@ -16,10 +16,10 @@
 //!   acknowledged by.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atoll_machine::Medium;
+use atoll_machine::{Machine, Medium, Native};
 use atoll_storage::redo::Redo;
 use atoll_txn::journal::{Commit, Journal, JournalError, Recorder};
 
@@ -31,6 +31,10 @@ use crate::ring::Ring;
 
 /// Most tablespaces.
 pub const TABLESPACES_MAX: usize = 64;
+
+/// Smallest file, and smallest ring: a block of the largest size fits, and what a flush adds.
+const FILE_BYTES_MIN: u64 = 64 << 10;
+const RING_BYTES_MIN: u64 = 2 << 20;
 
 /// Settings of the logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,26 @@ pub enum Planted {
     EpochTooMany,
 }
 
+impl LogsOptions {
+    /// That logs can be made with it.
+    ///
+    /// # Errors
+    /// [`LogError::Options`].
+    pub fn check(&self) -> Result<(), LogError> {
+        let Self { file_bytes, ring_bytes, .. } = *self;
+        let is_file = file_bytes >= FILE_BYTES_MIN && file_bytes.is_multiple_of(4096);
+        if !is_file {
+            let need = "a multiple of 4096 from 65536 on";
+            return Err(LogError::Options { what: "file", bytes: file_bytes, need });
+        }
+        if ring_bytes < RING_BYTES_MIN || !ring_bytes.is_power_of_two() {
+            let need = "a power of two from 2097152 on";
+            return Err(LogError::Options { what: "ring", bytes: ring_bytes, need });
+        }
+        Ok(())
+    }
+}
+
 impl Default for LogsOptions {
     fn default() -> Self {
         Self { file_bytes: 16 << 20, ring_bytes: 16 << 20, planted: Planted::Nothing }
@@ -77,6 +101,7 @@ pub struct Logs {
     /// Where the pieces of transactions that are open begin, in each log.
     pieces: Mutex<BTreeMap<u64, Vec<u64>>>,
     options: LogsOptions,
+    closed: AtomicBool,
 }
 
 impl Logs {
@@ -90,6 +115,7 @@ impl Logs {
         life: u32,
         options: LogsOptions,
     ) -> Result<Arc<Self>, LogError> {
+        options.check()?;
         // One clock for all: what is still to come is above everything that was kept.
         let gsn = starts.iter().map(|start| start.gsn).max().unwrap_or(0);
         let mut logs = Vec::new();
@@ -104,7 +130,8 @@ impl Logs {
         let leaders = logs.iter().map(Log::slot).collect();
         let transactions = AtomicU64::new(1);
         let pieces = Mutex::default();
-        let logs = Self { logs, leaders, transactions, pieces, options };
+        let closed = AtomicBool::new(false);
+        let logs = Self { logs, leaders, transactions, pieces, options, closed };
         for number in 0..logs.logs.len() {
             logs.append(number, Kind::Open, &[])?;
         }
@@ -164,6 +191,30 @@ impl Logs {
         self.settle(self.logs.iter().map(Log::last).max().unwrap_or(0))
     }
 
+    /// Takes no more changes, waits for those that are on their way, and makes all durable. What
+    /// others do with the files afterwards is not disturbed.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub fn close(&self) -> Result<(), LogError> {
+        self.closed.store(true, Ordering::SeqCst);
+        let mut round = 0;
+        while !self.logs.iter().all(Log::is_idle) {
+            Native::wait(round);
+            round += 1;
+        }
+        self.flush()
+    }
+
+    /// Whether changes are taken: a log that fails takes the others with it, since nothing could
+    /// be acknowledged any more.
+    fn check(&self) -> Result<(), LogError> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(LogError::Closed);
+        }
+        self.logs.iter().try_for_each(Log::check)
+    }
+
     /// Makes the files that will be needed next.
     ///
     /// # Errors
@@ -213,16 +264,16 @@ impl Logs {
 }
 
 impl Around for Logs {
-    fn before(&self, log: &Log, gsn: u64) -> Vec<Rest> {
+    fn before(&self, log: &Log, gsn: u64) -> Result<Vec<Rest>, LogError> {
         let number = usize::from(log.tablespace());
         let gsn = gsn.max(log.last());
         let others = self.logs.iter().enumerate();
         let late = others.filter(|(other, one)| *other != number && one.durable_gsn() < gsn);
         let rests: Vec<_> = late.filter_map(|(_, one)| one.rest(gsn)).collect();
         if !rests.is_empty() || log.last() < gsn {
-            log.append_rest(&self.leaders[number], gsn, self.horizon(), &rests);
+            log.append_rest(&self.leaders[number], gsn, self.horizon(), &rests)?;
         }
-        rests
+        Ok(rests)
     }
 
     fn after(&self, rests: &[Rest]) {
@@ -272,10 +323,11 @@ impl Recorder for LogRecorder {
             }
             self.admitted.push((number, bytes));
         }
-        Ok(())
+        self.check_admitted()
     }
 
     fn spill(&mut self, redo: &Redo) -> Result<(), JournalError> {
+        self.logs.check()?;
         if self.transaction == 0 {
             self.transaction = self.logs.transactions.fetch_add(1, Ordering::Relaxed);
             // Before the first piece has a place.
@@ -290,6 +342,10 @@ impl Recorder for LogRecorder {
             for payload in part.bytes.chunks(PAYLOAD_BYTES_MAX) {
                 let bytes = block_bytes(payload.len());
                 log.admit(bytes)?;
+                if let Err(error) = self.logs.check() {
+                    log.withdraw(bytes);
+                    return Err(error.into());
+                }
                 let mut tail = log.latch();
                 let gsn = tail.clock() + 1;
                 let lsn = Log::reserve(&mut tail, slot, bytes, gsn);
@@ -358,7 +414,7 @@ impl Recorder for LogRecorder {
         let bytes = block_bytes(description.len());
         self.logs.logs[0].admit(bytes)?;
         self.admitted.push((0, bytes));
-        Ok(())
+        self.check_admitted()
     }
 
     fn record_table(&mut self, description: &[u8], epoch: u64) -> u64 {
@@ -375,6 +431,15 @@ impl Recorder for LogRecorder {
 }
 
 impl LogRecorder {
+    /// After promises were given, so that whoever closes the logs sees them or is seen here.
+    fn check_admitted(&mut self) -> Result<(), JournalError> {
+        let checked = self.logs.check();
+        if checked.is_err() {
+            self.withdraw_admitted();
+        }
+        Ok(checked?)
+    }
+
     fn end_pieces(&mut self) {
         if self.transaction != 0 {
             self.logs.pieces().remove(&self.transaction);
@@ -386,5 +451,62 @@ impl LogRecorder {
         for (log, bytes) in self.admitted.drain(..) {
             self.logs.logs[log].withdraw(bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use atoll_machine::CrashMedium;
+
+    use super::*;
+    use crate::log::Alone;
+    use crate::scan::Scan;
+
+    fn commit(recorder: &mut dyn Recorder, log: u32, seen: u64) -> u64 {
+        let mut redo = Redo::default();
+        redo.part(log).push(1);
+        recorder.admit(&redo).unwrap();
+        recorder.record(&redo, Commit { epoch: 1, seen })
+    }
+
+    /// The last GSN that is durable in a log.
+    fn last_durable(medium: &CrashMedium, log: u8, file_bytes: u64) -> u64 {
+        let crashed = medium.crash(medium.events(), || false);
+        let folder = crashed.folder(&format!("node-{log}")).unwrap();
+        let mut scan = Scan::open(folder, log, file_bytes, 0).unwrap();
+        while scan.next().unwrap().is_some() {}
+        scan.gsn()
+    }
+
+    /// A transaction reads in one log what another has committed and not made durable, and writes
+    /// in a log whose clock is far behind. Whether it survives, and whether what it read does.
+    fn reader_and_writer(planted: Planted) -> (bool, bool) {
+        let medium = CrashMedium::default();
+        let media: Vec<_> =
+            (0..2).map(|at| medium.folder(&format!("node-{at}")).unwrap()).collect();
+        let options = LogsOptions { file_bytes: 256 << 10, ring_bytes: 2 << 20, planted };
+        let starts = [Start { lsn: 0, gsn: 0 }; 2];
+        let logs = Logs::open(&media, &starts, 1, options).unwrap();
+        let mut recorder = Arc::clone(&logs).recorder();
+        // The second log has something to flush, so the first cannot speak for it, and its clock
+        // stays behind.
+        commit(&mut *recorder, 1, 0);
+        let many = (0..20).map(|_| commit(&mut *recorder, 0, 0)).last().unwrap();
+        logs.logs[0].flush_to(many, &Alone).unwrap();
+        let written = commit(&mut *recorder, 0, 0);
+        let reader = commit(&mut *recorder, 1, written);
+        logs.logs[1].flush_to(reader, &Alone).unwrap();
+        let lasts = [0, 1].map(|log| last_durable(&medium, log, options.file_bytes));
+        let horizon = lasts.into_iter().min().unwrap();
+        (reader <= horizon, written <= horizon)
+    }
+
+    #[test]
+    fn nobody_survives_without_what_he_has_seen() {
+        let (reader, written) = reader_and_writer(Planted::Nothing);
+        assert!(!reader || written);
+        // Who has not learnt the GSN of the commit does.
+        assert_eq!(reader_and_writer(Planted::NothingSeen), (true, false));
     }
 }

@@ -76,9 +76,13 @@ impl Scan {
             return Err(LogError::Missing { file: medium.path(&file_name(first)) });
         }
         // A file that was being made when the machine stopped holds nothing.
-        let last = &files[&(end - 1)];
-        let is_short = last.size()? < file_bytes;
-        let files_end = (end - u64::from(is_short)) * file_bytes;
+        let mut whole = first;
+        while let Some(file) = files.get(&whole)
+            && file.size()? >= file_bytes
+        {
+            whole += 1;
+        }
+        let files_end = whole * file_bytes;
         Ok(Self {
             medium,
             tablespace,
@@ -119,6 +123,15 @@ impl Scan {
     /// Reads on from where it was.
     pub fn go_back(&mut self, place: Place) {
         (self.at, self.life, self.gsn) = (place.at, place.life, place.gsn);
+    }
+
+    /// Makes durable what has been read: of a process that was killed, it may be there and not be
+    /// durable, and what is built on it must not be more durable than it is.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn sync(&self) -> Result<(), LogError> {
+        Ok(self.files.values().try_for_each(|file| file.sync())?)
     }
 
     /// The greatest life seen.

@@ -159,24 +159,32 @@ impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Guard<S, M> {
-    fn new(table: Arc<Table<M>>, options: &TableOptions) -> Result<Self, StorageError> {
+    /// The indexes of a new table.
+    fn indexes(
+        schema: &Schema,
+        options: &TableOptions,
+    ) -> Result<Vec<Ordered<S, M>>, StorageError> {
         let mut indexes: Vec<Ordered<S, M>> = Vec::new();
         for spec in &options.indexes {
             if indexes.iter().any(|index| index.name == spec.name) {
                 let message = format!("there are two indexes with the name \"{}\"", spec.name);
                 return Err(StorageError::Schema(message));
             }
-            indexes.push(Ordered::new(table.schema(), spec)?);
+            indexes.push(Ordered::new(schema, spec)?);
         }
         if indexes.len() > INDEXES_MAX {
             let message = format!("a table has {INDEXES_MAX} indexes at most");
             return Err(StorageError::Schema(message));
         }
+        Ok(indexes)
+    }
+
+    fn new(table: Arc<Table<M>>, indexes: Vec<Ordered<S, M>>, options: &TableOptions) -> Self {
         let has_moving = indexes.iter().any(|index| !index.fixed);
         let mut views = ColumnSet::default();
         let columns = table.schema().columns().iter().enumerate();
         columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
-        Ok(Self {
+        Self {
             table,
             views,
             rows: PerRow::default(),
@@ -186,7 +194,7 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
             tablespace: options.tablespace.unwrap_or(0),
             gone: GoneGsn::default(),
             has_moving,
-        })
+        }
     }
 
     /// What whoever finds something absent has seen.
@@ -331,9 +339,9 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         if names.iter().any(|table| table.name() == name) {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
-        for spec in &options.indexes {
-            Ordered::<S, M>::new(&schema, spec)?;
-        }
+        // Everything that can be wrong is found before anything is recorded.
+        atoll_storage::types::check_name("table", name)?;
+        let indexes = Guard::<S, M>::indexes(&schema, options)?;
         let mut options = options.clone();
         let TableOptions { tablespace, .. } = &mut options;
         let mut recorder = self.recorder();
@@ -365,7 +373,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         }
         drop(section);
         drop(member);
-        let guard = Guard::new(Arc::clone(&table), &options)?;
+        let guard = Guard::new(Arc::clone(&table), indexes, &options);
         guard.raise_gone(gsn);
         self.tables.0.get_or_init(u64::from(table.id().0), || guard);
         names.push(Arc::clone(&table));

@@ -428,3 +428,190 @@ fn a_damaged_checkpoint_is_helped_by_the_one_before_and_other_damage_is_told() {
         }
     }
 }
+
+#[test]
+fn a_crash_while_a_database_is_made_or_opened_again_leaves_one_that_opens() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let made = medium.events();
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    work(&db, &table, &mut expected, 0);
+    db.close().unwrap();
+    let closed = medium.events();
+    drop(Database::open_on(&medium, options(SchemeKind::default())).unwrap());
+    let mut turn = 0u64;
+    for events in (0..=made).chain(closed..=medium.events()) {
+        for chance in [0, 1, 2, 4] {
+            let crashed = medium.crash(events, || {
+                turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (turn >> 33) % 4 < chance
+            });
+            let db = Database::open_on(&crashed, options(SchemeKind::default()))
+                .unwrap_or_else(|error| panic!("event {events} chance {chance}: {error}"));
+            if events >= closed {
+                assert_eq!(rows(&db, "table_0"), expected);
+            } else {
+                create(&db, "table_0");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_of_a_log_are_found_by_the_others() {
+    // Nothing but descriptions in the first log, and changes in the second.
+    for _ in 0..20 {
+        let medium = CrashMedium::default();
+        let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+        create(&db, "table_0");
+        let table = create(&db, "table_1");
+        let mut expected = Rows::new();
+        work(&db, &table, &mut expected, 0);
+        let killed = medium.crash(medium.events(), || true);
+        let db = Database::open_on(&killed, options(SchemeKind::default())).unwrap();
+        assert_eq!(rows(&db, "table_1"), expected);
+    }
+}
+
+#[test]
+fn long_values_of_rows_that_come_back_are_kept_by_checkpoints() {
+    let columns = vec![Column::new("id", DataType::Text), Column::nullable("text", DataType::Text)];
+    let schema = Schema::new(columns, &["id"]).unwrap();
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let medium = CrashMedium::default();
+        let db = Database::open_on(&medium, options(scheme)).unwrap();
+        let table = db.create_table("texts", schema.clone()).unwrap();
+        let text = |id: i64, what: &str| Value::Text(format!("{what} number {id}, which is long"));
+        let row = |id: i64| vec![text(id, "key"), text(id, "value")];
+        let all = |ids: std::ops::Range<i64>| {
+            db.transaction(|tx| ids.clone().try_for_each(|id| tx.insert(&table, &row(id)))).unwrap()
+        };
+        all(0..20);
+        let delete = |id: i64| db.transaction(|tx| tx.delete(&table, &[text(id, "key")])).unwrap();
+        assert!(delete(19) && delete(7));
+        db.checkpoint().unwrap();
+        // One that was open at the cut, in the slot that is free.
+        let mut open = db.begin().unwrap();
+        open.insert(&table, &row(30)).unwrap();
+        open.insert(&table, &row(19)).unwrap();
+        db.checkpoint().unwrap();
+        let is_there = open.commit().is_ok();
+        all(7..8);
+        db.checkpoint().unwrap();
+        let killed = medium.crash(medium.events(), || true);
+        let db = Database::open_on(&killed, options(scheme)).unwrap();
+        let table = db.table("texts").unwrap();
+        for id in (0..19).chain([30, 19].into_iter().filter(|_| is_there)) {
+            let found = db.transaction(|tx| tx.read(&table, &[text(id, "key")])).unwrap();
+            assert_eq!(found, Some(row(id)), "{scheme} {id}");
+        }
+    }
+}
+
+#[test]
+fn what_is_left_of_a_closed_database_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut session = db.session().unwrap();
+    session.transaction(|tx| tx.insert(&table, &row(1, 0))).unwrap();
+    drop(db);
+    let again = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+    let late = session.transaction(|tx| tx.insert(&table, &row(2, 0))).unwrap_err();
+    assert!(matches!(late, Error::Log(LogError::Closed)), "{late}");
+    let read = session.transaction(|tx| tx.read(&table, &[Value::Int64(1)])).unwrap();
+    assert_eq!(read, Some(row(1, 0)));
+    assert_eq!(rows(&again, "table_0").len(), 1);
+}
+
+#[test]
+fn a_table_that_was_refused_is_not_in_the_log() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let index = |name: &str, column: &str| IndexSpec {
+        name: name.into(),
+        columns: vec![column.into()],
+        unique: false,
+    };
+    let wrong = [
+        vec![index("twice", "amount"), index("twice", "price")],
+        vec![index("unknown", "colour")],
+        (0..70).map(|at| index(&format!("index_{at}"), "amount")).collect(),
+    ];
+    for indexes in wrong {
+        let options = TableOptions { indexes, ..TableOptions::default() };
+        assert!(db.create_table_with("wrong", schema(), &options).is_err());
+    }
+    let far = TableOptions { tablespace: Some(2), ..TableOptions::default() };
+    let error = db.create_table_with("far", schema(), &far).err().unwrap();
+    assert!(matches!(error, Error::Log(LogError::NoTablespace(2, 2))), "{error}");
+    assert!(db.create_table("bad name\0", schema()).is_err());
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    work(&db, &table, &mut expected, 0);
+    db.checkpoint().unwrap();
+    let killed = medium.crash(medium.events(), || true);
+    let db = Database::open_on(&killed, options(SchemeKind::default())).unwrap();
+    assert_eq!(db.tables(), ["table_0"]);
+    assert_eq!(rows(&db, "table_0"), expected);
+}
+
+#[test]
+fn a_lost_control_file_is_told_and_nothing_is_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+    create(&db, "table_0");
+    db.close().unwrap();
+    assert!(atoll::inspect::check(folder.path()).unwrap().damages.is_empty());
+    let control = folder.path().join("control");
+    let kept = std::fs::read(&control).unwrap();
+    std::fs::remove_file(&control).unwrap();
+    let error = Database::open(folder.path(), options(SchemeKind::default())).unwrap_err();
+    assert!(matches!(error, Error::Log(LogError::Missing { .. })), "{error}");
+    std::fs::write(&control, kept).unwrap();
+    let db = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+    assert_eq!(db.tables(), ["table_0"]);
+}
+
+#[test]
+fn a_check_tells_every_damage_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    for round in 0..3 {
+        let db = Database::open(path, options(SchemeKind::default())).unwrap();
+        let table = if round == 0 { create(&db, "table_0") } else { db.table("table_0").unwrap() };
+        let mut expected = rows(&db, "table_0");
+        work(&db, &table, &mut expected, round);
+        db.checkpoint().unwrap();
+        work(&db, &table, &mut expected, round + 1);
+        db.close().unwrap();
+        let report = atoll::inspect::check(path).unwrap();
+        assert_eq!(report.damages, Vec::<String>::new());
+        assert!(report.home_blocks > 0 && report.log_blocks > 0, "{report:?}");
+    }
+    let mut places = Vec::new();
+    atoll::inspect::log_records(path, Some(0), |record| {
+        places.push(record.lsn as usize);
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(places.len() > 20, "{places:?}");
+    for name in ["control", "node-0/home", "node-0/log-000000000000"] {
+        let file = path.join(name);
+        let sound = std::fs::read(&file).unwrap();
+        let mut bytes = sound.clone();
+        match name {
+            "control" => bytes[50] ^= 0x40,
+            // Every block, since some are free.
+            "node-0/home" => bytes.iter_mut().step_by(4096).for_each(|byte| *byte ^= 0x40),
+            _ => bytes[places[places.len() / 2] + 50] ^= 0x40,
+        }
+        std::fs::write(&file, &bytes).unwrap();
+        let report = atoll::inspect::check(path).unwrap();
+        assert!(!report.damages.is_empty(), "{name}");
+        let named = report.damages.iter().all(|damage| damage.contains(name));
+        assert!(named, "{name}: {:?}", report.damages);
+        std::fs::write(&file, &sound).unwrap();
+    }
+}

@@ -1,6 +1,7 @@
 //! One run, and its crashes.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use atoll::machine::CrashMedium;
 use atoll::{Database, Error, Planted, SchemeKind};
@@ -9,6 +10,9 @@ use super::judge::judge;
 use super::report::Violation;
 use super::scene::{self, Tables};
 use crate::keys::Random;
+
+/// How long a sync takes where nobody waits for it, so that others commit meanwhile.
+const SYNC_TIME: Duration = Duration::from_micros(200);
 
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy)]
@@ -55,10 +59,13 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
         Ok(db) => db,
         Err(error) => return out.with(seed, (0, 0), format!("cannot be made: {error}")),
     };
-    let tables = match Tables::create(&db) {
+    let tables = match Tables::create(&db).and_then(|tables| db.flush().map(|()| tables)) {
         Ok(tables) => tables,
         Err(error) => return out.with(seed, (0, 0), format!("cannot make tables: {error}")),
     };
+    if how.lazy {
+        medium.slow(SYNC_TIME);
+    }
     let first_event = medium.events();
     let begun = AtomicI64::new(0);
     let checkpoints = AtomicU64::new(0);
@@ -75,7 +82,7 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
                         scene::act(&mut session, tables, id, &mut random)?;
                         if !how.lazy {
                             medium.note(id as u64);
-                        } else if random.below(6) == 0 {
+                        } else if random.below(4) == 0 {
                             db.flush()?;
                         }
                         if random.below(8) == 0 {

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{Locked, Medium, MediumError, MediumFile, Open, SECTOR_BYTES};
 
@@ -23,8 +24,10 @@ enum Event {
         file: usize,
         size_bytes: u64,
     },
+    /// Of what was written before the event `begun`.
     Sync {
         file: usize,
+        begun: usize,
     },
     Name(Naming),
     SyncNames {
@@ -87,6 +90,7 @@ struct World {
     events: Vec<Event>,
     fault: Option<(Fault, usize)>,
     locked: BTreeSet<String>,
+    sync_time: Duration,
 }
 
 /// A folder of a world that somebody has locked.
@@ -184,6 +188,11 @@ impl CrashMedium {
         lock(&self.world).fault = Some((fault, after));
     }
 
+    /// From now on a sync takes so long, in which others go on.
+    pub fn slow(&self, sync_time: Duration) {
+        lock(&self.world).sync_time = sync_time;
+    }
+
     /// Nothing fails any more.
     pub fn mend(&self) {
         lock(&self.world).fault = None;
@@ -209,9 +218,9 @@ impl CrashMedium {
         let mut files = world.began.clone();
         files.resize(world.files.len(), Vec::new());
         let mut last_sync = vec![0; files.len()];
-        for (at, event) in happened.iter().enumerate() {
-            if let Event::Sync { file } = event {
-                last_sync[*file] = at;
+        for event in happened {
+            if let Event::Sync { file, begun } = event {
+                last_sync[*file] = last_sync[*file].max(*begun);
             }
         }
         for (at, event) in happened.iter().enumerate() {
@@ -325,6 +334,14 @@ impl Medium for CrashMedium {
         Ok(here.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
+    fn folders(&self) -> Result<Vec<String>, MediumError> {
+        let prefix = self.full("");
+        let world = lock(&self.world);
+        let here = world.names.keys().filter_map(|name| name.strip_prefix(&prefix));
+        let folders = here.filter_map(|name| Some(name.split_once('/')?.0.to_owned()));
+        Ok(folders.collect::<BTreeSet<_>>().into_iter().collect())
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<(), MediumError> {
         let mut world = lock(&self.world);
         let naming = Naming::Rename { from: self.full(from), to: self.full(to) };
@@ -414,8 +431,15 @@ impl MediumFile for CrashFile {
 
     fn sync(&self) -> Result<(), MediumError> {
         let mut world = lock(&self.world);
+        // What is written meanwhile is not made durable by it.
+        let (time, begun) = (world.sync_time, world.events.len());
+        if !time.is_zero() {
+            drop(world);
+            std::thread::sleep(time);
+            world = lock(&self.world);
+        }
         world.may(Fault::Sync).map_err(|source| self.failed("sync", source))?;
-        world.events.push(Event::Sync { file: self.file });
+        world.events.push(Event::Sync { file: self.file, begun });
         Ok(())
     }
 

@@ -59,6 +59,21 @@ impl FileMedium {
     }
 }
 
+impl FileMedium {
+    fn list(&self, wanted: impl Fn(fs::FileType) -> bool) -> Result<Vec<String>, MediumError> {
+        let failed = |source| MediumError::new("list", self.root.to_string_lossy(), source);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.root).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if wanted(entry.file_type().map_err(failed)?) {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
 impl Medium for FileMedium {
     fn open(&self, name: &str, how: Open) -> Result<Arc<dyn MediumFile>, MediumError> {
         let mut options = OpenOptions::new();
@@ -71,16 +86,11 @@ impl Medium for FileMedium {
     }
 
     fn names(&self) -> Result<Vec<String>, MediumError> {
-        let failed = |source| MediumError::new("list", self.root.to_string_lossy(), source);
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.root).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            if entry.file_type().map_err(failed)?.is_file() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
-            }
-        }
-        names.sort();
-        Ok(names)
+        self.list(|kind| kind.is_file())
+    }
+
+    fn folders(&self) -> Result<Vec<String>, MediumError> {
+        self.list(|kind| kind.is_dir())
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediumError> {

@@ -68,6 +68,12 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
     /// [`MediumError`].
     fn sync_names(&self) -> Result<(), MediumError>;
 
+    /// The names of the folders within the folder, sorted.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn folders(&self) -> Result<Vec<String>, MediumError>;
+
     /// A folder within the folder, made if there is none.
     ///
     /// # Errors

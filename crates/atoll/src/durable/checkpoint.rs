@@ -43,7 +43,10 @@ pub(crate) struct Checkpointer {
     pub(super) baseline: Option<Snapshot>,
     /// The maps of the checkpoints that are kept, the newest first, by tablespace.
     pub(super) maps: Vec<Vec<Map>>,
-    pub(super) _locked: Box<dyn Locked>,
+    /// Goes when the database has been closed.
+    pub(super) locked: Option<Box<dyn Locked>>,
+    /// Writing the control file has failed, so it is not known what it says.
+    pub(super) failed: Option<LogError>,
 }
 
 /// How far the logs have come since the last checkpoint, for whoever decides on the next.
@@ -84,10 +87,14 @@ impl Checkpointer {
     /// [`crate::Error::Log`] and those of [`crate::Database::snapshot`]; the checkpoint before
     /// counts then.
     pub(crate) fn take(&mut self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone().into());
+        }
         let begin = Instant::now();
         let starts = self.logs.starts(); // before the cut: CHECKPOINT-2
         let snapshot = inner.snapshot(String::new(), true)?;
-        self.logs.settle(self.logs.clock())?; // CHECKPOINT-1
+        let horizon = self.logs.clock();
+        self.logs.settle(horizon)?; // CHECKPOINT-1
         let number = self.control.checkpoints.first().map_or(0, |last| last.number) + 1;
         let mut report = CheckpointReport { number, ..CheckpointReport::default() };
         let mut maps = Vec::with_capacity(self.homes.len());
@@ -100,13 +107,13 @@ impl Checkpointer {
             maps.push(map);
         }
         let mut control = self.control.clone();
-        control.sequence += 1;
+        control.horizon = horizon;
         let life = control.life;
         let is_wrong = self.logs.options().planted == Planted::EpochTooMany;
         let epoch = snapshot.epoch() + u64::from(is_wrong);
         control.checkpoints.insert(0, Checkpoint { number, epoch, life, parts });
         control.checkpoints.truncate(CHECKPOINTS_KEPT);
-        self.file.write(&control)?;
+        self.file.write(&mut control).inspect_err(|error| self.failed = Some(error.clone()))?;
         self.control = control;
         self.maps.insert(0, maps);
         self.maps.truncate(CHECKPOINTS_KEPT);
@@ -190,12 +197,15 @@ impl Checkpointer {
 
     /// Says that the database is closed: everything is in the logs, which end here.
     pub(super) fn close(&mut self) -> std::result::Result<(), LogError> {
-        self.logs.flush()?;
+        if self.locked.is_none() {
+            return Ok(());
+        }
+        self.logs.close()?;
         let mut control = self.control.clone();
-        control.sequence += 1;
         control.ends = Some(self.logs.logs().iter().map(|log| log.durable_lsn()).collect());
-        self.file.write(&control)?;
+        self.file.write(&mut control)?;
         self.control = control;
+        self.locked = None;
         Ok(())
     }
 }

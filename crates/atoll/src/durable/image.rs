@@ -33,6 +33,7 @@ pub(super) fn write(
     let presence = presence_bytes(now);
     let old = before.map(|before| presence_bytes(before.segment));
     let known = before.map(|before| &before.map.presence).zip(old.as_deref());
+    let same_rows = old.as_ref() == Some(&presence);
     let mut map = SegmentMap {
         filled: filled as u32,
         presence: writer.part(&presence, known)?,
@@ -40,7 +41,7 @@ pub(super) fn write(
     };
     for (at, column) in schema.iter().enumerate() {
         let before = before.and_then(|before| Some((before.segment, before.map.columns.get(at)?)));
-        map.columns.push(write_column(writer, column, (now, at), before)?);
+        map.columns.push(write_column(writer, column, (now, at), before, same_rows)?);
     }
     Ok(map)
 }
@@ -59,11 +60,12 @@ fn write_column(
     column: &Column,
     (now, at): (&SnapshotSegment, usize),
     before: Option<(&SnapshotSegment, &ColumnMap)>,
+    same_rows: bool,
 ) -> Result<ColumnMap> {
     let source = now.source(at)?;
     let old_source = before.map(|(segment, _)| segment.source(at)).transpose()?;
-    if let (Some((segment, map)), Some(old)) = (before, &old_source)
-        && segment.slots() == now.slots()
+    if let (Some((_, map)), Some(old)) = (before, &old_source)
+        && same_rows
         && lies_where(&source, old)
     {
         return Ok(ColumnMap { zone: now.zone_words(at), ..map.clone() });
@@ -96,7 +98,8 @@ fn write_column(
     Ok(ColumnMap { values, validity, heap, zone: now.zone_words(at) })
 }
 
-/// Whether a column lies where it lay, so that it is the same.
+/// Whether a column lies where it lay, so that it is the same, as far as rows are that were there:
+/// of a row that has come since, the long values may already have been there, and were not kept.
 fn lies_where(now: &ColumnSource, before: &ColumnSource) -> bool {
     let is_patched = now.is_patched() || before.is_patched();
     let place = |source: &ColumnSource| (source.values(), source.validity());

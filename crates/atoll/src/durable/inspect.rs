@@ -64,7 +64,7 @@ fn look(folder: &Path) -> Result<Folder> {
     let root = FileMedium::existing(folder)?;
     let names = root.names()?;
     if !names.iter().any(|name| name == atoll_log::control::FILE) {
-        return Err(LogError::Missing { file: root.path(atoll_log::control::FILE) }.into());
+        return Err(LogError::NoDatabase { path: root.path("") }.into());
     }
     let _locked = match root.lock()? {
         Ok(locked) => locked,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use atoll_log::control::{self, Control, ControlFile};
+use atoll_log::files::Files;
 use atoll_log::home::{Home, Map};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
@@ -46,12 +47,9 @@ pub(crate) fn open(
         Ok(locked) => locked,
         Err(pid) => return Err(Error::InUse { path: root.path(""), pid }),
     };
-    let names = root.names()?;
-    let is_known = |name: &String| name == file::LOCK_FILE || name.starts_with(control::FILE);
-    if !names.iter().any(|name| name == control::FILE) {
-        if !names.iter().all(is_known) {
-            return Err(LogError::NoDatabase { path: root.path("") }.into());
-        }
+    options.logs.check()?;
+    if !root.names()?.iter().any(|name| name == control::FILE) {
+        check_may_create(root)?;
         create(root, options)?;
     }
     let (mut file, mut control) = ControlFile::open(root, Open::Write)?;
@@ -87,29 +85,45 @@ pub(crate) fn open(
     report.rows = recover::index(engine, options.threads)?;
     report.index_s = begin.elapsed().as_secs_f64();
     // Before anything of this life is written: RECOVER-2.
-    control.sequence += 1;
     control.life += 1;
     control.ends = None;
     control.cuts = starts.iter().map(|start| start.lsn).collect();
-    file.write(&control)?;
+    control.horizon = starts.iter().map(|start| start.gsn).max().unwrap_or(0);
+    file.write(&mut control)?;
     let logs_options = LogsOptions { file_bytes: control.file_bytes, ..options.logs };
     let logs = Logs::open(&media, &starts, control.life, logs_options)?;
-    let (baseline, _locked) = (None, locked);
-    Ok((Checkpointer { logs, homes, file, control, baseline, maps, _locked }, report))
+    let (baseline, locked, failed) = (None, Some(locked), None);
+    Ok((Checkpointer { logs, homes, file, control, baseline, maps, locked, failed }, report))
+}
+
+/// That a folder without a control file holds nothing that somebody would miss.
+fn check_may_create(root: &dyn Medium) -> Result<()> {
+    let names = root.names()?;
+    if names.iter().any(|name| name == control::NEW) {
+        return Ok(()); // It was being made.
+    }
+    if root.folders()?.iter().any(|name| name.starts_with("node-")) {
+        return Err(LogError::Missing { file: root.path(control::FILE) }.into());
+    }
+    if names.iter().any(|name| name != file::LOCK_FILE) {
+        return Err(LogError::NoDatabase { path: root.path("") }.into());
+    }
+    Ok(())
 }
 
 fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
-    media(root, options.tablespaces)?;
-    root.sync_names()?;
-    let control = Control {
-        sequence: 1,
+    let mut control = Control {
         file_bytes: options.logs.file_bytes,
         tablespaces: options.tablespaces,
         cuts: vec![0; options.tablespaces],
         ..Control::default()
     };
-    ControlFile::create(root, &control)?;
-    Ok(())
+    ControlFile::begin(root, &mut control)?;
+    for medium in media(root, options.tablespaces)? {
+        Files::open(Arc::clone(&medium), control.file_bytes, 0)?;
+    }
+    root.sync_names()?;
+    Ok(ControlFile::finish(root)?)
 }
 
 /// The maps of the checkpoints that are kept. If those of the newest cannot be read, the one before
@@ -153,7 +167,7 @@ fn replay(engine: &Engine, media: &[Arc<dyn Medium>], control: &Control) -> Resu
         scan.cut(control.life, control.cuts[number]);
         scans.push(scan);
     }
-    let found = recover::replay(engine, checkpoint, scans)?;
+    let found = recover::replay(engine, control, scans)?;
     for (number, (end, start)) in control.ends.iter().flatten().zip(&found.starts).enumerate() {
         if start.lsn < *end {
             return Err(LogError::Damaged {

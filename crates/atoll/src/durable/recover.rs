@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use atoll_log::LogError;
 use atoll_log::block::{Header, Kind, Rest};
-use atoll_log::control::Checkpoint;
+use atoll_log::control::{Checkpoint, Control};
 use atoll_log::home::{Home, Map, Part};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
@@ -161,10 +161,19 @@ struct Common<'e> {
     checkpoint: Option<&'e Checkpoint>,
     /// The greatest horizon that any block has told of.
     horizon: AtomicU64,
-    /// Tables that have been made, and whether any more may be.
-    tables: Mutex<(usize, bool)>,
-    made: Condvar,
+    tables: Mutex<Tables>,
+    changed: Condvar,
     failed: AtomicBool,
+}
+
+/// The tables, which the first log describes in their order.
+struct Tables {
+    /// How many there are.
+    made: usize,
+    /// Read, and not known yet to be at or below the horizon.
+    pending: VecDeque<Held>,
+    /// More may come.
+    reading: bool,
 }
 
 /// A transaction that waits for the horizon.
@@ -179,24 +188,21 @@ struct Read {
     begun: u64,
     held: VecDeque<Held>,
     pieces: HashMap<(u32, u64), Vec<u64>>,
-    rests: Vec<Rest>,
+    rests: Vec<(u32, Rest)>,
     last_gsn: u64,
     redone: u64,
     member: Member,
 }
 
-/// Reads the logs and applies what counts.
-pub(super) fn replay(
-    engine: &Engine,
-    checkpoint: Option<&Checkpoint>,
-    scans: Vec<Scan>,
-) -> Result<Found> {
+/// Reads the logs and applies what counts. Up to the GSN `known`, everything does.
+pub(super) fn replay(engine: &Engine, control: &Control, scans: Vec<Scan>) -> Result<Found> {
+    let made = engine.all_tables().len();
     let common = Common {
         engine,
-        checkpoint,
-        horizon: AtomicU64::new(0),
-        tables: Mutex::new((engine.all_tables().len(), true)),
-        made: Condvar::new(),
+        checkpoint: control.checkpoints.first(),
+        horizon: AtomicU64::new(control.horizon),
+        tables: Mutex::new(Tables { made, pending: VecDeque::new(), reading: true }),
+        changed: Condvar::new(),
         failed: AtomicBool::new(false),
     };
     let mut reads = std::thread::scope(|scope| {
@@ -208,10 +214,9 @@ pub(super) fn replay(
                 scope.spawn(move || {
                     let read = common.read(scan);
                     if number == 0 || read.is_err() {
-                        // No more tables will come, now at least.
                         common.failed.fetch_or(read.is_err(), Ordering::Relaxed);
-                        common.lock().1 = false;
-                        common.made.notify_all();
+                        common.lock().reading = false;
+                        common.changed.notify_all();
                     }
                     read
                 })
@@ -220,15 +225,22 @@ pub(super) fn replay(
         let joined = threads.into_iter().map(|thread| thread.join().expect("no panic in a thread"));
         joined.collect::<Result<Vec<Read>>>()
     })?;
-    let horizon = durable_horizon(&reads)?;
+    // What the logs say of their ends, and what was known before them.
+    let horizon = durable_horizon(&reads, control)?.max(common.horizon.load(Ordering::Relaxed));
+    // Above all that is left, and all that is cut off.
+    let gsn = reads.iter().map(|read| read.last_gsn).max().unwrap_or(0).max(horizon);
     let mut found = Found { starts: Vec::new(), life: 0, log_bytes: 0, redone: 0, dropped: 0 };
-    // Tables are in the first log, so it comes first.
-    for read in &mut reads {
+    common.make_tables(horizon)?;
+    for (number, read) in reads.iter_mut().enumerate() {
         common.apply_held(read, horizon)?;
-        let lsn = read.held.front().map_or(read.scan.at(), |first| first.header.lsn);
+        let mut lsn = read.held.front().map_or(read.scan.at(), |first| first.header.lsn);
+        if let (0, Some(table)) = (number, common.lock().pending.front()) {
+            lsn = lsn.min(table.header.lsn);
+        }
+        read.scan.sync()?;
         let commits = read.held.iter().filter(|held| held.header.kind == Kind::Commit);
         found.dropped += commits.count() as u64;
-        found.starts.push(Start { lsn, gsn: horizon });
+        found.starts.push(Start { lsn, gsn });
         found.life = found.life.max(read.scan.life());
         found.log_bytes += read.scan.at() - read.begun;
         found.redone += read.redone;
@@ -237,12 +249,14 @@ pub(super) fn replay(
 }
 
 /// The GSN up to which all logs were durable, as they say themselves and of each other.
-fn durable_horizon(reads: &[Read]) -> Result<u64> {
+fn durable_horizon(reads: &[Read], control: &Control) -> Result<u64> {
     let mut gsns: Vec<u64> = reads.iter().map(|read| read.last_gsn).collect();
-    for rest in reads.iter().flat_map(|read| &read.rests) {
+    for (life, rest) in reads.iter().flat_map(|read| &read.rests) {
         let number = usize::from(rest.tablespace);
         let Some(other) = reads.get(number) else { continue };
-        if other.scan.at() < rest.lsn {
+        // What an earlier life left behind its end was cut off.
+        let cut = if *life < control.life { control.cuts[number] } else { u64::MAX };
+        if other.scan.at() < rest.lsn.min(cut) {
             let file = format!("log of tablespace {number}");
             let expected = format!("blocks up to position {}", rest.lsn);
             let found = format!("its end at {}", other.scan.at());
@@ -254,7 +268,7 @@ fn durable_horizon(reads: &[Read]) -> Result<u64> {
 }
 
 impl Common<'_> {
-    fn lock(&self) -> std::sync::MutexGuard<'_, (usize, bool)> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -273,8 +287,16 @@ impl Common<'_> {
         loop {
             let Some((header, payload)) = read.scan.next()? else { return Ok(read) };
             read.last_gsn = header.gsn;
+            self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
             let payload = match header.kind {
-                Kind::Commit | Kind::Table => payload.to_vec(),
+                Kind::Commit => payload.to_vec(),
+                Kind::Table => {
+                    let payload = payload.to_vec();
+                    self.lock().pending.push_back(Held { header, payload });
+                    self.make_tables(self.horizon.load(Ordering::Relaxed))?;
+                    self.changed.notify_all();
+                    continue;
+                }
                 Kind::Piece => {
                     let pieces = read.pieces.entry((header.life, header.transaction));
                     pieces.or_default().push(header.lsn);
@@ -284,15 +306,14 @@ impl Common<'_> {
                     let rests = Rest::decode_all(payload).unwrap_or_default();
                     for rest in rests {
                         // The last word on each counts.
-                        read.rests.retain(|known| known.tablespace != rest.tablespace);
-                        read.rests.push(rest);
+                        read.rests.retain(|(_, known)| known.tablespace != rest.tablespace);
+                        read.rests.push((header.life, rest));
                     }
                     continue;
                 }
                 Kind::Open => continue,
             };
             read.held.push_back(Held { header, payload });
-            self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
             self.apply_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
             if self.failed.load(Ordering::Relaxed) {
                 return Ok(read);
@@ -304,28 +325,32 @@ impl Common<'_> {
     fn apply_held(&self, read: &mut Read, horizon: u64) -> Result<()> {
         while read.held.front().is_some_and(|held| held.header.gsn <= horizon) {
             let Some(held) = read.held.pop_front() else { return Ok(()) };
-            match held.header.kind {
-                Kind::Table => self.make_table(&held)?,
-                _ => self.apply_commit(read, held)?,
-            }
+            self.apply_commit(read, held)?;
         }
         Ok(())
     }
 
-    fn make_table(&self, held: &Held) -> Result<()> {
+    /// Makes the tables that were described, up to a GSN.
+    fn make_tables(&self, horizon: u64) -> Result<()> {
+        let mut tables = self.lock();
+        while tables.pending.front().is_some_and(|next| next.header.gsn <= horizon) {
+            self.make_next(&mut tables)?;
+        }
+        Ok(())
+    }
+
+    fn make_next(&self, tables: &mut Tables) -> Result<()> {
+        let Some(held) = tables.pending.pop_front() else { return Ok(()) };
         let described = describe::decode(&held.payload);
         let described = described.ok_or_else(|| bad_block(&held.header, "a table"))?;
-        let mut tables = self.lock();
-        if (described.id as usize) < tables.0 {
+        if (described.id as usize) < tables.made {
             return Ok(()); // The checkpoint has it.
         }
-        if described.id as usize != tables.0 {
+        if described.id as usize != tables.made {
             return Err(bad_block(&held.header, "the next table"));
         }
         self.engine.restore_table(described).map_err(Error::of_stop)?;
-        tables.0 += 1;
-        drop(tables);
-        self.made.notify_all();
+        tables.made += 1;
         Ok(())
     }
 
@@ -364,8 +389,12 @@ impl Common<'_> {
             let change = Change::forward(section.inside());
             for record in changes.by_ref().take(CHANGES_IN_SECTION) {
                 let record = record.ok_or_else(|| bad_block(header, "changes of rows"))?;
-                let table = self.table(record.table.0 as usize);
-                let table = table.ok_or_else(|| bad_block(header, "changes of known tables"))?;
+                let Some(table) = self.table(record.table.0 as usize)? else {
+                    if self.failed.load(Ordering::Relaxed) {
+                        return Ok(()); // Another log's error says why.
+                    }
+                    return Err(bad_block(header, "changes of known tables"));
+                };
                 add_segments(&table, change, record.row.segment())?;
                 table.redo(change, &record)?;
             }
@@ -373,17 +402,21 @@ impl Common<'_> {
         Ok(())
     }
 
-    /// A table, once it has been made.
-    fn table(&self, number: usize) -> Option<Arc<Table<Native>>> {
+    /// A table, once it has been read. Whoever has changed it comes after it, so it counts.
+    fn table(&self, number: usize) -> Result<Option<Arc<Table<Native>>>> {
         let mut tables = self.lock();
-        while tables.0 <= number && tables.1 {
-            tables = self.made.wait(tables).unwrap_or_else(PoisonError::into_inner);
-        }
-        if tables.0 <= number {
-            return None;
+        while tables.made <= number {
+            if !tables.pending.is_empty() {
+                self.make_next(&mut tables)?;
+            } else if tables.reading {
+                let waited = self.changed.wait(tables);
+                tables = waited.unwrap_or_else(PoisonError::into_inner);
+            } else {
+                return Ok(None);
+            }
         }
         drop(tables);
-        self.engine.all_tables().get(number).cloned()
+        Ok(self.engine.all_tables().get(number).cloned())
     }
 }
 
