@@ -5,6 +5,7 @@
 
 pub mod cpus;
 pub mod crash;
+pub mod durable;
 mod error;
 pub mod floor;
 pub mod keys;

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use atoll_bench::crash::CrashArgs;
+use atoll_bench::durable::checkpoint::CheckpointArgs;
+use atoll_bench::durable::commit::CommitArgs;
+use atoll_bench::durable::recovery::RecoveryArgs;
 use atoll_bench::floor::FloorArgs;
 use atoll_bench::snapshot::SnapshotArgs;
 use atoll_bench::timestamps::TimestampsArgs;
@@ -506,6 +509,27 @@ Examples:
   atoll bench floor
   atoll bench floor --theta 0 --reads 1 --threads 1 --json")]
     Floor(FloorArgs),
+    /// Commit as clients that wait until it is durable
+    #[command(after_help = "\
+Examples:
+  atoll bench commit --clients 64 --data /mnt/ssd
+  atoll bench commit --clients 1 --durability group:5 --json
+
+Measured against the time that a flush of 4 KiB takes in the same folder.")]
+    Commit(CommitArgs),
+    /// Open a database with so much log behind its last checkpoint
+    #[command(after_help = "\
+Examples:
+  atoll bench recovery --log-mib 1024 --rows 10000000 --data /mnt/ssd
+  atoll bench recovery --json
+
+Files are read from the medium, not from the system's memory.")]
+    Recovery(RecoveryArgs),
+    /// Take checkpoints after random updates of 8 bytes
+    #[command(after_help = "\
+Examples:
+  atoll bench checkpoint --rows 10000000 --updates 1000,100000 --json")]
+    Checkpoint(CheckpointArgs),
 }
 
 #[cfg(test)]

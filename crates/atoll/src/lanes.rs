@@ -165,10 +165,11 @@ impl Shared {
     async fn acknowledge(&self, transaction: &Transaction, committed: Committed) -> TxnResult<()> {
         let _waiting = Waiting::begin(self);
         while !transaction.is_acknowledged(committed) {
+            // First, so that lanes whose wait is over have begun something else.
+            Turn::default().await;
             if self.waiting.get() == self.working.get() {
                 return transaction.acknowledge(committed);
             }
-            Turn::default().await;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 mod args;
 mod components;
 pub mod driver;
-mod histogram;
+pub mod histogram;
 pub mod load;
 pub(crate) mod report;
 pub mod rows;

@@ -1,0 +1,219 @@
+//! Commits: clients that change a row and wait until that is durable, then begin again.
+//!
+//! Clients are lanes of a few threads, as sessions of a server are: a thread goes on with others
+//! while one waits, and when all wait, one flush is for all of them.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use atoll::{
+    Database, DatabaseOptions, Durability, Request, SchemeKind, TransactionOptions, Value,
+};
+use clap::Args;
+use serde::Serialize;
+
+use super::folder::Folder;
+use super::{accounts, probe};
+use crate::error::BenchError;
+use crate::keys::Random;
+use crate::oltp::histogram::{Histogram, Latency};
+use crate::progress::Progress;
+
+/// Clients of a thread, at most, before another is started.
+const CLIENTS_OF_THREAD: usize = 32;
+
+/// Measures durable commits.
+#[derive(Debug, Clone, Args, Serialize)]
+pub struct CommitArgs {
+    /// Clients, each of which waits for its commit before it begins the next
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    pub clients: usize,
+    /// What a commit survives: strict, group, group:N (milliseconds) or none
+    #[arg(long, default_value_t, value_name = "WHAT")]
+    #[serde(serialize_with = "as_text")]
+    pub durability: Durability,
+    /// Threads that the clients share [default: one for 32 of them, up to the CPUs]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// How transactions are kept apart
+    #[arg(long, default_value_t, value_name = "SCHEME")]
+    #[serde(serialize_with = "as_text")]
+    pub scheme: SchemeKind,
+    /// Rows
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    pub rows: u64,
+    /// Tablespaces, each with a log
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub tablespaces: usize,
+    /// Seconds measured
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Seconds before
+    #[arg(long, default_value_t = 1.0)]
+    pub warmup: f64,
+    /// Where the folder of the database is made and removed [default: for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+pub(super) fn as_text<T: fmt::Display, S: serde::Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// What one run measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct CommitReport {
+    /// What was asked for.
+    pub config: CommitArgs,
+    /// Threads that the clients shared.
+    pub threads: usize,
+    /// Commits that were acknowledged in a second.
+    pub commits_s: f64,
+    /// Flushes in a second.
+    pub flushes_s: f64,
+    /// Commits of a flush.
+    pub commits_per_flush: f64,
+    /// Median of writing 4 KiB and `fdatasync`, before the run and after it.
+    pub flush_probe_us: f64,
+    /// Commits in a second over one of every client for each flush of the probe's time.
+    pub share_of_floor: f64,
+    /// From the beginning of a transaction until its client was told.
+    pub latency_us: Latency,
+}
+
+struct Update {
+    key: Value,
+    begun: Instant,
+    options: TransactionOptions,
+}
+
+impl Request for Update {
+    fn options(&self) -> &TransactionOptions {
+        &self.options
+    }
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, BenchError> {
+    let refuse = |what, value: String| {
+        Err(BenchError::Argument { what, value, need: "at least one is needed" })
+    };
+    if args.clients == 0 {
+        return refuse("--clients", "0".to_owned());
+    }
+    if args.rows == 0 {
+        return refuse("--rows", "0".to_owned());
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let usual = args.clients.div_ceil(CLIENTS_OF_THREAD).min(cpus);
+    let threads = args.threads.unwrap_or(usual).clamp(1, args.clients);
+    let folder = Folder::new(args.data.as_deref())?;
+    let before = probe::flush_us(folder.path())?;
+    progress.say(&format!("a flush of 4 KiB takes {before:.0} us there; loading"));
+    let data = folder.path().join("db");
+    let options = DatabaseOptions {
+        scheme: args.scheme,
+        durability: Durability::None,
+        tablespaces: Some(args.tablespaces),
+        ..DatabaseOptions::default()
+    };
+    let db = Database::open(&data, options)?;
+    let table = accounts::load(&db, args.rows)?;
+    db.flush()?;
+    db.checkpoint()?;
+    progress.say(&format!("{} clients on {threads} threads, {}", args.clients, args.durability));
+    let (measuring, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
+    let barrier = Barrier::new(threads + 1);
+    let (histograms, seconds, flushes) = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (db, table, barrier) = (&db, &table, &barrier);
+                let (measuring, stopped) = (&measuring, &stopped);
+                let clients = (args.clients + thread) / threads;
+                scope.spawn(move || -> Result<Histogram, BenchError> {
+                    let mut lanes = db.lanes(clients)?;
+                    let mut random = Random::new(thread as u64 + 1);
+                    let mut histogram = Histogram::default();
+                    let mut failed = None;
+                    let durability = Some(args.durability);
+                    barrier.wait();
+                    lanes.run(
+                        || {
+                            let key = Value::Int64(random.below(args.rows) as i64);
+                            let options =
+                                TransactionOptions { durability, ..TransactionOptions::default() };
+                            let begun = Instant::now();
+                            let go_on = !stopped.load(Ordering::Relaxed);
+                            go_on.then_some(Update { key, begun, options })
+                        },
+                        async |tx, update| {
+                            let key = std::slice::from_ref(&update.key);
+                            tx.update_with(table, key, |row| row.set_i64(1, row.i64(1) + 1))?;
+                            Ok(())
+                        },
+                        |update, done| match done {
+                            Ok(()) if measuring.load(Ordering::Relaxed) => {
+                                histogram.record(update.begun.elapsed().as_nanos() as u64);
+                            }
+                            Ok(()) => {}
+                            Err(error) => {
+                                stopped.store(true, Ordering::Relaxed);
+                                failed = Some(error);
+                            }
+                        },
+                    );
+                    failed.map_or(Ok(histogram), |error| Err(error.into()))
+                })
+            })
+            .collect();
+        barrier.wait();
+        std::thread::sleep(Duration::from_secs_f64(args.warmup));
+        let (begin, flushes) = (Instant::now(), db.flushes());
+        measuring.store(true, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_secs_f64(args.seconds));
+        measuring.store(false, Ordering::Relaxed);
+        let (seconds, flushes) = (begin.elapsed().as_secs_f64(), db.flushes() - flushes);
+        stopped.store(true, Ordering::Relaxed);
+        let done = workers.into_iter().map(|worker| worker.join().expect("no panic"));
+        done.collect::<Result<Vec<_>, _>>().map(|all| (all, seconds, flushes))
+    })?;
+    let mut all = Histogram::default();
+    histograms.iter().for_each(|one| all.merge(one));
+    db.close()?;
+    let flush_probe_us = (before + probe::flush_us(folder.path())?) / 2.0;
+    let commits_s = all.count() as f64 / seconds;
+    Ok(CommitReport {
+        config: args.clone(),
+        threads,
+        commits_s,
+        flushes_s: flushes as f64 / seconds,
+        commits_per_flush: all.count() as f64 / flushes.max(1) as f64,
+        flush_probe_us,
+        share_of_floor: commits_s / (args.clients as f64 * 1e6 / flush_probe_us),
+        latency_us: all.latency(),
+    })
+}
+
+impl fmt::Display for CommitReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { commits_s, flushes_s, commits_per_flush, flush_probe_us, .. } = self;
+        writeln!(f, "{commits_s:.0} commits/s in {flushes_s:.0} flushes/s")?;
+        writeln!(f, "{commits_per_flush:.1} commits of a flush")?;
+        let share = self.share_of_floor * 100.0;
+        writeln!(
+            f,
+            "a flush of 4 KiB takes {flush_probe_us:.0} us here: {share:.0} % of its floor"
+        )?;
+        let Latency { p50, p99, p999, .. } = self.latency_us;
+        writeln!(f, "latency: median {p50:.0} us, p99 {p99:.0} us, p99.9 {p999:.0} us")
+    }
+}

@@ -1,0 +1,16 @@
+//! What durability costs: commits, checkpoints, recovery, each beside a probe of the medium.
+//!
+//! | module | room for |
+//! |---|---|
+//! | [`commit`] | clients that wait for their commits |
+//! | [`recovery`] | opening a database with so much log |
+//! | [`checkpoint`] | what a checkpoint writes after random updates |
+//! | [`folder`], [`probe`] | where the files lie, and what the medium can do |
+//! | [`accounts`] | the table |
+
+pub mod accounts;
+pub mod checkpoint;
+pub mod commit;
+pub mod folder;
+pub mod probe;
+pub mod recovery;

@@ -1,0 +1,168 @@
+//! Recovery: opening a database that has so many rows at home and so much log behind them.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use atoll::{Database, DatabaseOptions, Durability, RecoveryReport, Value};
+use clap::Args;
+use serde::Serialize;
+
+use super::folder::Folder;
+use super::{accounts, probe};
+use crate::error::BenchError;
+use crate::keys::Random;
+use crate::progress::Progress;
+
+/// Rows that a transaction changes.
+const UPDATES: u64 = 8;
+
+/// Measures recovery.
+#[derive(Debug, Clone, Args, Serialize)]
+pub struct RecoveryArgs {
+    /// MiB of log behind the last checkpoint
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub log_mib: u64,
+    /// Rows of the table
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub rows: u64,
+    /// Tablespaces, each with a log; rows are in as many tables
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub tablespaces: usize,
+    /// Where the folder of the database is made and removed [default: for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// What one run measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecoveryBenchReport {
+    /// What was asked for.
+    pub config: RecoveryArgs,
+    /// Seconds of opening, all in all.
+    pub seconds: f64,
+    /// MiB of log that were read and applied in a second.
+    pub mib_s: f64,
+    /// MiB in a second of reading the log's files and doing nothing with them.
+    pub probe_mib_s: f64,
+    /// MiB at home, and how many of them were loaded in a second.
+    pub home_mib: f64,
+    /// See there.
+    pub home_mib_s: f64,
+    /// Transactions applied again.
+    pub redone: u64,
+    /// Transactions dropped; nothing of them was at home, so nothing is undone.
+    pub undone: u64,
+    /// What the database says of it.
+    pub recovery: RecoveryReport,
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(args: &RecoveryArgs, progress: Progress<'_>) -> Result<RecoveryBenchReport, BenchError> {
+    if args.rows == 0 {
+        let (what, value) = ("--rows", "0".to_owned());
+        return Err(BenchError::Argument { what, value, need: "at least one is needed" });
+    }
+    let folder = Folder::new(args.data.as_deref())?;
+    let data = folder.path().join("db");
+    let options = || DatabaseOptions {
+        durability: Durability::None,
+        tablespaces: Some(args.tablespaces),
+        checkpoint_log_bytes: u64::MAX,
+        ..DatabaseOptions::default()
+    };
+    progress.say(&format!("loading {} rows", args.rows));
+    let db = Database::open(&data, options())?;
+    let table = accounts::load(&db, args.rows)?;
+    db.checkpoint()?;
+    let mut session = db.session()?;
+    let mut random = Random::new(1);
+    let log = || -> Result<u64, BenchError> {
+        let files = probe::files(&data, "log-")?;
+        Ok(files.len() as u64 * DatabaseOptions::default().logs.file_bytes >> 20)
+    };
+    let first = log()?;
+    progress.say(&format!("writing {} MiB of log", args.log_mib));
+    let mut sum = 0;
+    while log()? < first + args.log_mib {
+        for _ in 0..2000 {
+            let filler = vec![random.word() as u8; accounts::FILLER_BYTES as usize];
+            let filler = Value::Binary(filler);
+            session.transaction(|tx| {
+                for _ in 0..UPDATES {
+                    let key = [Value::Int64(random.below(args.rows) as i64)];
+                    tx.update_with(&table, &key, |row| {
+                        row.set_i64(1, row.i64(1) + 1);
+                        row.set(2, &filler);
+                    })?;
+                }
+                Ok(())
+            })?;
+            sum += UPDATES as i64;
+        }
+    }
+    drop(session);
+    db.close()?;
+    let logs = probe::files(&data, "log-")?;
+    let homes = probe::files(&data, "home")?;
+    let probe_mib_s = probe::read_mib_s(&logs)?;
+    let home_bytes: u64 =
+        homes.iter().map(|path| path.metadata().map_or(0, |file| file.len())).sum();
+    probe::forget(&logs)?;
+    probe::forget(&homes)?;
+    progress.say("opening");
+    let begin = Instant::now();
+    let db = Database::open(&data, options())?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let recovery = db.recovery().cloned().unwrap_or_default();
+    check(&db, sum)?;
+    let home_mib = home_bytes as f64 / (1 << 20) as f64;
+    Ok(RecoveryBenchReport {
+        config: args.clone(),
+        seconds,
+        mib_s: recovery.log_bytes as f64 / (1 << 20) as f64 / recovery.log_s,
+        probe_mib_s,
+        home_mib,
+        home_mib_s: home_mib / recovery.home_s,
+        redone: recovery.redone,
+        undone: recovery.dropped,
+        recovery,
+    })
+}
+
+/// Every update is there.
+fn check(db: &Database, expected: i64) -> Result<(), BenchError> {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    let snapshot = db.snapshot()?;
+    let table = snapshot.table("accounts")?;
+    let mut sum = 0;
+    for number in 0..table.segment_count() {
+        let balances = table.segment(number)?.array(1)?;
+        sum += balances.as_primitive::<Int64Type>().values().iter().sum::<i64>();
+    }
+    if sum == expected {
+        return Ok(());
+    }
+    Err(BenchError::Inconsistent(format!("{sum} updates were found of {expected}")))
+}
+
+impl fmt::Display for RecoveryBenchReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seconds, mib_s, probe_mib_s, home_mib, home_mib_s, redone, .. } = self;
+        let RecoveryReport { rows, log_bytes, home_s, log_s, index_s, .. } = &self.recovery;
+        let mib = *log_bytes as f64 / (1 << 20) as f64;
+        writeln!(f, "opened in {seconds:.2} s: {rows} rows")?;
+        writeln!(f, "home:    {home_s:>7.2} s  {home_mib:.0} MiB, {home_mib_s:.0} MiB/s")?;
+        let share = mib_s / probe_mib_s * 100.0;
+        writeln!(
+            f,
+            "log:     {log_s:>7.2} s  {mib:.0} MiB, {mib_s:.0} MiB/s, {share:.0} % of reading alone \
+             ({probe_mib_s:.0} MiB/s); {redone} transactions"
+        )?;
+        writeln!(f, "indexes: {index_s:>7.2} s")
+    }
+}
