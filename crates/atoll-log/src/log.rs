@@ -6,6 +6,9 @@
 //! and syncs. There is no thread for it: one of those who wait for the flush does it, and what
 //! others append meanwhile is the next one's.
 //!
+//! Before it takes the end, the leader waits for a moment for those who are about to come: the
+//! clients that the last flush has let go, and those who came while it ran ([`Company`]).
+//!
 //! - `LOG-1`: `promised` is at least `tail` and at most the ring's capacity behind `durable`, and
 //!   [`SLACK_BYTES`] before the end of the files: a place that was promised can be filled and
 //!   written.
@@ -46,6 +49,9 @@ pub struct Log {
     making: Mutex<()>,
     poisoned: AtomicBool,
     flushes: AtomicU64,
+    /// Blocks so far.
+    blocks: AtomicU64,
+    company: Mutex<Company>,
 }
 
 /// What the latch guards.
@@ -65,6 +71,8 @@ pub(crate) struct Tail {
 #[derive(Default)]
 struct Flush {
     is_running: bool,
+    /// Those who wait for the end of the one that is running.
+    waiting: u32,
     failed: Option<MediumError>,
 }
 
@@ -79,6 +87,57 @@ pub struct Start {
     pub lsn: u64,
     /// The greatest GSN in it, or that any log has.
     pub gsn: u64,
+}
+
+/// Who is likely to come before long. A client that a flush has let go comes back soon, and if it
+/// does so just behind the next flush's beginning, it waits for two. So a leader waits for as many
+/// as the last flush was for and as came while it ran, for a part of a flush's time at most; when
+/// they do not come, it does not wait the next few times.
+#[derive(Default)]
+struct Company {
+    /// Blocks that the last flush took, all in all, and how many are likely before the next.
+    taken: u64,
+    expected: u64,
+    /// About how long a flush takes.
+    flush_ns: u64,
+    /// So many times nobody is waited for.
+    alone: u32,
+}
+
+impl Company {
+    /// Share of a flush's time that is waited at most, one in so many.
+    const PATIENCE: u64 = 3;
+    /// Flushes without waiting after one that waited for nothing.
+    const ALONE: u32 = 32;
+
+    fn wait_for(&mut self, blocks: impl Fn() -> u64) {
+        if self.alone > 0 {
+            self.alone -= 1;
+            return;
+        }
+        let most = self.flush_ns / Self::PATIENCE;
+        let (wanted, begun) = (self.taken + self.expected, Native::now_ns());
+        let mut seen = blocks();
+        while seen < wanted {
+            std::thread::yield_now();
+            seen = blocks();
+            if Native::now_ns() - begun > most {
+                // Some came: it was worth it.
+                let came = seen - self.taken;
+                self.alone = if came * 4 < self.expected * 3 { Self::ALONE } else { 0 };
+                return;
+            }
+        }
+    }
+
+    /// A flush has taken the first `taken` blocks, and there are `now` after it.
+    fn note(&mut self, taken: u64, now: u64, flush_ns: u64) {
+        let (let_go, came) = (taken - self.taken, now - taken);
+        self.expected = let_go + came;
+        self.taken = taken;
+        self.flush_ns =
+            if self.flush_ns == 0 { flush_ns } else { (self.flush_ns * 7 + flush_ns) / 8 };
+    }
 }
 
 /// What whoever leads a flush does besides.
@@ -134,6 +193,8 @@ impl Log {
             making: Mutex::default(),
             poisoned: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            company: Mutex::default(),
         }
     }
 
@@ -242,7 +303,9 @@ impl Log {
     }
 
     /// Takes a place for a block of so many promised bytes.
-    pub(crate) fn reserve(tail: &mut Tail, slot: &Slot, bytes: u64, gsn: u64) -> u64 {
+    pub(crate) fn reserve(&self, tail: &mut Tail, slot: &Slot, bytes: u64, gsn: u64) -> u64 {
+        // Under the latch, so nobody else adds.
+        self.blocks.store(self.blocks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let lsn = tail.lsn;
         slot.0.store(lsn, Ordering::Release); // seen by whoever takes the latch next: LOG-2
         tail.lsn += bytes;
@@ -285,8 +348,9 @@ impl Log {
         while self.durable_gsn() < gsn {
             let mut flush = lock(&self.flush);
             if flush.is_running {
+                flush.waiting += 1;
                 let waited = self.flushed.wait(flush);
-                drop(waited.unwrap_or_else(PoisonError::into_inner));
+                waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
                 continue;
             }
             if let Some(cause) = flush.failed.clone() {
@@ -308,19 +372,28 @@ impl Log {
                 flush.failed = Some(error); // LOG-4
                 self.poisoned.store(true, Ordering::Release);
             }
+            let is_awaited = flush.waiting > 0;
             drop(flush);
-            self.flushed.notify_all();
+            if is_awaited {
+                self.flushed.notify_all();
+            }
             rests?;
         }
         Ok(())
     }
 
     fn lead(&self) -> Result<(), MediumError> {
-        let Tail { lsn: end, last, .. } = *lock(&self.latch);
+        let mut company = lock(&self.company);
+        company.wait_for(|| self.blocks.load(Ordering::Relaxed));
+        let tail = lock(&self.latch);
+        let (Tail { lsn: end, last, .. }, taken) = (*tail, self.blocks.load(Ordering::Relaxed));
+        drop(tail);
         self.wait_until_filled(end);
         let from = self.durable_lsn();
         if end > from {
+            let begun = Native::now_ns();
             lock(&self.files).write(&self.ring, from, end)?;
+            company.note(taken, self.blocks.load(Ordering::Relaxed), Native::now_ns() - begun);
             self.flushes.fetch_add(1, Ordering::Relaxed);
             self.durable_lsn.store(end, Ordering::Release);
         }
@@ -363,7 +436,7 @@ impl Log {
         }
         tail.promised += bytes;
         let gsn = gsn.max(tail.clock);
-        let lsn = Self::reserve(&mut tail, slot, bytes, gsn);
+        let lsn = self.reserve(&mut tail, slot, bytes, gsn);
         drop(tail);
         let block =
             Block { kind: Kind::Rest, epoch: 0, transaction: 0, horizon, payload: &payload };

@@ -231,7 +231,7 @@ impl Logs {
         let slot = log.slot();
         let mut tail = log.latch();
         let gsn = tail.clock() + 1;
-        let lsn = Log::reserve(&mut tail, &slot, bytes, gsn);
+        let lsn = log.reserve(&mut tail, &slot, bytes, gsn);
         drop(tail);
         let horizon = self.horizon();
         log.fill(&slot, lsn, gsn, &Block { kind, epoch: 0, transaction: 0, horizon, payload });
@@ -348,7 +348,7 @@ impl Recorder for LogRecorder {
                 }
                 let mut tail = log.latch();
                 let gsn = tail.clock() + 1;
-                let lsn = Log::reserve(&mut tail, slot, bytes, gsn);
+                let lsn = log.reserve(&mut tail, slot, bytes, gsn);
                 drop(tail);
                 let (transaction, horizon) = (self.transaction, self.logs.horizon());
                 let block = Block { kind: Kind::Piece, epoch: 0, transaction, horizon, payload };
@@ -369,7 +369,7 @@ impl Recorder for LogRecorder {
         let gsn = if let [(log, bytes)] = self.admitted[..] {
             let mut tail = logs[log].latch();
             let gsn = tail.clock().max(commit.seen) + 1;
-            places[0] = Log::reserve(&mut tail, &self.slots[log], bytes, gsn);
+            places[0] = logs[log].reserve(&mut tail, &self.slots[log], bytes, gsn);
             gsn
         } else {
             let mut tails: Vec<_> =
@@ -378,7 +378,7 @@ impl Recorder for LogRecorder {
             let gsn = clock.max(commit.seen) + 1;
             let admitted = self.admitted.iter();
             for ((tail, place), (log, bytes)) in tails.iter_mut().zip(&mut places).zip(admitted) {
-                *place = Log::reserve(tail, &self.slots[*log], *bytes, gsn);
+                *place = logs[*log].reserve(tail, &self.slots[*log], *bytes, gsn);
             }
             gsn
         };
@@ -422,7 +422,7 @@ impl Recorder for LogRecorder {
         let (log, slot) = (&self.logs.logs[number], &self.slots[number]);
         let mut tail = log.latch();
         let gsn = tail.clock() + 1;
-        let lsn = Log::reserve(&mut tail, slot, bytes, gsn);
+        let lsn = log.reserve(&mut tail, slot, bytes, gsn);
         drop(tail);
         let (kind, payload, horizon) = (Kind::Table, description, self.logs.horizon());
         log.fill(slot, lsn, gsn, &Block { kind, epoch, transaction: 0, horizon, payload });
