@@ -142,6 +142,12 @@ pub struct Change<'b> {
     pub cells: Vec<(usize, Plain<'b>)>,
 }
 
+impl Default for Change<'_> {
+    fn default() -> Self {
+        Self { table: TableId(0), row: RowId(0), kind: Kind::Delete, cells: Vec::new() }
+    }
+}
+
 /// Reads changes one after the other.
 #[derive(Debug)]
 pub struct Changes<'b>(Input<'b>);
@@ -152,7 +158,19 @@ impl<'b> Changes<'b> {
         Self(Input(bytes))
     }
 
-    fn change(&mut self) -> Option<Change<'b>> {
+    /// Reads the next change into `room`; whether there was one. `None` for bytes that are no
+    /// change.
+    pub fn read(&mut self, room: &mut Change<'b>) -> Option<bool> {
+        if self.0.0.is_empty() {
+            return Some(false);
+        }
+        let mut cells = std::mem::take(&mut room.cells);
+        cells.clear();
+        *room = self.change(cells)?;
+        Some(true)
+    }
+
+    fn change(&mut self, mut cells: Vec<(usize, Plain<'b>)>) -> Option<Change<'b>> {
         let input = &mut self.0;
         let table = TableId(input.number()?.try_into().ok()?);
         let row = RowId(input.number()?);
@@ -162,7 +180,6 @@ impl<'b> Changes<'b> {
             3 => Kind::Delete,
             _ => return None,
         };
-        let mut cells = Vec::new();
         while kind != Kind::Delete {
             let Some(column) = input.number()?.checked_sub(1) else { break };
             let plain = match input.number()?.checked_sub(1) {
@@ -183,7 +200,7 @@ impl<'b> Iterator for Changes<'b> {
         if self.0.0.is_empty() {
             return None;
         }
-        let change = self.change();
+        let change = self.change(Vec::new());
         if change.is_none() {
             self.0.0 = &[];
         }

@@ -21,7 +21,7 @@ use atoll_log::log::Start;
 use atoll_log::scan::Scan;
 use atoll_machine::Native;
 use atoll_memory::Member;
-use atoll_storage::redo::Changes;
+use atoll_storage::redo::{Change as Record, Changes};
 use atoll_storage::restore::{ColumnImage, SegmentImage};
 use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
 use atoll_txn::describe;
@@ -191,7 +191,14 @@ struct Read {
     rests: Vec<(u32, Rest)>,
     last_gsn: u64,
     redone: u64,
+    applier: Applier,
+}
+
+/// What applies changes.
+struct Applier {
     member: Member,
+    /// Tables that have been met.
+    tables: Vec<Option<Arc<Table<Native>>>>,
 }
 
 /// Reads the logs and applies what counts. Up to the GSN `known`, everything does.
@@ -282,7 +289,7 @@ impl Common<'_> {
             rests: Vec::new(),
             last_gsn: 0,
             redone: 0,
-            member: member(self.engine)?,
+            applier: Applier { member: member(self.engine)?, tables: Vec::new() },
         };
         loop {
             let Some((header, payload)) = read.scan.next()? else { return Ok(read) };
@@ -377,25 +384,37 @@ impl Common<'_> {
             all.append(&mut payload);
             payload = all;
         }
-        self.apply(&mut read.member, &header, &payload)?;
+        self.apply(&mut read.applier, &header, &payload)?;
         read.redone += 1;
         Ok(())
     }
 
-    fn apply(&self, member: &mut Member, header: &Header, payload: &[u8]) -> Result<()> {
-        let mut changes = Changes::new(payload).peekable();
-        while changes.peek().is_some() {
-            let section = member.enter();
+    fn apply(&self, read: &mut Applier, header: &Header, payload: &[u8]) -> Result<()> {
+        let (mut changes, mut record) = (Changes::new(payload), Record::default());
+        let mut more = true;
+        while more {
+            let section = read.member.enter();
             let change = Change::forward(section.inside());
-            for record in changes.by_ref().take(CHANGES_IN_SECTION) {
-                let record = record.ok_or_else(|| bad_block(header, "changes of rows"))?;
-                let Some(table) = self.table(record.table.0 as usize)? else {
+            for _ in 0..CHANGES_IN_SECTION {
+                let found = changes.read(&mut record);
+                more = found.ok_or_else(|| bad_block(header, "changes of rows"))?;
+                if !more {
+                    break;
+                }
+                let number = record.table.0 as usize;
+                if read.tables.len() <= number {
+                    read.tables.resize(number + 1, None);
+                }
+                if read.tables[number].is_none() {
+                    read.tables[number] = self.table(number)?;
+                }
+                let Some(table) = &read.tables[number] else {
                     if self.failed.load(Ordering::Relaxed) {
                         return Ok(()); // Another log's error says why.
                     }
                     return Err(bad_block(header, "changes of known tables"));
                 };
-                add_segments(&table, change, record.row.segment())?;
+                add_segments(table, change, record.row.segment())?;
                 table.redo(change, &record)?;
             }
         }
