@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The crates from the lowest up; a crate may depend on those before it.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "atoll-machine",
     "atoll-memory",
     "atoll-storage",

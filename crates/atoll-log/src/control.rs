@@ -46,8 +46,8 @@ pub struct Control {
     /// Where each log went on when this life began: what lies there, or behind it, and is of an
     /// earlier life, does not count.
     pub cuts: Vec<u64>,
-    /// Everything up to this GSN that counts is durable in all logs: what a recovery or a checkpoint
-    /// has found out, and what the logs behind its start need not say again.
+    /// Everything up to this GSN that counts is durable in all logs: what a recovery or a
+    /// checkpoint has found out, and what the logs behind its start need not say again.
     pub horizon: u64,
     /// After it has been closed: where the logs end.
     pub ends: Option<Vec<u64>>,
@@ -282,7 +282,7 @@ mod tests {
             tablespaces: 2,
             cuts: vec![sequence, 0],
             horizon: sequence * 3,
-            ends: (sequence % 3 == 0).then(|| vec![1, 2]),
+            ends: sequence.is_multiple_of(3).then(|| vec![1, 2]),
             checkpoints: vec![Checkpoint { number: 9, epoch: 8, life: 2, parts }],
         }
     }

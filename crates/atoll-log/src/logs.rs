@@ -475,7 +475,7 @@ mod tests {
         let crashed = medium.crash(medium.events(), || false);
         let folder = crashed.folder(&format!("node-{log}")).unwrap();
         let mut scan = Scan::open(folder, log, file_bytes, 0).unwrap();
-        while scan.next().unwrap().is_some() {}
+        while scan.read_next().unwrap().is_some() {}
         scan.gsn()
     }
 

@@ -99,8 +99,8 @@ impl Scan {
         })
     }
 
-    /// From the life `life` on the log went on at `lsn`: what lies there, or behind it, and is of an
-    /// earlier life, is not part of the log.
+    /// From the life `life` on the log went on at `lsn`: what lies there, or behind it, and is of
+    /// an earlier life, is not part of the log.
     pub fn cut(&mut self, life: u32, lsn: u64) {
         self.cut = (life, lsn);
     }
@@ -148,7 +148,7 @@ impl Scan {
     ///
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Missing`], [`LogError::Medium`].
-    pub fn next(&mut self) -> Result<Option<(Header, &[u8])>, LogError> {
+    pub fn read_next(&mut self) -> Result<Option<(Header, &[u8])>, LogError> {
         let at = self.at;
         match self.block(at)? {
             Ok(header) => {

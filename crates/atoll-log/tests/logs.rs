@@ -40,7 +40,7 @@ fn scan(medium: &CrashMedium, tablespaces: usize, log: usize) -> (Vec<(Header, V
     let medium = Arc::clone(&media(medium, tablespaces)[log]);
     let mut scan = Scan::open(medium, log as u8, OPTIONS.file_bytes, 0).unwrap();
     let mut blocks = Vec::new();
-    while let Some((header, payload)) = scan.next().unwrap() {
+    while let Some((header, payload)) = scan.read_next().unwrap() {
         blocks.push((header, payload.to_vec()));
     }
     (blocks, scan.at())
@@ -161,7 +161,7 @@ fn what_was_settled_survives_a_crash_at_any_event_and_the_horizon_says_so() {
             let mut turn = 0;
             let crashed = medium.crash(events, || {
                 turn += 1;
-                atoll_storage::key::mix(seed << 32 | turn) % 3 != 0
+                !atoll_storage::key::mix(seed << 32 | turn).is_multiple_of(3)
             });
             let found = horizon(&crashed, 2);
             assert!(found >= acknowledged, "event {events}: {found} < {acknowledged}");
@@ -284,7 +284,7 @@ fn damage_is_told_from_the_end() {
         let folder = Arc::clone(&media(&damaged, 1)[0]);
         let mut scan = Scan::open(folder, 0, OPTIONS.file_bytes, 0).unwrap();
         let error = loop {
-            match scan.next() {
+            match scan.read_next() {
                 Ok(Some(_)) => {}
                 Ok(None) => panic!("damage at byte {at} was taken for the end"),
                 Err(error) => break error,
@@ -315,7 +315,7 @@ fn a_missing_file_is_told() {
         let mut found = Ok(());
         match Scan::open(folder, 0, OPTIONS.file_bytes, 0) {
             Ok(mut scan) => loop {
-                match scan.next() {
+                match scan.read_next() {
                     Ok(Some(_)) => {}
                     Ok(None) => break,
                     Err(error) => {

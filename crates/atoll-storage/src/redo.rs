@@ -180,8 +180,10 @@ impl<'b> Changes<'b> {
             3 => Kind::Delete,
             _ => return None,
         };
-        while kind != Kind::Delete {
-            let Some(column) = input.number()?.checked_sub(1) else { break };
+        if kind == Kind::Delete {
+            return Some(Change { table, row, kind, cells });
+        }
+        while let Some(column) = input.number()?.checked_sub(1) {
             let plain = match input.number()?.checked_sub(1) {
                 None => None,
                 Some(len) => Some(input.take(len.try_into().ok()?)?),

@@ -21,7 +21,8 @@ pub struct CheckpointArgs {
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub rows: u64,
     /// Rows that are updated before each checkpoint
-    #[arg(long, value_delimiter = ',', default_values_t = [100, 1000, 10_000], value_name = "N,...")]
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    #[arg(default_values_t = [100, 1000, 10_000])]
     pub updates: Vec<u64>,
     /// Where the folder of the database is made and removed [default: for temporary files]
     #[arg(long, value_name = "DIR")]

@@ -43,7 +43,7 @@ pub fn flush_us(folder: &Path) -> Result<f64, BenchError> {
     }
     drop(file);
     std::fs::remove_file(&path).map_err(system("unlink"))?;
-    Ok(median(&mut times))
+    Ok(median(&times))
 }
 
 /// All files below a folder whose names begin so.

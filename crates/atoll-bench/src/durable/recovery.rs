@@ -82,7 +82,7 @@ pub fn run(args: &RecoveryArgs, progress: Progress<'_>) -> Result<RecoveryBenchR
     let mut random = Random::new(1);
     let log = || -> Result<u64, BenchError> {
         let files = probe::files(&data, "log-")?;
-        Ok(files.len() as u64 * DatabaseOptions::default().logs.file_bytes >> 20)
+        Ok((files.len() as u64 * DatabaseOptions::default().logs.file_bytes) >> 20)
     };
     let first = log()?;
     progress.say(&format!("writing {} MiB of log", args.log_mib));
@@ -160,8 +160,8 @@ impl fmt::Display for RecoveryBenchReport {
         let share = mib_s / probe_mib_s * 100.0;
         writeln!(
             f,
-            "log:     {log_s:>7.2} s  {mib:.0} MiB, {mib_s:.0} MiB/s, {share:.0} % of reading alone \
-             ({probe_mib_s:.0} MiB/s); {redone} transactions"
+            "log:     {log_s:>7.2} s  {mib:.0} MiB, {mib_s:.0} MiB/s, {share:.0} % of reading it \
+             alone ({probe_mib_s:.0} MiB/s); {redone} transactions"
         )?;
         writeln!(f, "indexes: {index_s:>7.2} s")
     }

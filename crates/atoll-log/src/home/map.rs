@@ -213,7 +213,7 @@ mod tests {
         let table = TableMap {
             id: 4,
             description: b"a table".to_vec(),
-            segments: vec![Arc::new(segment); 2],
+            segments: vec![Arc::new(segment.clone()), Arc::new(segment)],
         };
         Map { tables: vec![table; 2] }
     }

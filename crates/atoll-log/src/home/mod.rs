@@ -1,4 +1,4 @@
-//! The home of a tablespace's tables: blocks in one file, and maps that say which of them hold what.
+//! The home of a tablespace's tables: blocks in one file, and maps that say which hold what.
 //!
 //! A checkpoint never writes over a block that an earlier one needs: what has changed goes to free
 //! blocks, and a map of its own says where everything lies. So the homes of the last two

@@ -60,10 +60,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let Some(mut record) = self.txn.record.take() else { return Ok(()) };
         let done = self.write_down_to(&mut record);
         self.txn.record = Some(record);
-        done.map_err(|stop| {
-            self.abort(AbortReason::Finished);
-            stop
-        })
+        done.inspect_err(|_| self.abort(AbortReason::Finished))
     }
 
     fn write_down_to(&mut self, record: &mut Record) -> Result<(), Stop> {

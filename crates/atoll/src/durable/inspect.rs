@@ -155,7 +155,7 @@ fn check_log(
         return Ok(());
     }
     let mut scan = scan(medium, tablespace, control)?;
-    while let Some((header, payload)) = scan.next()? {
+    while let Some((header, payload)) = scan.read_next()? {
         report.log_blocks += 1;
         report.log_bytes += header.block_bytes();
         let is_sound = match header.kind {
@@ -204,7 +204,7 @@ pub fn log_records(
             continue;
         }
         let mut scan = scan(medium, number, &control)?;
-        while let Some((header, payload)) = scan.next()? {
+        while let Some((header, payload)) = scan.read_next()? {
             if body(record(&header, payload)).is_break() {
                 return Ok(());
             }

@@ -292,7 +292,7 @@ impl Common<'_> {
             applier: Applier { member: member(self.engine)?, tables: Vec::new() },
         };
         loop {
-            let Some((header, payload)) = read.scan.next()? else { return Ok(read) };
+            let Some((header, payload)) = read.scan.read_next()? else { return Ok(read) };
             read.last_gsn = header.gsn;
             self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
             let payload = match header.kind {
@@ -377,7 +377,7 @@ impl Common<'_> {
             let mut all = Vec::new();
             for lsn in pieces {
                 read.scan.go_to(lsn);
-                let piece = read.scan.next()?;
+                let piece = read.scan.read_next()?;
                 all.extend_from_slice(piece.map(|(_, payload)| payload).unwrap_or_default());
             }
             read.scan.go_back(back);
