@@ -27,7 +27,8 @@ pub const NEW: &str = "control.new";
 const MAGIC: [u8; 8] = *b"ATOLLCTL";
 /// Number of the format of a database's files; a version reads its own.
 pub const FORMAT: u32 = 1;
-const SLOT_BYTES: usize = 16 << 10;
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = 16 << 10;
 const HEADER_BYTES: usize = 24;
 /// Checkpoints that are kept.
 pub const CHECKPOINTS_KEPT: usize = 2;

@@ -1,10 +1,13 @@
 //! The arguments that all workloads share.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde::Serialize;
 
-use atoll::{DatabaseOptions, SchemeKind, TimestampKind};
+use atoll::{Database, DatabaseOptions, Durability, SchemeKind, TimestampKind};
 
+use crate::durable::folder::Folder;
 use crate::error::BenchError;
 
 /// Most threads of a workload.
@@ -45,6 +48,13 @@ pub struct OltpArgs {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Keep the database in a folder that is made here, and removed afterwards [default: in memory]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// What a commit survives: strict, group, group:N (milliseconds) or none
+    #[arg(long, default_value_t, value_name = "WHAT", requires = "data")]
+    #[serde(serialize_with = "as_text")]
+    pub durability: Durability,
     /// Logical nodes; the program that embeds the benchmark sets it.
     #[arg(skip)]
     pub nodes: Option<usize>,
@@ -129,7 +139,30 @@ impl OltpArgs {
             timestamps: self.timestamps,
             partitions: Some(self.partitions.unwrap_or(partitions)),
             accounting: !self.no_accounting,
+            durability: self.durability,
             ..DatabaseOptions::default()
         }
     }
+
+    /// A new database with these settings.
+    ///
+    /// # Errors
+    /// [`BenchError::Database`], [`BenchError::System`].
+    pub fn open(&self, partitions: u32) -> Result<Opened, BenchError> {
+        let options = self.database_options(partitions);
+        let Some(parent) = &self.data else {
+            return Ok(Opened { db: Database::create(options)?, _folder: None });
+        };
+        let folder = Folder::new(Some(parent))?;
+        let db = Database::open(&folder.path().join("db"), options)?;
+        Ok(Opened { db, _folder: Some(folder) })
+    }
+}
+
+/// The database of a benchmark.
+pub struct Opened {
+    /// The database.
+    pub db: Database,
+    /// Goes after it.
+    _folder: Option<Folder>,
 }

@@ -68,7 +68,8 @@ impl Loaded {
     pub fn fill(args: &TpcbArgs, progress: Progress<'_>) -> Result<Self, BenchError> {
         args.check()?;
         let partitions = args.oltp.partitions.unwrap_or(args.scale.min(1024).into());
-        let db = Database::create(args.oltp.database_options(partitions))?;
+        let opened = args.oltp.open(partitions)?;
+        let db = opened.db.clone();
         let tables = Tables::create(&db)?;
         let load = tables.fill(&db, args, progress)?;
         Ok(Self { db, load, partitions, tables })

@@ -94,7 +94,8 @@ impl Loaded {
             items: args.items,
         };
         let partitions = args.oltp.partitions.unwrap_or(args.warehouses.min(1024).into());
-        let db = Database::create(args.oltp.database_options(partitions))?;
+        let opened = args.oltp.open(partitions)?;
+        let db = opened.db.clone();
         let tables = Tables::create(&db)?;
         let load = fill::fill(&db, &tables, size, args.oltp.seed, progress)?;
         let field = Arc::new(Field { tables, size, writers: AtomicU16::new(0) });

@@ -77,7 +77,8 @@ pub fn run(args: &YcsbArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
     let machine = MachineFacts::gather();
     let threads = plan.oltp.thread_count()?;
     let partitions = plan.oltp.partitions.unwrap_or(threads as u32);
-    let db = Database::create(plan.oltp.database_options(partitions))?;
+    let opened = plan.oltp.open(partitions)?;
+    let db = opened.db.clone();
     let table = rows::create(&db, &plan)?;
     let layout = Layout { rows: plan.rows, partitions };
     let load = rows::fill(&db, &table, &plan, layout, progress)?;

@@ -74,7 +74,7 @@ pub(crate) fn open(
     let starts = if control.life == 0 {
         vec![Start { lsn: 0, gsn: 0 }; control.tablespaces]
     } else {
-        let found = replay(engine, &media, &control)?;
+        let found = replay(engine, &media, &control, options.threads)?;
         control.life = control.life.max(found.life);
         report.log_bytes = found.log_bytes;
         (report.redone, report.dropped) = (found.redone, found.dropped);
@@ -157,7 +157,12 @@ fn newest_maps(
     }
 }
 
-fn replay(engine: &Engine, media: &[Arc<dyn Medium>], control: &Control) -> Result<recover::Found> {
+fn replay(
+    engine: &Engine,
+    media: &[Arc<dyn Medium>],
+    control: &Control,
+    threads: usize,
+) -> Result<recover::Found> {
     let checkpoint = control.checkpoints.first();
     let mut scans = Vec::with_capacity(media.len());
     for (number, medium) in media.iter().enumerate() {
@@ -167,7 +172,7 @@ fn replay(engine: &Engine, media: &[Arc<dyn Medium>], control: &Control) -> Resu
         scan.cut(control.life, control.cuts[number]);
         scans.push(scan);
     }
-    let found = recover::replay(engine, control, scans)?;
+    let found = recover::replay(engine, control, scans, threads)?;
     for (number, (end, start)) in control.ends.iter().flatten().zip(&found.starts).enumerate() {
         if start.lsn < *end {
             return Err(LogError::Damaged {

@@ -6,11 +6,15 @@
 //! log, in the order in which they happened, the logs need not wait for each other, but for a
 //! table to be made.
 //!
+//! Who reads a log applies nothing: it hands commits to a few threads, each of which applies those
+//! changes of all of them that are for its own segments. So changes of a row keep their order.
+//!
 //! - `RECOVER-1`: exactly the transactions with a GSN up to the horizon are applied.
 //! - `RECOVER-2`: what the logs hold above it is cut off before the database goes on.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use atoll_log::LogError;
@@ -29,6 +33,9 @@ use atoll_txn::describe;
 use crate::database::Engine;
 use crate::error::{Error, Result};
 
+/// Commits are passed on when they have so many bytes together, and so many batches may wait.
+const BATCH_BYTES: usize = 64 << 10;
+const BATCHES: usize = 32;
 /// Changes that are applied in one section of the gate.
 const CHANGES_IN_SECTION: usize = 64;
 
@@ -164,6 +171,8 @@ struct Common<'e> {
     tables: Mutex<Tables>,
     changed: Condvar,
     failed: AtomicBool,
+    /// One at a time adds segments.
+    adding: Mutex<()>,
 }
 
 /// The tables, which the first log describes in their order.
@@ -191,18 +200,46 @@ struct Read {
     rests: Vec<(u32, Rest)>,
     last_gsn: u64,
     redone: u64,
-    applier: Applier,
+    /// Commits on their way to those who apply them.
+    batch: Vec<Commit>,
+    batch_bytes: usize,
+    appliers: Vec<SyncSender<Arc<Vec<Commit>>>>,
 }
+
+/// A commit that counts: its header and all its changes.
+type Commit = (Header, Vec<u8>);
 
 /// What applies changes.
 struct Applier {
     member: Member,
+    /// Which segments are its own: one of so many parts.
+    part: (u64, u64),
     /// Tables that have been met.
     tables: Vec<Option<Arc<Table<Native>>>>,
 }
 
+impl Read {
+    /// Gives the batch to all who apply.
+    fn send(&mut self) {
+        self.batch_bytes = 0;
+        if self.batch.is_empty() {
+            return;
+        }
+        let batch = Arc::new(std::mem::take(&mut self.batch));
+        for applier in &self.appliers {
+            // One that is gone has failed, and says why.
+            let _ = applier.send(Arc::clone(&batch));
+        }
+    }
+}
+
 /// Reads the logs and applies what counts. Up to the GSN `known`, everything does.
-pub(super) fn replay(engine: &Engine, control: &Control, scans: Vec<Scan>) -> Result<Found> {
+pub(super) fn replay(
+    engine: &Engine,
+    control: &Control,
+    scans: Vec<Scan>,
+    threads: usize,
+) -> Result<Found> {
     let made = engine.all_tables().len();
     let common = Common {
         engine,
@@ -211,21 +248,33 @@ pub(super) fn replay(engine: &Engine, control: &Control, scans: Vec<Scan>) -> Re
         tables: Mutex::new(Tables { made, pending: VecDeque::new(), reading: true }),
         changed: Condvar::new(),
         failed: AtomicBool::new(false),
+        adding: Mutex::default(),
     };
+    let parts = (threads / scans.len().max(1)).max(1) as u64;
     let mut reads = std::thread::scope(|scope| {
+        let common = &common;
         let threads: Vec<_> = scans
             .into_iter()
             .enumerate()
             .map(|(number, scan)| {
-                let common = &common;
+                let (senders, appliers): (Vec<_>, Vec<_>) = (0..parts)
+                    .map(|part| {
+                        let (sender, receiver) = sync_channel(BATCHES);
+                        (sender, scope.spawn(move || common.apply_all(&receiver, (part, parts))))
+                    })
+                    .unzip();
                 scope.spawn(move || {
-                    let read = common.read(scan);
+                    let read = common.read(scan, senders);
                     if number == 0 || read.is_err() {
                         common.failed.fetch_or(read.is_err(), Ordering::Relaxed);
                         common.lock().reading = false;
                         common.changed.notify_all();
                     }
-                    read
+                    let applied = appliers
+                        .into_iter()
+                        .map(|applier| applier.join().expect("no panic in a thread"));
+                    // Why something cannot be applied comes before why nothing was read any more.
+                    applied.collect::<Result<Vec<()>>>().and(read)
                 })
             })
             .collect();
@@ -238,8 +287,12 @@ pub(super) fn replay(engine: &Engine, control: &Control, scans: Vec<Scan>) -> Re
     let gsn = reads.iter().map(|read| read.last_gsn).max().unwrap_or(0).max(horizon);
     let mut found = Found { starts: Vec::new(), life: 0, log_bytes: 0, redone: 0, dropped: 0 };
     common.make_tables(horizon)?;
+    let mut applier = Applier { member: member(engine)?, part: (0, 1), tables: Vec::new() };
     for (number, read) in reads.iter_mut().enumerate() {
-        common.apply_held(read, horizon)?;
+        common.pass_on_held(read, horizon)?;
+        for (header, payload) in read.batch.drain(..) {
+            common.apply(&mut applier, &header, &payload)?;
+        }
         let mut lsn = read.held.front().map_or(read.scan.at(), |first| first.header.lsn);
         if let (0, Some(table)) = (number, common.lock().pending.front()) {
             lsn = lsn.min(table.header.lsn);
@@ -279,7 +332,7 @@ impl Common<'_> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, scan: Scan) -> Result<Read> {
+    fn read(&self, scan: Scan, appliers: Vec<SyncSender<Arc<Vec<Commit>>>>) -> Result<Read> {
         let begun = scan.at();
         let mut read = Read {
             scan,
@@ -289,10 +342,16 @@ impl Common<'_> {
             rests: Vec::new(),
             last_gsn: 0,
             redone: 0,
-            applier: Applier { member: member(self.engine)?, tables: Vec::new() },
+            batch: Vec::new(),
+            batch_bytes: 0,
+            appliers,
         };
         loop {
-            let Some((header, payload)) = read.scan.read_next()? else { return Ok(read) };
+            let Some((header, payload)) = read.scan.read_next()? else {
+                read.send();
+                read.appliers.clear();
+                return Ok(read);
+            };
             read.last_gsn = header.gsn;
             self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
             let payload = match header.kind {
@@ -321,18 +380,22 @@ impl Common<'_> {
                 Kind::Open => continue,
             };
             read.held.push_back(Held { header, payload });
-            self.apply_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
+            self.pass_on_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
+            if read.batch_bytes >= BATCH_BYTES {
+                read.send();
+            }
             if self.failed.load(Ordering::Relaxed) {
+                read.appliers.clear();
                 return Ok(read);
             }
         }
     }
 
-    /// Applies what is held, up to a GSN.
-    fn apply_held(&self, read: &mut Read, horizon: u64) -> Result<()> {
+    /// Passes on what is held, up to a GSN, to be applied.
+    fn pass_on_held(&self, read: &mut Read, horizon: u64) -> Result<()> {
         while read.held.front().is_some_and(|held| held.header.gsn <= horizon) {
             let Some(held) = read.held.pop_front() else { return Ok(()) };
-            self.apply_commit(read, held)?;
+            self.pass_on(read, held)?;
         }
         Ok(())
     }
@@ -361,7 +424,7 @@ impl Common<'_> {
         Ok(())
     }
 
-    fn apply_commit(&self, read: &mut Read, held: Held) -> Result<()> {
+    fn pass_on(&self, read: &mut Read, held: Held) -> Result<()> {
         let Held { header, mut payload } = held;
         let pieces = read.pieces.remove(&(header.life, header.transaction));
         let shown = |checkpoint: &Checkpoint| {
@@ -384,16 +447,36 @@ impl Common<'_> {
             all.append(&mut payload);
             payload = all;
         }
-        self.apply(&mut read.applier, &header, &payload)?;
+        read.batch_bytes += payload.len();
+        read.batch.push((header, payload));
         read.redone += 1;
         Ok(())
     }
 
-    fn apply(&self, read: &mut Applier, header: &Header, payload: &[u8]) -> Result<()> {
+    /// Applies what comes, as far as it is for its own segments.
+    fn apply_all(&self, commits: &Receiver<Arc<Vec<Commit>>>, part: (u64, u64)) -> Result<()> {
+        let mut applier = Applier { member: member(self.engine)?, part, tables: Vec::new() };
+        let mut done = Ok(());
+        while let Ok(batch) = commits.recv() {
+            let mut each = batch.iter();
+            while let (Ok(()), Some((header, payload))) = (&done, each.next()) {
+                done = self.apply(&mut applier, header, payload);
+            }
+            // What comes after an error is let go, so that nobody waits for room.
+            if done.is_err() {
+                self.failed.store(true, Ordering::Relaxed);
+                self.changed.notify_all();
+            }
+        }
+        done
+    }
+
+    fn apply(&self, applier: &mut Applier, header: &Header, payload: &[u8]) -> Result<()> {
         let (mut changes, mut record) = (Changes::new(payload), Record::default());
+        let (part, parts) = applier.part;
         let mut more = true;
         while more {
-            let section = read.member.enter();
+            let section = applier.member.enter();
             let change = Change::forward(section.inside());
             for _ in 0..CHANGES_IN_SECTION {
                 let found = changes.read(&mut record);
@@ -401,24 +484,44 @@ impl Common<'_> {
                 if !more {
                     break;
                 }
+                if (record.row.segment() + u64::from(record.table.0)) % parts != part {
+                    continue;
+                }
                 let number = record.table.0 as usize;
-                if read.tables.len() <= number {
-                    read.tables.resize(number + 1, None);
+                if applier.tables.len() <= number {
+                    applier.tables.resize(number + 1, None);
                 }
-                if read.tables[number].is_none() {
-                    read.tables[number] = self.table(number)?;
+                if applier.tables[number].is_none() {
+                    applier.tables[number] = self.table(number)?;
                 }
-                let Some(table) = &read.tables[number] else {
+                let Some(table) = &applier.tables[number] else {
                     if self.failed.load(Ordering::Relaxed) {
-                        return Ok(()); // Another log's error says why.
+                        return Ok(()); // Somebody else's error says why.
                     }
                     return Err(bad_block(header, "changes of known tables"));
                 };
-                add_segments(table, change, record.row.segment())?;
+                self.add_segments(table, change, record.row.segment())?;
                 table.redo(change, &record)?;
             }
         }
         Ok(())
+    }
+
+    /// Sees to it that a table has a segment.
+    fn add_segments(&self, table: &Table<Native>, change: Change, number: u64) -> Result<()> {
+        /// Farther than any number of workers could have been ahead of each other.
+        const AHEAD_MAX: u64 = 1 << 16;
+        if number < table.segment_count() {
+            return Ok(());
+        }
+        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        if number >= table.segment_count() + AHEAD_MAX {
+            let what = "the segment is far behind the last one";
+            let row = number * SEGMENT_ROWS as u64;
+            let table = table.name().to_owned();
+            return Err(StorageError::BadRecord { table, row, what }.into());
+        }
+        Ok(table.add_segments(change, number + 1)?)
     }
 
     /// A table, once it has been read. Whoever has changed it comes after it, so it counts.
@@ -437,19 +540,6 @@ impl Common<'_> {
         drop(tables);
         Ok(self.engine.all_tables().get(number).cloned())
     }
-}
-
-fn add_segments(table: &Table<Native>, change: Change, number: u64) -> Result<()> {
-    /// Farther than any number of workers could have been ahead of each other.
-    const AHEAD_MAX: u64 = 1 << 16;
-    let count = table.segment_count();
-    if number >= count + AHEAD_MAX {
-        let what = "the segment is far behind the last one";
-        let row = number * SEGMENT_ROWS as u64;
-        let table = table.name().to_owned();
-        return Err(StorageError::BadRecord { table, row, what }.into());
-    }
-    Ok(table.add_segments(change, number + 1)?)
 }
 
 /// A block with the right checksum whose payload means nothing.

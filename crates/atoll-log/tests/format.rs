@@ -1,0 +1,62 @@
+//! The document of the format says what the code does.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use atoll_log::block::{self, Header, Kind};
+use atoll_log::{control, home, logs};
+
+const DOCUMENT: &str = include_str!("../../../docs/format/files.md");
+
+fn rows() -> impl Iterator<Item = Vec<&'static str>> {
+    let rows = DOCUMENT.lines().filter(|line| line.starts_with('|'));
+    rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+}
+
+#[test]
+fn constants_are_those_of_the_code() {
+    let constants = [
+        ("format", u64::from(control::FORMAT)),
+        ("control slot bytes", control::SLOT_BYTES as u64),
+        ("checkpoints kept", control::CHECKPOINTS_KEPT as u64),
+        ("block header bytes", block::HEADER_BYTES as u64),
+        ("block alignment", block::ALIGN),
+        ("block payload bytes, at most", block::PAYLOAD_BYTES_MAX as u64),
+        ("home block bytes", home::BLOCK_BYTES as u64),
+        ("tablespaces, at most", logs::TABLESPACES_MAX as u64),
+    ];
+    for (name, value) in constants {
+        let row = rows().find(|row| row[0] == name).unwrap_or_else(|| panic!("no row {name}"));
+        assert_eq!(row[1], value.to_string(), "{name}");
+    }
+    assert_eq!(
+        rows().filter(|row| row.len() == 3 && row[1].parse::<u64>().is_ok()).count(),
+        8 + 12
+    );
+}
+
+#[test]
+fn fields_of_a_header_lie_where_the_document_says() {
+    let header = Header {
+        kind: Kind::Open,
+        tablespace: 0x61,
+        life: 0x56,
+        lsn: 0x08,
+        gsn: 0x16,
+        epoch: 0x24,
+        durable: 0x32,
+        horizon: 0x40,
+        transaction: 0x48,
+        payload_bytes: 0x04,
+    };
+    let bytes = header.encode(&[0; 4]);
+    for row in rows().filter(|row| row[0].parse::<usize>().is_ok()) {
+        let offset: usize = row[0].parse().unwrap();
+        // Each field holds the digits of its offset, but for the checksum, the kind and zero.
+        let expected = match offset {
+            0 => continue,
+            60 => 5,
+            62 => 0,
+            other => u8::from_str_radix(&format!("{other:02}"), 16).unwrap(),
+        };
+        assert_eq!(bytes[offset], expected, "{row:?}");
+    }
+}
