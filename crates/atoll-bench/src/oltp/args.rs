@@ -1,5 +1,6 @@
 //! The arguments that all workloads share.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -159,10 +160,16 @@ impl OltpArgs {
     }
 }
 
-/// The database of a benchmark.
+/// The database of a benchmark, and its folder, which goes after it.
 pub struct Opened {
-    /// The database.
-    pub db: Database,
-    /// Goes after it.
+    db: Database,
     _folder: Option<Folder>,
+}
+
+impl Deref for Opened {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        &self.db
+    }
 }

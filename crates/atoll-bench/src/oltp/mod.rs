@@ -13,8 +13,8 @@ pub mod load;
 pub(crate) mod report;
 pub mod rows;
 
-pub use args::OltpArgs;
 pub(crate) use args::require;
+pub use args::{OltpArgs, Opened};
 pub use components::Components;
 pub use driver::{Client, KindTally, LaneWatch, Measured, Outcome, Workload, drive};
 pub use histogram::{Histogram, Latency};

@@ -11,8 +11,6 @@ mod check;
 mod client;
 mod tables;
 
-use atoll::Database;
-
 pub use args::{Operation, TpcbArgs};
 use check::{Done, check};
 use client::TpcbClient;
@@ -21,7 +19,7 @@ use tables::Tables;
 use crate::error::BenchError;
 use crate::machine_facts::MachineFacts;
 use crate::oltp::report::About;
-use crate::oltp::{LoadReport, OltpReport, Workload, drive};
+use crate::oltp::{LoadReport, OltpReport, Opened, Workload, drive};
 use crate::progress::Progress;
 
 struct Tpcb<'a> {
@@ -52,7 +50,7 @@ impl Workload for Tpcb<'_> {
 /// A database with the bank, filled.
 pub struct Loaded {
     /// The database.
-    pub db: Database,
+    pub db: Opened,
     /// How filling it went.
     pub load: LoadReport,
     /// Partitions of the database.
@@ -68,8 +66,7 @@ impl Loaded {
     pub fn fill(args: &TpcbArgs, progress: Progress<'_>) -> Result<Self, BenchError> {
         args.check()?;
         let partitions = args.oltp.partitions.unwrap_or(args.scale.min(1024).into());
-        let opened = args.oltp.open(partitions)?;
-        let db = opened.db.clone();
+        let db = args.oltp.open(partitions)?;
         let tables = Tables::create(&db)?;
         let load = tables.fill(&db, args, progress)?;
         Ok(Self { db, load, partitions, tables })

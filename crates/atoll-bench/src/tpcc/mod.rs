@@ -30,8 +30,6 @@ mod stop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use atoll::Database;
-
 pub use args::{Home, KINDS, Mix, TpccArgs};
 use client::TpccClient;
 use field::Field;
@@ -42,7 +40,7 @@ use schema::Tables;
 use crate::error::BenchError;
 use crate::machine_facts::MachineFacts;
 use crate::oltp::report::About;
-use crate::oltp::{LoadReport, OltpReport, Workload, drive};
+use crate::oltp::{LoadReport, OltpReport, Opened, Workload, drive};
 use crate::progress::Progress;
 
 struct Tpcc<'a> {
@@ -73,7 +71,7 @@ impl Workload for Tpcc<'_> {
 /// A database with the nine tables, filled.
 pub struct Loaded {
     /// The database.
-    pub db: Database,
+    pub db: Opened,
     /// How filling it went.
     pub load: LoadReport,
     /// Partitions of the database.
@@ -94,8 +92,7 @@ impl Loaded {
             items: args.items,
         };
         let partitions = args.oltp.partitions.unwrap_or(args.warehouses.min(1024).into());
-        let opened = args.oltp.open(partitions)?;
-        let db = opened.db.clone();
+        let db = args.oltp.open(partitions)?;
         let tables = Tables::create(&db)?;
         let load = fill::fill(&db, &tables, size, args.oltp.seed, progress)?;
         let field = Arc::new(Field { tables, size, writers: AtomicU16::new(0) });

@@ -22,8 +22,6 @@ mod rows;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use atoll::Database;
-
 use access::OPERATIONS;
 use args::Plan;
 pub use args::{Letter, Mix, ReadColumns, YcsbArgs};
@@ -77,8 +75,7 @@ pub fn run(args: &YcsbArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
     let machine = MachineFacts::gather();
     let threads = plan.oltp.thread_count()?;
     let partitions = plan.oltp.partitions.unwrap_or(threads as u32);
-    let opened = plan.oltp.open(partitions)?;
-    let db = opened.db.clone();
+    let db = plan.oltp.open(partitions)?;
     let table = rows::create(&db, &plan)?;
     let layout = Layout { rows: plan.rows, partitions };
     let load = rows::fill(&db, &table, &plan, layout, progress)?;
