@@ -172,3 +172,45 @@ fn quit_ends_a_script() {
     let out = world.pipe(&["sql", "bank"], "SELECT 1 AS a;\n\\q\nSELECT 2 AS b;\n").ok();
     assert!(out.contains("a") && !out.contains("b"), "{out}");
 }
+
+#[test]
+fn a_database_in_a_folder_is_there_again_and_can_be_checked_shown_and_copied() {
+    let home = tempfile::tempdir().expect("a folder");
+    let data = home.path().join("bank");
+    let backup = home.path().join("copy");
+    let atoll = |args: &[&str]| {
+        let done = std::process::Command::new(env!("CARGO_BIN_EXE_atoll"))
+            .args(args)
+            .arg("--runtime-dir")
+            .arg(home.path().join("run"))
+            .output()
+            .expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (done.status.success(), text(&done.stdout), text(&done.stderr))
+    };
+    let (data, backup) = (data.to_str().expect("UTF-8"), backup.to_str().expect("UTF-8"));
+    let make = "CREATE TABLE acc (id bigint PRIMARY KEY, name text)";
+    let insert = "INSERT INTO acc VALUES (1, 'alice in wonderland'), (2, NULL)";
+    let (ok, _, err) = atoll(&["sql", "bank", "--data", data, "-c", make, "-c", insert]);
+    assert!(ok, "{err}");
+    let copy = format!("\\backup {backup}\n\\checkpoint\n");
+    let script = home.path().join("script");
+    std::fs::write(&script, copy).expect("written");
+    let script = script.to_str().expect("UTF-8");
+    let (ok, out, err) = atoll(&["sql", "bank", "--data", data, "-f", script]);
+    assert!(ok && out.contains("checkpoint 2"), "{out}{err}");
+    assert!(err.contains("2 rows"), "{err}");
+    for folder in [data, backup] {
+        let (ok, out, err) = atoll(&["check", folder]);
+        assert!(ok && out.contains("0 damaged"), "{out}{err}");
+        let query = ["sql", "bank", "--data", folder, "--json", "-c", "SELECT name FROM acc"];
+        let (ok, out, err) = atoll(&query);
+        assert!(ok && out.contains("alice in wonderland"), "{out}{err}");
+    }
+    let (ok, out, err) = atoll(&["log", data]);
+    assert!(ok && out.contains("open"), "{out}{err}");
+    let (ok, _, err) = atoll(&["check", home.path().to_str().expect("UTF-8")]);
+    assert!(!ok && err.contains("no database"), "{err}");
+    let (ok, _, err) = atoll(&["sql", "bank", "--durability", "none", "-c", "SELECT 1"]);
+    assert!(!ok && err.contains("--data"), "{err}");
+}

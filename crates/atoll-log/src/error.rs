@@ -45,6 +45,12 @@ pub enum LogError {
         /// The file.
         file: String,
     },
+    /// A folder for something new that holds something.
+    #[error("{path} holds a database already; name an empty folder, or one that does not exist")]
+    NotEmpty {
+        /// The folder.
+        path: String,
+    },
     /// The database has been closed.
     #[error("the database has been closed and takes no more changes")]
     Closed,

@@ -14,7 +14,9 @@ use atoll_txn::{Component, SchemeKind, SchemeOptions, TableOptions, TimestampKin
 
 use crate::durable::flusher::{Flusher, Policy};
 use crate::durable::open::OpenOptions;
-use crate::durable::{self, Acknowledger, CheckpointReport, Durability, RecoveryReport};
+use crate::durable::{
+    self, Acknowledger, BackupReport, CheckpointReport, Durability, RecoveryReport,
+};
 use crate::error::{Error, Result, TxnResult};
 use crate::keeper::{Errands, Keeper};
 use crate::lanes::Lanes;
@@ -305,6 +307,19 @@ impl Database {
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
         let flusher = lock(&self.0.flusher);
         flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(&self.0.inner)
+    }
+
+    /// Writes a copy into a folder that is empty or is made: a database of its own, as this one is
+    /// at some moment during the call, which is opened as any other. Transactions go on meanwhile;
+    /// checkpoints wait.
+    ///
+    /// # Errors
+    /// [`Error::NotDurable`]; [`Error::Log`] for a folder that holds something, or cannot be
+    /// written; those of [`Database::checkpoint`]. What was written then is no database.
+    pub fn backup(&self, folder: &Path) -> Result<BackupReport> {
+        let flusher = lock(&self.0.flusher);
+        let flusher = flusher.as_ref().ok_or(Error::NotDurable)?;
+        flusher.backup(&self.0.inner, &FileMedium::new(folder)?)
     }
 
     /// Waits until everything that has been committed is durable, whatever durability was asked

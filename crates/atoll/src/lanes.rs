@@ -102,9 +102,10 @@ impl Lanes {
     ) {
         let (next, done) = (RefCell::new(next), RefCell::new(done));
         let (shared, ended) = (Shared::default(), Cell::new(false));
+        // All of them, before the first begins.
         shared.working.set(self.transactions.len());
         let lane = async |transaction: &mut Transaction| {
-            let _working = Working(&shared);
+            let _working = Counted(&shared.working);
             while !ended.get() {
                 shared.let_the_starving_end().await;
                 let request = (next.borrow_mut())();
@@ -135,35 +136,26 @@ struct Shared {
     waiting: Cell<usize>,
 }
 
-/// A lane, until it ends.
-struct Working<'s>(&'s Shared);
+/// A lane that is counted in something.
+struct Counted<'s>(&'s Cell<usize>);
 
-impl Drop for Working<'_> {
-    fn drop(&mut self) {
-        self.0.working.set(self.0.working.get() - 1);
+impl<'s> Counted<'s> {
+    fn begin(lanes: &'s Cell<usize>) -> Self {
+        lanes.set(lanes.get() + 1);
+        Self(lanes)
     }
 }
 
-/// A lane that waits for a commit to be durable.
-struct Waiting<'s>(&'s Shared);
-
-impl<'s> Waiting<'s> {
-    fn begin(shared: &'s Shared) -> Self {
-        shared.waiting.set(shared.waiting.get() + 1);
-        Self(shared)
-    }
-}
-
-impl Drop for Waiting<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.waiting.set(self.0.waiting.get() - 1);
+        self.0.set(self.0.get() - 1);
     }
 }
 
 impl Shared {
     /// Waits until a commit may be told of (`LANES-3`).
     async fn acknowledge(&self, transaction: &Transaction, committed: Committed) -> TxnResult<()> {
-        let _waiting = Waiting::begin(self);
+        let _waiting = Counted::begin(&self.waiting);
         while !transaction.is_acknowledged(committed) {
             // First, so that lanes whose wait is over have begun something else.
             Turn::default().await;
@@ -178,22 +170,6 @@ impl Shared {
         while self.starving.get() > 0 {
             Turn::default().await;
         }
-    }
-}
-
-/// A lane that is starving, until its request has ended.
-struct Starving<'s>(&'s Shared);
-
-impl<'s> Starving<'s> {
-    fn begin(shared: &'s Shared) -> Self {
-        shared.starving.set(shared.starving.get() + 1);
-        Self(shared)
-    }
-}
-
-impl Drop for Starving<'_> {
-    fn drop(&mut self) {
-        self.0.starving.set(self.0.starving.get() - 1);
     }
 }
 
@@ -233,7 +209,7 @@ async fn complete<Q: Request, R>(
                 } else {
                     // One after the other, so that those who are starving do not starve each other.
                     shared.let_the_starving_end().await;
-                    starving = Some(Starving::begin(shared));
+                    starving = Some(Counted::begin(&shared.starving));
                 }
             }
             end => return Err(Error::from(end)),

@@ -40,7 +40,7 @@ pub use atoll_txn::{
 pub use attach::{Attachment, attach};
 pub use database::{Accounting, Counters, Database, DatabaseOptions, Index, Table};
 pub use durable::inspect;
-pub use durable::{CheckpointReport, Durability, RecoveryReport, UnknownDurability};
+pub use durable::{BackupReport, CheckpointReport, Durability, RecoveryReport, UnknownDurability};
 pub use error::{Error, Expiry, Result, TxnError, TxnResult};
 pub use lanes::{Lanes, Request};
 pub use leases::SnapshotInfo;

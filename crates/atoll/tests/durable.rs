@@ -615,3 +615,50 @@ fn a_check_tells_every_damage_and_no_other() {
         std::fs::write(&file, &sound).unwrap();
     }
 }
+
+#[test]
+fn a_backup_of_a_database_at_work_is_a_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let db = Database::open(&path("db"), options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    create(&db, "table_1");
+    let mut expected = Rows::new();
+    work(&db, &table, &mut expected, 0);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut session = db.session().unwrap();
+            let mut id = 10_000;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                // Two at a time, so that a half is seen.
+                session
+                    .transaction(|tx| {
+                        (id..id + 2).try_for_each(|id| tx.insert(&table, &row(id, 0)))
+                    })
+                    .unwrap();
+                id += 2;
+            }
+        });
+        for number in 0..3 {
+            let to = path(&format!("backup_{number}"));
+            let report = db.backup(&to).unwrap();
+            assert!(report.bytes > 0);
+            assert!(atoll::inspect::check(&to).unwrap().damages.is_empty());
+            let error = db.backup(&to).unwrap_err();
+            assert!(matches!(error, Error::Log(LogError::NotEmpty { .. })), "{error}");
+            let copy = Database::open(&to, options(SchemeKind::ALL[4])).unwrap();
+            let mut found = rows(&copy, "table_0");
+            let late = found.split_off(&10_000);
+            assert_eq!(found, expected);
+            assert!(late.len().is_multiple_of(2), "{} rows of pairs", late.len());
+            // It goes on by itself.
+            let table = copy.table("table_0").unwrap();
+            copy.transaction(|tx| tx.insert(&table, &row(5_000, 0))).unwrap();
+            drop(copy);
+            let copy = Database::open(&to, options(SchemeKind::default())).unwrap();
+            assert_eq!(rows(&copy, "table_0").get(&5_000), Some(&row(5_000, 0)));
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}

@@ -11,8 +11,10 @@ use crate::shell::{Flow, Shell, describe};
 use crate::size;
 
 /// Each command with its arguments, and what it does.
-pub const COMMANDS: [(&str, &str); 12] = [
+pub const COMMANDS: [(&str, &str); 14] = [
     (r"\?", "this help"),
+    (r"\backup DIR", "a copy of the database in an empty folder, as it is now"),
+    (r"\checkpoint", "write what has changed home, so that opening again is fast"),
     (r"\d [TABLE]", "the tables, or the columns and key of one"),
     (r"\i FILE", "run the statements of a file"),
     (r"\load FILE TABLE [KEY]", "load a CSV or Parquet file; KEY (a,b) creates the table"),
@@ -58,6 +60,10 @@ pub enum Meta {
     Snapshots,
     /// `\memory`.
     Memory,
+    /// `\backup`.
+    Backup(PathBuf),
+    /// `\checkpoint`.
+    Checkpoint,
 }
 
 /// Whether a line is a command and not SQL.
@@ -119,6 +125,8 @@ pub fn parse(line: &str) -> Result<Meta> {
         (r"\refresh", []) => Ok(Meta::Refresh),
         (r"\snapshots", []) => Ok(Meta::Snapshots),
         (r"\memory", []) => Ok(Meta::Memory),
+        (r"\backup", [folder]) => Ok(Meta::Backup(PathBuf::from(folder))),
+        (r"\checkpoint", []) => Ok(Meta::Checkpoint),
         _ => Err(misunderstood(name)),
     }
 }
@@ -197,6 +205,16 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
             snapshots::write(shell.output, &held)?;
         }
         Meta::Memory => describe::memory(&shell.session, shell.output)?,
+        Meta::Backup(folder) => {
+            let report = shell.session.database()?.backup(&folder)?;
+            let (bytes, folder) = (size::bytes(report.bytes), folder.display());
+            confirm(shell, &format!("{bytes} of tables in {folder}"))?;
+        }
+        Meta::Checkpoint => {
+            let report = shell.session.database()?.checkpoint()?;
+            let bytes = size::bytes(report.bytes);
+            confirm(shell, &format!("checkpoint {}: {bytes} written", report.number))?;
+        }
     }
     Ok(Flow::Continue)
 }

@@ -5,9 +5,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use atoll_log::Logs;
+use atoll_machine::Medium;
 
 use super::checkpoint::{Checkpointer, Progress};
-use super::{CheckpointReport, Durability};
+use super::{BackupReport, CheckpointReport, Durability};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 
@@ -73,6 +74,14 @@ impl Flusher {
 
     pub(crate) fn checkpoint(&self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
         self.shared.checkpoint(inner)
+    }
+
+    /// Takes a checkpoint and copies it.
+    pub(crate) fn backup(&self, inner: &Arc<Inner>, root: &dyn Medium) -> Result<BackupReport> {
+        let mut checkpointer = lock(&self.shared.checkpointer);
+        let checkpoint = checkpointer.take(inner)?;
+        let bytes = checkpointer.copy_to(root)?;
+        Ok(BackupReport { checkpoint, bytes })
     }
 
     fn stop(&mut self) {

@@ -6,6 +6,7 @@
 //! | [`recover`] | making tables again from a checkpoint and what the logs have behind it |
 //! | [`checkpoint`] | writing what has changed home, so that the logs can be short |
 //! | [`inspect`] | looking at the files of a database that is not open |
+//! | [`backup`] | a copy of a database that is open |
 //! | [`image`] | the bytes of a segment of a snapshot |
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
 //!
@@ -13,6 +14,7 @@
 //! recovery: a commit that the logs hold up to the durable horizon is applied again, anything else
 //! is as if it had never been (`docs/decisions/2026-11-21-redo-only.md`).
 
+mod backup;
 pub(crate) mod checkpoint;
 pub(crate) mod flusher;
 mod image;
@@ -167,6 +169,15 @@ pub struct RecoveryReport {
     pub index_s: f64,
     /// What was not as it should be and could be helped.
     pub notes: Vec<String>,
+}
+
+/// What a backup holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct BackupReport {
+    /// The checkpoint that was taken for it.
+    pub checkpoint: CheckpointReport,
+    /// Bytes of tables in the backup.
+    pub bytes: u64,
 }
 
 /// What a checkpoint has done.

@@ -97,7 +97,7 @@ pub(crate) fn open(
 }
 
 /// That a folder without a control file holds nothing that somebody would miss.
-fn check_may_create(root: &dyn Medium) -> Result<()> {
+pub(super) fn check_may_create(root: &dyn Medium) -> Result<()> {
     let names = root.names()?;
     if names.iter().any(|name| name == control::NEW) {
         return Ok(()); // It was being made.
