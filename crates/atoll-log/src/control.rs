@@ -24,6 +24,8 @@ use crate::logs::TABLESPACES_MAX;
 pub const FILE: &str = "control";
 /// Its name while the database is being made.
 pub const NEW: &str = "control.new";
+/// Its name while a backup is being written.
+pub const COPY: &str = "control.copy";
 const MAGIC: [u8; 8] = *b"ATOLLCTL";
 /// Number of the format of a database's files; a version reads its own.
 pub const FORMAT: u32 = 1;
@@ -157,15 +159,14 @@ pub struct ControlFile {
 }
 
 impl ControlFile {
-    /// Says that a database is being made; whoever finds this and no more may begin again.
+    /// Says, under another name ([`NEW`] or [`COPY`]), that a database is being made, and what its
+    /// control file will say if nothing more is written.
     ///
     /// # Errors
     /// [`LogError::Medium`].
-    pub fn begin(medium: &dyn Medium, control: &mut Control) -> Result<(), LogError> {
-        if medium.names()?.iter().any(|name| name == NEW) {
-            medium.remove(NEW)?;
-        }
-        let file = medium.open(NEW, Open::Create)?;
+    pub fn begin(medium: &dyn Medium, name: &str, control: &mut Control) -> Result<(), LogError> {
+        let is_there = medium.names()?.iter().any(|known| known == name);
+        let file = medium.open(name, if is_there { Open::Write } else { Open::Create })?;
         file.reserve(2 * SLOT_BYTES as u64)?;
         Self { file }.write(control)?;
         Ok(medium.sync_names()?)
@@ -175,8 +176,8 @@ impl ControlFile {
     ///
     /// # Errors
     /// [`LogError::Medium`].
-    pub fn finish(medium: &dyn Medium) -> Result<(), LogError> {
-        medium.rename(NEW, FILE)?;
+    pub fn finish(medium: &dyn Medium, name: &str) -> Result<(), LogError> {
+        medium.rename(name, FILE)?;
         Ok(medium.sync_names()?)
     }
 
@@ -268,8 +269,8 @@ mod tests {
     use super::*;
 
     fn create(medium: &CrashMedium) -> ControlFile {
-        ControlFile::begin(medium, &mut sample(0)).unwrap();
-        ControlFile::finish(medium).unwrap();
+        ControlFile::begin(medium, NEW, &mut sample(0)).unwrap();
+        ControlFile::finish(medium, NEW).unwrap();
         ControlFile::open(medium, Open::Write).unwrap().0
     }
 

@@ -51,6 +51,12 @@ pub enum LogError {
         /// The folder.
         path: String,
     },
+    /// A backup that is not whole.
+    #[error("{path} holds a backup that was cut short; remove it and make another")]
+    CutShort {
+        /// The folder.
+        path: String,
+    },
     /// The database has been closed.
     #[error("the database has been closed and takes no more changes")]
     Closed,

@@ -24,7 +24,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use atoll_machine::{Machine, MediumError, Native};
 
-use crate::block::{Header, Kind, Rest};
+use crate::block::{HEADER_BYTES, Header, Kind, Rest};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::ring::Ring;
@@ -73,6 +73,8 @@ struct Flush {
     is_running: bool,
     /// Those who wait for the end of the one that is running.
     waiting: u32,
+    /// The log has been closed and its files may be somebody else's.
+    sealed: bool,
     failed: Option<MediumError>,
 }
 
@@ -359,6 +361,9 @@ impl Log {
             if self.durable_gsn() >= gsn {
                 return Ok(());
             }
+            if flush.sealed {
+                return Err(LogError::Closed);
+            }
             flush.is_running = true;
             drop(flush);
             let rests = around.before(self, gsn);
@@ -428,7 +433,7 @@ impl Log {
         rests.iter().for_each(|rest| rest.encode(&mut payload));
         let bytes = crate::block::block_bytes(payload.len());
         let mut tail = lock(&self.latch);
-        while tail.promised + bytes > tail.ready {
+        while tail.promised + bytes + HEADER_BYTES as u64 > tail.ready {
             let end = tail.promised + SLACK_BYTES;
             drop(tail);
             self.prepare(end)?;
@@ -442,6 +447,17 @@ impl Log {
             Block { kind: Kind::Rest, epoch: 0, transaction: 0, horizon, payload: &payload };
         self.fill(slot, lsn, gsn, &block);
         Ok(())
+    }
+
+    /// Writes nothing any more, once a flush that is running has ended.
+    pub(crate) fn seal(&self) {
+        let mut flush = lock(&self.flush);
+        while flush.is_running {
+            flush.waiting += 1;
+            flush = self.flushed.wait(flush).unwrap_or_else(PoisonError::into_inner);
+            flush.waiting -= 1;
+        }
+        flush.sealed = true;
     }
 
     /// Whether every promise has been used or withdrawn.

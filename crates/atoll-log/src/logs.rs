@@ -34,7 +34,9 @@ pub const TABLESPACES_MAX: usize = 64;
 
 /// Smallest file, and smallest ring: a block of the largest size fits, and what a flush adds.
 const FILE_BYTES_MIN: u64 = 64 << 10;
+const FILE_BYTES_MAX: u64 = 1 << 40;
 const RING_BYTES_MIN: u64 = 2 << 20;
+const RING_BYTES_MAX: u64 = 1 << 30;
 
 /// Settings of the logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,13 +75,14 @@ impl LogsOptions {
     /// [`LogError::Options`].
     pub fn check(&self) -> Result<(), LogError> {
         let Self { file_bytes, ring_bytes, .. } = *self;
-        let is_file = file_bytes >= FILE_BYTES_MIN && file_bytes.is_multiple_of(4096);
-        if !is_file {
-            let need = "a multiple of 4096 from 65536 on";
+        let is_file = (FILE_BYTES_MIN..=FILE_BYTES_MAX).contains(&file_bytes);
+        if !is_file || !file_bytes.is_multiple_of(4096) {
+            let need = "a multiple of 4096 from 65536 to 1099511627776";
             return Err(LogError::Options { what: "file", bytes: file_bytes, need });
         }
-        if ring_bytes < RING_BYTES_MIN || !ring_bytes.is_power_of_two() {
-            let need = "a power of two from 2097152 on";
+        let is_ring = (RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes);
+        if !is_ring || !ring_bytes.is_power_of_two() {
+            let need = "a power of two from 2097152 to 1073741824";
             return Err(LogError::Options { what: "ring", bytes: ring_bytes, need });
         }
         Ok(())
@@ -203,7 +206,14 @@ impl Logs {
             Native::wait(round);
             round += 1;
         }
-        self.flush()
+        self.flush()?;
+        self.logs.iter().for_each(Log::seal);
+        Ok(())
+    }
+
+    /// Whether a flush has failed, so that nothing more will be durable.
+    pub fn is_poisoned(&self) -> bool {
+        self.logs.iter().any(|log| log.check().is_err())
     }
 
     /// Whether changes are taken: a log that fails takes the others with it, since nothing could
@@ -310,6 +320,7 @@ fn payload(redo: &Redo, log: usize) -> &[u8] {
 impl Recorder for LogRecorder {
     fn admit(&mut self, redo: &Redo) -> Result<(), JournalError> {
         debug_assert!(self.admitted.is_empty(), "a commit is admitted once");
+        self.logs.check()?;
         for (number, log) in self.logs.logs.iter().enumerate() {
             let payload = payload(redo, number);
             if payload.is_empty() && self.spilled >> number & 1 == 0 {
@@ -412,6 +423,7 @@ impl Recorder for LogRecorder {
 
     fn admit_table(&mut self, description: &[u8]) -> Result<(), JournalError> {
         let bytes = block_bytes(description.len());
+        self.logs.check()?;
         self.logs.logs[0].admit(bytes)?;
         self.admitted.push((0, bytes));
         self.check_admitted()

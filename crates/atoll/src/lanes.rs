@@ -160,10 +160,10 @@ impl Shared {
             // First, so that lanes whose wait is over have begun something else.
             Turn::default().await;
             if self.waiting.get() == self.working.get() {
-                return transaction.acknowledge(committed);
+                break;
             }
         }
-        Ok(())
+        transaction.acknowledge(committed)
     }
 
     async fn let_the_starving_end(&self) {
@@ -186,6 +186,8 @@ async fn complete<Q: Request, R>(
     loop {
         let end = match attempt(transaction, request, procedure).await {
             Ok((result, committed)) => {
+                // It holds nothing any more, so the others may begin.
+                drop(starving.take());
                 // Committed for all that can be seen, so a failure here is none to try again.
                 shared.acknowledge(transaction, committed).await.map_err(Error::from)?;
                 return Ok(result);

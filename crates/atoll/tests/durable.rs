@@ -325,8 +325,13 @@ fn a_folder_that_is_no_database_is_left_alone() {
     std::fs::write(folder.path().join("thesis.txt"), "important").unwrap();
     let error = Database::open(folder.path(), options(SchemeKind::default())).unwrap_err();
     assert!(matches!(error, Error::Log(LogError::NoDatabase { .. })), "{error}");
-    let names = std::fs::read_dir(folder.path()).unwrap().count();
-    assert!(names <= 2, "the file and a lock");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    // Not even one that has the name of something of ours.
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("lock"), "of a door").unwrap();
+    std::fs::write(other.path().join("key"), "to it").unwrap();
+    assert!(Database::open(other.path(), options(SchemeKind::default())).is_err());
+    assert_eq!(std::fs::read_to_string(other.path().join("lock")).unwrap(), "of a door");
 }
 
 #[test]
@@ -523,6 +528,17 @@ fn what_is_left_of_a_closed_database_writes_nothing() {
     let read = session.transaction(|tx| tx.read(&table, &[Value::Int64(1)])).unwrap();
     assert_eq!(read, Some(row(1, 0)));
     assert_eq!(rows(&again, "table_0").len(), 1);
+    // Nor does a clone, whose files are somebody else's now.
+    let clone = again.clone();
+    again.close().unwrap();
+    let third = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+    let closed = |error: Error| assert!(matches!(error, Error::Log(LogError::Closed)), "{error}");
+    closed(clone.checkpoint().unwrap_err());
+    closed(clone.backup(&folder.path().join("copy")).unwrap_err());
+    closed(clone.create_table("late", schema()).err().unwrap());
+    clone.flush().unwrap();
+    drop(clone);
+    assert_eq!(third.tables(), ["table_0"]);
 }
 
 #[test]
@@ -661,4 +677,49 @@ fn a_backup_of_a_database_at_work_is_a_database() {
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+#[test]
+fn what_is_missing_is_told_and_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let db = Database::open(path, options(SchemeKind::default())).unwrap();
+    create(&db, "table_0");
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    for name in ["node-1", "node-0/home"] {
+        let (from, aside) = (path.join(name), path.join("aside"));
+        std::fs::rename(&from, &aside).unwrap();
+        let error = Database::open(path, options(SchemeKind::default())).unwrap_err();
+        let is_told =
+            matches!(&error, Error::Log(LogError::Missing { file }) if file.ends_with(name));
+        assert!(is_told, "{name}: {error}");
+        assert!(!from.exists());
+        std::fs::rename(&aside, &from).unwrap();
+    }
+    // A backup that was cut short is no database.
+    std::fs::rename(path.join("control"), path.join("control.copy")).unwrap();
+    let error = Database::open(path, options(SchemeKind::default())).unwrap_err();
+    assert!(matches!(error, Error::Log(LogError::CutShort { .. })), "{error}");
+    std::fs::rename(path.join("control.copy"), path.join("control")).unwrap();
+    let db = Database::open(path, options(SchemeKind::default())).unwrap();
+    assert_eq!(db.tables(), ["table_0"]);
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused_before_anything_is_made() {
+    for (file_bytes, ring_bytes) in [
+        (0, 4 << 20),
+        (100_000, 4 << 20),
+        (1 << 20, 1 << 20),
+        (1 << 20, 3 << 20),
+        (1 << 20, 1 << 62),
+    ] {
+        let medium = CrashMedium::default();
+        let logs = LogsOptions { file_bytes, ring_bytes, planted: Planted::Nothing };
+        let options = DatabaseOptions { logs, ..options(SchemeKind::default()) };
+        let error = Database::open_on(&medium, options).unwrap_err();
+        assert!(matches!(error, Error::Log(LogError::Options { .. })), "{error}");
+        assert!(medium.all_files().is_empty());
+    }
 }

@@ -44,3 +44,30 @@ fn a_flush_is_for_all_lanes_and_nothing_is_told_before_it() {
         }
     }
 }
+
+#[test]
+fn lanes_end_when_nothing_can_be_durable_any_more() {
+    let medium = CrashMedium::default();
+    let options = DatabaseOptions { memory_limit_bytes: Some(64 << 20), ..Default::default() };
+    let db = Database::open_on(&medium, options).unwrap();
+    let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
+    let table = db.create_table("numbers", schema).unwrap();
+    let mut next = 0..100;
+    let (mut told, mut failed) = (0, 0);
+    db.lanes(8).unwrap().run(
+        || {
+            let request = next.next().map(Insert);
+            if next.start == 50 {
+                medium.fail(atoll::machine::medium::crash::Fault::Sync, 0);
+            }
+            request
+        },
+        async |tx, insert| tx.insert(&table, &[Value::Int64(insert.0)]),
+        |_, done| match done {
+            Ok(()) => told += 1,
+            Err(_) => failed += 1,
+        },
+    );
+    assert_eq!(told + failed, 100);
+    assert!((40..=50).contains(&told), "{told} were told of");
+}

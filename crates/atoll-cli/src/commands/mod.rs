@@ -25,7 +25,7 @@ use crate::output::say;
 pub fn serve(name: &str) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| CliError::new(format!("cannot wait for Ctrl-C: {error}")))?;
-    say(&format!("serving {name}; Ctrl-C ends this process and the database with it"));
+    say(&format!("serving {name}; Ctrl-C ends this process, which owns it"));
     let _ = signals.forever().next();
     Ok(())
 }

@@ -41,8 +41,20 @@ impl FileMedium {
     /// [`MediumError`].
     pub fn new(root: &Path) -> Result<Self, MediumError> {
         let failed = |source| MediumError::new("make the folder", root.to_string_lossy(), source);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed)?;
-        Ok(Self { root: root.to_owned() })
+        // Each one's name is durable before anything in it counts.
+        let missing: Vec<&Path> = root.ancestors().take_while(|folder| !folder.exists()).collect();
+        for folder in missing.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
+            let made = fs::DirBuilder::new().mode(0o700).create(folder);
+            if let Err(error) = made
+                && error.kind() != io::ErrorKind::AlreadyExists
+            {
+                return Err(failed(error));
+            }
+            let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = File::open(parent.unwrap_or(Path::new(".")));
+            parent.and_then(|parent| parent.sync_all()).map_err(failed)?;
+        }
+        Self::existing(root)
     }
 
     /// The medium in a folder that exists.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use atoll_log::LogError;
-use atoll_log::control::{Checkpoint, CheckpointPart, Control, ControlFile};
+use atoll_log::control::{self, Checkpoint, CheckpointPart, Control, ControlFile};
 use atoll_log::files::Files;
 use atoll_log::home::{ColumnMap, Home, Map, Part, SegmentMap, TableMap, Writer};
 use atoll_machine::Medium;
@@ -24,14 +24,18 @@ const CHECKPOINT: u64 = 1;
 impl Checkpointer {
     /// Copies the last checkpoint into an empty folder; returns the bytes written home.
     pub(super) fn copy_to(&self, root: &dyn Medium) -> Result<u64> {
+        let check = || -> Result<()> {
+            if root.names()?.iter().any(|name| name == control::FILE || name == control::NEW) {
+                return Err(LogError::NotEmpty { path: root.path("") }.into());
+            }
+            check_may_create(root)
+        };
+        check()?; // Before a file is locked that is somebody else's.
         let _locked = match root.lock()? {
             Ok(locked) => locked,
             Err(pid) => return Err(Error::InUse { path: root.path(""), pid }),
         };
-        if root.names()?.iter().any(|name| name == atoll_log::control::FILE) {
-            return Err(LogError::NotEmpty { path: root.path("") }.into());
-        }
-        check_may_create(root)?;
+        check()?;
         let tablespaces = self.homes.len();
         let mut control = Control {
             file_bytes: self.control.file_bytes,
@@ -39,7 +43,7 @@ impl Checkpointer {
             cuts: vec![0; tablespaces],
             ..Control::default()
         };
-        ControlFile::begin(root, &mut control)?;
+        ControlFile::begin(root, control::COPY, &mut control)?;
         let mut bytes = 0;
         let mut parts = Vec::with_capacity(tablespaces);
         for (tablespace, from) in self.homes.iter().enumerate() {
@@ -59,8 +63,8 @@ impl Checkpointer {
         root.sync_names()?;
         control.life = LIFE;
         control.checkpoints = vec![Checkpoint { number: CHECKPOINT, epoch: 0, life: LIFE, parts }];
-        ControlFile::begin(root, &mut control)?;
-        ControlFile::finish(root)?;
+        ControlFile::begin(root, control::COPY, &mut control)?;
+        ControlFile::finish(root, control::COPY)?;
         Ok(bytes)
     }
 }

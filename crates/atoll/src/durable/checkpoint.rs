@@ -87,12 +87,17 @@ impl Checkpointer {
     /// [`crate::Error::Log`] and those of [`crate::Database::snapshot`]; the checkpoint before
     /// counts then.
     pub(crate) fn take(&mut self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
+        if self.locked.is_none() {
+            return Err(LogError::Closed.into());
+        }
         if let Some(error) = &self.failed {
             return Err(error.clone().into());
         }
         let begin = Instant::now();
         let starts = self.logs.starts(); // before the cut: CHECKPOINT-2
         let snapshot = inner.snapshot(String::new(), true)?;
+        // Whoever is making a table that the snapshot shows has made it when this returns.
+        inner.engine.all_tables();
         let horizon = self.logs.clock();
         self.logs.settle(horizon)?; // CHECKPOINT-1
         let number = self.control.checkpoints.first().map_or(0, |last| last.number) + 1;

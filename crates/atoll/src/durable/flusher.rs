@@ -12,6 +12,8 @@ use super::{BackupReport, CheckpointReport, Durability};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 
+/// However short the bound is.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
 /// How often it looks whether there is something to do.
 const PERIOD_MAX: Duration = Duration::from_millis(50);
 /// Share of the memory that a checkpoint may keep alive before the next is taken.
@@ -115,7 +117,7 @@ impl Drop for Flusher {
 fn is_due(inner: &Inner, log: u64, most: u64) -> bool {
     let memory = inner.memory();
     let keeps_much = memory.kept_bytes_all() > memory.store().limit_bytes() / KEPT_SHARE;
-    log >= most || (keeps_much && log > 0)
+    log > 0 && (log >= most || keeps_much)
 }
 
 impl Shared {
@@ -127,7 +129,7 @@ impl Shared {
     }
 
     fn flush_until_stopped(&self, durability: Durability) {
-        let period = durability.period();
+        let period = durability.period().max(PERIOD_MIN);
         let mut last = Instant::now();
         while !self.wait(period.min(PERIOD_MAX)) {
             // Failures are told to those who wait for a flush, or want room.

@@ -123,7 +123,8 @@ impl Acknowledger {
     /// Whether a commit needs no waiting.
     pub(crate) fn is_acknowledged(&self, committed: Committed, wanted: Option<Durability>) -> bool {
         let is_strict = wanted.unwrap_or(self.durability) == Durability::Strict;
-        !is_strict || self.logs.horizon() >= committed.gsn
+        // One that never will be is not waited for either.
+        !is_strict || self.logs.horizon() >= committed.gsn || self.logs.is_poisoned()
     }
 
     /// Waits as long as the durability asked for says.

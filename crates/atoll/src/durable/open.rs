@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use atoll_log::control::{self, Control, ControlFile};
 use atoll_log::files::Files;
-use atoll_log::home::{Home, Map};
+use atoll_log::home::{self, Home, Map};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
 use atoll_log::{LogError, Logs, LogsOptions};
@@ -31,8 +31,21 @@ pub(crate) fn folder_name(tablespace: usize) -> String {
     format!("node-{tablespace}")
 }
 
-fn media(root: &dyn Medium, tablespaces: usize) -> Result<Vec<Arc<dyn Medium>>> {
-    let folders = (0..tablespaces).map(|at| Ok(root.folder(&folder_name(at))?));
+/// The folders of the tablespaces. One that is missing, or has lost its home, is perhaps not
+/// mounted, and must not be made.
+fn existing_media(root: &dyn Medium, tablespaces: usize) -> Result<Vec<Arc<dyn Medium>>> {
+    let known = root.folders()?;
+    let folders = (0..tablespaces).map(|at| {
+        let name = folder_name(at);
+        if !known.contains(&name) {
+            return Err(LogError::Missing { file: root.path(&name) }.into());
+        }
+        let folder = root.folder(&name)?;
+        if !folder.names()?.iter().any(|name| name == home::FILE) {
+            return Err(LogError::Missing { file: folder.path(home::FILE) }.into());
+        }
+        Ok(folder)
+    });
     folders.collect()
 }
 
@@ -43,17 +56,21 @@ pub(crate) fn open(
     engine: &Engine,
     options: &OpenOptions,
 ) -> Result<(Checkpointer, RecoveryReport)> {
+    let is_there = |name: &str| Ok::<_, Error>(root.names()?.iter().any(|known| known == name));
+    if !is_there(control::FILE)? {
+        check_may_create(root)?; // Before a file is locked that is somebody else's.
+    }
     let locked = match root.lock()? {
         Ok(locked) => locked,
         Err(pid) => return Err(Error::InUse { path: root.path(""), pid }),
     };
     options.logs.check()?;
-    if !root.names()?.iter().any(|name| name == control::FILE) {
+    if !is_there(control::FILE)? {
         check_may_create(root)?;
         create(root, options)?;
     }
     let (mut file, mut control) = ControlFile::open(root, Open::Write)?;
-    let media = media(root, control.tablespaces)?;
+    let media = existing_media(root, control.tablespaces)?;
     let homes: Vec<Home> = media
         .iter()
         .map(|medium| Home::open(Arc::clone(medium)))
@@ -99,6 +116,9 @@ pub(crate) fn open(
 /// That a folder without a control file holds nothing that somebody would miss.
 pub(super) fn check_may_create(root: &dyn Medium) -> Result<()> {
     let names = root.names()?;
+    if names.iter().any(|name| name == control::COPY) {
+        return Err(LogError::CutShort { path: root.path("") }.into());
+    }
     if names.iter().any(|name| name == control::NEW) {
         return Ok(()); // It was being made.
     }
@@ -118,12 +138,14 @@ fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
         cuts: vec![0; options.tablespaces],
         ..Control::default()
     };
-    ControlFile::begin(root, &mut control)?;
-    for medium in media(root, options.tablespaces)? {
+    ControlFile::begin(root, control::NEW, &mut control)?;
+    for tablespace in 0..options.tablespaces {
+        let medium = root.folder(&folder_name(tablespace))?;
         Files::open(Arc::clone(&medium), control.file_bytes, 0)?;
+        Home::open(medium)?;
     }
     root.sync_names()?;
-    Ok(ControlFile::finish(root)?)
+    Ok(ControlFile::finish(root, control::NEW)?)
 }
 
 /// The maps of the checkpoints that are kept. If those of the newest cannot be read, the one before
