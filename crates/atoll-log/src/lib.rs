@@ -9,7 +9,9 @@
 //! | [`ring`] | the DRAM in which blocks wait for their flush |
 //! | [`files`] | the files of a log |
 //! | [`log`] | one log: reserve, fill, flush |
-//! | [`logs`] | all logs: commits across them, the durable horizon, waiting for it |
+//! | [`logs`] | all logs: the durable horizon, waiting for it |
+//! | `recorder` | what a worker commits with, across logs |
+//! | `company` | whom the leader of a flush waits for |
 //! | [`scan`] | reading a log from a medium |
 //! | [`home`] | the home of tables: blocks, maps of checkpoints |
 //! | [`control`] | the file that says which checkpoints there are |
@@ -19,12 +21,14 @@
 //! again from what it finds: `atoll` joins the two.
 
 pub mod block;
+mod company;
 pub mod control;
 pub mod error;
 pub mod files;
 pub mod home;
 pub mod log;
 pub mod logs;
+mod recorder;
 pub mod ring;
 pub mod scan;
 

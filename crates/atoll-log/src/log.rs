@@ -7,7 +7,7 @@
 //! others append meanwhile is the next one's.
 //!
 //! Before it takes the end, the leader waits for a moment for those who are about to come: the
-//! clients that the last flush has let go, and those who came while it ran ([`Company`]).
+//! clients that the last flush has let go, and those who came while it ran ([`crate::company`]).
 //!
 //! - `LOG-1`: `promised` is at least `tail` and at most the ring's capacity behind `durable`, and
 //!   [`SLACK_BYTES`] before the end of the files: a place that was promised can be filled and
@@ -25,6 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use atoll_machine::{Machine, MediumError, Native};
 
 use crate::block::{HEADER_BYTES, Header, Kind, Rest};
+use crate::company::Company;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::ring::Ring;
@@ -89,57 +90,6 @@ pub struct Start {
     pub lsn: u64,
     /// The greatest GSN in it, or that any log has.
     pub gsn: u64,
-}
-
-/// Who is likely to come before long. A client that a flush has let go comes back soon, and if it
-/// does so just behind the next flush's beginning, it waits for two. So a leader waits for as many
-/// as the last flush was for and as came while it ran, for a part of a flush's time at most; when
-/// they do not come, it does not wait the next few times.
-#[derive(Default)]
-struct Company {
-    /// Blocks that the last flush took, all in all, and how many are likely before the next.
-    taken: u64,
-    expected: u64,
-    /// About how long a flush takes.
-    flush_ns: u64,
-    /// So many times nobody is waited for.
-    alone: u32,
-}
-
-impl Company {
-    /// Share of a flush's time that is waited at most, one in so many.
-    const PATIENCE: u64 = 3;
-    /// Flushes without waiting after one that waited for nothing.
-    const ALONE: u32 = 32;
-
-    fn wait_for(&mut self, blocks: impl Fn() -> u64) {
-        if self.alone > 0 {
-            self.alone -= 1;
-            return;
-        }
-        let most = self.flush_ns / Self::PATIENCE;
-        let (wanted, begun) = (self.taken + self.expected, Native::now_ns());
-        let mut seen = blocks();
-        while seen < wanted {
-            std::thread::yield_now();
-            seen = blocks();
-            if Native::now_ns() - begun > most {
-                // Some came: it was worth it.
-                let came = seen - self.taken;
-                self.alone = if came * 4 < self.expected * 3 { Self::ALONE } else { 0 };
-                return;
-            }
-        }
-    }
-
-    /// A flush has taken the first `taken` blocks, and there are `now` after it.
-    fn note(&mut self, taken: u64, now: u64, flush_ns: u64) {
-        let (let_go, came) = (taken - self.taken, now - taken);
-        self.expected = let_go + came;
-        self.taken = taken;
-        self.flush_ns =
-            if self.flush_ns == 0 { flush_ns } else { (self.flush_ns * 7 + flush_ns) / 8 };
-    }
 }
 
 /// What whoever leads a flush does besides.

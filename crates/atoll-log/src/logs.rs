@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_machine::{Machine, Medium, Native};
-use atoll_storage::redo::Redo;
-use atoll_txn::journal::{Commit, Journal, JournalError, Recorder};
+use atoll_txn::journal::{Journal, Recorder};
 
-use crate::block::{Kind, PAYLOAD_BYTES_MAX, Rest, block_bytes};
+use crate::block::{Kind, Rest, block_bytes};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::log::{Around, Block, Log, Slot, Start};
+use crate::recorder::LogRecorder;
 use crate::ring::Ring;
 
 /// Most tablespaces.
@@ -218,7 +218,7 @@ impl Logs {
 
     /// Whether changes are taken: a log that fails takes the others with it, since nothing could
     /// be acknowledged any more.
-    fn check(&self) -> Result<(), LogError> {
+    pub(crate) fn check(&self) -> Result<(), LogError> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(LogError::Closed);
         }
@@ -248,6 +248,11 @@ impl Logs {
         Ok(gsn)
     }
 
+    /// A number for a transaction that is too large for one block.
+    pub(crate) fn next_transaction(&self) -> u64 {
+        self.transactions.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Where a recovery has to begin to read, in each log, that finds everything up to now in a
     /// checkpoint: at the ends, but for pieces of transactions that may still commit. To be asked
     /// before the checkpoint's cut.
@@ -260,7 +265,7 @@ impl Logs {
         self.logs.iter().enumerate().map(tail).collect()
     }
 
-    fn pieces(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u64>>> {
+    pub(crate) fn pieces(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u64>>> {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -295,174 +300,7 @@ impl Around for Logs {
 
 impl Journal for Logs {
     fn recorder(self: Arc<Self>) -> Box<dyn Recorder> {
-        let slots = self.logs.iter().map(Log::slot).collect();
-        let admitted = Vec::new();
-        Box::new(LogRecorder { logs: self, slots, admitted, transaction: 0, spilled: 0 })
-    }
-}
-
-/// A worker's way to the logs.
-struct LogRecorder {
-    logs: Arc<Logs>,
-    slots: Vec<Arc<Slot>>,
-    /// Logs and bytes of blocks that have been promised for the commit, ascending.
-    admitted: Vec<(usize, u64)>,
-    /// Number of the open transaction once it has spilled, and to which logs.
-    transaction: u64,
-    spilled: u64,
-}
-
-fn payload(redo: &Redo, log: usize) -> &[u8] {
-    let part = redo.parts().iter().find(|part| part.tablespace as usize == log);
-    part.map_or(&[], |part| &part.bytes)
-}
-
-impl Recorder for LogRecorder {
-    fn admit(&mut self, redo: &Redo) -> Result<(), JournalError> {
-        debug_assert!(self.admitted.is_empty(), "a commit is admitted once");
-        self.logs.check()?;
-        for (number, log) in self.logs.logs.iter().enumerate() {
-            let payload = payload(redo, number);
-            if payload.is_empty() && self.spilled >> number & 1 == 0 {
-                continue;
-            }
-            assert!(payload.len() <= PAYLOAD_BYTES_MAX, "too large a commit must be spilled");
-            let bytes = block_bytes(payload.len());
-            if let Err(error) = log.admit(bytes) {
-                self.withdraw_admitted();
-                return Err(error.into());
-            }
-            self.admitted.push((number, bytes));
-        }
-        self.check_admitted()
-    }
-
-    fn spill(&mut self, redo: &Redo) -> Result<(), JournalError> {
-        self.logs.check()?;
-        if self.transaction == 0 {
-            self.transaction = self.logs.transactions.fetch_add(1, Ordering::Relaxed);
-            // Before the first piece has a place.
-            let mut pieces = self.logs.pieces();
-            let starts = self.logs.logs.iter().map(Log::tail_lsn).collect();
-            pieces.insert(self.transaction, starts);
-        }
-        for part in redo.parts() {
-            let number = part.tablespace as usize;
-            let (log, slot) = (&self.logs.logs[number], &self.slots[number]);
-            self.spilled |= 1 << number;
-            for payload in part.bytes.chunks(PAYLOAD_BYTES_MAX) {
-                let bytes = block_bytes(payload.len());
-                log.admit(bytes)?;
-                if let Err(error) = self.logs.check() {
-                    log.withdraw(bytes);
-                    return Err(error.into());
-                }
-                let mut tail = log.latch();
-                let gsn = tail.clock() + 1;
-                let lsn = log.reserve(&mut tail, slot, bytes, gsn);
-                drop(tail);
-                let (transaction, horizon) = (self.transaction, self.logs.horizon());
-                let block = Block { kind: Kind::Piece, epoch: 0, transaction, horizon, payload };
-                log.fill(slot, lsn, gsn, &block);
-            }
-        }
-        Ok(())
-    }
-
-    fn record(&mut self, redo: &Redo, mut commit: Commit) -> u64 {
-        if self.logs.options.planted == Planted::NothingSeen {
-            commit.seen = 0;
-        }
-        let logs = &self.logs.logs;
-        // All latches together, so that the GSN is the greatest of all clocks at one moment.
-        let mut places = [0; TABLESPACES_MAX];
-        let horizon = self.logs.horizon();
-        let gsn = if let [(log, bytes)] = self.admitted[..] {
-            let mut tail = logs[log].latch();
-            let gsn = tail.clock().max(commit.seen) + 1;
-            places[0] = logs[log].reserve(&mut tail, &self.slots[log], bytes, gsn);
-            gsn
-        } else {
-            let mut tails: Vec<_> =
-                self.admitted.iter().map(|(log, _)| logs[*log].latch()).collect();
-            let clock = tails.iter().map(|tail| tail.clock()).max().unwrap_or(0);
-            let gsn = clock.max(commit.seen) + 1;
-            let admitted = self.admitted.iter();
-            for ((tail, place), (log, bytes)) in tails.iter_mut().zip(&mut places).zip(admitted) {
-                *place = logs[*log].reserve(tail, &self.slots[*log], *bytes, gsn);
-            }
-            gsn
-        };
-        for ((log, _), lsn) in self.admitted.iter().zip(places) {
-            let (transaction, epoch) = (self.transaction, commit.epoch);
-            let payload = payload(redo, *log);
-            let block = Block { kind: Kind::Commit, epoch, transaction, horizon, payload };
-            logs[*log].fill(&self.slots[*log], lsn, gsn, &block);
-        }
-        self.admitted.clear();
-        self.end_pieces();
-        gsn
-    }
-
-    fn withdraw(&mut self) {
-        self.withdraw_admitted();
-        self.end_pieces();
-    }
-
-    fn tablespaces(&self) -> u32 {
-        self.logs.logs.len() as u32
-    }
-
-    fn check_tablespace(&self, tablespace: u32) -> Result<(), JournalError> {
-        let count = self.logs.logs.len();
-        if (tablespace as usize) < count {
-            return Ok(());
-        }
-        Err(LogError::NoTablespace(tablespace, count).into())
-    }
-
-    fn admit_table(&mut self, description: &[u8]) -> Result<(), JournalError> {
-        let bytes = block_bytes(description.len());
-        self.logs.check()?;
-        self.logs.logs[0].admit(bytes)?;
-        self.admitted.push((0, bytes));
-        self.check_admitted()
-    }
-
-    fn record_table(&mut self, description: &[u8], epoch: u64) -> u64 {
-        let (number, bytes) = self.admitted.pop().expect("a table is admitted first");
-        let (log, slot) = (&self.logs.logs[number], &self.slots[number]);
-        let mut tail = log.latch();
-        let gsn = tail.clock() + 1;
-        let lsn = log.reserve(&mut tail, slot, bytes, gsn);
-        drop(tail);
-        let (kind, payload, horizon) = (Kind::Table, description, self.logs.horizon());
-        log.fill(slot, lsn, gsn, &Block { kind, epoch, transaction: 0, horizon, payload });
-        gsn
-    }
-}
-
-impl LogRecorder {
-    /// After promises were given, so that whoever closes the logs sees them or is seen here.
-    fn check_admitted(&mut self) -> Result<(), JournalError> {
-        let checked = self.logs.check();
-        if checked.is_err() {
-            self.withdraw_admitted();
-        }
-        Ok(checked?)
-    }
-
-    fn end_pieces(&mut self) {
-        if self.transaction != 0 {
-            self.logs.pieces().remove(&self.transaction);
-        }
-        (self.transaction, self.spilled) = (0, 0);
-    }
-
-    fn withdraw_admitted(&mut self) {
-        for (log, bytes) in self.admitted.drain(..) {
-            self.logs.logs[log].withdraw(bytes);
-        }
+        Box::new(LogRecorder::new(self))
     }
 }
 
@@ -470,6 +308,8 @@ impl LogRecorder {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use atoll_machine::CrashMedium;
+    use atoll_storage::redo::Redo;
+    use atoll_txn::journal::Commit;
 
     use super::*;
     use crate::log::Alone;

@@ -3,7 +3,8 @@
 //! | module | room for |
 //! |---|---|
 //! | [`open`] | opening a folder: a new database, or one that is recovered |
-//! | [`recover`] | making tables again from a checkpoint and what the logs have behind it |
+//! | [`load`] | making the tables of a checkpoint, and indexes |
+//! | [`recover`] | applying again what the logs have behind it |
 //! | [`checkpoint`] | writing what has changed home, so that the logs can be short |
 //! | [`inspect`] | looking at the files of a database that is not open |
 //! | [`backup`] | a copy of a database that is open |
@@ -19,6 +20,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod flusher;
 mod image;
 pub mod inspect;
+mod load;
 pub(crate) mod open;
 mod recover;
 

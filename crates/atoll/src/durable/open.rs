@@ -13,7 +13,7 @@ use atoll_machine::Medium;
 use atoll_machine::medium::{Open, file};
 
 use super::checkpoint::Checkpointer;
-use super::{RecoveryReport, recover};
+use super::{RecoveryReport, load, recover};
 use crate::database::Engine;
 use crate::error::{Error, Result};
 
@@ -84,7 +84,7 @@ pub(crate) fn open(
     let begin = Instant::now();
     if let Some(maps) = maps.first() {
         report.checkpoint = control.checkpoints[0].number;
-        recover::load(engine, &homes, maps, options.threads)?;
+        load::load(engine, &homes, maps, options.threads)?;
     }
     report.home_s = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
@@ -99,7 +99,7 @@ pub(crate) fn open(
     };
     report.log_s = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
-    report.rows = recover::index(engine, options.threads)?;
+    report.rows = load::index(engine, options.threads)?;
     report.index_s = begin.elapsed().as_secs_f64();
     // Before anything of this life is written: RECOVER-2.
     control.life += 1;

@@ -1,4 +1,4 @@
-//! Making tables again: from the homes of a checkpoint, and from what the logs have behind it.
+//! Applying again what the logs have behind a checkpoint.
 //!
 //! The logs are read side by side, each once. A transaction is applied when it is known to be at or
 //! below the durable horizon, which blocks further on say (`BLOCK-5`); the last few wait until all
@@ -20,16 +20,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use atoll_log::LogError;
 use atoll_log::block::{Header, Kind, Rest};
 use atoll_log::control::{Checkpoint, Control};
-use atoll_log::home::{Home, Map, Part};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
 use atoll_machine::Native;
 use atoll_memory::Member;
 use atoll_storage::redo::{Change as Record, Changes};
-use atoll_storage::restore::{ColumnImage, SegmentImage};
 use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
 use atoll_txn::describe;
 
+use super::load::member;
 use crate::database::Engine;
 use crate::error::{Error, Result};
 
@@ -48,118 +47,6 @@ pub(super) struct Found {
     pub(super) log_bytes: u64,
     pub(super) redone: u64,
     pub(super) dropped: u64,
-}
-
-fn member(engine: &Engine) -> Result<Member> {
-    let most = atoll_memory::gate::MEMBERS_MAX;
-    engine.memory().join().ok_or(Error::TooManyTransactions(most))
-}
-
-/// Makes the tables of a checkpoint, by as many threads.
-pub(super) fn load(engine: &Engine, homes: &[Home], maps: &[Map], threads: usize) -> Result<()> {
-    let mut tables: Vec<_> = maps
-        .iter()
-        .enumerate()
-        .flat_map(|(tablespace, map)| map.tables.iter().map(move |table| (tablespace, table)))
-        .collect();
-    tables.sort_by_key(|(_, table)| table.id);
-    let mut segments = Vec::new();
-    for (number, (tablespace, map)) in tables.into_iter().enumerate() {
-        let damaged = || {
-            let expected = format!("table {number}");
-            let found = format!("table {}", map.id);
-            let file = format!("map of tablespace {tablespace}");
-            LogError::Damaged { file, offset: 0, expected, found }
-        };
-        let described = describe::decode(&map.description).ok_or_else(damaged)?;
-        if map.id as usize != number || described.id != map.id {
-            return Err(damaged().into());
-        }
-        let table = engine.restore_table(described).map_err(Error::of_stop)?;
-        let mut member = member(engine)?;
-        for segment in 0..map.segments.len() as u64 {
-            let section = member.enter();
-            table.add_segments(Change::forward(section.inside()), segment + 1)?;
-        }
-        let home = &homes[tablespace];
-        let numbered = map.segments.iter().enumerate();
-        segments.extend(numbered.map(|(at, map)| (home, Arc::clone(&table), at as u64, map)));
-    }
-    let next = AtomicU64::new(0);
-    each(threads, || {
-        let mut member = member(engine)?;
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed) as usize;
-            let Some((home, table, number, map)) = segments.get(at) else { return Ok(()) };
-            let read = |part: &Part| -> Result<Vec<u8>> {
-                let mut bytes = Vec::new();
-                home.read(part, &mut bytes)?;
-                Ok(bytes)
-            };
-            let presence = read(&map.presence)?;
-            let mut columns = Vec::with_capacity(map.columns.len());
-            for column in &map.columns {
-                let heap = column.heap.iter().map(read).collect::<Result<Vec<_>>>()?;
-                let validity = column.validity.as_ref().map(read).transpose()?;
-                columns.push((read(&column.values)?, validity, heap, column.zone));
-            }
-            let image = SegmentImage {
-                filled: map.filled as usize,
-                presence: &presence,
-                columns: columns
-                    .iter()
-                    .map(|(values, validity, heap, zone)| ColumnImage {
-                        values,
-                        validity: validity.as_deref(),
-                        heap: heap.iter().map(Vec::as_slice).collect(),
-                        zone: *zone,
-                    })
-                    .collect(),
-            };
-            let section = member.enter();
-            table.restore_segment(Change::forward(section.inside()), *number, &image)?;
-        }
-    })
-}
-
-/// Runs `body` on so many threads; the first error counts.
-fn each(threads: usize, body: impl Fn() -> Result<()> + Sync) -> Result<()> {
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.max(1)).map(|_| scope.spawn(&body)).collect();
-        let own = body();
-        let others = others.into_iter().map(|thread| thread.join().expect("no panic in a thread"));
-        others.fold(own, |first, next| first.and(next))
-    })
-}
-
-/// Gives all rows their entries in the indexes.
-pub(super) fn index(engine: &Engine, threads: usize) -> Result<u64> {
-    let mut work = Vec::new();
-    for table in engine.all_tables() {
-        let mut member = member(engine)?;
-        let section = member.enter();
-        table.end_restore();
-        drop(section);
-        work.extend((0..table.segment_count()).map(|number| (table.id(), number)));
-    }
-    let next = AtomicU64::new(0);
-    each(threads, || {
-        let mut member = member(engine)?;
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed) as usize;
-            let Some((table, number)) = work.get(at) else { return Ok(()) };
-            let section = member.enter();
-            let twice = engine.adopt(*table, *number..*number + 1);
-            drop(section);
-            if let Some(key) = twice {
-                let what = format!("a second row with the key ({key})");
-                let expected = "one row for each key".to_owned();
-                let file = format!("table {} in the log or the home", table.0);
-                return Err(LogError::Damaged { file, offset: 0, expected, found: what }.into());
-            }
-        }
-    })?;
-    Ok(engine.all_tables().iter().map(|table| table.row_count()).sum())
 }
 
 /// What the threads that read the logs have in common.

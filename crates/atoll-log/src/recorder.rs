@@ -1,0 +1,184 @@
+//! A worker's way to the logs: room first, then a place in all of them under one GSN, then filling
+//! it.
+
+use std::sync::Arc;
+
+use atoll_storage::redo::Redo;
+use atoll_txn::journal::{Commit, JournalError, Recorder};
+
+use crate::block::{Kind, PAYLOAD_BYTES_MAX, block_bytes};
+use crate::error::LogError;
+use crate::log::{Block, Log, Slot};
+use crate::logs::{Logs, Planted, TABLESPACES_MAX};
+
+/// A worker's way to the logs.
+pub(crate) struct LogRecorder {
+    logs: Arc<Logs>,
+    slots: Vec<Arc<Slot>>,
+    /// Logs and bytes of blocks that have been promised for the commit, ascending.
+    admitted: Vec<(usize, u64)>,
+    /// Number of the open transaction once it has spilled, and to which logs.
+    transaction: u64,
+    spilled: u64,
+}
+
+impl LogRecorder {
+    pub(crate) fn new(logs: Arc<Logs>) -> Self {
+        let slots = logs.logs().iter().map(Log::slot).collect();
+        Self { logs, slots, admitted: Vec::new(), transaction: 0, spilled: 0 }
+    }
+}
+
+fn payload(redo: &Redo, log: usize) -> &[u8] {
+    let part = redo.parts().iter().find(|part| part.tablespace as usize == log);
+    part.map_or(&[], |part| &part.bytes)
+}
+
+impl Recorder for LogRecorder {
+    fn admit(&mut self, redo: &Redo) -> Result<(), JournalError> {
+        debug_assert!(self.admitted.is_empty(), "a commit is admitted once");
+        self.logs.check()?;
+        for (number, log) in self.logs.logs().iter().enumerate() {
+            let payload = payload(redo, number);
+            if payload.is_empty() && self.spilled >> number & 1 == 0 {
+                continue;
+            }
+            assert!(payload.len() <= PAYLOAD_BYTES_MAX, "too large a commit must be spilled");
+            let bytes = block_bytes(payload.len());
+            if let Err(error) = log.admit(bytes) {
+                self.withdraw_admitted();
+                return Err(error.into());
+            }
+            self.admitted.push((number, bytes));
+        }
+        self.check_admitted()
+    }
+
+    fn spill(&mut self, redo: &Redo) -> Result<(), JournalError> {
+        self.logs.check()?;
+        if self.transaction == 0 {
+            self.transaction = self.logs.next_transaction();
+            // Before the first piece has a place.
+            let mut pieces = self.logs.pieces();
+            let starts = self.logs.logs().iter().map(Log::tail_lsn).collect();
+            pieces.insert(self.transaction, starts);
+        }
+        for part in redo.parts() {
+            let number = part.tablespace as usize;
+            let (log, slot) = (&self.logs.logs()[number], &self.slots[number]);
+            self.spilled |= 1 << number;
+            for payload in part.bytes.chunks(PAYLOAD_BYTES_MAX) {
+                let bytes = block_bytes(payload.len());
+                log.admit(bytes)?;
+                if let Err(error) = self.logs.check() {
+                    log.withdraw(bytes);
+                    return Err(error.into());
+                }
+                let mut tail = log.latch();
+                let gsn = tail.clock() + 1;
+                let lsn = log.reserve(&mut tail, slot, bytes, gsn);
+                drop(tail);
+                let (transaction, horizon) = (self.transaction, self.logs.horizon());
+                let block = Block { kind: Kind::Piece, epoch: 0, transaction, horizon, payload };
+                log.fill(slot, lsn, gsn, &block);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, redo: &Redo, mut commit: Commit) -> u64 {
+        if self.logs.options().planted == Planted::NothingSeen {
+            commit.seen = 0;
+        }
+        let logs = self.logs.logs();
+        // All latches together, so that the GSN is the greatest of all clocks at one moment.
+        let mut places = [0; TABLESPACES_MAX];
+        let horizon = self.logs.horizon();
+        let gsn = if let [(log, bytes)] = self.admitted[..] {
+            let mut tail = logs[log].latch();
+            let gsn = tail.clock().max(commit.seen) + 1;
+            places[0] = logs[log].reserve(&mut tail, &self.slots[log], bytes, gsn);
+            gsn
+        } else {
+            let mut tails: Vec<_> =
+                self.admitted.iter().map(|(log, _)| logs[*log].latch()).collect();
+            let clock = tails.iter().map(|tail| tail.clock()).max().unwrap_or(0);
+            let gsn = clock.max(commit.seen) + 1;
+            let admitted = self.admitted.iter();
+            for ((tail, place), (log, bytes)) in tails.iter_mut().zip(&mut places).zip(admitted) {
+                *place = logs[*log].reserve(tail, &self.slots[*log], *bytes, gsn);
+            }
+            gsn
+        };
+        for ((log, _), lsn) in self.admitted.iter().zip(places) {
+            let (transaction, epoch) = (self.transaction, commit.epoch);
+            let payload = payload(redo, *log);
+            let block = Block { kind: Kind::Commit, epoch, transaction, horizon, payload };
+            logs[*log].fill(&self.slots[*log], lsn, gsn, &block);
+        }
+        self.admitted.clear();
+        self.end_pieces();
+        gsn
+    }
+
+    fn withdraw(&mut self) {
+        self.withdraw_admitted();
+        self.end_pieces();
+    }
+
+    fn tablespaces(&self) -> u32 {
+        self.logs.logs().len() as u32
+    }
+
+    fn check_tablespace(&self, tablespace: u32) -> Result<(), JournalError> {
+        let count = self.logs.logs().len();
+        if (tablespace as usize) < count {
+            return Ok(());
+        }
+        Err(LogError::NoTablespace(tablespace, count).into())
+    }
+
+    fn admit_table(&mut self, description: &[u8]) -> Result<(), JournalError> {
+        let bytes = block_bytes(description.len());
+        self.logs.check()?;
+        self.logs.logs()[0].admit(bytes)?;
+        self.admitted.push((0, bytes));
+        self.check_admitted()
+    }
+
+    fn record_table(&mut self, description: &[u8], epoch: u64) -> u64 {
+        let (number, bytes) = self.admitted.pop().expect("a table is admitted first");
+        let (log, slot) = (&self.logs.logs()[number], &self.slots[number]);
+        let mut tail = log.latch();
+        let gsn = tail.clock() + 1;
+        let lsn = log.reserve(&mut tail, slot, bytes, gsn);
+        drop(tail);
+        let (kind, payload, horizon) = (Kind::Table, description, self.logs.horizon());
+        log.fill(slot, lsn, gsn, &Block { kind, epoch, transaction: 0, horizon, payload });
+        gsn
+    }
+}
+
+impl LogRecorder {
+    /// After promises were given, so that whoever closes the logs sees them or is seen here.
+    fn check_admitted(&mut self) -> Result<(), JournalError> {
+        let checked = self.logs.check();
+        if checked.is_err() {
+            self.withdraw_admitted();
+        }
+        Ok(checked?)
+    }
+
+    fn end_pieces(&mut self) {
+        if self.transaction != 0 {
+            self.logs.pieces().remove(&self.transaction);
+        }
+        (self.transaction, self.spilled) = (0, 0);
+    }
+
+    fn withdraw_admitted(&mut self) {
+        for (log, bytes) in self.admitted.drain(..) {
+            self.logs.logs()[log].withdraw(bytes);
+        }
+    }
+}
