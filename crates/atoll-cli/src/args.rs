@@ -547,6 +547,25 @@ mod tests {
         }
     }
 
+    /// What `debug_assert` finds, which is nothing where debug assertions are off.
+    fn check_ids(command: &clap::Command) {
+        let mut ids: Vec<_> = command.get_arguments().map(|one| one.get_id().as_str()).collect();
+        let mut longs: Vec<_> = command.get_arguments().filter_map(|one| one.get_long()).collect();
+        for names in [&mut ids, &mut longs] {
+            names.sort_unstable();
+            let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+            assert_eq!(twice, None, "of {}", command.get_name());
+        }
+        command.get_subcommands().for_each(check_ids);
+    }
+
+    #[test]
+    fn no_command_has_two_options_of_one_name() {
+        let mut command = Cli::command();
+        command.build();
+        check_ids(&command);
+    }
+
     #[test]
     fn global_options_may_stand_before_and_behind_the_command() {
         for line in [

@@ -53,7 +53,7 @@ impl Files {
             if !path.is_file() {
                 return Err(CliError::with_hint(
                     format!("the demo's data is not there: {} is missing", path.display()),
-                    "run the demo in the root of the repository, or give the folder: --data DIR",
+                    "run the demo in the root of the repository, or give the folder: --flights DIR",
                 ));
             }
         }

@@ -69,7 +69,7 @@ pub struct DemoArgs {
     pub owner: OwnerArgs,
     /// Folder with the demo's Parquet files; the Python programs lie in the folder above
     #[arg(long, value_name = "DIR", default_value = "demo/data")]
-    pub data: PathBuf,
+    pub flights: PathBuf,
     /// Folder for the charts and summary.json
     #[arg(long, value_name = "DIR", default_value = "target/demo")]
     pub out: PathBuf,
@@ -101,8 +101,8 @@ type Heard = (Who, Result<Message>);
 
 impl Plan {
     fn new(args: &DemoArgs, global: &GlobalArgs) -> Result<Self> {
-        let files = Files::find(&args.data)?;
-        let data = args.data.canonicalize().map_err(CliError::reading(&args.data))?;
+        let files = Files::find(&args.flights)?;
+        let data = args.flights.canonicalize().map_err(CliError::reading(&args.flights))?;
         let scripts = data.parent().unwrap_or(&data).to_owned();
         let own = |path: PathBuf| path.is_file().then_some(path);
         let python = args
@@ -366,6 +366,6 @@ mod tests {
     fn a_folder_without_the_data_is_refused_with_what_to_do() {
         let error = Files::find(Path::new("/nowhere")).err().unwrap();
         assert!(error.to_string().contains("airports.parquet"), "{error}");
-        assert!(error.hint().unwrap().contains("--data"));
+        assert!(error.hint().unwrap().contains("--flights"));
     }
 }
