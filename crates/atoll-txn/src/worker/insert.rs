@@ -217,7 +217,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             self.unused.push((table.id(), at));
             let target = super::target(guard, at, meta);
             let withdrawn = engine.scheme.write(&mut self.local, engine.tables(), target, false);
-            debug_assert!(withdrawn.is_ok(), "the transaction has the row already");
+            if withdrawn.is_err() {
+                // A scheme that has become stricter meanwhile asks for a lock that it did not ask
+                // for before, and somebody who tidies holds it. The row must not come to be.
+                return Step::Refused(AbortReason::Denied.into());
+            }
             if !Self::IN_PLACE {
                 self.edits.borrow_mut().add(table.id(), at, What::Nothing);
             }
