@@ -47,14 +47,18 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
     }
 }
 
-/// Writes a report, for a program or for a person, once its progress is off the screen.
+/// Writes a report once its progress is off the screen.
 fn show<R: Serialize + Display>(
     output: &mut Output,
     report: std::result::Result<R, BenchError>,
     progress: Progress,
 ) -> Result<()> {
     drop(progress);
-    let report = &report?;
+    tell(output, &report?)
+}
+
+/// Writes a report, for a program or for a person.
+pub(super) fn tell<R: Serialize + Display>(output: &mut Output, report: &R) -> Result<()> {
     if output.json {
         return Ok(output.json(report)?);
     }

@@ -3,6 +3,7 @@
 use atoll_bench::crash::{self, CrashArgs};
 use atoll_bench::torture::{self, TortureArgs};
 
+use super::bench::tell;
 use super::progress::Progress;
 use crate::args::{GlobalArgs, OtherTorture, TortureCommand};
 use crate::error::{CliError, Result};
@@ -25,11 +26,7 @@ fn schedules(args: &TortureArgs, global: &GlobalArgs, output: &mut Output) -> Re
     let report = torture::run(args, &mut progress);
     drop(progress);
     let report = report?;
-    if output.json {
-        output.json(&report)?;
-    } else {
-        output.line(report.to_string().trim_end())?;
-    }
+    tell(output, &report)?;
     match report.anomalies() {
         0 => Ok(()),
         found => Err(CliError::with_hint(
@@ -44,11 +41,7 @@ fn crashes(args: &CrashArgs, global: &GlobalArgs, output: &mut Output) -> Result
     let report = crash::run(args, &mut progress);
     drop(progress);
     let report = report?;
-    if output.json {
-        output.json(&report)?;
-    } else {
-        output.line(report.to_string().trim_end())?;
-    }
+    tell(output, &report)?;
     match report.violations {
         0 => Ok(()),
         found => Err(CliError::with_hint(
