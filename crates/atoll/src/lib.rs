@@ -3,8 +3,10 @@
 //! Transactions run on all nodes at once, and any other process takes an instant, isolated,
 //! zero-copy snapshot of the live database as Arrow data.
 //!
-//! [`Database::create`] makes one, [`Database::transaction`] changes it, [`Database::snapshot`]
-//! freezes a version of it; the README has an example. [`Database::publish`] gives it a name;
+//! [`Database::create`] makes one in memory, [`Database::open`] one in a folder, which is there
+//! again after whatever has ended the process; [`Database::transaction`] changes it,
+//! [`Database::snapshot`] freezes a version of it; the README has an example.
+//! [`Database::publish`] gives it a name;
 //! another process calls [`attach`] and takes snapshots there, and can build on them with
 //! [`Database::derive`].
 
