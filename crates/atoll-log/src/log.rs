@@ -38,6 +38,8 @@ const IDLE: u64 = u64::MAX;
 pub struct Log {
     tablespace: u8,
     life: u32,
+    /// Where it went on.
+    begun: u64,
     ring: Ring,
     latch: Mutex<Tail>,
     slots: Mutex<Vec<Weak<Slot>>>,
@@ -134,6 +136,7 @@ impl Log {
         Self {
             tablespace,
             life,
+            begun: lsn,
             ring,
             latch: Mutex::new(tail),
             slots: Mutex::default(),
@@ -153,6 +156,11 @@ impl Log {
     /// Number of its tablespace.
     pub fn tablespace(&self) -> u8 {
         self.tablespace
+    }
+
+    /// The position where it went on when it was opened.
+    pub fn begun_lsn(&self) -> u64 {
+        self.begun
     }
 
     /// The position up to which it is durable.

@@ -162,6 +162,11 @@ impl Logs {
         self.logs.iter().map(Log::clock).max().unwrap_or(0)
     }
 
+    /// Bytes appended so far, to all logs.
+    pub fn bytes(&self) -> u64 {
+        self.logs.iter().map(|log| log.tail_lsn() - log.begun_lsn()).sum()
+    }
+
     /// Flushes so far, of all logs.
     pub fn flushes(&self) -> u64 {
         self.logs.iter().map(Log::flushes).sum()

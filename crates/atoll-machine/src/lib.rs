@@ -17,6 +17,7 @@
 //! | [`memory_limit`] | how much memory may this process use? |
 //! | [`huge_pages`] | how do large arrays come to lie on huge pages? |
 //! | [`hints`] | how is the processor told what will be touched next? |
+//! | [`lines`] | how do bytes leave the caches for persistent memory? |
 //! | [`medium`] | where do bytes lie that outlive the process, and what survives a crash? |
 //! | [`mod@membarrier`] | how does one thread order the memory accesses of all? |
 //! | [`sysfs`] | what do the kernel's small text files say? |
@@ -32,6 +33,7 @@ pub mod error;
 pub mod hints;
 pub mod huge_pages;
 pub mod ids;
+pub mod lines;
 pub mod machine;
 pub mod medium;
 pub mod membarrier;
@@ -48,7 +50,7 @@ pub use error::MachineError;
 pub use hints::Hints;
 pub use ids::{CpuId, NodeId};
 pub use machine::{Machine, Ordering, Word};
-pub use medium::{CrashMedium, FileMedium, Medium, MediumError, MediumFile};
+pub use medium::{CrashMedium, FileMedium, Medium, MediumError, MediumFile, MediumKind, PmCost};
 pub use membarrier::membarrier;
 pub use memory_limit::{MemoryAllowed, memory_allowed};
 pub use native::{Native, NativeWord};

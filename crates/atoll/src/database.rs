@@ -1,6 +1,6 @@
 //! The database in the process that owns it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -71,6 +71,10 @@ pub struct DatabaseOptions {
     /// Tablespaces of a database that is made in a folder, each with a log and a home of its own;
     /// by default one for each node.
     pub tablespaces: Option<usize>,
+    /// Where the tablespaces of a database that is made lie, in their order: folders on other
+    /// disks, or on the persistent memory of the nodes, that are empty or are made. Links in the
+    /// database's own folder lead there. Tablespaces without one lie in that folder.
+    pub node_folders: Vec<PathBuf>,
     /// A checkpoint is taken after so many bytes of log.
     pub checkpoint_log_bytes: u64,
     /// Bytes of a file of a log and of what can wait for a flush.
@@ -91,6 +95,7 @@ impl Default for DatabaseOptions {
             accounting: true,
             durability: Durability::default(),
             tablespaces: None,
+            node_folders: Vec::new(),
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
             logs: LogsOptions::default(),
         }
@@ -275,7 +280,8 @@ impl Database {
         let tablespaces = options.tablespaces.unwrap_or(inner.topology.nodes.len());
         let most = atoll_log::logs::TABLESPACES_MAX;
         let tablespaces = tablespaces.clamp(1, most);
-        let how = OpenOptions { tablespaces, logs: options.logs, threads };
+        let folders = options.node_folders;
+        let how = OpenOptions { tablespaces, folders, logs: options.logs, threads };
         let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
         let logs = checkpointer.logs();
         let durability = options.durability;
@@ -291,6 +297,15 @@ impl Database {
     fn of(inner: Arc<Inner>, flusher: Option<Flusher>, recovery: Option<RecoveryReport>) -> Self {
         let (server, _keeper) = (Mutex::default(), Keeper::start(&inner));
         Self(Arc::new(Handle { server, _keeper, flusher: Mutex::new(flusher), recovery, inner }))
+    }
+
+    /// Bytes that have been written into the logs since it was opened.
+    ///
+    /// # Errors
+    /// [`Error::NotDurable`].
+    pub fn log_bytes(&self) -> Result<u64> {
+        let acknowledger = self.0.inner.acknowledger.get().ok_or(Error::NotDurable)?;
+        Ok(acknowledger.logs.bytes())
     }
 
     /// What opening has found and done; `None` for a database that is in memory only.

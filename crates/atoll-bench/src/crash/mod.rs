@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-pub use args::CrashArgs;
+pub use args::{CrashArgs, CrashMedia};
 pub use report::{CrashReport, SchemeCrashes};
 
 use crate::error::BenchError;
@@ -55,7 +55,8 @@ pub fn run(args: &CrashArgs, progress: Progress<'_>) -> Result<CrashReport, Benc
                     }
                     let seed = args.first_seed.wrapping_add(number);
                     let (crashes, lazy) = (args.crashes, seed % 4 == 3);
-                    let how = run::How { crashes, lazy, ..run::How::default() };
+                    let unit = args.medium.unit(seed);
+                    let how = run::How { crashes, lazy, unit, ..run::How::default() };
                     let run = run::run(kind, seed, &how);
                     found.fetch_add(run.violations.len(), Ordering::Relaxed);
                     report.lock().unwrap_or_else(PoisonError::into_inner).add(run);

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use atoll::machine::CrashMedium;
+use atoll::machine::medium::SECTOR_BYTES;
 use atoll::{Database, Error, Planted, SchemeKind};
 
 use super::judge::judge;
@@ -25,13 +26,16 @@ pub struct How {
     pub crashes: u64,
     /// Nobody waits for a flush, so that the logs are apart, and nothing is acknowledged.
     pub lazy: bool,
+    /// Bytes that the medium writes whole or not at all, see [`CrashMedium::with_unit`].
+    pub unit: u64,
     /// What is wrong with the database.
     pub planted: Planted,
 }
 
 impl Default for How {
     fn default() -> Self {
-        Self { threads: 3, transactions: 12, crashes: 50, lazy: false, planted: Planted::Nothing }
+        let (unit, planted) = (SECTOR_BYTES, Planted::Nothing);
+        Self { threads: 3, transactions: 12, crashes: 50, lazy: false, unit, planted }
     }
 }
 
@@ -53,7 +57,7 @@ pub struct Run {
 /// Runs transactions and crashes them.
 pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
     let mut out = Run::default();
-    let medium = CrashMedium::default();
+    let medium = CrashMedium::with_unit(how.unit);
     let opened = Database::open_on(&medium, scene::options(scheme, how));
     let db = match opened {
         Ok(db) => db,
@@ -123,7 +127,7 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
     out
 }
 
-/// Which sectors survive: mostly all, mostly none, or any.
+/// Which units survive: mostly all, mostly none, or any.
 fn keeper(random: &mut Random) -> impl FnMut() -> bool + use<> {
     let chance = [0, 1, 20, 50, 80, 99, 100][random.below(7) as usize];
     let mut random = Random::new(random.word());

@@ -9,6 +9,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use atoll::machine::{Medium, MediumKind};
 use atoll::{
     Database, DatabaseOptions, Durability, Request, SchemeKind, TransactionOptions, Value,
 };
@@ -16,6 +17,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::folder::Folder;
+use super::pm::EmulatedPm;
 use super::{accounts, probe};
 use crate::error::BenchError;
 use crate::keys::Random;
@@ -54,9 +56,14 @@ pub struct CommitArgs {
     /// Seconds before
     #[arg(long, default_value_t = 1.0)]
     pub warmup: f64,
-    /// Where the folder of the database is made and removed [default: for temporary files]
+    /// Where the folder of the database is made and removed [default: for temporary files, and
+    /// /dev/shm for persistent memory that is emulated]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// Whether that is to be emulated.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub pm: EmulatedPm,
 }
 
 pub(super) fn as_text<T: fmt::Display, S: serde::Serializer>(
@@ -79,7 +86,12 @@ pub struct CommitReport {
     pub flushes_s: f64,
     /// Commits of a flush.
     pub commits_per_flush: f64,
-    /// Median of writing 4 KiB and `fdatasync`, before the run and after it.
+    /// What the folder lies on.
+    pub medium: &'static str,
+    /// Bytes of the log of a flush.
+    pub bytes_per_flush: f64,
+    /// Median of making 4 KiB durable (on persistent memory: as many bytes as a flush had), before
+    /// the run and after it.
     pub flush_probe_us: f64,
     /// Commits in a second over one of every client for each flush of the probe's time.
     pub share_of_floor: f64,
@@ -116,24 +128,25 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let usual = args.clients.div_ceil(CLIENTS_OF_THREAD).min(cpus);
     let threads = args.threads.unwrap_or(usual).clamp(1, args.clients);
-    let folder = Folder::new(args.data.as_deref())?;
-    let before = probe::flush_us(folder.path())?;
-    progress.say(&format!("a flush of 4 KiB takes {before:.0} us there; loading"));
-    let data = folder.path().join("db");
+    let folder = Folder::new(args.pm.folder(args.data.as_deref()))?;
+    let beside = args.pm.medium(folder.path())?;
+    let before = probe::flush_us(&beside, probe::FLUSH_BYTES)?;
+    progress.say(&format!("a flush of 4 KiB takes {before:.1} us there; loading"));
+    let medium = args.pm.medium(&folder.path().join("db"))?;
     let options = DatabaseOptions {
         scheme: args.scheme,
         durability: Durability::None,
         tablespaces: Some(args.tablespaces),
         ..DatabaseOptions::default()
     };
-    let db = Database::open(&data, options)?;
+    let db = Database::open_on(&medium, options)?;
     let table = accounts::load(&db, args.rows)?;
     db.flush()?;
     db.checkpoint()?;
     progress.say(&format!("{} clients on {threads} threads, {}", args.clients, args.durability));
     let (measuring, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
     let barrier = Barrier::new(threads + 1);
-    let (histograms, seconds, flushes) = std::thread::scope(|scope| {
+    let (histograms, seconds, flushes, bytes) = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
                 let (db, table, barrier) = (&db, &table, &barrier);
@@ -178,19 +191,25 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
             .collect();
         barrier.wait();
         std::thread::sleep(Duration::from_secs_f64(args.warmup));
-        let (begin, flushes) = (Instant::now(), db.flushes());
+        let (begin, flushes, bytes) = (Instant::now(), db.flushes(), db.log_bytes()?);
         measuring.store(true, Ordering::Relaxed);
         std::thread::sleep(Duration::from_secs_f64(args.seconds));
         measuring.store(false, Ordering::Relaxed);
         let (seconds, flushes) = (begin.elapsed().as_secs_f64(), db.flushes() - flushes);
+        let bytes = db.log_bytes()? - bytes;
         stopped.store(true, Ordering::Relaxed);
         let done = workers.into_iter().map(|worker| worker.join().expect("no panic"));
-        done.collect::<Result<Vec<_>, _>>().map(|all| (all, seconds, flushes))
+        done.collect::<Result<Vec<_>, _>>().map(|all| (all, seconds, flushes, bytes))
     })?;
     let mut all = Histogram::default();
     histograms.iter().for_each(|one| all.merge(one));
     db.close()?;
-    let flush_probe_us = (before + probe::flush_us(folder.path())?) / 2.0;
+    let bytes_per_flush = bytes as f64 / flushes.max(1) as f64;
+    let flush_probe_us = if beside.kind() == MediumKind::Files {
+        (before + probe::flush_us(&beside, probe::FLUSH_BYTES)?) / 2.0
+    } else {
+        probe::flush_us(&beside, bytes_per_flush as usize)?
+    };
     let commits_s = all.count() as f64 / seconds;
     Ok(CommitReport {
         config: args.clone(),
@@ -198,6 +217,8 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
         commits_s,
         flushes_s: flushes as f64 / seconds,
         commits_per_flush: all.count() as f64 / flushes.max(1) as f64,
+        medium: beside.kind().name(),
+        bytes_per_flush,
         flush_probe_us,
         share_of_floor: commits_s / (args.clients as f64 * 1e6 / flush_probe_us),
         latency_us: all.latency(),
@@ -207,14 +228,15 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
 impl fmt::Display for CommitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { commits_s, flushes_s, commits_per_flush, flush_probe_us, .. } = self;
+        let Self { medium, bytes_per_flush, .. } = self;
         writeln!(f, "{commits_s:.0} commits/s in {flushes_s:.0} flushes/s")?;
-        writeln!(f, "{commits_per_flush:.1} commits of a flush")?;
+        writeln!(f, "{commits_per_flush:.1} commits and {bytes_per_flush:.0} bytes of a flush")?;
         let share = self.share_of_floor * 100.0;
         writeln!(
             f,
-            "a flush of 4 KiB takes {flush_probe_us:.0} us here: {share:.0} % of its floor"
+            "the probe's flush takes {flush_probe_us:.2} us on {medium}: {share:.0} % of its floor"
         )?;
         let Latency { p50, p99, p999, .. } = self.latency_us;
-        writeln!(f, "latency: median {p50:.0} us, p99 {p99:.0} us, p99.9 {p999:.0} us")
+        writeln!(f, "latency: median {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us")
     }
 }

@@ -5,12 +5,13 @@
 //! | [`commit`] | clients that wait for their commits |
 //! | [`recovery`] | opening a database with so much log |
 //! | [`checkpoint`] | what a checkpoint writes after random updates |
-//! | [`folder`], [`probe`] | where the files lie, and what the medium can do |
+//! | [`folder`], [`pm`], [`probe`] | where the files lie, and what the medium can do |
 //! | [`accounts`] | the table |
 
 pub mod accounts;
 pub mod checkpoint;
 pub mod commit;
 pub mod folder;
+pub mod pm;
 pub mod probe;
 pub mod recovery;

@@ -1,17 +1,20 @@
 //! What the medium can do: the floor of everything here.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use atoll::machine::Medium;
+use atoll::machine::medium::Open;
+
 use crate::error::BenchError;
 use crate::stats::median;
 
-/// What is written for a flush.
-const FLUSH_BYTES: usize = 4096;
+/// What a disk writes for a flush, at least.
+pub const FLUSH_BYTES: usize = 4096;
 const FLUSHES: usize = 300;
 const READ_BYTES: usize = 4 << 20;
 
@@ -19,30 +22,26 @@ fn system(call: &'static str) -> impl Fn(io::Error) -> BenchError {
     move |source| BenchError::System { call, source }
 }
 
-/// Median microseconds of a write of 4 KiB and the `fdatasync` after it, into blocks that have been
-/// written before.
+/// Median microseconds of writing so many bytes to places that have been written before, each of
+/// which is then made durable.
 ///
 /// # Errors
-/// [`BenchError::System`].
-pub fn flush_us(folder: &Path) -> Result<f64, BenchError> {
-    let path = folder.join("probe");
-    let mut options = OpenOptions::new();
-    let file =
-        options.write(true).create(true).truncate(true).open(&path).map_err(system("open"))?;
-    let bytes = [7; FLUSH_BYTES];
-    for at in 0..FLUSHES {
-        file.write_all_at(&bytes, (at * FLUSH_BYTES) as u64).map_err(system("pwrite"))?;
-    }
-    file.sync_all().map_err(system("fsync"))?;
+/// [`atoll::Error::Log`].
+pub fn flush_us(medium: &dyn Medium, bytes: usize) -> atoll::Result<f64> {
+    const NAME: &str = "probe";
+    let file = medium.open(NAME, Open::Create)?;
+    let bytes = vec![7; bytes];
+    file.reserve((FLUSHES * bytes.len()) as u64)?;
+    file.sync()?;
     let mut times = Vec::with_capacity(FLUSHES);
     for at in 0..FLUSHES {
         let begin = Instant::now();
-        file.write_all_at(&bytes, (at * FLUSH_BYTES) as u64).map_err(system("pwrite"))?;
-        file.sync_data().map_err(system("fdatasync"))?;
+        file.write_at((at * bytes.len()) as u64, &bytes)?;
+        file.sync()?;
         times.push(begin.elapsed().as_secs_f64() * 1e6);
     }
     drop(file);
-    std::fs::remove_file(&path).map_err(system("unlink"))?;
+    medium.remove(NAME)?;
     Ok(median(&times))
 }
 

@@ -3,14 +3,15 @@
 //!
 //! After a run, [`CrashMedium::crash`] makes the medium that would be found if the machine had lost
 //! power behind a given event: everything that was synced is there, and of what was not any subset
-//! of sectors and any beginning of the changes of names (`MEDIUM-1` to `MEDIUM-3`).
+//! of units (sectors, or the words of persistent memory) and any beginning of the changes of names
+//! (`MEDIUM-1` to `MEDIUM-3`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Locked, Medium, MediumError, MediumFile, Open, SECTOR_BYTES};
+use super::{Locked, Medium, MediumError, MediumFile, MediumKind, Open, SECTOR_BYTES};
 
 /// What happened, in the order in which it did.
 #[derive(Debug, Clone)]
@@ -91,6 +92,8 @@ struct World {
     fault: Option<(Fault, usize)>,
     locked: BTreeSet<String>,
     sync_time: Duration,
+    /// Bytes that survive together; 0: those of a sector.
+    unit: u64,
 }
 
 /// A folder of a world that somebody has locked.
@@ -153,6 +156,17 @@ impl World {
 }
 
 impl CrashMedium {
+    /// A medium that writes so many bytes whole or not at all.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn with_unit(bytes: u64) -> Self {
+        assert!(bytes > 0, "a unit has bytes");
+        let medium = Self::default();
+        lock(&medium.world).unit = bytes;
+        medium
+    }
+
     /// Events so far; a crash can be tried behind each.
     pub fn events(&self) -> usize {
         lock(&self.world).events.len()
@@ -201,20 +215,21 @@ impl CrashMedium {
     /// A copy of the world as it is, without its past.
     pub fn copy(&self) -> Self {
         let world = lock(&self.world);
-        Self::of(world.names.clone(), world.files.clone())
+        Self::of(world.names.clone(), world.files.clone(), world.unit)
     }
 
-    fn of(names: BTreeMap<String, usize>, files: Vec<Vec<u8>>) -> Self {
+    fn of(names: BTreeMap<String, usize>, files: Vec<Vec<u8>>, unit: u64) -> Self {
         let (began, began_names) = (files.clone(), names.clone());
-        let world = World { names, files, began, began_names, ..World::default() };
+        let world = World { names, files, began, began_names, unit, ..World::default() };
         Self { world: Arc::new(Mutex::new(world)), folder: String::new() }
     }
 
     /// The world as it could be found after a crash behind `events` events. `keeps` is asked for
-    /// each sector, size and name that no sync has made durable whether it survives.
+    /// each unit, size and name that no sync has made durable whether it survives.
     pub fn crash(&self, events: usize, mut keeps: impl FnMut() -> bool) -> Self {
         let world = lock(&self.world);
         let happened = &world.events[..events];
+        let unit = if world.unit == 0 { SECTOR_BYTES } else { world.unit };
         let mut files = world.began.clone();
         files.resize(world.files.len(), Vec::new());
         let mut last_sync = vec![0; files.len()];
@@ -232,8 +247,8 @@ impl CrashMedium {
                     let mut done = 0;
                     while done < bytes.len() {
                         let place = offset + done as u64;
-                        let sector_end = (place / SECTOR_BYTES + 1) * SECTOR_BYTES;
-                        let len = ((sector_end - place) as usize).min(bytes.len() - done);
+                        let unit_end = (place / unit + 1) * unit;
+                        let len = ((unit_end - place) as usize).min(bytes.len() - done);
                         if keeps() {
                             put(&mut files[*file], place, &bytes[done..done + len]);
                         }
@@ -264,7 +279,7 @@ impl CrashMedium {
             }
             naming.apply(&mut names);
         }
-        Self::of(names, files)
+        Self::of(names, files, world.unit)
     }
 
     /// Flips bits of what is there now: a byte of a file is xored.
@@ -384,6 +399,10 @@ impl Medium for CrashMedium {
 
     fn path(&self, name: &str) -> String {
         format!("memory:{}", self.full(name))
+    }
+
+    fn kind(&self) -> MediumKind {
+        MediumKind::Crash
     }
 }
 

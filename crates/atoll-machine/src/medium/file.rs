@@ -1,4 +1,5 @@
-//! A medium of ordinary files: an SSD, or whatever else lies under a file system.
+//! A medium of files: an SSD, or whatever else lies under a file system; persistent memory too, see
+//! [`super::pm`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,7 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Locked, Medium, MediumError, MediumFile, Open};
+use super::pm::{self, PmCost, PmFile};
+use super::{Locked, Medium, MediumError, MediumFile, MediumKind, Open};
 
 /// Zeroes are written in pieces of this size.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -16,6 +18,9 @@ const ZEROES_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct FileMedium {
     root: PathBuf,
+    kind: MediumKind,
+    /// For persistent memory that is emulated.
+    cost: Option<PmCost>,
 }
 
 /// Name of the file that is locked; it says which process has it.
@@ -67,17 +72,28 @@ impl FileMedium {
         if !folder.is_dir() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
-        Ok(Self { root: root.to_owned() })
+        let kind = if pm::is_pm(root) { MediumKind::Pm } else { MediumKind::Files };
+        Ok(Self { root: root.to_owned(), kind, cost: None })
     }
-}
 
-impl FileMedium {
+    /// The medium in a folder, best of a file system in memory, whose files are written as if it
+    /// were persistent memory of this cost. What was written is durable only as far as the folder
+    /// outlives the process.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    pub fn emulated_pm(root: &Path, cost: PmCost) -> Result<Self, MediumError> {
+        Ok(Self { kind: MediumKind::EmulatedPm, cost: Some(cost), ..Self::new(root)? })
+    }
+
     fn list(&self, wanted: impl Fn(fs::FileType) -> bool) -> Result<Vec<String>, MediumError> {
         let failed = |source| MediumError::new("list", self.root.to_string_lossy(), source);
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.root).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            if wanted(entry.file_type().map_err(failed)?) {
+            // A folder may lie elsewhere, with a link to it; a link to nothing is nothing.
+            let kind = fs::metadata(entry.path()).map(|found| found.file_type());
+            if kind.is_ok_and(&wanted) {
                 names.push(entry.file_name().to_string_lossy().into_owned());
             }
         }
@@ -94,7 +110,16 @@ impl Medium for FileMedium {
         let what = if how == Open::Create { "create" } else { "open" };
         let opened = options.open(self.root.join(name));
         let file = opened.map_err(|source| MediumError::new(what, &path, source))?;
-        Ok(Arc::new(OrdinaryFile { file, path }))
+        match self.kind {
+            MediumKind::Pm | MediumKind::EmulatedPm if how != Open::Read => {
+                Ok(Arc::new(PmFile::new(file, path, self.cost)?))
+            }
+            _ => Ok(Arc::new(OrdinaryFile { file, path })),
+        }
+    }
+
+    fn kind(&self) -> MediumKind {
+        self.kind
     }
 
     fn names(&self) -> Result<Vec<String>, MediumError> {
@@ -121,7 +146,26 @@ impl Medium for FileMedium {
     }
 
     fn folder(&self, name: &str) -> Result<Arc<dyn Medium>, MediumError> {
-        Ok(Arc::new(Self::new(&self.root.join(name))?))
+        let folder = self.root.join(name);
+        Ok(Arc::new(match self.cost {
+            Some(cost) => Self::emulated_pm(&folder, cost)?,
+            None => Self::new(&folder)?,
+        }))
+    }
+
+    fn folder_at(&self, name: &str, elsewhere: &Path) -> Result<Arc<dyn Medium>, MediumError> {
+        let link = self.root.join(name);
+        let there = Self::new(elsewhere)?.root.canonicalize();
+        let failed = |source| MediumError::new("use", elsewhere.to_string_lossy(), source);
+        let there = there.map_err(failed)?;
+        if !link.exists() {
+            if fs::read_dir(&there).map_err(failed)?.next().is_some() {
+                return Err(failed(io::ErrorKind::DirectoryNotEmpty.into()));
+            }
+            let linked = std::os::unix::fs::symlink(&there, &link);
+            linked.map_err(|source| MediumError::new("link", link.to_string_lossy(), source))?;
+        }
+        self.folder(name)
     }
 
     fn lock(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError> {
@@ -149,6 +193,19 @@ impl Medium for FileMedium {
     }
 }
 
+/// Writes zeroes between two places. Space that is allocated but was never written still costs a
+/// change of metadata when it is: each first sync of such a block takes twice as long.
+pub(super) fn write_zeroes(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let zeroes = vec![0; ZEROES_BYTES.min(to.saturating_sub(from) as usize)];
+    let mut at = from;
+    while at < to {
+        let len = zeroes.len().min((to - at) as usize);
+        file.write_all_at(&zeroes[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
 impl OrdinaryFile {
     fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> MediumError {
         move |source| MediumError::new(what, &self.path, source)
@@ -169,16 +226,8 @@ impl MediumFile for OrdinaryFile {
     }
 
     fn reserve(&self, size_bytes: u64) -> Result<(), MediumError> {
-        // Space that is allocated but was never written still costs a change of metadata when it
-        // is: each first sync of such a block takes twice as long. So zeroes are written.
-        let mut at = self.size()?;
-        let zeroes = vec![0; ZEROES_BYTES.min(size_bytes.saturating_sub(at) as usize)];
-        while at < size_bytes {
-            let len = zeroes.len().min((size_bytes - at) as usize);
-            self.write_at(at, &zeroes[..len])?;
-            at += len as u64;
-        }
-        Ok(())
+        let written = write_zeroes(&self.file, self.size()?, size_bytes);
+        written.map_err(self.failed("write"))
     }
 
     fn sync(&self) -> Result<(), MediumError> {

@@ -5,25 +5,55 @@
 //! from them again:
 //!
 //! - `MEDIUM-1`: bytes written are durable once [`MediumFile::sync`] has returned, and not before:
-//!   of what was written since, any subset of sectors may survive a crash, in any order.
+//!   of what was written since, any subset of units may survive a crash, in any order. A unit is
+//!   what the medium writes whole: a sector of a disk, eight bytes of persistent memory.
 //! - `MEDIUM-2`: names (of files created, renamed, removed) are durable once
 //!   [`Medium::sync_names`] has returned. Before, a crash may undo the latest of them.
-//! - `MEDIUM-3`: a sector of [`SECTOR_BYTES`] holds what it held before or what was written, never
-//!   a mixture.
+//! - `MEDIUM-3`: a unit holds what it held before or what was written, never a mixture.
 //! - `MEDIUM-4`: after [`MediumFile::reserve`] and a sync, writes inside the reserved size need no
 //!   more space and no change of the file's metadata.
 
 pub mod crash;
 pub mod file;
+pub mod pm;
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 pub use crash::CrashMedium;
 pub use file::FileMedium;
+pub use pm::PmCost;
 
-/// What a medium writes whole or not at all.
+/// What a disk writes whole or not at all.
 pub const SECTOR_BYTES: u64 = 512;
+/// What persistent memory does.
+pub const WORD_BYTES: u64 = 8;
+
+/// What bytes lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediumKind {
+    /// Files of a file system, made durable by the kernel.
+    Files,
+    /// Persistent memory, written with stores.
+    Pm,
+    /// The same, on something else, which costs what it would.
+    EmulatedPm,
+    /// Memory that remembers, for trying crashes.
+    Crash,
+}
+
+impl MediumKind {
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Pm => "persistent memory",
+            Self::EmulatedPm => "emulated persistent memory",
+            Self::Crash => "memory",
+        }
+    }
+}
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +119,19 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
 
     /// How people find a file of this name.
     fn path(&self, name: &str) -> String;
+
+    /// As [`Medium::folder`], but one that is made lies at `elsewhere`, where nothing may be yet,
+    /// if the medium can have folders there.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn folder_at(&self, name: &str, elsewhere: &Path) -> Result<Arc<dyn Medium>, MediumError> {
+        let _one_place_only = elsewhere;
+        self.folder(name)
+    }
+
+    /// What its files lie on.
+    fn kind(&self) -> MediumKind;
 }
 
 /// A folder that is locked.

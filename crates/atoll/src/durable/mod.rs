@@ -153,6 +153,8 @@ pub struct RecoveryReport {
     pub created: bool,
     /// It had been closed, so the logs held nothing that the homes did not.
     pub was_closed: bool,
+    /// What each tablespace lies on, see [`atoll_machine::MediumKind::name`].
+    pub media: Vec<&'static str>,
     /// Number of the checkpoint that it was made from, 0 when there was none.
     pub checkpoint: u64,
     /// Bytes of the logs that were read.

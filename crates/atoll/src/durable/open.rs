@@ -1,5 +1,6 @@
 //! Opening a folder: a new database, or one that is recovered.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +22,8 @@ use crate::error::{Error, Result};
 pub(crate) struct OpenOptions {
     /// Tablespaces of a new one.
     pub(crate) tablespaces: usize,
+    /// Where they lie, see [`crate::DatabaseOptions::node_folders`].
+    pub(crate) folders: Vec<PathBuf>,
     pub(crate) logs: LogsOptions,
     /// Threads that recover.
     pub(crate) threads: usize,
@@ -78,6 +81,7 @@ pub(crate) fn open(
     let mut report = RecoveryReport {
         created: control.life == 0,
         was_closed: control.ends.is_some(),
+        media: media.iter().map(|medium| medium.kind().name()).collect(),
         ..RecoveryReport::default()
     };
     let maps = newest_maps(&mut control, &homes, &mut report)?;
@@ -140,7 +144,11 @@ fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
     };
     ControlFile::begin(root, control::NEW, &mut control)?;
     for tablespace in 0..options.tablespaces {
-        let medium = root.folder(&folder_name(tablespace))?;
+        let name = folder_name(tablespace);
+        let medium = match options.folders.get(tablespace) {
+            Some(elsewhere) => root.folder_at(&name, elsewhere)?,
+            None => root.folder(&name)?,
+        };
         Files::open(Arc::clone(&medium), control.file_bytes, 0)?;
         Home::open(medium)?;
     }
