@@ -1,45 +1,12 @@
 //! Runs `guest-probe` in an emulated machine with several nodes, and asks for every check by name.
-//!
-//! The launcher is named by the variable `ATOLL_GUEST`, or lies at `shared/guest/guest.sh` beside
-//! the repository. It is called as `launcher -n NODES -p 0 -t SECONDS PROGRAM ARGUMENT`, boots a
-//! Linux guest with that many nodes (and no persistent memory), runs the program in it, and hands
-//! on its output and exit status. Where the launcher or the emulator is missing, the tests say so
-//! and pass. A launcher that `ATOLL_GUEST` names must exist.
+//! Where the launcher ([`launcher`]) or the emulator is missing, the tests say so and pass.
 
-use std::path::{Path, PathBuf};
+mod launcher;
+
 use std::process::Command;
 
-/// Programs that a launcher needs.
-const PROGRAMS: [&str; 2] = ["qemu-system-x86_64", "cpio"];
-
-fn launcher() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("ATOLL_GUEST").map(PathBuf::from) {
-        assert!(path.is_file(), "ATOLL_GUEST names {}, which is no file", path.display());
-        return Ok(path);
-    }
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let path = repository.join("../shared/guest/guest.sh");
-    if path.is_file() { Ok(path) } else { Err("no launcher; set ATOLL_GUEST".into()) }
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// The launcher, or why this test cannot run here.
-fn ready() -> Result<PathBuf, String> {
-    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        return Err("the guest is a Linux machine of x86_64".into());
-    }
-    match PROGRAMS.into_iter().find(|program| !is_installed(program)) {
-        Some(missing) => Err(format!("{missing} is not installed")),
-        None => launcher(),
-    }
-}
-
 fn probe_passes_on(nodes: u32) {
-    let launcher = match ready() {
+    let launcher = match launcher::ready() {
         Ok(launcher) => launcher,
         Err(why) => {
             println!("skipped: a guest with {nodes} nodes cannot run here: {why}");

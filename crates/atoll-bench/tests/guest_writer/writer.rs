@@ -1,0 +1,97 @@
+//! A database on the persistent memory of a machine with several nodes, which is cut off while it
+//! writes. `tests/guest_pm.rs` runs it in a guest.
+//!
+//! `guest-writer judge ACKNOWLEDGED BEGUN` opens the database and says whether everything is there
+//! that an earlier run has acknowledged (numbers in a file), and nothing is wrong.
+//! `guest-writer write ACKNOWLEDGED BEGUN` does the same, and then commits until it is cut off,
+//! with one line `done N` for each commit.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use atoll::machine::{MediumKind, lines};
+use atoll::{Database, DatabaseOptions, SchemeKind};
+use atoll_bench::crash::judge::judge;
+use atoll_bench::crash::run::How;
+use atoll_bench::crash::scene::{self, TABLESPACES, Tables};
+use atoll_bench::keys::Random;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+const NODES: usize = 2;
+const THREADS: u64 = 2;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["judge", acknowledged, begun] => open(acknowledged, begun).map(drop),
+        ["write", acknowledged, begun] => write(acknowledged, begun),
+        _ => Err("usage: guest-writer judge|write ACKNOWLEDGED BEGUN".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("FAIL {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options() -> DatabaseOptions {
+    let node_folders = (0..NODES).map(|node| PathBuf::from(format!("/pmem{node}/tablespace")));
+    let options = scene::options(SchemeKind::default(), &How::default());
+    DatabaseOptions { node_folders: node_folders.collect(), ..options }
+}
+
+/// Opens the database and judges it.
+fn open(acknowledged: &str, begun: &str) -> Result<Database, Box<dyn Error>> {
+    let acknowledged = std::fs::read_to_string(acknowledged)?;
+    let acknowledged: Vec<u64> = acknowledged.lines().map(str::parse).collect::<Result<_, _>>()?;
+    let db = Database::open(Path::new("/pmem0/db"), options())?;
+    let recovery = db.recovery().ok_or("it was not opened in a folder")?;
+    if recovery.media != [MediumKind::Pm.name(); TABLESPACES] {
+        return Err(format!("the tablespaces lie on {:?}", recovery.media).into());
+    }
+    println!("PASS on persistent memory, with {:?}", lines::write_back());
+    if recovery.created {
+        Tables::create(&db)?;
+    }
+    match judge(&db, &acknowledged, begun.parse()?)? {
+        Some(wrong) => Err(format!("{wrong}: {:?}", db.recovery()).into()),
+        None => {
+            println!("PASS {} acknowledged transactions are there", acknowledged.len());
+            Ok(db)
+        }
+    }
+}
+
+fn write(acknowledged: &str, begun: &str) -> Outcome {
+    let db = open(acknowledged, begun)?;
+    let tables = Tables::find(&db)?;
+    let next = AtomicI64::new(begun.parse::<i64>()? + 1);
+    let failed = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (db, tables, next) = (&db, &tables, &next);
+                scope.spawn(move || -> atoll::Result<()> {
+                    let mut random = Random::new(next.load(Ordering::Relaxed) as u64 + thread);
+                    let mut session = db.session()?;
+                    loop {
+                        let id = next.fetch_add(1, Ordering::Relaxed);
+                        scene::act(&mut session, tables, id, &mut random)?;
+                        // Nobody is left to be told when this fails.
+                        let _ = writeln!(std::io::stdout(), "done {id}");
+                        if random.below(40) == 0 {
+                            db.checkpoint()?;
+                        }
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().find_map(|writer| writer.join().expect("no panic").err())
+    });
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
