@@ -7,7 +7,8 @@
 //! magic (8 bytes) | format u32 | CRC32C of what follows u32 | bytes that follow u32 | 0 u32
 //! sequence | life | file bytes | tablespaces | cut × tablespaces | horizon
 //! closed (0 or 1) | end × tablespaces, if it is closed
-//! checkpoints | (number | epoch | (start | map bytes | map CRC) × tablespaces) × checkpoints
+//! checkpoints | (number | epoch | life | part × tablespaces) × checkpoints
+//! part = start | base | file bytes | file CRC32C
 //! ```
 //! All but the first line are numbers as in [`atoll_storage::redo`].
 
@@ -18,6 +19,7 @@ use atoll_machine::{Medium, MediumFile};
 use atoll_storage::redo::{Input, number};
 
 use crate::error::LogError;
+use crate::home::FileRef;
 use crate::logs::TABLESPACES_MAX;
 
 /// Name of the file.
@@ -28,7 +30,7 @@ pub const NEW: &str = "control.new";
 pub const COPY: &str = "control.copy";
 const MAGIC: [u8; 8] = *b"ATOLLCTL";
 /// Number of the format of a database's files; a version reads its own.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 16 << 10;
 const HEADER_BYTES: usize = 24;
@@ -77,10 +79,10 @@ pub struct Checkpoint {
 pub struct CheckpointPart {
     /// The log is read from here on.
     pub start: u64,
-    /// Bytes of the map.
-    pub map_bytes: u64,
-    /// CRC32C of the map.
-    pub map_crc: u32,
+    /// Number of the checkpoint from whose map its steps begin; its own, if it has a map.
+    pub base: u64,
+    /// Its map, or the step to it.
+    pub file: FileRef,
 }
 
 impl Control {
@@ -100,8 +102,9 @@ impl Control {
             number(&mut body, checkpoint.life.into());
             for part in &checkpoint.parts {
                 number(&mut body, part.start);
-                number(&mut body, part.map_bytes);
-                number(&mut body, part.map_crc.into());
+                number(&mut body, part.base);
+                number(&mut body, part.file.bytes);
+                number(&mut body, part.file.crc.into());
             }
         }
         let mut out = MAGIC.to_vec();
@@ -141,8 +144,8 @@ impl Control {
             let parts = (0..control.tablespaces).map(|_| {
                 Some(CheckpointPart {
                     start: input.number()?,
-                    map_bytes: input.number()?,
-                    map_crc: input.number()?.try_into().ok()?,
+                    base: input.number().filter(|base| (1..=number).contains(base))?,
+                    file: FileRef { bytes: input.number()?, crc: input.number()?.try_into().ok()? },
                 })
             });
             let parts = parts.collect::<Option<_>>()?;
@@ -275,7 +278,8 @@ mod tests {
     }
 
     fn sample(sequence: u64) -> Control {
-        let part = CheckpointPart { start: sequence, map_bytes: 100, map_crc: 7 };
+        let file = FileRef { bytes: 100, crc: 7 };
+        let part = CheckpointPart { start: sequence, base: 8, file };
         let parts = vec![part; 2];
         Control {
             sequence,
@@ -348,9 +352,9 @@ mod tests {
         let medium = CrashMedium::default();
         create(&medium);
         for slot in 0..2 {
-            medium.damage(FILE, slot * SLOT_BYTES as u64 + 8, 3);
+            medium.damage(FILE, slot * SLOT_BYTES as u64 + 8, 1);
         }
         let error = ControlFile::open(&medium, Open::Read).unwrap_err();
-        assert!(matches!(error, LogError::Version { found: 2, known: 1, .. }), "{error}");
+        assert!(matches!(error, LogError::Version { found: 3, known: 2, .. }), "{error}");
     }
 }

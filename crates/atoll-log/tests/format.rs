@@ -21,6 +21,8 @@ fn constants_are_those_of_the_code() {
         ("block alignment", block::ALIGN),
         ("block payload bytes, at most", block::PAYLOAD_BYTES_MAX as u64),
         ("home block bytes", home::BLOCK_BYTES as u64),
+        ("copies of a map", home::MAP_COPIES),
+        ("home line bytes", home::LINE_BYTES as u64),
         ("tablespaces, at most", logs::TABLESPACES_MAX as u64),
     ];
     for (name, value) in constants {
@@ -29,7 +31,7 @@ fn constants_are_those_of_the_code() {
     }
     assert_eq!(
         rows().filter(|row| row.len() == 3 && row[1].parse::<u64>().is_ok()).count(),
-        8 + 12
+        10 + 12
     );
 }
 

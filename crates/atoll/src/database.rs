@@ -41,6 +41,8 @@ const SNAPSHOT_SHARE: u64 = 2;
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// After so many bytes of log a checkpoint is taken.
 const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;
+/// See [`DatabaseOptions::checkpoint_steps_max`].
+const CHECKPOINT_STEPS_MAX: u64 = 64;
 /// Most values that are stored again in one go to empty sparse blocks.
 const COMPACT_VALUES_MAX: usize = 16_384;
 
@@ -77,6 +79,9 @@ pub struct DatabaseOptions {
     pub node_folders: Vec<PathBuf>,
     /// A checkpoint is taken after so many bytes of log.
     pub checkpoint_log_bytes: u64,
+    /// Behind a checkpoint that says where everything lies, so many at most only say what is
+    /// different; opening the database reads them all.
+    pub checkpoint_steps_max: u64,
     /// Bytes of a file of a log and of what can wait for a flush.
     pub logs: LogsOptions,
 }
@@ -97,6 +102,7 @@ impl Default for DatabaseOptions {
             tablespaces: None,
             node_folders: Vec::new(),
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
+            checkpoint_steps_max: CHECKPOINT_STEPS_MAX,
             logs: LogsOptions::default(),
         }
     }
@@ -281,7 +287,8 @@ impl Database {
         let most = atoll_log::logs::TABLESPACES_MAX;
         let tablespaces = tablespaces.clamp(1, most);
         let folders = options.node_folders;
-        let how = OpenOptions { tablespaces, folders, logs: options.logs, threads };
+        let steps_max = options.checkpoint_steps_max;
+        let how = OpenOptions { tablespaces, folders, steps_max, logs: options.logs, threads };
         let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
         let logs = checkpointer.logs();
         let durability = options.durability;

@@ -40,7 +40,7 @@ pub struct CheckpointRun {
     pub block_bytes: u64,
     /// Bytes of the extents that changed.
     pub extent_bytes: u64,
-    /// Bytes written home, over the blocks that changed.
+    /// Bytes written, over those of the areas that changed.
     pub ratio: f64,
     /// What the database says of it.
     pub checkpoint: CheckpointReport,
@@ -107,7 +107,7 @@ pub fn run(
             cla_bytes: areas(64),
             block_bytes,
             extent_bytes: areas(64 << 10),
-            ratio: checkpoint.bytes as f64 / block_bytes as f64,
+            ratio: (checkpoint.bytes + checkpoint.file_bytes) as f64 / areas(64) as f64,
             checkpoint,
         });
     }
@@ -133,7 +133,7 @@ impl fmt::Display for CheckpointBenchReport {
                 kib(run.cla_bytes),
                 kib(run.block_bytes),
                 kib(run.extent_bytes),
-                kib(run.checkpoint.bytes),
+                kib(run.checkpoint.bytes + run.checkpoint.file_bytes),
                 run.ratio,
                 run.checkpoint.seconds
             )?;

@@ -8,7 +8,7 @@
 //! part    = bytes | (block − the one before − 1, as a signed number | CRC32C, 4 bytes) × blocks
 //! ```
 //! Numbers are as in [`atoll_storage::redo`]; a signed one is zigzag. The map's own checksum is in
-//! the control file.
+//! the control file, or in the step that follows. Its file has these bytes twice.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::BLOCK_BYTES;
 
 const MAGIC: &[u8; 8] = b"ATOLLMAP";
 /// No part is larger: a heap block holds a value of 256 MiB at most.
-const PART_BYTES_MAX: u64 = 1 << 32;
+pub(super) const PART_BYTES_MAX: u64 = 1 << 32;
 
 /// What a checkpoint of a tablespace holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -140,6 +140,22 @@ impl Map {
     }
 }
 
+/// A block, by how far it lies behind the one that was expected next.
+pub(super) fn encode_block(out: &mut Vec<u8>, next: &mut u64, block: &BlockRef) {
+    let step = block.number.wrapping_sub(*next) as i64;
+    number(out, (step << 1 ^ step >> 63) as u64);
+    out.extend(block.crc.to_le_bytes());
+    *next = block.number + 1;
+}
+
+pub(super) fn decode_block(input: &mut Input<'_>, next: &mut u64) -> Option<BlockRef> {
+    let zigzag = input.number()?;
+    let step = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+    let number = next.wrapping_add_signed(step);
+    *next = number.checked_add(1)?;
+    Some(BlockRef { number, crc: u32::from_le_bytes(input.take(4)?.try_into().ok()?) })
+}
+
 impl ColumnMap {
     fn encode(&self, out: &mut Vec<u8>) {
         self.values.encode(out);
@@ -167,12 +183,7 @@ impl Part {
     fn encode(&self, out: &mut Vec<u8>) {
         number(out, self.bytes);
         let mut next = 0;
-        for block in &self.blocks {
-            let step = block.number.wrapping_sub(next) as i64;
-            number(out, (step << 1 ^ step >> 63) as u64);
-            out.extend(block.crc.to_le_bytes());
-            next = block.number + 1;
-        }
+        self.blocks.iter().for_each(|block| encode_block(out, &mut next, block));
     }
 
     fn decode(input: &mut Input<'_>) -> Option<Self> {
@@ -181,13 +192,8 @@ impl Part {
             return None;
         }
         let mut next = 0u64;
-        let blocks = (0..bytes.div_ceil(BLOCK_BYTES as u64)).map(|_| {
-            let zigzag = input.number()?;
-            let step = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
-            let number = next.wrapping_add_signed(step);
-            next = number.checked_add(1)?;
-            Some(BlockRef { number, crc: u32::from_le_bytes(input.take(4)?.try_into().ok()?) })
-        });
+        let blocks = bytes.div_ceil(BLOCK_BYTES as u64);
+        let blocks = (0..blocks).map(|_| decode_block(input, &mut next));
         Some(Self { bytes, blocks: blocks.collect::<Option<_>>()? })
     }
 }

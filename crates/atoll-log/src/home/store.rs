@@ -1,76 +1,25 @@
-//! The file of blocks of a tablespace.
+//! The files of a tablespace's home.
 //!
 //! - `HOME-1`: a block that a kept checkpoint names is not written.
-//! - `HOME-2`: a checkpoint counts only after its blocks and its map are durable.
+//! - `HOME-2`: a checkpoint counts only after its blocks and its file are durable.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 
 use super::map::{BlockRef, Map, Part};
-use super::{BLOCK_BYTES, FILE, map_name, map_number};
+use super::step::{self, FileRef, Holding, Line};
+use super::{BLOCK_BYTES, FILE, LINE_BYTES, MAP_COPIES};
+use super::{map_name, map_number, step_name, step_number};
 use crate::control::CheckpointPart;
 use crate::error::LogError;
-
-/// Blocks that are written at once, at most.
-const RUN_BLOCKS_MAX: usize = 256;
 
 /// See the module.
 pub struct Home {
     medium: Arc<dyn Medium>,
     file: Arc<dyn MediumFile>,
-}
-
-/// Writes what a checkpoint changes.
-pub struct Writer<'h> {
-    home: &'h Home,
-    free: Free,
-    /// Blocks that follow each other and have not been written yet.
-    run: Vec<u8>,
-    run_start: u64,
-    blocks: u64,
-}
-
-/// Blocks that no kept checkpoint names.
-struct Free {
-    /// A bit for each block that is used.
-    used: Vec<u64>,
-    /// All before this one are used.
-    next: u64,
-}
-
-impl Free {
-    fn new(maps: &[&Map]) -> Self {
-        let mut free = Self { used: Vec::new(), next: 0 };
-        maps.iter().flat_map(|map| map.blocks()).for_each(|block| free.set(block.number));
-        free
-    }
-
-    fn set(&mut self, number: u64) {
-        let word = (number / 64) as usize;
-        if self.used.len() <= word {
-            self.used.resize(word + 1, 0);
-        }
-        self.used[word] |= 1 << (number % 64);
-    }
-
-    fn take(&mut self) -> u64 {
-        loop {
-            let word = (self.next / 64) as usize;
-            let bits = self.used.get(word).copied().unwrap_or(0);
-            if bits == u64::MAX {
-                self.next = (self.next / 64 + 1) * 64;
-                continue;
-            }
-            let number = self.next;
-            self.next += 1;
-            if bits >> (number % 64) & 1 == 0 {
-                self.set(number);
-                return number;
-            }
-        }
-    }
 }
 
 impl Home {
@@ -103,40 +52,93 @@ impl Home {
         Ok(Self { medium, file })
     }
 
-    /// Reads the map of a checkpoint.
+    /// Reads what a checkpoint holds: its map, or an earlier one and the steps behind that. What
+    /// was wrong and could be helped, since a map is there twice, is told in `helped`.
     ///
     /// # Errors
     /// [`LogError::Missing`], [`LogError::Damaged`], [`LogError::Medium`].
-    pub fn read_map(&self, checkpoint: u64, part: &CheckpointPart) -> Result<Map, LogError> {
-        let name = map_name(checkpoint);
-        let path = self.medium.path(&name);
-        let file = self.medium.open(&name, Open::Read).map_err(|error| {
+    pub fn read_holding(
+        &self,
+        checkpoint: u64,
+        part: &CheckpointPart,
+        helped: &mut Vec<LogError>,
+    ) -> Result<Holding, LogError> {
+        let mut steps = Vec::new();
+        let (mut number, mut wanted) = (checkpoint, part.file);
+        while number > part.base {
+            let name = step_name(number);
+            let file = self.open_file(&name, wanted.bytes)?;
+            let bytes = self.read_copy(&*file, wanted, 0)?;
+            let follows = step::follows(&bytes).ok_or_else(|| self.is_none(&name, "a step"))?;
+            steps.push((name, bytes));
+            (number, wanted) = (number - 1, follows);
+        }
+        let name = map_name(part.base);
+        let file = self.open_file(&name, wanted.bytes * MAP_COPIES)?;
+        let copies = (0..MAP_COPIES).map(|copy| self.read_copy(&*file, wanted, copy));
+        let (sound, damaged): (Vec<_>, Vec<_>) = copies.partition(Result::is_ok);
+        helped.extend(damaged.into_iter().filter_map(Result::err));
+        let Some(Ok(bytes)) = sound.into_iter().next() else {
+            return Err(helped
+                .pop()
+                .unwrap_or(LogError::Missing { file: self.medium.path(&name) }));
+        };
+        let map = Map::decode(&bytes);
+        let map = map.ok_or_else(|| self.is_none(&name, "a map of a checkpoint"))?;
+        let mut holding = Holding { map, ..Holding::default() };
+        for (name, bytes) in steps.iter().rev() {
+            holding.apply(bytes).ok_or_else(|| self.is_none(name, "a step that fits"))?;
+        }
+        Ok(holding)
+    }
+
+    fn is_none(&self, name: &str, expected: &str) -> LogError {
+        LogError::damaged(self.medium.path(name), 0, expected, "something else")
+    }
+
+    fn open_file(&self, name: &str, bytes: u64) -> Result<Arc<dyn MediumFile>, LogError> {
+        let path = self.medium.path(name);
+        let file = self.medium.open(name, Open::Read).map_err(|error| {
             if error.is_missing() {
                 return LogError::Missing { file: path.clone() };
             }
             error.into()
         })?;
         let size = file.size()?;
-        if size != part.map_bytes {
-            let expected = format!("{} bytes in all", part.map_bytes);
+        if size != bytes {
+            let expected = format!("{bytes} bytes in all");
             return Err(LogError::damaged(path, size, expected, format!("{size}")));
         }
-        let mut bytes = vec![0; size as usize];
-        file.read_at(0, &mut bytes)?;
-        let crc = crc32c::crc32c(&bytes);
-        if crc != part.map_crc {
-            let expected = format!("checksum {:08x} of all bytes", part.map_crc);
-            return Err(LogError::damaged(path, 0, expected, format!("{crc:08x}")));
-        }
-        Map::decode(&bytes)
-            .ok_or_else(|| LogError::damaged(path, 0, "a map of a checkpoint", "something else"))
+        Ok(file)
     }
 
-    /// Reads a part.
+    fn read_copy(
+        &self,
+        file: &dyn MediumFile,
+        wanted: FileRef,
+        copy: u64,
+    ) -> Result<Vec<u8>, LogError> {
+        let mut bytes = vec![0; wanted.bytes as usize];
+        let offset = copy * wanted.bytes;
+        file.read_at(offset, &mut bytes)?;
+        let crc = crc32c::crc32c(&bytes);
+        if crc != wanted.crc {
+            let expected = format!("checksum {:08x} of {} bytes", wanted.crc, wanted.bytes);
+            return Err(LogError::damaged(file.path(), offset, expected, format!("{crc:08x}")));
+        }
+        Ok(bytes)
+    }
+
+    /// Reads a part, of which these lines count instead of what its blocks hold.
     ///
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Medium`].
-    pub fn read(&self, part: &Part, out: &mut Vec<u8>) -> Result<(), LogError> {
+    pub fn read(
+        &self,
+        part: &Part,
+        lines: Option<&BTreeMap<u32, Line>>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LogError> {
         out.clear();
         out.resize(part.blocks.len() * BLOCK_BYTES, 0);
         let mut at = 0;
@@ -157,6 +159,12 @@ impl Home {
             }
             at = end;
         }
+        for (at, line) in lines.into_iter().flatten() {
+            let start = *at as usize * LINE_BYTES;
+            if let Some(place) = out.get_mut(start..start + LINE_BYTES) {
+                place.copy_from_slice(line);
+            }
+        }
         out.truncate(part.bytes as usize);
         Ok(())
     }
@@ -174,96 +182,57 @@ impl Home {
         ))
     }
 
-    /// Begins a checkpoint; blocks of these maps are not written.
-    pub fn writer(&self, kept: &[&Map]) -> Writer<'_> {
-        Writer { home: self, free: Free::new(kept), run: Vec::new(), run_start: 0, blocks: 0 }
-    }
-
-    /// Writes the map of a checkpoint whose blocks are durable; returns its bytes and its CRC.
+    /// Writes the map of a checkpoint whose blocks are durable: twice, since both checkpoints that
+    /// are kept may need it.
     ///
     /// # Errors
     /// [`LogError::Medium`].
-    pub fn write_map(&self, checkpoint: u64, map: &Map) -> Result<(u64, u32), LogError> {
-        let (name, bytes) = (map_name(checkpoint), map.encode());
-        if self.medium.names()?.contains(&name) {
-            self.medium.remove(&name)?;
+    pub fn write_map(&self, checkpoint: u64, map: &Map) -> Result<FileRef, LogError> {
+        self.write_file(&map_name(checkpoint), &map.encode(), MAP_COPIES)
+    }
+
+    /// Writes the step to a checkpoint whose blocks are durable.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn write_step(&self, checkpoint: u64, bytes: &[u8]) -> Result<FileRef, LogError> {
+        self.write_file(&step_name(checkpoint), bytes, 1)
+    }
+
+    fn write_file(&self, name: &str, bytes: &[u8], copies: u64) -> Result<FileRef, LogError> {
+        if self.medium.names()?.iter().any(|known| known == name) {
+            self.medium.remove(name)?;
         }
-        let file = self.medium.open(&name, Open::Create)?;
-        file.write_at(0, &bytes)?;
+        let file = self.medium.open(name, Open::Create)?;
+        (0..copies).try_for_each(|copy| file.write_at(copy * bytes.len() as u64, bytes))?;
         file.sync()?;
         self.medium.sync_names()?;
-        Ok((bytes.len() as u64, crc32c::crc32c(&bytes)))
+        Ok(FileRef { bytes: bytes.len() as u64, crc: crc32c::crc32c(bytes) })
     }
 
-    /// Removes the maps of other checkpoints than these.
+    /// Removes the files of all checkpoints but these: each one's number, and that of the map from
+    /// which its steps begin.
     ///
     /// # Errors
     /// [`LogError::Medium`].
-    pub fn keep_maps(&self, checkpoints: &[u64]) -> Result<(), LogError> {
+    pub fn keep(&self, checkpoints: &[(u64, u64)]) -> Result<(), LogError> {
         for name in self.medium.names()? {
-            if map_number(&name).is_some_and(|number| !checkpoints.contains(&number)) {
+            let is_needed = if let Some(map) = map_number(&name) {
+                checkpoints.iter().any(|(_, base)| map == *base)
+            } else if let Some(step) = step_number(&name) {
+                checkpoints.iter().any(|(number, base)| step > *base && step <= *number)
+            } else {
+                continue;
+            };
+            if !is_needed {
                 self.medium.remove(&name)?;
             }
         }
         Ok(())
     }
-}
 
-impl Writer<'_> {
-    /// Writes bytes of which `before` says where an earlier checkpoint has those that `old` is.
-    /// Blocks that are the same are not written again.
-    ///
-    /// # Errors
-    /// [`LogError::Medium`].
-    pub fn part(&mut self, bytes: &[u8], before: Option<(&Part, &[u8])>) -> Result<Part, LogError> {
-        let mut part = Part { bytes: bytes.len() as u64, blocks: Vec::new() };
-        for (at, block) in bytes.chunks(BLOCK_BYTES).enumerate() {
-            let start = at * BLOCK_BYTES;
-            let known = before.and_then(|(known, old)| {
-                // The last block is filled up, so it is the same only if it ends at the same place.
-                let old = old.get(start..)?;
-                let old = &old[..old.len().min(BLOCK_BYTES)];
-                (old == block).then(|| known.blocks.get(at)).flatten()
-            });
-            let block = match known {
-                Some(block) => *block,
-                None => self.block(block)?,
-            };
-            part.blocks.push(block);
-        }
-        Ok(part)
-    }
-
-    fn block(&mut self, bytes: &[u8]) -> Result<BlockRef, LogError> {
-        let number = self.free.take();
-        let run_blocks = self.run.len() / BLOCK_BYTES;
-        if number != self.run_start + run_blocks as u64 || run_blocks == RUN_BLOCKS_MAX {
-            self.write_run()?;
-            self.run_start = number;
-        }
-        let start = self.run.len();
-        self.run.extend_from_slice(bytes);
-        self.run.resize(start + BLOCK_BYTES, 0);
-        self.blocks += 1;
-        Ok(BlockRef { number, crc: crc32c::crc32c(&self.run[start..]) })
-    }
-
-    fn write_run(&mut self) -> Result<(), LogError> {
-        if !self.run.is_empty() {
-            self.home.file.write_at(self.run_start * BLOCK_BYTES as u64, &self.run)?;
-            self.run.clear();
-        }
-        Ok(())
-    }
-
-    /// Makes everything durable; returns the bytes written.
-    ///
-    /// # Errors
-    /// [`LogError::Medium`].
-    pub fn finish(mut self) -> Result<u64, LogError> {
-        self.write_run()?;
-        self.home.file.sync()?;
-        Ok(self.blocks * BLOCK_BYTES as u64)
+    pub(super) fn file(&self) -> &dyn MediumFile {
+        &*self.file
     }
 }
 
@@ -272,7 +241,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use atoll_machine::CrashMedium;
 
-    use super::super::map::{SegmentMap, TableMap};
+    use super::super::step::{PartName, StepBytes};
+    use super::super::writer::Waiting;
+    use super::super::{SegmentMap, TableMap};
     use super::*;
 
     fn map_of(part: &Part) -> Map {
@@ -281,66 +252,85 @@ mod tests {
         Map { tables: vec![TableMap { id: 0, description: Vec::new(), segments }] }
     }
 
-    fn read(home: &Home, part: &Part) -> Vec<u8> {
-        let mut out = Vec::new();
-        home.read(part, &mut out).unwrap();
-        out
-    }
-
-    #[test]
-    fn only_blocks_that_changed_are_written_and_never_over_older_ones() {
-        let medium = CrashMedium::default();
-        let home = Home::open(Arc::new(medium.clone())).unwrap();
-        let first: Vec<u8> = (0..5 * BLOCK_BYTES + 100).map(|at| (at / 7) as u8).collect();
-        let mut writer = home.writer(&[]);
-        let one = writer.part(&first, None).unwrap();
-        assert_eq!(writer.finish().unwrap(), 6 * BLOCK_BYTES as u64);
-        let mut second = first.clone();
-        second[2 * BLOCK_BYTES] ^= 1;
-        second.extend([9; 50]);
-        let kept = map_of(&one);
-        let mut writer = home.writer(&[&kept]);
-        let two = writer.part(&second, Some((&one, &first))).unwrap();
-        assert_eq!(writer.finish().unwrap(), 2 * BLOCK_BYTES as u64);
-        assert_eq!(read(&home, &one), first);
-        assert_eq!(read(&home, &two), second);
-        // The first is not kept any more, so its own two blocks are free.
-        let kept = map_of(&two);
-        let mut writer = home.writer(&[&kept]);
-        let three = writer.part(&[1; 3 * BLOCK_BYTES], None).unwrap();
+    fn write(home: &Home, bytes: &[u8]) -> Part {
+        let waiting = Waiting::new();
+        let mut writer = home.writer(&[], &waiting, false);
+        let part = writer.part(PartName::Presence, bytes, None).unwrap();
         writer.finish().unwrap();
-        let numbers: Vec<u64> = three.blocks.iter().map(|block| block.number).collect();
-        assert_eq!(numbers, [2, 5, 8]);
-        assert_eq!(read(&home, &two), second);
+        part
     }
 
     #[test]
     fn a_flipped_bit_is_told_with_its_place() {
         let medium = CrashMedium::default();
         let home = Home::open(Arc::new(medium.clone())).unwrap();
-        let mut writer = home.writer(&[]);
-        let part = writer.part(&[3; 3 * BLOCK_BYTES], None).unwrap();
-        writer.finish().unwrap();
+        let part = write(&home, &[3; 3 * BLOCK_BYTES]);
         medium.damage(FILE, BLOCK_BYTES as u64 + 17, 4);
-        let error = home.read(&part, &mut Vec::new()).unwrap_err();
+        let error = home.read(&part, None, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, LogError::Damaged { offset: 4096, .. }), "{error}");
         medium.truncate(FILE, 2 * BLOCK_BYTES as u64);
         medium.damage(FILE, BLOCK_BYTES as u64 + 17, 4);
-        let error = home.read(&part, &mut Vec::new()).unwrap_err();
+        let error = home.read(&part, None, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("end of the file"), "{error}");
     }
 
     #[test]
-    fn a_map_is_found_again_and_damage_told() {
+    fn a_chain_is_found_again_and_damage_of_any_file_told() {
         let medium = CrashMedium::default();
         let home = Home::open(Arc::new(medium.clone())).unwrap();
-        let map = map_of(&Part::default());
-        let (map_bytes, map_crc) = home.write_map(7, &map).unwrap();
-        let part = CheckpointPart { start: 0, map_bytes, map_crc };
-        assert_eq!(home.read_map(7, &part).unwrap(), map);
-        medium.damage(&map_name(7), 9, 1);
-        assert!(matches!(home.read_map(7, &part), Err(LogError::Damaged { .. })));
-        home.keep_maps(&[8]).unwrap();
-        assert!(matches!(home.read_map(7, &part), Err(LogError::Missing { .. })));
+        let read = |number, part: &CheckpointPart| home.read_holding(number, part, &mut Vec::new());
+        let map = map_of(&write(&home, &[3; 2 * BLOCK_BYTES]));
+        let file = home.write_map(7, &map).unwrap();
+        assert_eq!(
+            read(7, &CheckpointPart { start: 0, base: 7, file }).unwrap(),
+            Holding { map: map.clone(), ..Holding::default() }
+        );
+        let mut follows = file;
+        for step in 8..10 {
+            let line = [step as u8; LINE_BYTES];
+            let lines = [(PartName::Presence, [(step as u32 * 5, line)].into())].into();
+            let segment = &map.tables[0].segments[0];
+            let mut bytes = StepBytes::new(follows, 1);
+            bytes.table(&map.tables[0], 1);
+            bytes.segment(0, Some(segment), segment, &lines);
+            follows = home.write_step(step, &bytes.finish()).unwrap();
+        }
+        let newest = CheckpointPart { start: 0, base: 7, file: follows };
+        let holding = read(9, &newest).unwrap();
+        assert_eq!(holding.map, map);
+        let lines = &holding.lines[&(0, 0)][&PartName::Presence];
+        assert_eq!(lines.keys().copied().collect::<Vec<_>>(), [40, 45]);
+        let mut bytes = Vec::new();
+        let part = &holding.map.tables[0].segments[0].presence;
+        home.read(part, Some(lines), &mut bytes).unwrap();
+        let at = |line: usize| (bytes[line * LINE_BYTES], bytes[(line + 1) * LINE_BYTES]);
+        assert_eq!((at(40), at(45), bytes.len()), ((8, 3), (9, 3), 2 * BLOCK_BYTES));
+        // What other checkpoints need is kept, and everything that this one does.
+        home.write_map(3, &map).unwrap();
+        home.keep(&[(9, 7), (8, 7)]).unwrap();
+        assert_eq!(
+            medium.names().unwrap(),
+            [FILE.to_owned(), map_name(7), step_name(8), step_name(9)]
+        );
+        // A map is there twice.
+        for copy in 0..MAP_COPIES {
+            let at = copy * file.bytes + 9;
+            medium.damage(&map_name(7), at, 1);
+            let mut helped = Vec::new();
+            assert_eq!(home.read_holding(9, &newest, &mut helped).unwrap(), holding);
+            let [LogError::Damaged { offset, .. }] = helped[..] else { panic!("{helped:?}") };
+            assert_eq!(offset, copy * file.bytes);
+            medium.damage(&map_name(7), at, 1);
+        }
+        medium.damage(&map_name(7), file.bytes + 9, 1);
+        for name in [map_name(7), step_name(8), step_name(9)] {
+            medium.damage(&name, 9, 1);
+            let error = read(9, &newest).unwrap_err();
+            assert!(matches!(error, LogError::Damaged { .. }), "{name}: {error}");
+            medium.damage(&name, 9, 1);
+            read(9, &newest).unwrap();
+        }
+        home.keep(&[(10, 10)]).unwrap();
+        assert!(matches!(read(9, &newest), Err(LogError::Missing { .. })));
     }
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use atoll_log::LogError;
 use atoll_log::control::{self, Checkpoint, CheckpointPart, Control, ControlFile};
 use atoll_log::files::Files;
-use atoll_log::home::{ColumnMap, Home, Map, Part, SegmentMap, TableMap, Writer};
+use atoll_log::home::{
+    ColumnMap, Home, Map, Part, PartName, SegmentMap, TableMap, Waiting, Writer,
+};
 use atoll_machine::Medium;
 
 use super::checkpoint::Checkpointer;
@@ -50,15 +52,16 @@ impl Checkpointer {
             let medium = root.folder(&folder_name(tablespace))?;
             Files::open(Arc::clone(&medium), control.file_bytes, 0)?;
             let to = Home::open(medium)?;
-            let mut writer = to.writer(&[]);
+            let waiting = Waiting::new();
+            let mut writer = to.writer(&[], &waiting, false);
             let mut copy = Copy { from, writer: &mut writer, room: Vec::new() };
             let map = match self.maps.first() {
                 Some(maps) => copy.map(&maps[tablespace])?,
                 None => Map::default(),
             };
-            bytes += writer.finish()?;
-            let (map_bytes, map_crc) = to.write_map(CHECKPOINT, &map)?;
-            parts.push(CheckpointPart { start: 0, map_bytes, map_crc });
+            bytes += writer.finish()?.0;
+            let file = to.write_map(CHECKPOINT, &map)?;
+            parts.push(CheckpointPart { start: 0, base: CHECKPOINT, file });
         }
         root.sync_names()?;
         control.life = LIFE;
@@ -88,11 +91,16 @@ impl Copy<'_, '_> {
     }
 
     fn segment(&mut self, segment: &SegmentMap) -> Result<SegmentMap> {
-        let presence = self.part(&segment.presence)?;
-        let columns = segment.columns.iter().map(|column| {
-            let values = self.part(&column.values)?;
-            let validity = column.validity.as_ref().map(|part| self.part(part)).transpose()?;
-            let heap = column.heap.iter().map(|part| self.part(part)).collect::<Result<_>>()?;
+        let presence = self.part(PartName::Presence, &segment.presence)?;
+        let columns = segment.columns.iter().enumerate().map(|(at, column)| {
+            let at = at as u32;
+            let values = self.part(PartName::Values(at), &column.values)?;
+            let validity = column.validity.as_ref();
+            let validity = validity.map(|part| self.part(PartName::Validity(at), part));
+            let validity = validity.transpose()?;
+            let heap = column.heap.iter().enumerate();
+            let heap = heap.map(|(block, part)| self.part(PartName::Heap(at, block as u32), part));
+            let heap = heap.collect::<Result<_>>()?;
             Ok(ColumnMap { values, validity, heap, zone: column.zone })
         });
         Ok(SegmentMap {
@@ -102,8 +110,9 @@ impl Copy<'_, '_> {
         })
     }
 
-    fn part(&mut self, part: &Part) -> Result<Part> {
-        self.from.read(part, &mut self.room)?;
-        Ok(self.writer.part(&self.room, None)?)
+    /// The checkpoint has a map, so no lines count instead of what its blocks hold.
+    fn part(&mut self, name: PartName, part: &Part) -> Result<Part> {
+        self.from.read(part, None, &mut self.room)?;
+        Ok(self.writer.part(name, &self.room, None)?)
     }
 }

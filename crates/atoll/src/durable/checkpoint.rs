@@ -1,9 +1,10 @@
 //! Checkpoints: writing what has changed home, so that the logs can be short.
 //!
 //! A checkpoint is a snapshot that is compared with that of the checkpoint before, which is held
-//! until then: a segment whose node is the same has not changed, and of one that has, blocks with
-//! the same bytes are not written again. So nobody marks anything when a row changes, and no
-//! worker ever waits for a checkpoint; what it costs them is what any snapshot costs.
+//! until then: a segment whose node is the same has not changed, and of one that has, what has the
+//! same bytes is not written again: blocks, and lines of blocks of which few have changed. So
+//! nobody marks anything when a row changes, and no worker ever waits for a checkpoint; what it
+//! costs them is what any snapshot costs.
 //!
 //! - `CHECKPOINT-1`: before it counts, everything that its snapshot shows is durable in the logs,
 //!   and what it has written is durable at home.
@@ -17,7 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use atoll_log::control::{CHECKPOINTS_KEPT, Checkpoint, CheckpointPart, Control, ControlFile};
-use atoll_log::home::{Home, Map, TableMap};
+use atoll_log::home::step::StepBytes;
+use atoll_log::home::{self, BLOCK_BYTES, Changed, FileRef, Home, Map, TableMap, Waiting};
 use atoll_log::{LogError, Logs, Planted};
 use atoll_machine::medium::Locked;
 use atoll_storage::TableId;
@@ -32,6 +34,9 @@ use crate::snapshot_table::SnapshotTable;
 
 /// Files of a log that are kept to be used again.
 const SPARE_FILES: u64 = 4;
+/// Share of the home that the steps behind a map may take, and what they may take in any case.
+const STEP_SHARE: u64 = 16;
+const STEP_BYTES_MIN: u64 = 1 << 20;
 
 /// Takes the checkpoints of a database, one at a time.
 pub(crate) struct Checkpointer {
@@ -43,10 +48,60 @@ pub(crate) struct Checkpointer {
     pub(super) baseline: Option<Snapshot>,
     /// The maps of the checkpoints that are kept, the newest first, by tablespace.
     pub(super) maps: Vec<Vec<Map>>,
+    /// The files of the newest checkpoint, by tablespace.
+    pub(super) chains: Vec<Chain>,
     /// Goes when the database has been closed.
     pub(super) locked: Option<Box<dyn Locked>>,
     /// Writing the control file has failed, so it is not known what it says.
     pub(super) failed: Option<LogError>,
+}
+
+/// The files of the newest checkpoint of a tablespace: a map, and the steps behind it.
+#[derive(Default)]
+pub(crate) struct Chain {
+    /// Number of the checkpoint that has the map.
+    base: u64,
+    /// The last one.
+    file: FileRef,
+    /// Steps so far, how many there may be, and their bytes.
+    steps: u64,
+    steps_max: u64,
+    step_bytes: u64,
+    /// The most bytes of steps that the map is worth.
+    most: u64,
+    waiting: Waiting,
+}
+
+impl Chain {
+    pub(super) fn new(steps_max: u64) -> Self {
+        Self { steps_max, ..Self::default() }
+    }
+
+    /// Whether another step may follow: they are all read when the database is opened.
+    fn may_grow(&self) -> bool {
+        self.steps < self.steps_max && self.step_bytes < self.most
+    }
+
+    fn note(&mut self, (number, map): (u64, &Map), file: FileRef, changed: Changed, is_step: bool) {
+        self.file = file;
+        if is_step {
+            self.steps += 1;
+            self.step_bytes += file.bytes;
+            home::writer::apply(&mut self.waiting, changed);
+        } else {
+            let bytes = map.blocks().count() * BLOCK_BYTES;
+            let most = (bytes as u64 / STEP_SHARE).max(STEP_BYTES_MIN);
+            *self = Self { base: number, file, most, ..Self::new(self.steps_max) };
+        }
+    }
+}
+
+/// A tablespace's part of a checkpoint that is being written.
+struct Writing<'w> {
+    inner: &'w Inner,
+    tablespace: usize,
+    snapshot: &'w Snapshot,
+    is_step: bool,
 }
 
 /// How far the logs have come since the last checkpoint, for whoever decides on the next.
@@ -87,6 +142,15 @@ impl Checkpointer {
     /// [`crate::Error::Log`] and those of [`crate::Database::snapshot`]; the checkpoint before
     /// counts then.
     pub(crate) fn take(&mut self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
+        self.take_how(inner, false)
+    }
+
+    /// The same, with maps of everything.
+    pub(super) fn take_wholly(&mut self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
+        self.take_how(inner, true)
+    }
+
+    fn take_how(&mut self, inner: &Arc<Inner>, wholly: bool) -> Result<CheckpointReport> {
         if self.locked.is_none() {
             return Err(LogError::Closed.into());
         }
@@ -102,14 +166,16 @@ impl Checkpointer {
         self.logs.settle(horizon)?; // CHECKPOINT-1
         let number = self.control.checkpoints.first().map_or(0, |last| last.number) + 1;
         let mut report = CheckpointReport { number, ..CheckpointReport::default() };
-        let mut maps = Vec::with_capacity(self.homes.len());
+        let mut written = Vec::with_capacity(self.homes.len());
         let mut parts = Vec::with_capacity(self.homes.len());
         for (tablespace, start) in starts.iter().enumerate() {
-            let map = self.write_home(inner, tablespace, &snapshot, &mut report)?;
-            let (map_bytes, map_crc) = self.homes[tablespace].write_map(number, &map)?;
-            report.map_bytes += map_bytes;
-            parts.push(CheckpointPart { start: *start, map_bytes, map_crc });
-            maps.push(map);
+            let chain = &self.chains[tablespace];
+            let is_step = self.baseline.is_some() && !wholly && chain.may_grow();
+            let home = Writing { inner, tablespace, snapshot: &snapshot, is_step };
+            let (map, file, changed) = self.write_home(&home, number, &mut report)?;
+            let base = if is_step { chain.base } else { number };
+            parts.push(CheckpointPart { start: *start, base, file });
+            written.push((map, file, changed, is_step));
         }
         let mut control = self.control.clone();
         control.horizon = horizon;
@@ -120,6 +186,11 @@ impl Checkpointer {
         control.checkpoints.truncate(CHECKPOINTS_KEPT);
         self.file.write(&mut control).inspect_err(|error| self.failed = Some(error.clone()))?;
         self.control = control;
+        let mut maps = Vec::with_capacity(written.len());
+        for (chain, (map, file, changed, is_step)) in self.chains.iter_mut().zip(written) {
+            chain.note((number, &map), file, changed, is_step);
+            maps.push(map);
+        }
         self.maps.insert(0, maps);
         self.maps.truncate(CHECKPOINTS_KEPT);
         self.baseline = Some(snapshot);
@@ -137,24 +208,27 @@ impl Checkpointer {
             let starts: Vec<u64> = oldest.parts.iter().map(|part| part.start).collect();
             self.logs.release(&starts, SPARE_FILES)?;
         }
-        let numbers: Vec<u64> = kept.iter().map(|checkpoint| checkpoint.number).collect();
-        for home in &self.homes {
-            home.keep_maps(&numbers)?;
+        for (tablespace, home) in self.homes.iter().enumerate() {
+            let chain = |one: &Checkpoint| (one.number, one.parts[tablespace].base);
+            home.keep(&kept.iter().map(chain).collect::<Vec<_>>())?;
         }
         Ok(())
     }
 
+    /// Writes a tablespace's part of a checkpoint: what it holds then, the file that says so, and
+    /// what that means for lines that wait.
     fn write_home(
         &self,
-        inner: &Inner,
-        tablespace: usize,
-        snapshot: &Snapshot,
+        writing: &Writing<'_>,
+        checkpoint: u64,
         report: &mut CheckpointReport,
-    ) -> Result<Map> {
+    ) -> Result<(Map, FileRef, Changed)> {
+        let Writing { inner, tablespace, snapshot, is_step } = *writing;
         let kept: Vec<&Map> = self.maps.iter().map(|maps| &maps[tablespace]).collect();
-        let mut writer = self.homes[tablespace].writer(&kept);
+        let (home, chain) = (&self.homes[tablespace], &self.chains[tablespace]);
+        let mut writer = home.writer(&kept, &chain.waiting, is_step);
         let known = kept.first().copied();
-        let mut map = Map::default();
+        let (mut map, mut steps) = (Map::default(), Vec::new());
         for table in snapshot.own_tables() {
             let options = inner.engine.table_options(table.id());
             if options.tablespace.unwrap_or(0) as usize != tablespace {
@@ -164,29 +238,54 @@ impl Checkpointer {
             let description = describe::encode(id, table.name(), table.schema(), &options);
             let before = self.before(known, table.id());
             let mut segments = Vec::with_capacity(table.segment_count());
+            let mut changed = Vec::new();
             for number in 0..table.segment_count() {
                 let now = table.segment(number)?;
                 let before = before.as_ref().and_then(|(old, map)| {
                     let known = map.segments.get(number)?;
                     Some((old.segment(number).ok()?, known))
                 });
+                writer.begin_segment((id, number as u32));
                 report.segments += 1;
                 let before_it =
                     before.as_ref().map(|(segment, map)| Before { segment, map: map.as_ref() });
                 if let (Some((_, known)), Some(same)) = (&before, before_it)
                     && image::is_same(&now, same)
+                    && writer.may_stay(None)
                 {
                     segments.push(Arc::clone(known));
                     continue;
                 }
                 report.segments_changed += 1;
                 let columns = table.schema().columns();
-                segments.push(Arc::new(image::write(&mut writer, columns, &now, before_it)?));
+                let written = image::write(&mut writer, columns, &now, before_it)?;
+                let old = before.map(|(_, known)| Arc::clone(known));
+                changed.push((number as u32, old, writer.take_lines()));
+                segments.push(Arc::new(written));
+            }
+            let is_new = before.is_none_or(|(_, map)| map.segments.len() != segments.len());
+            if is_new || !changed.is_empty() {
+                steps.push((map.tables.len(), changed));
             }
             map.tables.push(TableMap { id, description, segments });
         }
-        report.bytes += writer.finish()?;
-        Ok(map)
+        let (bytes, changed) = writer.finish()?;
+        report.bytes += bytes;
+        let file = if is_step {
+            let mut step = StepBytes::new(chain.file, steps.len());
+            for (table, segments) in &steps {
+                let table = &map.tables[*table];
+                step.table(table, segments.len());
+                for (number, old, lines) in segments {
+                    step.segment(*number, old.as_deref(), &table.segments[*number as usize], lines);
+                }
+            }
+            home.write_step(checkpoint, &step.finish())?
+        } else {
+            home.write_map(checkpoint, &map)?
+        };
+        report.file_bytes += file.bytes;
+        Ok((map, file, changed))
     }
 
     /// What the checkpoint before showed of a table, and where it lies.

@@ -81,7 +81,7 @@ impl Flusher {
     /// Takes a checkpoint and copies it.
     pub(crate) fn backup(&self, inner: &Arc<Inner>, root: &dyn Medium) -> Result<BackupReport> {
         let mut checkpointer = lock(&self.shared.checkpointer);
-        let checkpoint = checkpointer.take(inner)?;
+        let checkpoint = checkpointer.take_wholly(inner)?;
         let bytes = checkpointer.copy_to(root)?;
         Ok(BackupReport { checkpoint, bytes })
     }

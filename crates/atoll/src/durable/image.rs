@@ -1,7 +1,7 @@
 //! The bytes of a segment of a snapshot, as a home keeps them.
 
 use arrow_buffer::Buffer;
-use atoll_log::home::{ColumnMap, Part, SegmentMap, Writer};
+use atoll_log::home::{ColumnMap, Part, PartName, SegmentMap, Writer};
 use atoll_storage::image::heap_place;
 use atoll_storage::{Column, SEGMENT_ROWS};
 
@@ -36,7 +36,7 @@ pub(super) fn write(
     let same_rows = old.as_ref() == Some(&presence);
     let mut map = SegmentMap {
         filled: filled as u32,
-        presence: writer.part(&presence, known)?,
+        presence: writer.part(PartName::Presence, &presence, known)?,
         columns: Vec::with_capacity(schema.len()),
     };
     for (at, column) in schema.iter().enumerate() {
@@ -64,9 +64,11 @@ fn write_column(
 ) -> Result<ColumnMap> {
     let source = now.source(at)?;
     let old_source = before.map(|(segment, _)| segment.source(at)).transpose()?;
+    let name = at as u32;
     if let (Some((_, map)), Some(old)) = (before, &old_source)
         && same_rows
         && lies_where(&source, old)
+        && writer.may_stay(Some(name))
     {
         return Ok(ColumnMap { zone: now.zone_words(at), ..map.clone() });
     }
@@ -83,18 +85,18 @@ fn write_column(
     let old = before.zip(old_buffers.as_ref());
     let known =
         old.map(|((segment, map), (values, _))| (&map.values, &values[..bytes_of(segment)]));
-    let values = writer.part(&buffers.0[..bytes_of(now)], known)?;
+    let values = writer.part(PartName::Values(name), &buffers.0[..bytes_of(now)], known)?;
     let validity = match &buffers.1 {
         None => None,
         Some(validity) => {
             let known = old.and_then(|((segment, map), (_, validity))| {
                 Some((map.validity.as_ref()?, &validity.as_ref()?[..bits(segment)]))
             });
-            Some(writer.part(&validity[..bits(now)], known)?)
+            Some(writer.part(PartName::Validity(name), &validity[..bits(now)], known)?)
         }
     };
     let known = before.zip(old_source.as_ref()).map(|((_, map), source)| (source, &map.heap[..]));
-    let heap = write_heap(writer, now, &source, &buffers.0, known)?;
+    let heap = write_heap(writer, (now, name), &source, &buffers.0, known)?;
     Ok(ColumnMap { values, validity, heap, zone: now.zone_words(at) })
 }
 
@@ -110,7 +112,7 @@ fn lies_where(now: &ColumnSource, before: &ColumnSource) -> bool {
 /// beginning.
 fn write_heap(
     writer: &mut Writer<'_>,
-    segment: &SnapshotSegment,
+    (segment, column): (&SnapshotSegment, u32),
     source: &ColumnSource,
     views: &Buffer,
     before: Option<(&ColumnSource, &[Part])>,
@@ -137,7 +139,8 @@ fn write_heap(
             let is_there = source.heap().get(number)?.offset == span.offset && span.bytes > 0;
             is_there.then(|| (old, &bytes[..(old.bytes as usize).min(bytes.len())]))
         });
-        parts.push(writer.part(bytes, known)?);
+        let name = PartName::Heap(column, number as u32);
+        parts.push(writer.part(name, bytes, known)?);
     }
     Ok(parts)
 }

@@ -112,8 +112,16 @@ fn check_home(
     let home = Home::open_to_read(Arc::clone(medium))?;
     let mut bytes = Vec::new();
     for checkpoint in &control.checkpoints {
-        let map = match home.read_map(checkpoint.number, &checkpoint.parts[tablespace]) {
-            Ok(map) => map,
+        let mut helped = Vec::new();
+        let part = &checkpoint.parts[tablespace];
+        let holding = home.read_holding(checkpoint.number, part, &mut helped);
+        for text in helped.iter().map(LogError::to_string) {
+            if !report.damages.contains(&text) {
+                report.damages.push(text);
+            }
+        }
+        let map = match holding {
+            Ok(holding) => holding.map,
             Err(error) => {
                 report.damages.push(error.to_string());
                 continue;
@@ -122,7 +130,7 @@ fn check_home(
         for part in map.tables.iter().flat_map(|table| &table.segments).flat_map(|one| one.parts())
         {
             report.home_blocks += part.blocks.len() as u64;
-            if let Err(error) = home.read(part, &mut bytes) {
+            if let Err(error) = home.read(part, None, &mut bytes) {
                 let text = error.to_string();
                 if !report.damages.contains(&text) {
                     report.damages.push(text);

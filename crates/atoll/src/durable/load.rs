@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_log::LogError;
-use atoll_log::home::{Home, Map, Part};
+use atoll_log::home::{Holding, Home, Part, PartName};
 use atoll_memory::Member;
 use atoll_storage::Change;
 use atoll_storage::restore::{ColumnImage, SegmentImage};
@@ -18,11 +18,18 @@ pub(super) fn member(engine: &Engine) -> Result<Member> {
 }
 
 /// Makes the tables of a checkpoint, by as many threads.
-pub(super) fn load(engine: &Engine, homes: &[Home], maps: &[Map], threads: usize) -> Result<()> {
-    let mut tables: Vec<_> = maps
+pub(super) fn load(
+    engine: &Engine,
+    homes: &[Home],
+    holdings: &[Holding],
+    threads: usize,
+) -> Result<()> {
+    let mut tables: Vec<_> = holdings
         .iter()
         .enumerate()
-        .flat_map(|(tablespace, map)| map.tables.iter().map(move |table| (tablespace, table)))
+        .flat_map(|(tablespace, holding)| {
+            holding.map.tables.iter().map(move |table| (tablespace, table))
+        })
         .collect();
     tables.sort_by_key(|(_, table)| table.id);
     let mut segments = Vec::new();
@@ -43,27 +50,36 @@ pub(super) fn load(engine: &Engine, homes: &[Home], maps: &[Map], threads: usize
             let section = member.enter();
             table.add_segments(Change::forward(section.inside()), segment + 1)?;
         }
-        let home = &homes[tablespace];
+        let from = (&homes[tablespace], &holdings[tablespace]);
         let numbered = map.segments.iter().enumerate();
-        segments.extend(numbered.map(|(at, map)| (home, Arc::clone(&table), at as u64, map)));
+        segments.extend(numbered.map(|(at, map)| (from, Arc::clone(&table), at as u64, map)));
     }
     let next = AtomicU64::new(0);
     each(threads, || {
         let mut member = member(engine)?;
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed) as usize;
-            let Some((home, table, number, map)) = segments.get(at) else { return Ok(()) };
-            let read = |part: &Part| -> Result<Vec<u8>> {
+            let Some(((home, holding), table, number, map)) = segments.get(at) else {
+                return Ok(());
+            };
+            let lines = holding.lines.get(&(table.id().0, *number as u32));
+            let read = |name: PartName, part: &Part| -> Result<Vec<u8>> {
                 let mut bytes = Vec::new();
-                home.read(part, &mut bytes)?;
+                home.read(part, lines.and_then(|lines| lines.get(&name)), &mut bytes)?;
                 Ok(bytes)
             };
-            let presence = read(&map.presence)?;
+            let presence = read(PartName::Presence, &map.presence)?;
             let mut columns = Vec::with_capacity(map.columns.len());
-            for column in &map.columns {
-                let heap = column.heap.iter().map(read).collect::<Result<Vec<_>>>()?;
-                let validity = column.validity.as_ref().map(read).transpose()?;
-                columns.push((read(&column.values)?, validity, heap, column.zone));
+            for (at, column) in map.columns.iter().enumerate() {
+                let at = at as u32;
+                let heap = column.heap.iter().enumerate();
+                let heap = heap.map(|(block, part)| read(PartName::Heap(at, block as u32), part));
+                let heap = heap.collect::<Result<Vec<_>>>()?;
+                let validity = column.validity.as_ref();
+                let validity =
+                    validity.map(|part| read(PartName::Validity(at), part)).transpose()?;
+                let values = read(PartName::Values(at), &column.values)?;
+                columns.push((values, validity, heap, column.zone));
             }
             let image = SegmentImage {
                 filled: map.filled as usize,

@@ -194,10 +194,11 @@ pub struct CheckpointReport {
     pub segments_changed: u64,
     /// Segments in all.
     pub segments: u64,
-    /// Bytes written home.
+    /// Bytes of blocks that were written home.
     pub bytes: u64,
-    /// Bytes of the maps.
-    pub map_bytes: u64,
+    /// Bytes of the files that say what the checkpoint holds: maps, or what is different from the
+    /// one before, with lines of blocks of which only few have changed.
+    pub file_bytes: u64,
     /// Seconds.
     pub seconds: f64,
 }

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use atoll_log::control::{self, Control, ControlFile};
 use atoll_log::files::Files;
-use atoll_log::home::{self, Home, Map};
+use atoll_log::home::{self, Holding, Home};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
 use atoll_log::{LogError, Logs, LogsOptions};
 use atoll_machine::Medium;
 use atoll_machine::medium::{Open, file};
 
-use super::checkpoint::Checkpointer;
+use super::checkpoint::{Chain, Checkpointer};
 use super::{RecoveryReport, load, recover};
 use crate::database::Engine;
 use crate::error::{Error, Result};
@@ -24,6 +24,8 @@ pub(crate) struct OpenOptions {
     pub(crate) tablespaces: usize,
     /// Where they lie, see [`crate::DatabaseOptions::node_folders`].
     pub(crate) folders: Vec<PathBuf>,
+    /// See [`crate::DatabaseOptions::checkpoint_steps_max`].
+    pub(crate) steps_max: u64,
     pub(crate) logs: LogsOptions,
     /// Threads that recover.
     pub(crate) threads: usize,
@@ -84,12 +86,15 @@ pub(crate) fn open(
         media: media.iter().map(|medium| medium.kind().name()).collect(),
         ..RecoveryReport::default()
     };
-    let maps = newest_maps(&mut control, &homes, &mut report)?;
+    let holdings = newest_holdings(&mut control, &homes, &mut report)?;
     let begin = Instant::now();
-    if let Some(maps) = maps.first() {
+    if let Some(holdings) = holdings.first() {
         report.checkpoint = control.checkpoints[0].number;
-        load::load(engine, &homes, maps, options.threads)?;
+        load::load(engine, &homes, holdings, options.threads)?;
     }
+    let maps_of = |all: Vec<Holding>| all.into_iter().map(|holding| holding.map).collect();
+    let maps = holdings.into_iter().map(maps_of).collect();
+    let chains = homes.iter().map(|_| Chain::new(options.steps_max)).collect();
     report.home_s = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
     let starts = if control.life == 0 {
@@ -114,7 +119,10 @@ pub(crate) fn open(
     let logs_options = LogsOptions { file_bytes: control.file_bytes, ..options.logs };
     let logs = Logs::open(&media, &starts, control.life, logs_options)?;
     let (baseline, locked, failed) = (None, Some(locked), None);
-    Ok((Checkpointer { logs, homes, file, control, baseline, maps, locked, failed }, report))
+    Ok((
+        Checkpointer { logs, homes, file, control, baseline, maps, chains, locked, failed },
+        report,
+    ))
 }
 
 /// That a folder without a control file holds nothing that somebody would miss.
@@ -156,21 +164,27 @@ fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
     Ok(ControlFile::finish(root, control::NEW)?)
 }
 
-/// The maps of the checkpoints that are kept. If those of the newest cannot be read, the one before
+/// What the checkpoints that are kept hold. If that of the newest cannot be read, the one before
 /// counts, and the logs behind it.
-fn newest_maps(
+fn newest_holdings(
     control: &mut Control,
     homes: &[Home],
     report: &mut RecoveryReport,
-) -> Result<Vec<Vec<Map>>> {
-    let mut maps = Vec::new();
+) -> Result<Vec<Vec<Holding>>> {
+    let mut holdings = Vec::new();
     let mut first_error = None;
     let had_any = !control.checkpoints.is_empty();
     control.checkpoints.retain(|checkpoint| {
         let parts = homes.iter().zip(&checkpoint.parts);
-        let read = parts.map(|(home, part)| home.read_map(checkpoint.number, part));
-        match read.collect::<std::result::Result<Vec<Map>, _>>() {
-            Ok(read) => maps.push(read),
+        let mut helped = Vec::new();
+        let read =
+            parts.map(|(home, part)| home.read_holding(checkpoint.number, part, &mut helped));
+        match read.collect::<std::result::Result<Vec<Holding>, _>>() {
+            Ok(read) => {
+                let notes = helped.iter().map(|error| format!("a copy was used: {error}"));
+                report.notes.extend(notes);
+                holdings.push(read);
+            }
             Err(error) => {
                 report
                     .notes
@@ -182,8 +196,8 @@ fn newest_maps(
         true
     });
     match first_error {
-        Some(error) if had_any && maps.is_empty() => Err(error.into()),
-        _ => Ok(maps),
+        Some(error) if had_any && holdings.is_empty() => Err(error.into()),
+        _ => Ok(holdings),
     }
 }
 

@@ -1,0 +1,334 @@
+//! What a checkpoint has changed since the one before: the lines of blocks of which few have
+//! changed, and where the other blocks that have changed lie now.
+//!
+//! A block of which eight bytes have changed would be written whole, and the map of everything with
+//! it. So a checkpoint that changes little is a step: a file of its own that says what is different
+//! from the checkpoint before, whose file may be a step as well, down to a map. What a checkpoint
+//! holds is what its map says, changed by the steps behind it in their order.
+//!
+//! ```text
+//! step    = "ATOLLSTP" | bytes and CRC32C of the file before | tables | table × n
+//! table   = id | description bytes | description | segments | changed | segment × changed
+//! segment = number | filled | columns | presence change | column × columns
+//! column  = 0, for one that has not changed, or 1 | values change
+//!           | 0, or 1 and a validity change | heap blocks | change × n | min | max
+//! change  = bytes | blocks | (index − the one before − 1 | number, as in a map | CRC32C) × blocks
+//!                 | lines  | (index − the one before − 1 | 64 bytes) × lines
+//! ```
+//! Numbers are as in [`super::map`]. A line is 64 bytes of a part as they are from now on; the last
+//! one of a part is filled up with zeroes. A block that is named lies elsewhere from now on, and
+//! lines of it from earlier steps count no more.
+//!
+//! - `STEP-1`: a block that the checkpoint before does not have is named, never changed by lines.
+//! - `STEP-2`: every step says which bytes it follows, so a chain is whole or is not read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use atoll_storage::redo::{Input, number};
+
+use super::map::{
+    BlockRef, ColumnMap, Map, PART_BYTES_MAX, Part, SegmentMap, TableMap, decode_block,
+    encode_block,
+};
+use super::{BLOCK_BYTES, LINE_BYTES};
+
+const MAGIC: &[u8; 8] = b"ATOLLSTP";
+/// A table has no more segments, so that a number that is none is seen before it takes memory.
+const SEGMENTS_MAX: u64 = 1 << 32;
+
+/// The bytes of a line.
+pub type Line = [u8; LINE_BYTES];
+
+/// A file that a step follows, or that a control file leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileRef {
+    /// Its bytes.
+    pub bytes: u64,
+    /// CRC32C of them.
+    pub crc: u32,
+}
+
+/// Names a part of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PartName {
+    /// Presence bits.
+    Presence,
+    /// Values of a column.
+    Values(u32),
+    /// Validity bits of a column.
+    Validity(u32),
+    /// A heap block of a column.
+    Heap(u32, u32),
+}
+
+/// Lines of the parts of a segment by their index; each counts instead of what the block holds.
+pub type Lines = BTreeMap<PartName, BTreeMap<u32, Line>>;
+
+/// What a tablespace of a checkpoint holds: blocks, and lines that count instead of their bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holding {
+    /// Where everything lies.
+    pub map: Map,
+    /// Lines by table and segment.
+    pub lines: HashMap<(u32, u32), Lines>,
+}
+
+/// Writes the bytes of a step.
+#[derive(Debug)]
+pub struct StepBytes {
+    out: Vec<u8>,
+}
+
+impl StepBytes {
+    /// A step that follows a file and has something to say of so many tables.
+    pub fn new(follows: FileRef, tables: usize) -> Self {
+        let mut out = MAGIC.to_vec();
+        number(&mut out, follows.bytes);
+        number(&mut out, follows.crc.into());
+        number(&mut out, tables as u64);
+        Self { out }
+    }
+
+    /// What follows is of this table, and of so many of its segments.
+    pub fn table(&mut self, table: &TableMap, changed: usize) {
+        number(&mut self.out, table.id.into());
+        number(&mut self.out, table.description.len() as u64);
+        self.out.extend_from_slice(&table.description);
+        number(&mut self.out, table.segments.len() as u64);
+        number(&mut self.out, changed as u64);
+    }
+
+    /// A segment that has changed.
+    pub fn segment(&mut self, at: u32, old: Option<&SegmentMap>, new: &SegmentMap, lines: &Lines) {
+        let none = SegmentMap::default();
+        let old = old.unwrap_or(&none);
+        number(&mut self.out, at.into());
+        number(&mut self.out, new.filled.into());
+        number(&mut self.out, new.columns.len() as u64);
+        self.change(PartName::Presence, &old.presence, &new.presence, lines);
+        let none = ColumnMap::default();
+        for (at, column) in new.columns.iter().enumerate() {
+            let before = old.columns.get(at);
+            let at = at as u32;
+            let has_lines = || lines.keys().any(|name| name.column() == Some(at));
+            if before == Some(column) && !has_lines() {
+                number(&mut self.out, 0);
+                continue;
+            }
+            number(&mut self.out, 1);
+            let before = before.unwrap_or(&none);
+            self.change(PartName::Values(at), &before.values, &column.values, lines);
+            number(&mut self.out, column.validity.is_some().into());
+            if let Some(validity) = &column.validity {
+                let empty = Part::default();
+                let old = before.validity.as_ref().unwrap_or(&empty);
+                self.change(PartName::Validity(at), old, validity, lines);
+            }
+            number(&mut self.out, column.heap.len() as u64);
+            for (block, part) in column.heap.iter().enumerate() {
+                let empty = Part::default();
+                let old = before.heap.get(block).unwrap_or(&empty);
+                self.change(PartName::Heap(at, block as u32), old, part, lines);
+            }
+            number(&mut self.out, column.zone.0);
+            number(&mut self.out, column.zone.1);
+        }
+    }
+
+    fn change(&mut self, name: PartName, old: &Part, new: &Part, lines: &Lines) {
+        let out = &mut self.out;
+        number(out, new.bytes);
+        let numbered = new.blocks.iter().enumerate();
+        let moved: Vec<(usize, &BlockRef)> =
+            numbered.filter(|(at, block)| old.blocks.get(*at) != Some(block)).collect();
+        number(out, moved.len() as u64);
+        let (mut next_index, mut next_block) = (0, 0);
+        for (at, block) in moved {
+            number(out, (at - next_index) as u64);
+            encode_block(out, &mut next_block, block);
+            next_index = at + 1;
+        }
+        let none = BTreeMap::new();
+        let lines = lines.get(&name).unwrap_or(&none);
+        number(out, lines.len() as u64);
+        let mut next_index = 0;
+        for (at, line) in lines {
+            number(out, (at - next_index).into());
+            out.extend_from_slice(line);
+            next_index = at + 1;
+        }
+    }
+
+    /// The bytes.
+    pub fn finish(self) -> Vec<u8> {
+        self.out
+    }
+}
+
+/// What a step's bytes follow; `None` when they are none.
+pub fn follows(bytes: &[u8]) -> Option<FileRef> {
+    follows_of(&mut Input(bytes.strip_prefix(MAGIC)?))
+}
+
+fn follows_of(input: &mut Input<'_>) -> Option<FileRef> {
+    Some(FileRef { bytes: input.number()?, crc: input.number()?.try_into().ok()? })
+}
+
+impl PartName {
+    /// Of which column.
+    pub fn column(self) -> Option<u32> {
+        match self {
+            Self::Presence => None,
+            Self::Values(column) | Self::Validity(column) | Self::Heap(column, _) => Some(column),
+        }
+    }
+}
+
+impl SegmentMap {
+    /// A part.
+    pub fn part(&self, name: PartName) -> Option<&Part> {
+        let column = |at: u32| self.columns.get(at as usize);
+        match name {
+            PartName::Presence => Some(&self.presence),
+            PartName::Values(at) => Some(&column(at)?.values),
+            PartName::Validity(at) => column(at)?.validity.as_ref(),
+            PartName::Heap(at, block) => column(at)?.heap.get(block as usize),
+        }
+    }
+}
+
+impl Holding {
+    /// What is held after a step; `None` when its bytes are none, or do not fit.
+    pub fn apply(&mut self, bytes: &[u8]) -> Option<()> {
+        let mut input = Input(bytes.strip_prefix(MAGIC)?);
+        follows_of(&mut input)?;
+        for _ in 0..input.number()? {
+            self.apply_table(&mut input)?;
+        }
+        input.0.is_empty().then_some(())
+    }
+
+    fn apply_table(&mut self, input: &mut Input<'_>) -> Option<()> {
+        let id: u32 = input.number()?.try_into().ok()?;
+        let len = input.number()?.try_into().ok()?;
+        let description = input.take(len)?.to_vec();
+        let tables = &mut self.map.tables;
+        let at = tables.iter().position(|table| table.id == id).unwrap_or_else(|| {
+            tables.push(TableMap { id, description: Vec::new(), segments: Vec::new() });
+            tables.len() - 1
+        });
+        let table = &mut tables[at];
+        table.description = description;
+        let (segments, changed) = (input.number()?, input.number()?);
+        // Those that are added have changed, so their number is bounded by the bytes there are.
+        let added = segments.saturating_sub(table.segments.len() as u64);
+        if segments > SEGMENTS_MAX || added > changed || changed > input.0.len() as u64 {
+            return None;
+        }
+        table.segments.resize_with(segments as usize, Arc::default);
+        for _ in 0..changed {
+            let number: u32 = input.number()?.try_into().ok()?;
+            let segment = Arc::make_mut(table.segments.get_mut(number as usize)?);
+            let lines = self.lines.entry((id, number)).or_default();
+            apply_segment(segment, lines, input)?;
+            if lines.is_empty() {
+                self.lines.remove(&(id, number));
+            }
+        }
+        Some(())
+    }
+}
+
+fn apply_segment(segment: &mut SegmentMap, lines: &mut Lines, input: &mut Input<'_>) -> Option<()> {
+    segment.filled = input.number()?.try_into().ok()?;
+    let columns = input.number()?;
+    if columns > input.0.len() as u64 {
+        return None;
+    }
+    apply_change(PartName::Presence, &mut segment.presence, lines, input)?;
+    segment.columns.resize_with(columns as usize, ColumnMap::default);
+    for (at, column) in segment.columns.iter_mut().enumerate() {
+        let at = at as u32;
+        match input.number()? {
+            0 => continue,
+            1 => {}
+            _ => return None,
+        }
+        apply_change(PartName::Values(at), &mut column.values, lines, input)?;
+        match input.number()? {
+            0 => {
+                column.validity = None;
+                lines.remove(&PartName::Validity(at));
+            }
+            1 => {
+                let validity = column.validity.get_or_insert_default();
+                apply_change(PartName::Validity(at), validity, lines, input)?;
+            }
+            _ => return None,
+        }
+        let blocks = input.number()?;
+        if blocks > input.0.len() as u64 {
+            return None;
+        }
+        column.heap.resize_with(blocks as usize, Part::default);
+        lines.retain(|name, _| {
+            !matches!(name, PartName::Heap(of, block)
+            if *of == at && u64::from(*block) >= blocks)
+        });
+        for (block, part) in column.heap.iter_mut().enumerate() {
+            apply_change(PartName::Heap(at, block as u32), part, lines, input)?;
+        }
+        column.zone = (input.number()?, input.number()?);
+    }
+    Some(())
+}
+
+fn apply_change(
+    name: PartName,
+    part: &mut Part,
+    lines: &mut Lines,
+    input: &mut Input<'_>,
+) -> Option<()> {
+    let lines_of_block = (BLOCK_BYTES / LINE_BYTES) as u64;
+    part.bytes = input.number()?;
+    let blocks = part.bytes.div_ceil(BLOCK_BYTES as u64);
+    if part.bytes > PART_BYTES_MAX {
+        return None;
+    }
+    let known = part.blocks.len() as u64;
+    part.blocks.truncate(blocks as usize);
+    let mut own = lines.remove(&name).unwrap_or_default();
+    own.retain(|line, _| u64::from(*line) < blocks * lines_of_block);
+    let (mut next_index, mut next_block) = (0u64, 0);
+    for _ in 0..input.number()? {
+        let at = next_index.checked_add(input.number()?)?;
+        let block = decode_block(input, &mut next_block)?;
+        let end = part.blocks.len() as u64;
+        if at < end {
+            part.blocks[at as usize] = block;
+        } else if at == end && at < blocks {
+            part.blocks.push(block);
+        } else {
+            return None; // Those behind the end follow each other.
+        }
+        own.retain(|line, _| u64::from(*line) / lines_of_block != at);
+        next_index = at + 1;
+    }
+    if part.blocks.len() as u64 != blocks {
+        return None; // STEP-1
+    }
+    let mut next_index = 0u64;
+    for _ in 0..input.number()? {
+        let at = next_index.checked_add(input.number()?)?;
+        if at / lines_of_block >= blocks.min(known) {
+            return None;
+        }
+        own.insert(at.try_into().ok()?, input.take(LINE_BYTES)?.try_into().ok()?);
+        next_index = at + 1;
+    }
+    if !own.is_empty() {
+        lines.insert(name, own);
+    }
+    Some(())
+}
