@@ -1,23 +1,15 @@
-//! Threads that run transactions for a while, and what comes of it.
-//!
-//! Threads run from the moment they have a client. What they do before the warm-up is over is
-//! forgotten; a transaction counts if it ends within the time measured. Its latency includes the
-//! attempts that were rolled back.
+//! YCSB on a peer: what threads do, and the report.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use atoll_bench::keys::{Keys, Random};
 use atoll_bench::machine_facts::resident_bytes;
+use atoll_bench::oltp::histogram::Latency;
 use serde::Serialize;
 
 use crate::engine::{Access, COLUMN_BYTES, COLUMNS, Client, Engine, PeerError};
-use crate::histogram::Histogram;
-
-const WARM_UP: u8 = 0;
-const MEASURE: u8 = 1;
-const STOP: u8 = 2;
+use crate::threads::{self, Counts, Phase, Times};
 
 /// The workload.
 #[derive(Debug, Clone, Serialize)]
@@ -50,17 +42,6 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Microseconds of a transaction, retries included.
-#[derive(Debug, Clone, Serialize)]
-pub struct Latency {
-    /// Half of them at most this.
-    pub p50: f64,
-    /// 99 of 100 at most this.
-    pub p99: f64,
-    /// 999 of 1000 at most this.
-    pub p999: f64,
-}
-
 /// What a run measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -80,20 +61,6 @@ pub struct Report {
     pub load_s: f64,
     /// Bytes of this process in memory afterwards; those of files in memory are counted if mapped.
     pub resident_bytes: u64,
-}
-
-/// What one thread has counted.
-#[derive(Debug, Clone)]
-struct Counts {
-    commits: u64,
-    aborts: u64,
-    latency: Histogram,
-}
-
-impl Counts {
-    fn new() -> Self {
-        Self { commits: 0, aborts: 0, latency: Histogram::new() }
-    }
 }
 
 /// What a thread does next, from its seed.
@@ -126,30 +93,18 @@ fn run_client(
     client: &mut dyn Client,
     plan: &Plan,
     thread: usize,
-    phase: &AtomicU8,
+    phase: &Phase,
 ) -> Result<Counts, PeerError> {
     let mut choices = Choices::new(plan, thread);
     let mut accesses = vec![Access { key: 0, column: 0, update: None }; plan.accesses];
-    let (mut counts, mut counted) = (Counts::new(), false);
     let mut read = [0; COLUMN_BYTES];
-    loop {
+    phase.repeat(|| {
         choices.fill(&mut accesses);
-        let from = Instant::now();
+        let begun = Instant::now();
         let aborts = client.transaction(&accesses, &mut read)?;
-        let took = from.elapsed();
         black_box(&read);
-        match phase.load(Ordering::Relaxed) {
-            STOP => return Ok(counts),
-            MEASURE if counted => {
-                counts.commits += 1;
-                counts.aborts += aborts;
-                counts.latency.add(took.as_nanos() as u64);
-            }
-            // The transaction that saw the end of the warm-up began before it.
-            MEASURE => counted = true,
-            _ => {}
-        }
-    }
+        Ok((begun, aborts))
+    })
 }
 
 /// Runs the plan; the table has been loaded in `load_s` seconds.
@@ -157,51 +112,26 @@ fn run_client(
 /// # Errors
 /// [`PeerError`] of the first thread that failed.
 pub fn run(engine: &dyn Engine, plan: &Plan, load_s: f64) -> Result<Report, PeerError> {
-    let phase = &AtomicU8::new(WARM_UP);
-    let (counts, measured_s) = std::thread::scope(|scope| {
-        let start = |thread| {
-            scope.spawn(move || {
-                let mut counts = Counts::new();
-                engine.with_client(&mut |client| {
-                    counts = run_client(client, plan, thread, phase)?;
-                    Ok(())
-                })?;
-                Ok(counts)
-            })
-        };
-        let threads: Vec<_> = (0..plan.threads).map(start).collect();
-        std::thread::sleep(Duration::from_secs_f64(plan.warm_up_s));
-        phase.store(MEASURE, Ordering::Relaxed);
-        let from = Instant::now();
-        std::thread::sleep(Duration::from_secs_f64(plan.seconds));
-        phase.store(STOP, Ordering::Relaxed);
-        let measured_s = from.elapsed().as_secs_f64();
-        let ended = threads.into_iter().map(|thread| thread.join());
-        let counts: Result<Vec<Counts>, PeerError> =
-            ended.map(|end| end.unwrap_or(Err(PeerError::Panicked))).collect();
-        (counts, measured_s)
-    });
-    let mut all = Counts::new();
-    for counts in counts? {
-        all.commits += counts.commits;
-        all.aborts += counts.aborts;
-        all.latency.merge(&counts.latency);
-    }
+    let Plan { threads, warm_up_s, seconds, .. } = *plan;
+    let (all, measured_s, _) =
+        threads::run(Times { threads, warm_up_s, seconds }, |thread, phase| {
+            let mut counts = Counts::default();
+            engine.with_client(&mut |client| {
+                counts = run_client(client, plan, thread, phase)?;
+                Ok(())
+            })?;
+            Ok((counts, ()))
+        })?;
     Ok(report(plan.clone(), &all, measured_s, load_s))
 }
 
 fn report(config: Plan, all: &Counts, measured_s: f64, load_s: f64) -> Report {
-    let microseconds = |p| all.latency.percentile(p) / 1e3;
     Report {
         config,
         throughput_txn_s: all.commits as f64 / measured_s,
         aborts: all.aborts,
-        abort_rate: all.aborts as f64 / (all.aborts + all.commits).max(1) as f64,
-        latency_us: Latency {
-            p50: microseconds(0.5),
-            p99: microseconds(0.99),
-            p999: microseconds(0.999),
-        },
+        abort_rate: all.abort_rate(),
+        latency_us: all.latency.latency(),
         commits: all.commits,
         load_s,
         resident_bytes: resident_bytes(),

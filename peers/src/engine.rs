@@ -118,6 +118,18 @@ pub enum PeerError {
         /// Its length.
         found: usize,
     },
+    /// A row of the durable workloads has no balance.
+    #[error("a row of {found} bytes is too short for a balance")]
+    NoBalance {
+        /// Its length.
+        found: usize,
+    },
+    /// What the peer holds afterwards is not what its clients were told.
+    #[error("{0}")]
+    Inconsistent(String),
+    /// The probe of the medium.
+    #[error(transparent)]
+    Probe(#[from] atoll_bench::BenchError),
     /// An argument that makes no sense.
     #[error("{what} is {value}, but {need}")]
     Argument {
@@ -129,7 +141,7 @@ pub enum PeerError {
         need: &'static str,
     },
     /// A folder for the peer's files.
-    #[error("cannot make the folder {path}: {source}; choose another by --dir")]
+    #[error("cannot make the folder {path}: {source}; choose another by --dir or --data")]
     Folder {
         /// Where.
         path: String,

@@ -22,8 +22,8 @@ use crate::folder::Folder;
 type Table = Database<'static, U64<NativeEndian>, Bytes, IntegerComparator>;
 
 /// Address space for a row: its share of a page (four rows in 4 KiB), as much again for the copies
-/// that writers make, and room to spare.
-const MAP_BYTES_PER_ROW: u64 = 3072;
+/// that writers make, and room to spare; in whole pages, as the map has to be.
+const MAP_BYTES_PER_ROW: u64 = 4096;
 const MAP_BYTES_LEAST: u64 = 1 << 30;
 
 /// The environment with its one table.

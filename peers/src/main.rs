@@ -1,13 +1,15 @@
-//! The YCSB of `atoll bench ycsb` on other embedded databases, each by its own interface.
+//! Workloads of Atoll on other embedded databases, each by its own interface.
 //!
 //! `atoll-peers --peer lmdb --rows 1000000 --read-share 0.5 --theta 0.6 --threads 2` loads a table,
-//! runs transactions, and prints what it measured as JSON with the keys of Atoll's benchmark.
+//! runs the transactions of `atoll bench ycsb` in memory, and prints what it measured as JSON with
+//! the keys of Atoll's benchmark. `atoll-peers commit` and `atoll-peers tpcb` make transactions
+//! durable, as `atoll bench commit` and `atoll bench tpcb --data DIR` do.
 //! README.md says what differs from peer to peer.
 
 mod driver;
+mod durable;
 mod engine;
 mod folder;
-mod histogram;
 mod lmdb;
 mod redb;
 #[cfg(feature = "rocksdb")]
@@ -15,12 +17,13 @@ mod rocks;
 mod sqlite;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::driver::Plan;
 use crate::engine::{COLUMN_BYTES, COLUMNS, Engine, PeerError};
@@ -47,9 +50,29 @@ enum Peer {
     Redb,
 }
 
-/// Runs YCSB on an embedded database and prints the result as JSON.
+/// Runs a workload on an embedded database and prints the result as JSON.
+///
+/// Without a command it is YCSB, in memory.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    ycsb: Option<Args>,
+}
+
+/// Workloads whose transactions are durable.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Change a row and wait until that is durable
+    Commit(durable::CommitArgs),
+    /// The bank of TPC-B, each transfer durable
+    Tpcb(durable::TpcbArgs),
+}
+
+/// YCSB.
+#[derive(Debug, clap::Args)]
 struct Args {
     /// The database
     #[arg(long)]
@@ -156,10 +179,23 @@ fn run(args: &Args) -> Result<driver::Report, PeerError> {
     driver::run(engine.as_ref(), &plan, load_s)
 }
 
+fn run_command(cli: Cli) -> Result<serde_json::Value, PeerError> {
+    match (cli.command, cli.ycsb) {
+        (Some(Command::Commit(args)), _) => Ok(serde_json::json!(durable::commit(&args)?)),
+        (Some(Command::Tpcb(args)), _) => Ok(serde_json::json!(durable::tpcb(&args)?)),
+        (None, Some(args)) => Ok(serde_json::json!(run(&args)?)),
+        (None, None) => Err(PeerError::Argument {
+            what: "--peer",
+            value: "missing".to_owned(),
+            need: "YCSB needs one; see --help",
+        }),
+    }
+}
+
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match run_command(Cli::parse()) {
         Ok(report) => {
-            println!("{:#}", serde_json::json!(report));
+            println!("{report:#}");
             ExitCode::SUCCESS
         }
         Err(error) => {

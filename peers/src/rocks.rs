@@ -105,7 +105,8 @@ pub struct Rocks<D> {
     _folder: Folder,
 }
 
-fn settings(rows: u64) -> Options {
+/// The settings for a table of so many rows of this size at most.
+pub fn settings(rows: u64) -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.optimize_for_point_lookup(CACHE_MIB_LEAST + ((rows * CACHE_BYTES_PER_ROW) >> 20));
@@ -208,6 +209,7 @@ impl<D: Store> Client for RocksClient<'_, D> {
     }
 }
 
-fn is_conflict(error: &rocksdb::Error) -> bool {
+/// Whether another transaction is in the way, so that this one is to be run again.
+pub fn is_conflict(error: &rocksdb::Error) -> bool {
     matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut | ErrorKind::TryAgain)
 }

@@ -224,7 +224,8 @@ fn transaction(
     }
 }
 
-fn is_conflict(error: &rusqlite::Error) -> bool {
+/// Whether another transaction is in the way, so that this one is to be run again.
+pub fn is_conflict(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
