@@ -20,6 +20,9 @@
 //! - `BLOCK-4`: `durable` is a position up to which the log was durable when the block was made. So
 //!   a gap that a block behind it says was durable is damage, and any other is the end of the log.
 //! - `BLOCK-5`: `horizon` is a GSN up to which all logs were durable when the block was made.
+//! - `BLOCK-6`: no rest has a greater GSN than the block that says it. A life gives out GSNs above
+//!   those of all blocks before it, so nothing that an earlier life promised speaks for what it
+//!   writes.
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;

@@ -430,14 +430,15 @@ impl Log {
     }
 
     /// If there is nothing to flush, promises that whatever comes has a GSN above the given one;
-    /// returns where the log ends and the GSN that was promised.
+    /// returns where the log ends and the GSN that was promised. More may have been promised to
+    /// others, but what they flush with it may be lost: `BLOCK-6`.
     pub(crate) fn rest(&self, gsn: u64) -> Option<Rest> {
         let mut tail = lock(&self.latch);
         if tail.lsn != self.durable_lsn() {
             return None;
         }
         tail.clock = tail.clock.max(gsn);
-        Some(Rest { tablespace: self.tablespace, lsn: tail.lsn, gsn: tail.clock })
+        Some(Rest { tablespace: self.tablespace, lsn: tail.lsn, gsn })
     }
 
     /// Another log's durable block says that this one was at rest.

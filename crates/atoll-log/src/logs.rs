@@ -66,6 +66,10 @@ pub enum Planted {
     /// A checkpoint says that it shows an epoch more than it does: what was open at its cut is
     /// forgotten.
     EpochTooMany,
+    /// Who flushes a log speaks for others that have something to flush.
+    NotAtRest,
+    /// A log at rest does not learn what was promised for it.
+    PromiseForgotten,
 }
 
 impl LogsOptions {
@@ -270,6 +274,17 @@ impl Logs {
         self.logs.iter().enumerate().map(tail).collect()
     }
 
+    /// [`Log::rest`], or what is wrong of it.
+    fn rest(&self, log: &Log, gsn: u64) -> Option<Rest> {
+        let is_spoken_for = match self.options.planted {
+            Planted::NotAtRest => true,
+            Planted::PromiseForgotten => log.tail_lsn() == log.durable_lsn(),
+            _ => return log.rest(gsn),
+        };
+        let (tablespace, lsn) = (log.tablespace(), log.durable_lsn());
+        is_spoken_for.then_some(Rest { tablespace, lsn, gsn })
+    }
+
     pub(crate) fn pieces(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u64>>> {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -289,7 +304,7 @@ impl Around for Logs {
         let gsn = gsn.max(log.last());
         let others = self.logs.iter().enumerate();
         let late = others.filter(|(other, one)| *other != number && one.durable_gsn() < gsn);
-        let rests: Vec<_> = late.filter_map(|(_, one)| one.rest(gsn)).collect();
+        let rests: Vec<_> = late.filter_map(|(_, one)| self.rest(one, gsn)).collect();
         if !rests.is_empty() || log.last() < gsn {
             log.append_rest(&self.leaders[number], gsn, self.horizon(), &rests)?;
         }
@@ -365,5 +380,66 @@ mod tests {
         assert!(!reader || written);
         // Who has not learnt the GSN of the commit does.
         assert_eq!(reader_and_writer(Planted::NothingSeen), (true, false));
+    }
+
+    fn open(medium: &CrashMedium, starts: &[Start], life: u32) -> Arc<Logs> {
+        let media: Vec<_> =
+            (0..starts.len()).map(|at| medium.folder(&format!("node-{at}")).unwrap()).collect();
+        let options = LogsOptions { ring_bytes: 2 << 20, ..LogsOptions::default() };
+        Logs::open(&media, starts, life, options).unwrap()
+    }
+
+    /// After a crash in which nothing survives that was not synced: the horizon, and where each
+    /// log ends and its last GSN.
+    fn after_crash(medium: &CrashMedium, logs: usize) -> (CrashMedium, u64, Vec<Start>) {
+        let crashed = medium.crash(medium.events(), || false);
+        let (mut rests, mut ends) = (Vec::new(), Vec::new());
+        for log in 0..logs {
+            let folder = crashed.folder(&format!("node-{log}")).unwrap();
+            let bytes = LogsOptions::default().file_bytes;
+            let mut scan = Scan::open(folder, log as u8, bytes, 0).unwrap();
+            while let Some((header, payload)) = scan.read_next().unwrap() {
+                if header.kind == Kind::Rest {
+                    rests.extend(Rest::decode_all(payload).unwrap());
+                }
+            }
+            ends.push(Start { lsn: scan.at(), gsn: scan.gsn() });
+        }
+        let known = |(log, end): (usize, &Start)| {
+            let rests = rests.iter().filter(|rest| usize::from(rest.tablespace) == log);
+            rests.map(|rest| rest.gsn).max().unwrap_or(0).max(end.gsn)
+        };
+        let horizon = ends.iter().enumerate().map(known).min().unwrap();
+        (crashed, horizon, ends)
+    }
+
+    #[test]
+    fn what_was_promised_in_one_life_does_not_speak_for_the_next() {
+        let medium = CrashMedium::default();
+        let logs = open(&medium, &[Start { lsn: 0, gsn: 0 }; 3], 1);
+        let mut recorder = Arc::clone(&logs).recorder();
+        let small = commit(&mut *recorder, 0, 0);
+        let large = (0..20).map(|_| commit(&mut *recorder, 2, 0)).last().unwrap();
+        logs.logs[2].flush_to(large, &Alone).unwrap();
+        // Somebody is about to flush more of the third log, and the second one promises for it.
+        let larger = (0..20).map(|_| commit(&mut *recorder, 2, 0)).last().unwrap();
+        logs.before(&logs.logs[2], larger).unwrap();
+        // Somebody else flushes the first one, whose clock is behind, and speaks for the second.
+        logs.logs[0].flush_to(small, &*logs).unwrap();
+        let (crashed, horizon, ends) = after_crash(&medium, 3);
+        assert_eq!(horizon, small);
+        // The next life: what is in two logs is durable in one of them.
+        let gsn = ends.iter().map(|end| end.gsn).max().unwrap();
+        let starts: Vec<Start> = ends.iter().map(|end| Start { gsn, ..*end }).collect();
+        let logs = open(&crashed, &starts, 2);
+        let mut recorder = Arc::clone(&logs).recorder();
+        let mut redo = Redo::default();
+        [0, 1].into_iter().for_each(|log| redo.part(log).push(1));
+        recorder.admit(&redo).unwrap();
+        let both = recorder.record(&redo, Commit { epoch: 1, seen: 0 });
+        assert!(both < larger);
+        logs.logs[0].flush_to(both, &*logs).unwrap();
+        let (_, horizon, _) = after_crash(&crashed, 3);
+        assert!(horizon < both, "{horizon}: half of {both} is durable");
     }
 }
