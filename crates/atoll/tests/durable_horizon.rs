@@ -1,0 +1,231 @@
+//! The durable horizon across crashes of recoveries: what a recovery has cut off, or a checkpoint
+//! lies behind, cannot say any more how far the logs were durable. The control file does.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use atoll::machine::CrashMedium;
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Durability, LogsOptions, Planted, Schema, Session,
+    Table, TableOptions, TransactionOptions, Value,
+};
+use atoll_storage::key::mix;
+
+const TABLESPACES: usize = 3;
+/// Histories that are tried.
+const SEEDS: u64 = 8;
+
+fn open(medium: &CrashMedium) -> Database {
+    let options = DatabaseOptions {
+        tablespaces: Some(TABLESPACES),
+        memory_limit_bytes: Some(64 << 20),
+        logs: LogsOptions { file_bytes: 64 << 10, ring_bytes: 2 << 20, planted: Planted::Nothing },
+        ..DatabaseOptions::default()
+    };
+    Database::open_on(medium, options).unwrap()
+}
+
+/// A table in each tablespace.
+fn create(db: &Database) -> Vec<Table> {
+    let tables = (0..TABLESPACES).map(|number| {
+        let columns = vec![Column::new("id", DataType::Int64)];
+        let options = TableOptions { tablespace: Some(number as u32), ..TableOptions::default() };
+        let schema = Schema::new(columns, &["id"]).unwrap();
+        db.create_table_with(&format!("table_{number}"), schema, &options).unwrap()
+    });
+    tables.collect()
+}
+
+fn find(db: &Database) -> Vec<Table> {
+    (0..TABLESPACES).map(|number| db.table(&format!("table_{number}")).unwrap()).collect()
+}
+
+/// Whether there is a row, for somebody who is told when what he has seen is durable.
+fn has(session: &mut Session, table: &Table, id: i64) -> bool {
+    let found = session.transaction(|tx| Ok(tx.read(table, &[Value::Int64(id)])?.is_some()));
+    found.unwrap()
+}
+
+/// Inserts a row into each of these tables, after having seen another one.
+fn insert(
+    session: &mut Session,
+    (to, id): (&[&Table], i64),
+    seen: Option<(&Table, i64)>,
+    durability: Durability,
+) {
+    let durability = Some(durability);
+    let options = TransactionOptions { durability, ..TransactionOptions::default() };
+    let done = session.transaction_with(&options, |tx| {
+        if let Some((table, id)) = seen {
+            assert!(tx.read(table, &[Value::Int64(id)])?.is_some());
+        }
+        to.iter().try_for_each(|table| tx.insert(table, &[Value::Int64(id)]))
+    });
+    done.unwrap();
+}
+
+/// The medium after a crash: of what was not synced, nothing is there, or about a half, or all.
+fn crash(medium: &CrashMedium, events: usize, halves: u64) -> CrashMedium {
+    let mut turn = 0;
+    medium.crash(events, || {
+        turn += 1;
+        mix((events as u64) << 40 | halves << 32 | turn) % 2 < halves
+    })
+}
+
+/// A medium after a crash: a row of the second table was told of, and a later commit of the first,
+/// whose flush spoke for the third, is lost.
+fn with_proof_behind_what_is_lost() -> CrashMedium {
+    let medium = CrashMedium::default();
+    let db = open(&medium);
+    let of = create(&db);
+    let mut session = db.session().unwrap();
+    (0..5).for_each(|id| insert(&mut session, (&[&of[0]], id), None, Durability::Strict));
+    insert(&mut session, (&[&of[1]], 0), None, Durability::None);
+    insert(&mut session, (&[&of[0]], 5), Some((&of[1], 0)), Durability::None);
+    // Waits for the row only; the flush of the first log takes more along.
+    assert!(has(&mut session, &of[1], 0));
+    crash(&medium, medium.events(), 0)
+}
+
+/// A log at rest is spoken for behind a commit that is lost: a recovery cuts off both. If the
+/// machine stops again before the log at rest has a block of this life, only the control file
+/// knows.
+#[test]
+fn what_was_told_survives_a_second_crash_when_the_first_recovery_cut_off_its_proof() {
+    // Somebody who flushes in the background may come between.
+    let found = (0..100).find_map(|_| {
+        let crashed = with_proof_behind_what_is_lost();
+        let db = open(&crashed);
+        (db.recovery().unwrap().dropped == 1).then_some((crashed, db))
+    });
+    let (crashed, db) = found.expect("the last commit is above the horizon");
+    assert_eq!(db.recovery().unwrap().redone, 6);
+    let events = crashed.events();
+    for event in 0..=events {
+        for halves in 0..=2 {
+            let again = open(&crash(&crashed, event, halves));
+            let (of, mut session) = (find(&again), again.session().unwrap());
+            assert!(has(&mut session, &of[1], 0), "behind event {event} of {events}");
+            assert!((0..5).all(|id| has(&mut session, &of[0], id)));
+        }
+    }
+}
+
+/// Behind a checkpoint the logs may be empty. GSNs go on all the same, so that the checkpoint
+/// before and the logs from there on are still of use.
+#[test]
+fn gsns_go_on_behind_a_checkpoint_that_left_nothing_to_read() {
+    let medium = CrashMedium::default();
+    let db = open(&medium);
+    let of = create(&db);
+    let mut session = db.session().unwrap();
+    for round in 0..2 {
+        for id in round * 5..round * 5 + 5 {
+            insert(&mut session, (&[&of[0], &of[1]], id), None, Durability::Strict);
+        }
+        db.checkpoint().unwrap();
+    }
+    let crashed = crash(&medium, medium.events(), 2);
+    let found = open(&crashed);
+    assert_eq!(found.recovery().unwrap().redone, 0);
+    insert(&mut found.session().unwrap(), (&[&find(&found)[1]], 10), None, Durability::Strict);
+    let again = crash(&crashed, crashed.events(), 0);
+    again.damage("node-0/map-000000000002", 9, 1);
+    let last = open(&again);
+    assert_eq!(last.recovery().unwrap().checkpoint, 1, "{:?}", last.recovery());
+    let (of, mut session) = (find(&last), last.session().unwrap());
+    assert!((0..10).all(|id| (0..2).all(|table| has(&mut session, &of[table], id))));
+    assert!(has(&mut session, &of[1], 10));
+}
+
+/// What a history has done, by number: the tables that a row went to, and the row it had seen.
+type Done = BTreeMap<i64, (Vec<usize>, Option<i64>)>;
+
+/// A few transactions of a random history, of which some are told of, that is, noted; and the
+/// events of it.
+fn history(medium: &CrashMedium, seed: u64) -> (Done, Range<usize>) {
+    let db = open(medium);
+    let of = create(&db);
+    let first = medium.events();
+    let mut session = db.session().unwrap();
+    let mut done = Done::new();
+    let mut turn = seed << 32;
+    let mut below = |end: u64| {
+        turn += 1;
+        (mix(turn) % end) as usize
+    };
+    for id in 0..10 {
+        // Mostly one log, so that they are apart.
+        let mut to = vec![below(3)];
+        if below(4) == 0 {
+            to.push((to[0] + 1) % TABLESPACES);
+        }
+        let seen = (id > 0).then(|| below(id as u64) as i64);
+        let place = seen.map(|seen| (&of[done[&seen].0[0]], seen));
+        let to_tables: Vec<&Table> = to.iter().map(|table| &of[*table]).collect();
+        let is_told = below(6) == 0;
+        let durability = if is_told { Durability::Strict } else { Durability::None };
+        insert(&mut session, (&to_tables, id), place, durability);
+        done.insert(id, (to, seen));
+        if is_told {
+            medium.note(id as u64);
+        } else if below(2) == 0 {
+            // Somebody looks at a row of just before.
+            let looked = (id - below(3) as i64).max(0);
+            assert!(has(&mut session, &of[done[&looked].0[0]], looked));
+            medium.note(looked as u64);
+        } else if below(6) == 0 {
+            db.checkpoint().unwrap();
+        }
+    }
+    let events = first..medium.events();
+    (done, events)
+}
+
+/// That what is found is the whole of some transactions, with all that they have seen and all that
+/// was told of.
+fn judge(medium: &CrashMedium, done: &Done, told: &[u64], what: &str) {
+    let db = open(medium);
+    let (of, mut session) = (find(&db), db.session().unwrap());
+    let mut there = BTreeSet::new();
+    for (id, (to, _)) in done {
+        let parts = to.iter().filter(|table| has(&mut session, &of[**table], *id)).count();
+        assert!(parts == 0 || parts == to.len(), "{what}: {id} is there in part");
+        if parts > 0 {
+            there.insert(*id);
+        }
+    }
+    for id in told {
+        assert!(there.contains(&(*id as i64)), "{what}: {id} was told and is lost");
+    }
+    for id in &there {
+        let seen = done[id].1;
+        assert!(seen.is_none_or(|seen| there.contains(&seen)), "{what}: {id} without {seen:?}");
+    }
+}
+
+/// Crashes of small histories, most of them when somebody has just been told, and every crash of
+/// the recovery from each.
+#[test]
+fn nothing_told_is_lost_in_any_crash_of_any_recovery() {
+    for seed in 0..SEEDS {
+        let medium = CrashMedium::default();
+        let (done, events) = history(&medium, seed);
+        let news = |event: &usize| medium.notes(*event).len() > medium.notes(event - 1).len();
+        for event in events.filter(|event| news(event) || mix(*event as u64).is_multiple_of(16)) {
+            let told = medium.notes(event);
+            let halves = u64::from(!news(&event));
+            let crashed = crash(&medium, event, halves);
+            let what = format!("seed {seed}, event {event}, {halves} halves");
+            let db = open(&crashed);
+            let opened = crashed.events();
+            drop(db);
+            for inner in 0..=opened {
+                let again = crash(&crashed, inner, (inner / 2) as u64 % 2);
+                judge(&again, &done, &told, &format!("{what}, recovery's event {inner}"));
+            }
+        }
+    }
+}
