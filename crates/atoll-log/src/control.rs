@@ -85,6 +85,13 @@ pub struct CheckpointPart {
     pub file: FileRef,
 }
 
+impl Checkpoint {
+    /// Whether it shows what was committed in an epoch of a life.
+    pub fn shows(&self, life: u32, epoch: u64) -> bool {
+        (life, epoch) <= (self.life, self.epoch)
+    }
+}
+
 impl Control {
     fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
@@ -344,6 +351,21 @@ mod tests {
                     Err(error) => panic!("{events}: {error}"),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_shows_its_epoch_and_all_before_it() {
+        let checkpoint = sample(1).checkpoints[0].clone();
+        let (life, epoch) = (checkpoint.life, checkpoint.epoch);
+        for (commit, is_shown) in [
+            ((life, epoch - 1), true),
+            ((life, epoch), true),
+            ((life, epoch + 1), false),
+            ((life - 1, epoch + 1), true),
+            ((life + 1, epoch - 1), false),
+        ] {
+            assert_eq!(checkpoint.shows(commit.0, commit.1), is_shown, "{commit:?}");
         }
     }
 

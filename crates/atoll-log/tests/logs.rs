@@ -183,6 +183,46 @@ fn a_log_at_rest_is_spoken_for_by_the_others() {
     assert_eq!(horizon(&medium, 4), logs.horizon());
 }
 
+/// A checkpoint that is taken now must leave the pieces of a transaction that may still commit, in
+/// whichever log, from the first one on.
+#[test]
+fn a_recovery_begins_to_read_before_the_pieces_of_whatever_is_open() {
+    let medium = CrashMedium::default();
+    let logs = open(&medium, 3);
+    let [mut first, mut second, mut other] = [(); 3].map(|()| logs.clone().recorder());
+    let tails = || logs.logs().iter().map(|log| log.tail_lsn()).collect::<Vec<_>>();
+    let pieces = |to: &[u32]| {
+        let mut redo = Redo::default();
+        to.iter().for_each(|log| redo.part(*log).extend([9; 300]));
+        redo
+    };
+    let mut others = || (0..3).for_each(|log| _ = commit(&mut *other, &[log], &[1; 200], 0));
+    others();
+    assert_eq!(logs.starts(), tails());
+    let before_first = tails();
+    first.spill(&pieces(&[1])).unwrap();
+    others();
+    let before_second = tails();
+    second.spill(&pieces(&[0, 1])).unwrap();
+    others();
+    // In logs that it has not reached yet it may still get there.
+    first.spill(&pieces(&[0, 2])).unwrap();
+    assert_eq!(logs.starts(), before_first);
+    logs.flush().unwrap();
+    for (log, start) in before_first.iter().enumerate() {
+        let (blocks, _) = scan(&medium, 3, log);
+        let mut pieces = blocks.iter().filter(|(header, _)| header.kind == Kind::Piece);
+        assert!(pieces.all(|(header, _)| header.lsn >= *start), "log {log}");
+    }
+    // One that commits, or is rolled back, is not waited for any more.
+    first.admit(&Redo::default()).unwrap();
+    first.record(&Redo::default(), Commit { epoch: 1, seen: 0 });
+    assert_eq!(logs.starts(), before_second);
+    second.withdraw();
+    others();
+    assert_eq!(logs.starts(), tails());
+}
+
 #[test]
 fn a_failed_flush_poisons_the_log_and_nothing_is_acknowledged_after_it() {
     let medium = CrashMedium::default();

@@ -314,11 +314,8 @@ impl Common<'_> {
     fn pass_on(&self, read: &mut Read, held: Held) -> Result<()> {
         let Held { header, mut payload } = held;
         let pieces = read.pieces.remove(&(header.life, header.transaction));
-        let shown = |checkpoint: &Checkpoint| {
-            header.life < checkpoint.life
-                || (header.life == checkpoint.life && header.epoch <= checkpoint.epoch)
-        };
-        if self.checkpoint.is_some_and(shown) {
+        let is_shown = |checkpoint: &Checkpoint| checkpoint.shows(header.life, header.epoch);
+        if self.checkpoint.is_some_and(is_shown) {
             return Ok(());
         }
         if let Some(pieces) = pieces.filter(|_| header.transaction != 0) {
