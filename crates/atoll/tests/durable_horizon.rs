@@ -14,7 +14,7 @@ use atoll_storage::key::mix;
 
 const TABLESPACES: usize = 3;
 /// Histories that are tried.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 4;
 
 fn open(medium: &CrashMedium) -> Database {
     let options = DatabaseOptions {
