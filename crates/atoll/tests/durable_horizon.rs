@@ -132,7 +132,7 @@ fn gsns_go_on_behind_a_checkpoint_that_left_nothing_to_read() {
     assert_eq!(found.recovery().unwrap().redone, 0);
     insert(&mut found.session().unwrap(), (&[&find(&found)[1]], 10), None, Durability::Strict);
     let again = crash(&crashed, crashed.events(), 0);
-    again.damage("node-0/map-000000000002", 9, 1);
+    again.damage("node-0/step-000000000002", 9, 1);
     let last = open(&again);
     assert_eq!(last.recovery().unwrap().checkpoint, 1, "{:?}", last.recovery());
     let (of, mut session) = (find(&last), last.session().unwrap());
