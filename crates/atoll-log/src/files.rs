@@ -3,11 +3,13 @@
 //! File `n` holds the bytes from `n × size` on and is called `log-` and `n` in 12 hexadecimal
 //! digits. Files are made, written with zeroes and given durable names before anything is admitted
 //! to them, so that a flush needs no space and no change of metadata, and a full medium is met
-//! before a transaction has decided anything. A file whose bytes nobody needs any more becomes
-//! the next one.
+//! before a transaction has decided anything. One that is made ahead of need is written in small
+//! pieces with pauses between them, so that flushes of others find the medium free. A file whose
+//! bytes nobody needs any more becomes the next one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumError, MediumFile};
@@ -16,6 +18,11 @@ use crate::ring::Ring;
 
 /// What is read from the ring and written at once, at most.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
+
+/// Of a file that is made ahead, so much is written and synced at once; then the medium is left to
+/// others for so many times as long.
+const PIECE_BYTES: u64 = 256 << 10;
+const PAUSES: u32 = 2;
 
 /// See the module.
 pub struct Files {
@@ -37,19 +44,77 @@ pub struct NextFile {
 }
 
 impl NextFile {
-    /// Makes it.
+    /// Makes it, with pauses until somebody is in a hurry.
     ///
     /// # Errors
     /// [`MediumError`]; there is no such file then.
-    pub fn make(&self) -> Result<Arc<dyn MediumFile>, MediumError> {
+    pub fn make(&self, is_hurried: impl Fn() -> bool) -> Result<Arc<dyn MediumFile>, MediumError> {
         let name = file_name(self.number);
         let file = self.medium.open(&name, Open::Create)?;
-        let made = file.reserve(self.file_bytes).and_then(|()| file.sync());
+        let made = self.fill(&*file, is_hurried);
         if let Err(error) = made.and_then(|()| self.medium.sync_names()) {
             let _gone_with_the_next_opening = self.medium.remove(&name);
             return Err(error);
         }
         Ok(file)
+    }
+
+    fn fill(
+        &self,
+        file: &dyn MediumFile,
+        is_hurried: impl Fn() -> bool,
+    ) -> Result<(), MediumError> {
+        let mut at = 0;
+        while at < self.file_bytes && !is_hurried() {
+            let begun = Instant::now();
+            at = (at + PIECE_BYTES).min(self.file_bytes);
+            file.reserve(at)?;
+            file.sync()?;
+            if at < self.file_bytes {
+                std::thread::sleep(begun.elapsed() * PAUSES);
+            }
+        }
+        file.reserve(self.file_bytes)?;
+        file.sync()
+    }
+}
+
+/// Files that nobody needs any more.
+pub struct Unneeded {
+    medium: Arc<dyn Medium>,
+    numbers: Vec<u64>,
+    /// What the first of them may become.
+    ready: u64,
+}
+
+impl Unneeded {
+    /// Makes some of them the next files, as long as `wanted` says so, and removes the others;
+    /// returns how many are ready.
+    ///
+    /// # Errors
+    /// [`MediumError`]; the log goes on all the same.
+    pub fn recycle(self, wanted: impl Fn(u64) -> bool) -> Result<u64, MediumError> {
+        let mut next = self.ready;
+        for number in self.numbers {
+            let name = file_name(number);
+            if wanted(next) {
+                // Its size is right and its blocks are written; what it holds is of other
+                // positions (`BLOCK-1`).
+                self.medium.rename(&name, &file_name(next))?;
+                next += 1;
+            } else {
+                self.medium.remove(&name)?;
+            }
+        }
+        if next > self.ready
+            && let Err(error) = self.medium.sync_names()
+        {
+            for number in self.ready..next {
+                let _in_the_way = self.medium.remove(&file_name(number));
+            }
+            return Err(error);
+        }
+        Ok(next - self.ready)
     }
 }
 
@@ -102,7 +167,7 @@ impl Files {
         files.medium.sync_names()?;
         while files.end() <= end {
             let next = files.next();
-            files.add(next.number, next.make()?);
+            files.add(next.number, next.make(|| true)?);
         }
         Ok(files)
     }
@@ -110,6 +175,11 @@ impl Files {
     /// A fault that tests plant.
     pub(crate) fn never_sync(&mut self) {
         self.syncs = false;
+    }
+
+    /// The number of the file that holds a position.
+    pub fn number_of(&self, position: u64) -> u64 {
+        position / self.file_bytes
     }
 
     /// The position behind the last byte that can be written.
@@ -166,34 +236,23 @@ impl Files {
         Ok(())
     }
 
-    /// Nobody needs what lies before `start`. Up to `spares` of the files become the next ones, the
-    /// rest goes. Returns whether anything has changed.
+    /// The files whose bytes all lie before `start`. Nobody else makes files until
+    /// [`Files::reuse`] has been told what became of them.
     ///
     /// # Errors
-    /// [`MediumError`]; the log goes on all the same.
-    pub fn release(&mut self, start: u64, spares: u64) -> Result<bool, MediumError> {
-        let first = start / self.file_bytes;
+    /// [`MediumError`].
+    pub fn unneeded(&mut self, start: u64) -> Result<Unneeded, MediumError> {
+        let first = self.number_of(start);
         let mut numbers: Vec<u64> =
             self.medium.names()?.iter().filter_map(|name| file_number(name)).collect();
         numbers.retain(|number| *number < first);
-        for number in &numbers {
-            self.open.remove(number);
-            let name = file_name(*number);
-            if self.ready < first + spares {
-                // Its size is right and its blocks are written; what it holds is of other
-                // positions (`BLOCK-1`).
-                let next = file_name(self.ready);
-                self.medium.rename(&name, &next)?;
-                if let Err(error) = self.medium.sync_names() {
-                    let _in_the_way = self.medium.remove(&next);
-                    return Err(error);
-                }
-                self.ready += 1;
-            } else {
-                self.medium.remove(&name)?;
-            }
-        }
-        Ok(!numbers.is_empty())
+        self.open.retain(|number, _| *number >= first);
+        Ok(Unneeded { medium: Arc::clone(&self.medium), numbers, ready: self.ready })
+    }
+
+    /// So many files are ready that were others.
+    pub fn reuse(&mut self, count: u64) {
+        self.ready += count;
     }
 }
 
@@ -216,7 +275,7 @@ mod tests {
     fn prepare(files: &mut Files, end: u64) {
         while files.end() < end {
             let next = files.next();
-            files.add(next.number, next.make().unwrap());
+            files.add(next.number, next.make(|| false).unwrap());
         }
     }
 
@@ -240,7 +299,9 @@ mod tests {
         let medium = CrashMedium::default();
         let mut files = Files::open(Arc::new(medium.clone()), 4096, 0).unwrap();
         prepare(&mut files, 4 * 4096);
-        assert!(files.release(3 * 4096, 2).unwrap());
+        let unneeded = files.unneeded(3 * 4096).unwrap();
+        let count = unneeded.recycle(|next| next < 5).unwrap();
+        files.reuse(count);
         let names: Vec<u64> =
             medium.names().unwrap().iter().filter_map(|name| file_number(name)).collect();
         assert_eq!(names, [3, 4]);

@@ -19,7 +19,7 @@
 //! - `LOG-4`: after a flush has failed nothing is written any more. What is known to be durable
 //!   stays so.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use atoll_machine::{Machine, MediumError, Native};
@@ -50,6 +50,8 @@ pub struct Log {
     files: Mutex<Files>,
     /// One file is made at a time.
     making: Mutex<()>,
+    /// So many wait until one is.
+    hurried: AtomicU32,
     poisoned: AtomicBool,
     flushes: AtomicU64,
     /// Blocks so far.
@@ -146,6 +148,7 @@ impl Log {
             flushed: Condvar::new(),
             files: Mutex::new(files),
             making: Mutex::default(),
+            hurried: AtomicU32::new(0),
             poisoned: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
@@ -219,8 +222,15 @@ impl Log {
         }
     }
 
-    /// Makes files up to a position.
+    /// Makes files up to a position, for somebody who waits.
     fn prepare(&self, end: u64) -> Result<(), LogError> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        let made = self.make(end);
+        self.hurried.fetch_sub(1, Ordering::Relaxed);
+        made
+    }
+
+    fn make(&self, end: u64) -> Result<(), LogError> {
         let _making = lock(&self.making);
         loop {
             let next = {
@@ -231,7 +241,7 @@ impl Log {
                 }
                 files.next()
             };
-            let file = next.make()?;
+            let file = next.make(|| self.hurried.load(Ordering::Relaxed) > 0)?;
             lock(&self.files).add(next.number, file);
         }
     }
@@ -248,7 +258,7 @@ impl Log {
             (tail.promised, tail.ready)
         };
         if ready < promised + ahead_bytes {
-            self.prepare(promised + ahead_bytes)?;
+            self.make(promised + ahead_bytes)?;
         }
         Ok(())
     }
@@ -446,11 +456,17 @@ impl Log {
         self.durable_gsn.fetch_max(rest.gsn, Ordering::AcqRel);
     }
 
-    /// Nobody needs what lies before `start`.
+    /// Nobody needs what lies before `start`. Of the files there, as many become the next ones as
+    /// make up so many from `start` on.
     pub(crate) fn release(&self, start: u64, spares: u64) -> Result<(), LogError> {
         let _making = lock(&self.making);
+        let (unneeded, last) = {
+            let mut files = lock(&self.files);
+            (files.unneeded(start)?, files.number_of(start) + spares)
+        };
+        let count = unneeded.recycle(|next| next < last)?;
         let mut files = lock(&self.files);
-        files.release(start, spares)?;
+        files.reuse(count);
         self.note_ready(files.end());
         Ok(())
     }

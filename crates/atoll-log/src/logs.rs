@@ -239,7 +239,7 @@ impl Logs {
     /// # Errors
     /// [`LogError`].
     pub fn prepare_ahead(&self) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.prepare_ahead(self.options.file_bytes / 2))
+        self.logs.iter().try_for_each(|log| log.prepare_ahead(self.options.file_bytes))
     }
 
     /// Appends a block to a log at once.

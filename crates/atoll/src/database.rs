@@ -288,7 +288,10 @@ impl Database {
         let tablespaces = tablespaces.clamp(1, most);
         let folders = options.node_folders;
         let steps_max = options.checkpoint_steps_max;
-        let how = OpenOptions { tablespaces, folders, steps_max, logs: options.logs, threads };
+        let checkpoint_log_bytes = options.checkpoint_log_bytes;
+        let logs = options.logs;
+        let how =
+            OpenOptions { tablespaces, folders, checkpoint_log_bytes, steps_max, logs, threads };
         let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
         let logs = checkpointer.logs();
         let durability = options.durability;

@@ -32,7 +32,8 @@ use crate::error::Result;
 use crate::snapshot::Snapshot;
 use crate::snapshot_table::SnapshotTable;
 
-/// Files of a log that are kept to be used again.
+/// Files of a log that are kept to be used again, beside those of the bytes after which the next
+/// checkpoint is taken.
 const SPARE_FILES: u64 = 4;
 /// Share of the home that the steps behind a map may take, and what they may take in any case.
 const STEP_SHARE: u64 = 16;
@@ -48,6 +49,8 @@ pub(crate) struct Checkpointer {
     pub(super) baseline: Option<Snapshot>,
     /// The maps of the checkpoints that are kept, the newest first, by tablespace.
     pub(super) maps: Vec<Vec<Map>>,
+    /// Files of a log, from where it is needed on, that are kept to be used again.
+    pub(super) spare_files: u64,
     /// The files of the newest checkpoint, by tablespace.
     pub(super) chains: Vec<Chain>,
     /// Goes when the database has been closed.
@@ -125,6 +128,13 @@ impl Progress {
     pub(super) fn log_bytes(&self, logs: &Logs) -> u64 {
         end(logs).saturating_sub(self.checkpointed.load(Ordering::Relaxed))
     }
+}
+
+/// Files that a log fills between where the older checkpoint needs it and when the next one is
+/// done, so that none has to be made. Not for a bound that is none.
+pub(super) fn spare_files(checkpoint_log_bytes: u64, file_bytes: u64) -> u64 {
+    const MOST: u64 = 1024;
+    (checkpoint_log_bytes / file_bytes).saturating_mul(2).min(MOST) + SPARE_FILES
 }
 
 fn end(logs: &Logs) -> u64 {
@@ -206,7 +216,7 @@ impl Checkpointer {
             && let Some(oldest) = kept.last()
         {
             let starts: Vec<u64> = oldest.parts.iter().map(|part| part.start).collect();
-            self.logs.release(&starts, SPARE_FILES)?;
+            self.logs.release(&starts, self.spare_files)?;
         }
         for (tablespace, home) in self.homes.iter().enumerate() {
             let chain = |one: &Checkpoint| (one.number, one.parts[tablespace].base);

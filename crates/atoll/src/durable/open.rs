@@ -13,7 +13,7 @@ use atoll_log::{LogError, Logs, LogsOptions};
 use atoll_machine::Medium;
 use atoll_machine::medium::{Open, file};
 
-use super::checkpoint::{Chain, Checkpointer};
+use super::checkpoint::{Chain, Checkpointer, spare_files};
 use super::{RecoveryReport, load, recover};
 use crate::database::Engine;
 use crate::error::{Error, Result};
@@ -24,6 +24,8 @@ pub(crate) struct OpenOptions {
     pub(crate) tablespaces: usize,
     /// Where they lie, see [`crate::DatabaseOptions::node_folders`].
     pub(crate) folders: Vec<PathBuf>,
+    /// See [`crate::DatabaseOptions::checkpoint_log_bytes`].
+    pub(crate) checkpoint_log_bytes: u64,
     /// See [`crate::DatabaseOptions::checkpoint_steps_max`].
     pub(crate) steps_max: u64,
     pub(crate) logs: LogsOptions,
@@ -118,9 +120,21 @@ pub(crate) fn open(
     file.write(&mut control)?;
     let logs_options = LogsOptions { file_bytes: control.file_bytes, ..options.logs };
     let logs = Logs::open(&media, &starts, control.life, logs_options)?;
+    let spare_files = spare_files(options.checkpoint_log_bytes, control.file_bytes);
     let (baseline, locked, failed) = (None, Some(locked), None);
     Ok((
-        Checkpointer { logs, homes, file, control, baseline, maps, chains, locked, failed },
+        Checkpointer {
+            logs,
+            homes,
+            file,
+            control,
+            baseline,
+            maps,
+            spare_files,
+            chains,
+            locked,
+            failed,
+        },
         report,
     ))
 }
