@@ -82,6 +82,9 @@ pub struct DatabaseOptions {
     /// Behind a checkpoint that says where everything lies, so many at most only say what is
     /// different; opening the database reads them all.
     pub checkpoint_steps_max: u64,
+    /// A checkpoint is taken so long after the last one has ended, if anything has been logged
+    /// since; by default only for the bytes of log.
+    pub checkpoint_interval: Option<Duration>,
     /// Bytes of a file of a log and of what can wait for a flush.
     pub logs: LogsOptions,
 }
@@ -103,6 +106,7 @@ impl Default for DatabaseOptions {
             node_folders: Vec::new(),
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
             checkpoint_steps_max: CHECKPOINT_STEPS_MAX,
+            checkpoint_interval: None,
             logs: LogsOptions::default(),
         }
     }
@@ -299,7 +303,11 @@ impl Database {
         let is_first = inner.acknowledger.set(acknowledger).is_ok();
         debug_assert!(is_first);
         inner.engine.record_to(logs);
-        let policy = Policy { durability, checkpoint_log_bytes: options.checkpoint_log_bytes };
+        let policy = Policy {
+            durability,
+            checkpoint_log_bytes: options.checkpoint_log_bytes,
+            checkpoint_interval: options.checkpoint_interval,
+        };
         let flusher = Flusher::start(&inner, checkpointer, policy);
         Ok(Self::of(inner, Some(flusher), Some(report)))
     }
@@ -324,7 +332,8 @@ impl Database {
     }
 
     /// Writes what has changed home, so that opening again needs less of the logs. Transactions go
-    /// on meanwhile. Taken by itself as the logs grow.
+    /// on meanwhile. Taken by itself as the logs grow, and every
+    /// [`DatabaseOptions::checkpoint_interval`].
     ///
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`], those of [`Database::snapshot`]. The checkpoint
@@ -360,6 +369,12 @@ impl Database {
     /// Flushes of the logs so far; 0 for a database that is in memory only.
     pub fn flushes(&self) -> u64 {
         self.0.inner.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
+    }
+
+    /// Checkpoints since it was opened, those taken by itself included; 0 for a database that is in
+    /// memory only.
+    pub fn checkpoints(&self) -> u64 {
+        lock(&self.0.flusher).as_ref().map_or(0, Flusher::checkpoints)
     }
 
     /// Makes everything durable and says on the medium that the database was closed. Dropping the

@@ -721,3 +721,58 @@ fn options_that_make_no_sense_are_refused_before_anything_is_made() {
         assert!(medium.all_files().is_empty());
     }
 }
+
+/// Waits until so many checkpoints have been taken; the deadline is for a test that would hang.
+fn wait_for_checkpoints(db: &Database, count: u64) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(120);
+    while db.checkpoints() < count {
+        assert!(std::time::Instant::now() < deadline, "no checkpoint is taken");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn checkpoints_are_taken_by_time_while_something_is_logged() {
+    let medium = CrashMedium::default();
+    let options = DatabaseOptions {
+        checkpoint_log_bytes: u64::MAX,
+        checkpoint_interval: Some(Duration::from_millis(1)),
+        // What a checkpoint has to flush is not taken for something new.
+        durability: Durability::None,
+        ..options(SchemeKind::default())
+    };
+    let db = Database::open_on(&medium, options.clone()).unwrap();
+    // No texts, which the database would move when it finds that they keep sparse blocks.
+    let columns = vec![Column::new("id", DataType::Int64), Column::new("round", DataType::Int32)];
+    let schema = Schema::new(columns, &["id"]).unwrap();
+    let table = db.create_table("numbers", schema).unwrap();
+    let insert = |round| {
+        let row = [Value::Int64(i64::from(round)), Value::Int32(round)];
+        db.transaction(|tx| tx.insert(&table, &row)).unwrap();
+    };
+    for round in 0..3 {
+        let before = db.checkpoints();
+        insert(round);
+        wait_for_checkpoints(&db, before + 1);
+    }
+    insert(3);
+    let last = db.checkpoint().unwrap().number;
+    assert_eq!(db.checkpoints(), last);
+    // Nothing has been logged since, so none is due, however long it takes.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(db.checkpoints(), last);
+    let killed = medium.crash(medium.events(), || false);
+    let db = Database::open_on(&killed, options).unwrap();
+    assert_eq!(db.recovery().unwrap().checkpoint, last);
+    assert_eq!((db.recovery().unwrap().redone, db.recovery().unwrap().rows), (0, 4));
+}
+
+#[test]
+fn a_backup_counts_as_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(&folder.path().join("db"), options(SchemeKind::default())).unwrap();
+    create(&db, "table_0");
+    assert_eq!(db.checkpoints(), 0);
+    let report = db.backup(&folder.path().join("copy")).unwrap();
+    assert_eq!((db.checkpoints(), report.checkpoint.number), (1, 1));
+}

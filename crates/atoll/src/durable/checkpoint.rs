@@ -15,13 +15,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use atoll_log::control::{CHECKPOINTS_KEPT, Checkpoint, CheckpointPart, Control, ControlFile};
 use atoll_log::home::step::StepBytes;
 use atoll_log::home::{self, BLOCK_BYTES, Changed, FileRef, Home, Map, TableMap, Waiting};
 use atoll_log::{LogError, Logs, Planted};
 use atoll_machine::medium::Locked;
+use atoll_machine::{Machine, Native};
 use atoll_storage::TableId;
 use atoll_txn::describe;
 
@@ -99,6 +100,15 @@ impl Chain {
     }
 }
 
+/// How a checkpoint is to say what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// By a map, or by what is different.
+    Any,
+    /// By a map, so that everything is in blocks.
+    Map,
+}
+
 /// A tablespace's part of a checkpoint that is being written.
 struct Writing<'w> {
     inner: &'w Inner,
@@ -107,21 +117,41 @@ struct Writing<'w> {
     is_step: bool,
 }
 
-/// How far the logs have come since the last checkpoint, for whoever decides on the next.
+/// How far the logs and the time have come since the last checkpoint, for whoever decides on the
+/// next.
 pub(crate) struct Progress {
-    /// Where the logs ended then, added up.
+    /// Where the logs ended before its cut, added up.
     checkpointed: AtomicU64,
+    /// When it ended, or the database was opened.
+    ended_ns: AtomicU64,
+    /// Checkpoints since the database was opened.
+    taken: AtomicU64,
 }
 
 impl Progress {
     pub(super) fn new(control: &Control) -> Self {
         let newest = control.checkpoints.first();
         let starts = newest.map_or(0, |one| one.parts.iter().map(|part| part.start).sum());
-        Self { checkpointed: AtomicU64::new(starts) }
+        let (ended_ns, taken) = (AtomicU64::new(Native::now_ns()), AtomicU64::new(0));
+        Self { checkpointed: AtomicU64::new(starts), ended_ns, taken }
     }
 
-    pub(super) fn reset(&self, logs: &Logs) {
-        self.checkpointed.store(end(logs), Ordering::Relaxed);
+    /// A checkpoint has ended, before whose cut the logs ended at `end`.
+    pub(super) fn reset(&self, end: u64) {
+        self.checkpointed.store(end, Ordering::Relaxed);
+        self.ended_ns.store(Native::now_ns(), Ordering::Relaxed);
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How long ago the last checkpoint ended, or the database was opened.
+    pub(super) fn elapsed(&self) -> Duration {
+        let ended_ns = self.ended_ns.load(Ordering::Relaxed);
+        Duration::from_nanos(Native::now_ns().saturating_sub(ended_ns))
+    }
+
+    /// Checkpoints since the database was opened.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Bytes of the logs since the last checkpoint.
@@ -137,7 +167,8 @@ pub(super) fn spare_files(checkpoint_log_bytes: u64, file_bytes: u64) -> u64 {
     (checkpoint_log_bytes / file_bytes).saturating_mul(2).min(MOST) + SPARE_FILES
 }
 
-fn end(logs: &Logs) -> u64 {
+/// Where the logs end, added up.
+pub(super) fn end(logs: &Logs) -> u64 {
     logs.logs().iter().map(|log| log.tail_lsn()).sum()
 }
 
@@ -151,16 +182,7 @@ impl Checkpointer {
     /// # Errors
     /// [`crate::Error::Log`] and those of [`crate::Database::snapshot`]; the checkpoint before
     /// counts then.
-    pub(crate) fn take(&mut self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
-        self.take_how(inner, false)
-    }
-
-    /// The same, with maps of everything.
-    pub(super) fn take_wholly(&mut self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
-        self.take_how(inner, true)
-    }
-
-    fn take_how(&mut self, inner: &Arc<Inner>, wholly: bool) -> Result<CheckpointReport> {
+    pub(super) fn take(&mut self, inner: &Arc<Inner>, form: Form) -> Result<CheckpointReport> {
         if self.locked.is_none() {
             return Err(LogError::Closed.into());
         }
@@ -180,7 +202,7 @@ impl Checkpointer {
         let mut parts = Vec::with_capacity(self.homes.len());
         for (tablespace, start) in starts.iter().enumerate() {
             let chain = &self.chains[tablespace];
-            let is_step = self.baseline.is_some() && !wholly && chain.may_grow();
+            let is_step = form == Form::Any && self.baseline.is_some() && chain.may_grow();
             let home = Writing { inner, tablespace, snapshot: &snapshot, is_step };
             let (map, file, changed) = self.write_home(&home, number, &mut report)?;
             let base = if is_step { chain.base } else { number };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use atoll_log::Logs;
 use atoll_machine::Medium;
 
-use super::checkpoint::{Checkpointer, Progress};
+use super::checkpoint::{self, Checkpointer, Form, Progress};
 use super::{BackupReport, CheckpointReport, Durability};
 use crate::database::Inner;
 use crate::error::{Error, Result};
@@ -27,6 +27,15 @@ pub(crate) struct Policy {
     pub(crate) durability: Durability,
     /// After so many bytes of log.
     pub(crate) checkpoint_log_bytes: u64,
+    /// So long after the last one, if anything has been logged since.
+    pub(crate) checkpoint_interval: Option<Duration>,
+}
+
+impl Policy {
+    /// How often it is looked whether a checkpoint is due.
+    fn period(&self) -> Duration {
+        self.checkpoint_interval.map_or(PERIOD_MAX, |time| time.clamp(PERIOD_MIN, PERIOD_MAX))
+    }
 }
 
 /// See the module. Dropping it closes the database.
@@ -61,7 +70,7 @@ impl Flusher {
         };
         let checkpointing = {
             let (shared, inner) = (Arc::clone(&shared), Arc::downgrade(inner));
-            move || shared.checkpoint_until_stopped(&inner, policy.checkpoint_log_bytes)
+            move || shared.checkpoint_until_stopped(&inner, policy)
         };
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(body).ok()
@@ -75,13 +84,18 @@ impl Flusher {
     }
 
     pub(crate) fn checkpoint(&self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
-        self.shared.checkpoint(inner)
+        self.shared.checkpoint(&mut lock(&self.shared.checkpointer), inner)
+    }
+
+    /// Checkpoints taken so far, by itself and by others.
+    pub(crate) fn checkpoints(&self) -> u64 {
+        self.shared.progress.taken()
     }
 
     /// Takes a checkpoint and copies it.
     pub(crate) fn backup(&self, inner: &Arc<Inner>, root: &dyn Medium) -> Result<BackupReport> {
         let mut checkpointer = lock(&self.shared.checkpointer);
-        let checkpoint = checkpointer.take_wholly(inner)?;
+        let checkpoint = self.shared.take(&mut checkpointer, inner, Form::Map)?;
         let bytes = checkpointer.copy_to(root)?;
         Ok(BackupReport { checkpoint, bytes })
     }
@@ -113,11 +127,14 @@ impl Drop for Flusher {
     }
 }
 
-/// Whether the logs have grown enough, or what the last checkpoint keeps alive takes much memory.
-fn is_due(inner: &Inner, log: u64, most: u64) -> bool {
+/// Whether something has been logged, and the logs have grown enough, the last checkpoint is long
+/// ago, or what it keeps alive takes much memory.
+fn is_due(inner: &Inner, progress: &Progress, logs: &Logs, policy: Policy) -> bool {
+    let log = progress.log_bytes(logs);
+    let is_long_ago = policy.checkpoint_interval.is_some_and(|time| progress.elapsed() >= time);
     let memory = inner.memory();
     let keeps_much = memory.kept_bytes_all() > memory.store().limit_bytes() / KEPT_SHARE;
-    log > 0 && (log >= most || keeps_much)
+    log > 0 && (log >= policy.checkpoint_log_bytes || is_long_ago || keeps_much)
 }
 
 impl Shared {
@@ -141,31 +158,48 @@ impl Shared {
         }
     }
 
-    fn checkpoint_until_stopped(&self, inner: &Weak<Inner>, log_bytes: u64) {
-        let mut pause = PERIOD_MAX;
+    fn checkpoint_until_stopped(&self, inner: &Weak<Inner>, policy: Policy) {
+        let mut pause = policy.period();
         while !self.wait(pause) {
-            pause = PERIOD_MAX;
+            pause = policy.period();
             let Some(inner) = inner.upgrade() else { return };
-            let log = self.progress.log_bytes(&self.logs);
-            if is_due(&inner, log, log_bytes) && self.checkpoint(&inner).is_err() {
+            // Decided while nobody else takes one, so that none is taken for what that one shows.
+            let mut checkpointer = lock(&self.checkpointer);
+            let due = is_due(&inner, &self.progress, &self.logs, policy);
+            if due && self.checkpoint(&mut checkpointer, &inner).is_err() {
                 // The logs go on; perhaps there is space, or memory, later.
                 pause = PAUSE;
             }
         }
     }
 
-    fn checkpoint(&self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
-        let mut checkpointer = lock(&self.checkpointer);
+    /// As [`Shared::take`]; lets go of what the last one keeps if memory is short.
+    fn checkpoint(
+        &self,
+        checkpointer: &mut Checkpointer,
+        inner: &Arc<Inner>,
+    ) -> Result<CheckpointReport> {
         let before = checkpointer.baseline.is_some();
-        let done = checkpointer.take(inner);
-        match &done {
-            Ok(_) => self.progress.reset(&self.logs),
-            Err(Error::SnapshotLimit { .. } | Error::Memory(_)) if before => {
-                // What the last one keeps may be what is missing.
-                checkpointer.baseline = None;
-            }
-            Err(_) => {}
+        let done = self.take(checkpointer, inner, Form::Any);
+        if before && matches!(done, Err(Error::SnapshotLimit { .. } | Error::Memory(_))) {
+            checkpointer.baseline = None; // What it keeps may be what is missing.
         }
         done
+    }
+
+    /// Takes a checkpoint and notes that it has.
+    fn take(
+        &self,
+        checkpointer: &mut Checkpointer,
+        inner: &Arc<Inner>,
+        form: Form,
+    ) -> Result<CheckpointReport> {
+        // What the checkpoint itself would have to flush would look as if it had come after it. A
+        // failure is told when it gets there.
+        let _ = self.logs.flush();
+        let end = checkpoint::end(&self.logs); // before the cut
+        let report = checkpointer.take(inner, form)?;
+        self.progress.reset(end);
+        Ok(report)
     }
 }
