@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use atoll_log::LogsOptions;
+use atoll_log::{LogError, LogsOptions};
 use atoll_machine::{FileMedium, Machine, Medium, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer, RuntimeDir, Server};
 use atoll_memory::{Memory, Purpose, Store, StoreOptions, SwingConfig, SwingMalloc};
@@ -203,6 +203,11 @@ impl Table {
     /// Its ordered indexes.
     pub fn indexes(&self) -> Vec<atoll_txn::IndexSpec> {
         self.engine.indexes(self.core.id())
+    }
+
+    /// Number of its tablespace.
+    pub fn tablespace(&self) -> u32 {
+        self.engine.table_options(self.core.id()).tablespace.unwrap_or(0)
     }
 
     /// The partition of a key, by its first column; 0 unless the database's scheme has partitions.
@@ -460,10 +465,10 @@ impl Database {
         self.create_table_with(name, schema, &TableOptions::default())
     }
 
-    /// Adds a table with ordered indexes, at once and outside any transaction.
+    /// Adds a table with ordered indexes, or in a tablespace, at once and outside any transaction.
     ///
     /// # Errors
-    /// As [`Database::create_table`].
+    /// As [`Database::create_table`]; [`Error::Log`] with [`LogError::NoTablespace`].
     pub fn create_table_with(
         &self,
         name: &str,
@@ -471,6 +476,11 @@ impl Database {
         options: &TableOptions,
     ) -> Result<Table> {
         let engine = &self.0.inner.engine;
+        let count = self.tablespaces();
+        // Checked here too, because in memory there is no log that would.
+        if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
+            return Err(LogError::NoTablespace(wanted, count).into());
+        }
         let core = engine.create_table(name, schema, options).map_err(Error::of_stop)?;
         if let Some(acknowledger) = self.0.inner.acknowledger.get() {
             acknowledger.acknowledge_all()?;
@@ -491,6 +501,14 @@ impl Database {
     pub fn tables(&self) -> Vec<String> {
         let tables = self.0.inner.engine.all_tables();
         tables.iter().map(|table| table.name().to_owned()).collect()
+    }
+
+    /// How many tablespaces it has: those of its folder, or one for each node when it is in memory
+    /// only, where they are no more than a number.
+    pub fn tablespaces(&self) -> usize {
+        let inner = &self.0.inner;
+        let logs = inner.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
+        logs.unwrap_or(inner.topology.nodes.len())
     }
 
     /// Begins a transaction.

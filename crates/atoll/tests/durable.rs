@@ -776,3 +776,29 @@ fn a_backup_counts_as_a_checkpoint() {
     let report = db.backup(&folder.path().join("copy")).unwrap();
     assert_eq!((db.checkpoints(), report.checkpoint.number), (1, 1));
 }
+
+#[test]
+fn a_table_stays_in_its_tablespace_and_one_that_is_not_there_is_refused() {
+    let make = |db: &Database, name: &str, tablespace| {
+        let options = TableOptions { tablespace: Some(tablespace), ..TableOptions::default() };
+        db.create_table_with(name, schema(), &options)
+    };
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    assert_eq!(db.tablespaces(), 2);
+    make(&db, "first", 1).unwrap();
+    make(&db, "second", 1).unwrap();
+    db.checkpoint().unwrap();
+    make(&db, "third", 0).unwrap();
+    db.close().unwrap();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let of = |name: &str| db.table(name).unwrap().tablespace();
+    assert_eq!([of("first"), of("second"), of("third")], [1, 1, 0]);
+    let memory_only = DatabaseOptions { nodes: Some(3), ..options(SchemeKind::default()) };
+    let db = Database::create(memory_only).unwrap();
+    assert_eq!(db.tablespaces(), 3);
+    assert_eq!(make(&db, "last", 2).unwrap().tablespace(), 2);
+    let error = make(&db, "far", 3).err().unwrap();
+    assert!(matches!(error, Error::Log(LogError::NoTablespace(3, 3))), "{error}");
+    assert_eq!(db.tables(), ["last"]);
+}
