@@ -86,9 +86,9 @@ class SqlError(Error):
         super().__init__(text)
         #: One sentence that says what was wrong.
         self.message = text if message is None else message
-        #: What sort of mistake it is: "syntax", "unknown table", "unknown column", "type",
-        #: "constraint", "schema", "read-only", "unsupported", "aborted", "input", "query" or
-        #: "database".
+        #: What sort of mistake it is: "syntax", "unknown table", "unknown column",
+        #: "unknown tablespace", "type", "constraint", "schema", "read-only", "unsupported",
+        #: "aborted", "input", "query" or "database".
         self.kind = kind
         #: Where in the statement, both from 1; None where that is not known.
         self.line = line

@@ -126,6 +126,7 @@ fn of_sql(kind: SqlErrorKind) -> (&'static str, &'static str) {
         SqlErrorKind::Syntax => ("SqlError", "syntax"),
         SqlErrorKind::UnknownTable => ("SqlError", "unknown table"),
         SqlErrorKind::UnknownColumn => ("SqlError", "unknown column"),
+        SqlErrorKind::UnknownTablespace => ("SqlError", "unknown tablespace"),
         SqlErrorKind::Type => ("SqlError", "type"),
         SqlErrorKind::Constraint => ("SqlError", "constraint"),
         SqlErrorKind::Schema => ("SqlError", "schema"),

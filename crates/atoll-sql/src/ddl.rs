@@ -1,28 +1,43 @@
-//! `CREATE TABLE`: columns, `NOT NULL` and a primary key, and nothing that would be ignored.
+//! `CREATE TABLE`: columns, `NOT NULL`, a primary key and a tablespace, and nothing that would be
+//! ignored.
+//!
+//! ```text
+//! CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [PRIMARY KEY], …
+//!     [, PRIMARY KEY (column, …)]) [TABLESPACE node0 | node1 | …]
+//! ```
+//!
+//! A table without the clause goes to a tablespace that the database chooses.
 //!
 //! `DDL-1`: a clause that Atoll does not carry out is an error, never silently dropped.
 
-use atoll::{Column, Database, Schema};
+use atoll::{Column, Database, Schema, TableOptions};
+use sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, Expr, IndexColumn, Spanned, TableConstraint,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, IndexColumn, Spanned,
+    SqlOption, TableConstraint,
 };
 use sqlparser::tokenizer::Span;
 
 use crate::error::{SqlError, SqlErrorKind};
-use crate::{names, types};
+use crate::{names, parse, types};
 
 /// Creates a table. `false` if it existed and the statement said `IF NOT EXISTS`.
 ///
 /// # Errors
-/// Clauses that are not supported, types that no column has, a schema that no table can have, and
-/// a table of the same name.
+/// Clauses that are not supported, types that no column has, a schema that no table can have, a
+/// tablespace that does not exist, and a table of the same name.
 pub(crate) fn create_table(db: &Database, statement: &CreateTable) -> Result<bool, SqlError> {
     let (name, span) = names::table_name(&statement.name)?;
     let schema = schema(statement, span)?;
+    let tablespace = tablespace(statement).map_err(|error| error.at(span))?;
+    let tablespace =
+        tablespace.map(|name| names::tablespace(name, db.tablespaces())).transpose()?;
+    let options = TableOptions { tablespace, ..TableOptions::default() };
     if statement.if_not_exists && db.tables().contains(&name) {
         return Ok(false);
     }
-    db.create_table(&name, schema).map_err(|error| SqlError::from(error).at(span))?;
+    db.create_table_with(&name, schema, &options)
+        .map_err(|error| SqlError::from(error).at(span))?;
     Ok(true)
 }
 
@@ -115,6 +130,24 @@ fn key_column(column: &IndexColumn) -> Result<String, SqlError> {
     }
 }
 
+/// The name behind `TABLESPACE`; any other option is refused.
+fn tablespace(statement: &CreateTable) -> Result<Option<&Ident>, SqlError> {
+    let options = match &statement.table_options {
+        CreateTableOptions::None => return Ok(None),
+        CreateTableOptions::Plain(options) => options.as_slice(),
+        _ => &[],
+    };
+    match options {
+        [SqlOption::KeyValue { key, value: Expr::Identifier(name) }]
+            if key.value == parse::TABLESPACE =>
+        {
+            Ok(Some(name))
+        }
+        _ => Err(SqlError::unsupported("this option is not supported in CREATE TABLE")
+            .with_hint(Some("behind the columns there can be TABLESPACE and a name".to_owned()))),
+    }
+}
+
 fn refuse_clauses(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
     let clause = if statement.query.is_some() {
         "CREATE TABLE … AS"
@@ -132,8 +165,8 @@ fn refuse_clauses(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
         "partitioning"
     } else if statement.on_commit.is_some() {
         "ON COMMIT"
-    } else if !matches!(statement.table_options, sqlparser::ast::CreateTableOptions::None) {
-        "a table option"
+    } else if *statement != without_clauses(statement) {
+        "what stands behind the columns"
     } else {
         return Ok(());
     };
@@ -146,11 +179,21 @@ fn refuse_clauses(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
         .with_hint(hint))
 }
 
+/// What is carried out of a statement: an equal one has no other clause (`DDL-1`).
+fn without_clauses(statement: &CreateTable) -> CreateTable {
+    CreateTableBuilder::new(statement.name.clone())
+        .if_not_exists(statement.if_not_exists)
+        .columns(statement.columns.clone())
+        .constraints(statement.constraints.clone())
+        .table_options(statement.table_options.clone())
+        .build()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use atoll::DataType;
+    use atoll::{DataType, DatabaseOptions};
     use sqlparser::ast::Statement;
 
     use super::*;
@@ -188,9 +231,97 @@ mod tests {
             "CREATE TABLE t (a int PRIMARY KEY, CHECK (a > 0))",
             "CREATE TEMPORARY TABLE t (a int PRIMARY KEY)",
             "CREATE TABLE t AS SELECT 1",
+            "CREATE TABLE t (a int PRIMARY KEY) ORDER BY a",
+            "CREATE TABLE t (a int PRIMARY KEY) STRICT",
+            "CREATE TABLE t (a int PRIMARY KEY) WITHOUT ROWID",
+            "CREATE TABLE t (a int PRIMARY KEY) TABLESPACE node0 ORDER BY node0",
         ] {
             assert_eq!(of(sql).unwrap_err().kind(), SqlErrorKind::Unsupported, "{sql}");
         }
+    }
+
+    /// A database in memory with two nodes.
+    fn database() -> Database {
+        let options = DatabaseOptions {
+            nodes: Some(2),
+            memory_limit_bytes: Some(64 << 20),
+            ..DatabaseOptions::default()
+        };
+        Database::create(options).unwrap()
+    }
+
+    fn create(db: &Database, sql: &str) -> Result<bool, SqlError> {
+        match crate::parse::one(sql)? {
+            Statement::CreateTable(statement) => create_table(db, &statement),
+            other => panic!("{other} is not CREATE TABLE"),
+        }
+    }
+
+    #[test]
+    fn a_table_goes_to_the_tablespace_that_is_named() {
+        let db = database();
+        for (name, clause, wanted) in [
+            ("a", "TABLESPACE node1", 1),
+            ("b", "tablespace NODE1;", 1),
+            ("c", "Tablespace \"node1\" -- node0", 1),
+            ("d", "TABLESPACE /* node1 */ node0", 0),
+        ] {
+            let sql = format!("CREATE TABLE {name} (id int PRIMARY KEY) {clause}");
+            assert!(create(&db, &sql).unwrap(), "{sql}");
+            assert_eq!(db.table(name).unwrap().tablespace(), wanted, "{sql}");
+        }
+        let again = "CREATE TABLE IF NOT EXISTS a (id int PRIMARY KEY) TABLESPACE node0";
+        assert!(!create(&db, again).unwrap());
+        assert_eq!(db.table("a").unwrap().tablespace(), 1);
+        let new = "CREATE TABLE IF NOT EXISTS e (id int PRIMARY KEY) TABLESPACE node1";
+        assert!(create(&db, new).unwrap());
+        assert_eq!(db.table("e").unwrap().tablespace(), 1);
+    }
+
+    #[test]
+    fn the_word_tablespace_elsewhere_is_a_name() {
+        let db = database();
+        let sql = "CREATE TABLE tablespace (tablespace int PRIMARY KEY, node1 text)";
+        assert!(create(&db, sql).unwrap());
+        let table = db.table("tablespace").unwrap();
+        assert_eq!(table.schema().columns()[0].name, "tablespace");
+        assert_eq!(table.tablespace(), 0);
+    }
+
+    #[test]
+    fn an_unknown_tablespace_is_answered_with_those_that_there_are() {
+        let db = database();
+        let sql = "CREATE TABLE t (id int PRIMARY KEY)\n  TABLESPACE node2";
+        let error = create(&db, sql).unwrap_err();
+        assert_eq!(error.kind(), SqlErrorKind::UnknownTablespace);
+        assert_eq!(error.message(), "tablespace \"node2\" does not exist");
+        assert_eq!(error.hint(), Some("the tablespaces are node0, node1"));
+        assert_eq!(error.position(), Some((2, 14)));
+        // NAME-1: quoted, it is taken as it stands.
+        let error = create(&db, "CREATE TABLE t (a int PRIMARY KEY) TABLESPACE \"NODE1\"");
+        assert_eq!(error.unwrap_err().kind(), SqlErrorKind::UnknownTablespace);
+        assert!(db.tables().is_empty());
+    }
+
+    #[test]
+    fn other_ways_to_write_a_tablespace_and_other_options_are_refused() {
+        let db = database();
+        for clause in [
+            "TABLESPACE 'node1'",
+            "TABLESPACE node1 STORAGE DISK",
+            "TABLESPACE node0 TABLESPACE node1",
+            "TABLESPACE node0, TABLESPACE node1",
+            "COMMENT 'TABLESPACE node1'",
+            "WITH (fillfactor = 70)",
+        ] {
+            let sql = format!("CREATE TABLE t (a int PRIMARY KEY) {clause}");
+            assert_eq!(create(&db, &sql).unwrap_err().kind(), SqlErrorKind::Unsupported, "{sql}");
+        }
+        for clause in ["TABLESPACE", "TABLESPACE node1 node1", "TABLESPACE 7"] {
+            let sql = format!("CREATE TABLE t (a int PRIMARY KEY) {clause}");
+            assert_eq!(create(&db, &sql).unwrap_err().kind(), SqlErrorKind::Syntax, "{sql}");
+        }
+        assert!(db.tables().is_empty());
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub enum SqlErrorKind {
     UnknownTable,
     /// A column that does not exist.
     UnknownColumn,
+    /// A tablespace that does not exist.
+    UnknownTablespace,
     /// A value of the wrong type or out of its type's range.
     Type,
     /// A rule of the table is broken: a key that exists already, NULL where none may be.

@@ -40,6 +40,7 @@ mod types;
 pub use copy::{Format, Progress, copy_from};
 pub use error::{SqlError, SqlErrorKind};
 pub use infer::create_table_from;
+pub use names::tablespace_name;
 pub use parse::statement_is_complete;
 pub use query::QueryResult;
 pub use session::{Outcome, SqlSession};

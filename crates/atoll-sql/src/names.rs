@@ -13,6 +13,8 @@ pub(crate) const SCHEMA: &str = "public";
 pub(crate) const CATALOG: &str = "atoll";
 /// Most names that an error proposes.
 const NEAR_MAX: usize = 3;
+/// Most names that an error lists.
+const LIST_MAX: usize = 12;
 
 /// The name that an identifier stands for.
 pub(crate) fn fold(ident: &Ident) -> String {
@@ -47,6 +49,29 @@ pub(crate) fn column_name(name: &ObjectName) -> Result<&Ident, SqlError> {
     .ok_or_else(|| SqlError::new(SqlErrorKind::Syntax, format!("{name} is not a column name")))
 }
 
+/// The name of a tablespace, as `CREATE TABLE … TABLESPACE` takes it.
+pub fn tablespace_name(number: u32) -> String {
+    format!("node{number}")
+}
+
+/// The number of the tablespace that an identifier stands for, of so many.
+pub(crate) fn tablespace(ident: &Ident, count: usize) -> Result<u32, SqlError> {
+    let name = fold(ident);
+    let all: Vec<String> = (0..).take(count).map(tablespace_name).collect();
+    if let Some(number) = all.iter().position(|known| *known == name) {
+        return Ok(number as u32);
+    }
+    let hint = match all.as_slice() {
+        [first, .., last] if count > LIST_MAX => format!("the tablespaces are {first} to {last}"),
+        [only] => format!("the only tablespace is {only}"),
+        all => format!("the tablespaces are {}", all.join(", ")),
+    };
+    let message = format!("tablespace \"{name}\" does not exist");
+    Err(SqlError::new(SqlErrorKind::UnknownTablespace, message)
+        .at(ident.span)
+        .with_hint(Some(hint)))
+}
+
 /// The error for a table that does not exist.
 pub(crate) fn unknown_table(name: &str, known: &[String]) -> SqlError {
     let error =
@@ -76,7 +101,7 @@ fn hint<'a>(
         return Some(format!("did you mean {}?", near.join(" or ")));
     }
     let all: Vec<&str> = known.collect();
-    (!all.is_empty() && all.len() <= 12).then(|| format!("{list} {}", all.join(", ")))
+    (!all.is_empty() && all.len() <= LIST_MAX).then(|| format!("{list} {}", all.join(", ")))
 }
 
 /// The known names nearest to a mistyped one, best first.

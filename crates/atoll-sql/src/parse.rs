@@ -4,15 +4,18 @@
 //! columns count from the start of what the user wrote, and a statement is parsed only when those
 //! before it have been carried out.
 
-use sqlparser::ast::Statement;
+use sqlparser::ast::{CreateTableOptions, Expr, Ident, SqlOption, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{SqlError, SqlErrorKind};
 
 /// Deepest nesting of expressions and subqueries.
 const NESTING_MAX: usize = 128;
+
+/// The key of the option that names a table's tablespace.
+pub(crate) const TABLESPACE: &str = "TABLESPACE";
 
 /// The tokens of one statement, without its semicolon.
 pub(crate) type StatementTokens = Vec<TokenWithSpan>;
@@ -26,7 +29,7 @@ pub(crate) fn split(sql: &str) -> Result<Vec<StatementTokens>, SqlError> {
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
     Ok(tokens
         .split(|token| token.token == Token::SemiColon)
-        .filter(|part| part.iter().any(|token| !matches!(token.token, Token::Whitespace(_))))
+        .filter(|part| !part.iter().all(is_space))
         .map(<[TokenWithSpan]>::to_vec)
         .collect())
 }
@@ -37,11 +40,12 @@ pub(crate) fn split(sql: &str) -> Result<Vec<StatementTokens>, SqlError> {
 /// Syntax errors, with the place where the parser stopped.
 pub(crate) fn statement(tokens: StatementTokens) -> Result<Statement, SqlError> {
     let end = tokens.last().map(|token| token.span.end);
+    let last = tokens.iter().rfind(|token| !is_space(token)).cloned();
     let dialect = PostgreSqlDialect {};
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let parsed = parser.parse_statement().and_then(|statement| match parser.peek_token() {
-        TokenWithSpan { token: Token::EOF, .. } => Ok(statement),
+        TokenWithSpan { token: Token::EOF, .. } => Ok(with_tablespace(statement, last)),
         _ => parser.expected("end of statement", parser.peek_token()),
     });
     parsed.map_err(|error| {
@@ -54,6 +58,28 @@ pub(crate) fn statement(tokens: StatementTokens) -> Result<Statement, SqlError> 
     })
 }
 
+fn is_space(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_))
+}
+
+/// The statement with the name behind `TABLESPACE` as it was written. The parser keeps neither its
+/// quotes nor its place; where it has found the clause and nothing else behind the columns, the
+/// name is the last token. What is written otherwise is left as it is, to be refused.
+fn with_tablespace(mut statement: Statement, last: Option<TokenWithSpan>) -> Statement {
+    if let Statement::CreateTable(create) = &mut statement
+        && let CreateTableOptions::Plain(options) = &mut create.table_options
+        && let [SqlOption::TableSpace(clause)] = options.as_mut_slice()
+        && clause.storage.is_none()
+        && let Some(TokenWithSpan { token: Token::Word(word), span }) = last
+        && word.value == clause.name
+    {
+        let Word { value, quote_style, .. } = word;
+        let value = Expr::Identifier(Ident { value, quote_style, span });
+        options[0] = SqlOption::KeyValue { key: Ident::new(TABLESPACE), value };
+    }
+    statement
+}
+
 /// Parses text that holds exactly one statement.
 ///
 /// # Errors
@@ -64,10 +90,8 @@ pub(crate) fn one(sql: &str) -> Result<Statement, SqlError> {
         1 => statement(statements.remove(0)),
         0 => Err(SqlError::new(SqlErrorKind::Syntax, "there is no statement in the text")),
         _ => {
-            let second = statements[1]
-                .iter()
-                .find(|token| !matches!(token.token, Token::Whitespace(_)))
-                .map(|token| token.span);
+            let second =
+                statements[1].iter().find(|token| !is_space(token)).map(|token| token.span);
             let error = SqlError::new(
                 SqlErrorKind::Syntax,
                 format!("one statement is expected, the text holds {}", statements.len()),
