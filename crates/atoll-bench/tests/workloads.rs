@@ -338,3 +338,32 @@ fn arguments_that_make_no_sense_are_refused() {
     let refused = tpcc::run(&tpcc_args(line), &mut Unwatched);
     assert!(matches!(refused, Err(BenchError::Argument { .. })), "{refused:?}");
 }
+
+#[test]
+fn a_report_counts_the_checkpoints_of_a_database_in_a_folder_and_of_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let line = "--warehouses 1 --transactions 100";
+    let args = tpcc_args(&format!("{line} --data {data} --checkpoint-every 0.001"));
+    let loaded = Loaded::fill(&args, &mut Unwatched).unwrap();
+    // The deadline is for a test that would hang.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(300);
+    let mut counted = 0;
+    while counted == 0 {
+        assert!(std::time::Instant::now() < deadline, "no checkpoint is counted");
+        let before = loaded.db.checkpoints();
+        let report = loaded.run(&args, &mut Unwatched).unwrap();
+        counted = report.checkpoints.unwrap();
+        assert!(counted <= loaded.db.checkpoints() - before);
+        assert!(report.to_string().contains(&format!("\ncheckpoints: {counted}\n")));
+        assert_eq!(serde_json::to_value(&report).unwrap()["checkpoints"], counted);
+    }
+    let report = tpcc::run(&tpcc_args(line), &mut Unwatched).unwrap();
+    assert_eq!(report.checkpoints, None);
+    assert!(!report.to_string().contains("checkpoints"));
+    for wrong in ["0", "-1", "nan"] {
+        let args = tpcc_args(&format!("{line} --data {data} --checkpoint-every={wrong}"));
+        let error = tpcc::run(&args, &mut Unwatched).unwrap_err();
+        assert!(matches!(error, BenchError::Argument { what: "--checkpoint-every", .. }));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -56,6 +57,9 @@ pub struct OltpArgs {
     #[arg(long, default_value_t, value_name = "WHAT", requires = "data")]
     #[serde(serialize_with = "as_text")]
     pub durability: Durability,
+    /// Take a checkpoint every so many seconds, besides those for the bytes of log [default: none]
+    #[arg(long, value_name = "SECONDS", requires = "data")]
+    pub checkpoint_every: Option<f64>,
     /// Logical nodes; the program that embeds the benchmark sets it.
     #[arg(skip)]
     pub nodes: Option<usize>,
@@ -111,6 +115,10 @@ impl OltpArgs {
         require(is_time, "--warmup", self.warmup, "it must be at least 0 and at most 86400 s")?;
         let some = self.transactions != Some(0);
         require(some, "--transactions", self.transactions, "at least one is needed")?;
+        let every = self.checkpoint_every;
+        let is_time = every.is_none_or(|every| (0.001..=86_400.0).contains(&every));
+        let need = "it must be at least 0.001 and at most 86400 s";
+        require(is_time, "--checkpoint-every", every, need)?;
         let partitions = self.partitions.unwrap_or(1);
         require((1..=1024).contains(&partitions), "--partitions", partitions, "1 to 1024 will do")
     }
@@ -141,6 +149,7 @@ impl OltpArgs {
             partitions: Some(self.partitions.unwrap_or(partitions)),
             accounting: !self.no_accounting,
             durability: self.durability,
+            checkpoint_interval: self.checkpoint_every.map(Duration::from_secs_f64),
             ..DatabaseOptions::default()
         }
     }

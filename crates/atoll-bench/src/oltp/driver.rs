@@ -135,6 +135,8 @@ pub struct Measured<C> {
     pub accounting: [Accounting; 2],
     /// Bytes of this process in memory, at the begin and at the end.
     pub resident_bytes: [u64; 2],
+    /// Checkpoints that ended meanwhile; `None` for a database that is in memory only.
+    pub checkpoints: Option<u64>,
     /// The clients, for what they have counted themselves, warm-up included.
     pub clients: Vec<C>,
 }
@@ -216,6 +218,7 @@ pub fn drive<W: Workload>(
         resident_series: watched.resident_series,
         accounting: [watched.before, db.accounting()],
         resident_bytes: [watched.resident_bytes, resident_bytes()],
+        checkpoints: db.recovery().map(|_| db.checkpoints() - watched.checkpoints),
         clients: Vec::with_capacity(threads),
     };
     for thread in ended {
@@ -372,6 +375,7 @@ struct Watched {
     resident_series: Vec<u64>,
     before: Accounting,
     resident_bytes: u64,
+    checkpoints: u64,
 }
 
 /// Sleeps in between looks at how it goes, for as long as it goes on.
@@ -398,6 +402,7 @@ fn watch(
         resident_series: Vec::new(),
         before: db.accounting(),
         resident_bytes: resident_bytes(),
+        checkpoints: db.checkpoints(),
     };
     shared.start.wait();
     let mut begin = Instant::now();
@@ -409,6 +414,7 @@ fn watch(
         progress.say(&format!("measuring for {} s", args.seconds));
         watched.before = db.accounting();
         watched.resident_bytes = resident_bytes();
+        watched.checkpoints = db.checkpoints();
         let warm = WARM_UP;
         // An error may have stopped all meanwhile.
         let _ = shared.phase.compare_exchange(warm, MEASURE, Ordering::Relaxed, Ordering::Relaxed);

@@ -56,6 +56,8 @@ pub struct OltpReport {
     pub resident_series_bytes: Vec<u64>,
     /// Memory of this process.
     pub resident_bytes: ResidentBytes,
+    /// Checkpoints that ended while it was measured; `None` when the database is in memory only.
+    pub checkpoints: Option<u64>,
     /// What was checked of the database afterwards, and held.
     pub checks: Vec<CheckReport>,
     /// The workload in one line, for people.
@@ -157,6 +159,7 @@ impl OltpReport {
             throughput_series_txn_s: measured.series.clone(),
             resident_series_bytes: measured.resident_series.clone(),
             resident_bytes: ResidentBytes { start, end },
+            checkpoints: measured.checkpoints,
             checks,
             title: about.title,
         })
@@ -196,6 +199,9 @@ impl fmt::Display for OltpReport {
         self.series_line(f)?;
         let ResidentBytes { start, end } = self.resident_bytes;
         writeln!(f, "memory: {:.0} MiB, then {:.0} MiB", start as f64 / MIB, end as f64 / MIB)?;
+        if let Some(checkpoints) = self.checkpoints {
+            writeln!(f, "checkpoints: {checkpoints}")?;
+        }
         self.checks_lines(f)
     }
 }
