@@ -115,6 +115,17 @@ pub struct OwnerArgs {
     /// (everything but the last N milliseconds), none
     #[arg(long, value_name = "WHAT", default_value_t, help_heading = LIMITS, requires = "data")]
     pub durability: atoll::Durability,
+
+    /// Take a checkpoint every so many seconds in which something has changed (or 10m, 1h30m),
+    /// besides those that are taken as the logs grow [default: none]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval, requires = "data")]
+    #[arg(help_heading = LIMITS)]
+    pub checkpoint_every: Option<Duration>,
+}
+
+fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
+    let time = size::parse_time(text)?;
+    if time.is_zero() { Err("it must be more than 0".to_owned()) } else { Ok(time) }
 }
 
 /// When to use colours; `Auto` is on a terminal, unless NO_COLOR is set.
@@ -136,6 +147,7 @@ impl GlobalArgs {
             snapshot_bytes_max: self.snapshot_bytes_max,
             scheme: owner.scheme,
             durability: owner.durability,
+            checkpoint_interval: owner.checkpoint_every,
             ..atoll::DatabaseOptions::default()
         }
     }
@@ -228,6 +240,8 @@ Examples:
   atoll sql bank -f schema.sql --serve  run a script, then serve snapshots until Ctrl-C
   atoll sql bank < script.sql           run a script from the standard input
   atoll sql bank --data ./bank          keep it in a folder; open it again the same way
+  atoll sql bank --data ./bank -c 'CREATE TABLE t (id bigint PRIMARY KEY) TABLESPACE node1'
+                                        a table that belongs to a node, on a machine with several
 
 While the command runs, other processes read the database with `atoll attach NAME`. When it ends,
 the database is gone unless it has a folder; snapshots that others hold stay readable.
@@ -582,6 +596,22 @@ mod tests {
         assert_eq!(parse_delimiter("\\t"), Ok(b'\t'));
         assert_eq!(parse_delimiter(";"), Ok(b';'));
         assert!(parse_delimiter("ab").is_err() && parse_delimiter("\"").is_err());
+    }
+
+    #[test]
+    fn checkpoints_by_time_are_for_databases_in_a_folder() {
+        let parse = |more: &[&str]| {
+            let line = ["atoll", "sql", "bank"].iter().chain(more);
+            let cli = Cli::try_parse_from(line).ok()?;
+            let Command::Sql(args) = &cli.command else { panic!("it is sql") };
+            Some(cli.global.database_options(&args.owner).checkpoint_interval)
+        };
+        let of = |time| parse(&["--data", "d", "--checkpoint-every", time]);
+        assert_eq!(parse(&["--data", "d"]), Some(None));
+        assert_eq!(of("90"), Some(Some(Duration::from_secs(90))));
+        assert_eq!(of("1h30m"), Some(Some(Duration::from_secs(5400))));
+        assert_eq!((of("0"), of("-1"), of("soon")), (None, None, None));
+        assert_eq!(parse(&["--checkpoint-every", "90"]), None);
     }
 
     #[test]

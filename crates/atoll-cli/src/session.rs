@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use atoll::{Attachment, Database, RecoveryReport, Schema, Snapshot};
-use atoll_sql::{Outcome, SqlError, SqlSession};
+use atoll_sql::{Outcome, SqlError, SqlSession, tablespace_name};
 
 use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
@@ -29,6 +29,8 @@ pub struct TableInfo {
     pub name: String,
     /// Its columns and key.
     pub schema: Schema,
+    /// Its tablespace, for a table of a database of this process that has several.
+    pub tablespace: Option<String>,
 }
 
 impl Session {
@@ -138,9 +140,11 @@ impl Session {
         let mut tables = Vec::new();
         match &self.target {
             Target::Owned(database) => {
+                let has_several = database.tablespaces() > 1;
                 for name in database.tables() {
-                    let schema = database.table(&name)?.schema().clone();
-                    tables.push(TableInfo { name, schema });
+                    let table = database.table(&name)?;
+                    let tablespace = has_several.then(|| tablespace_name(table.tablespace()));
+                    tables.push(TableInfo { name, schema: table.schema().clone(), tablespace });
                 }
                 database.bases().iter().try_for_each(|base| add_tables(base, &mut tables))?;
             }
@@ -193,7 +197,7 @@ fn add_tables(snapshot: &Snapshot, tables: &mut Vec<TableInfo>) -> Result<()> {
     for name in snapshot.tables() {
         if !tables.iter().any(|table| table.name == name) {
             let schema = snapshot.table(&name)?.schema().clone();
-            tables.push(TableInfo { name, schema });
+            tables.push(TableInfo { name, schema, tablespace: None });
         }
     }
     Ok(())

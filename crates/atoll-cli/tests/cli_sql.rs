@@ -214,3 +214,71 @@ fn a_database_in_a_folder_is_there_again_and_can_be_checked_shown_and_copied() {
     let (ok, _, err) = atoll(&["sql", "bank", "--durability", "none", "-c", "SELECT 1"]);
     assert!(!ok && err.contains("--data"), "{err}");
 }
+
+/// Whether a file of a folder, of those whose names begin so, holds a text.
+fn holds(folder: &std::path::Path, prefix: &str, text: &str) -> bool {
+    let files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let files = files.filter(|file| file.file_name().to_string_lossy().starts_with(prefix));
+    files
+        .map(|file| std::fs::read(file.path()).unwrap())
+        .any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
+}
+
+#[test]
+fn a_table_lies_in_the_folder_of_the_tablespace_that_it_was_made_in() {
+    let world = World::new();
+    let data = world.runtime_dir().with_file_name("data");
+    let words = |more: &'static [&'static str]| {
+        let mut words = vec!["sql", "bank", "--nodes", "2", "--data", data.to_str().unwrap()];
+        words.extend(more);
+        world.run(&words)
+    };
+    let out = words(&[
+        "-c",
+        "CREATE TABLE near (id bigint PRIMARY KEY, name text) TABLESPACE node0;
+         CREATE TABLE far (id bigint PRIMARY KEY, name text) TABLESPACE Node1;
+         INSERT INTO near VALUES (1, 'a text of the near table');
+         INSERT INTO far VALUES (1, 'a text of the far table')",
+        "-c",
+        r"\d far",
+        "--checkpoint-every",
+        "3600",
+    ])
+    .ok();
+    assert!(out.ends_with("\nTablespace: node1\n"), "{out}");
+    let wrong = "CREATE TABLE third (id bigint PRIMARY KEY) TABLESPACE node2";
+    let err = world.run(&["sql", "bank", "--nodes", "2", "-c", wrong]).failed();
+    assert!(err.contains("tablespace \"node2\" does not exist"), "{err}");
+    assert!(err.contains("hint: the tablespaces are node0, node1"), "{err}");
+    let place = |prefix: &str| {
+        let holds = |node: &str, text: &str| holds(&data.join(node), prefix, text);
+        let (near, far) = ("a text of the near table", "a text of the far table");
+        assert!(holds("node-0", near) && !holds("node-0", far), "{prefix}");
+        assert!(holds("node-1", far) && !holds("node-1", near), "{prefix}");
+    };
+    place("log");
+    let log = |node: &str| {
+        let folder = data.to_str().unwrap();
+        world.run(&["log", folder, "--tablespace", node]).ok()
+    };
+    assert!(!log("0").contains("put table 1 ") && log("1").contains("put table 1 "));
+    // Opened again, both are there, and a checkpoint writes each to its home.
+    let json = words(&[
+        "--json",
+        "-c",
+        "SELECT (SELECT name FROM near) AS near, (SELECT name FROM far) AS far",
+        "-c",
+        r"\d far",
+        "-c",
+        r"\checkpoint",
+    ])
+    .json();
+    let rows = serde_json::json!([["a text of the near table", "a text of the far table"]]);
+    assert_eq!(json[0]["rows"], rows);
+    assert_eq!(json[1]["tablespace"], "node1");
+    place("home");
+    // In memory, on a machine that is not divided, there is nothing to tell.
+    let alone = "CREATE TABLE t (id bigint PRIMARY KEY) TABLESPACE node0";
+    let out = world.run(&["sql", "bank", "--nodes", "1", "-c", alone, "-c", r"\d t"]).ok();
+    assert!(out.contains("t: 0 rows") && !out.contains("Tablespace"), "{out}");
+}

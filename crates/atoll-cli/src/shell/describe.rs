@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::error::{CliError, Result};
 use crate::output::Output;
 use crate::render::table::{Align, Grid};
-use crate::session::Session;
+use crate::session::{Session, TableInfo};
 use crate::size;
 
 #[derive(Serialize)]
@@ -15,6 +15,8 @@ struct TableJson<'a> {
     rows: u64,
     key: Vec<&'a str>,
     columns: Vec<ColumnJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tablespace: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -24,13 +26,15 @@ struct ColumnJson<'a> {
     nullable: bool,
 }
 
-fn json<'a>(name: &'a str, schema: &'a Schema, rows: u64) -> TableJson<'a> {
+fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
+    let TableInfo { name, schema, tablespace } = table;
     let columns = schema.columns().iter().map(|column| ColumnJson {
         name: &column.name,
         r#type: column.data_type.to_string(),
         nullable: column.nullable,
     });
-    TableJson { table: name, rows, key: key(schema), columns: columns.collect() }
+    let (columns, tablespace) = (columns.collect(), tablespace.as_deref());
+    TableJson { table: name, rows, key: key(schema), columns, tablespace }
 }
 
 fn key(schema: &Schema) -> Vec<&str> {
@@ -53,7 +57,7 @@ pub fn tables(session: &Session, output: &mut Output) -> Result<()> {
     for table in &tables {
         let rows = session.row_count(&table.name)?;
         if output.json {
-            output.json(&json(&table.name, &table.schema, rows))?;
+            output.json(&json(table, rows))?;
             continue;
         }
         grid.push(vec![
@@ -94,7 +98,7 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
     };
     let rows = session.row_count(&table.name)?;
     if output.json {
-        return Ok(output.json(&json(&table.name, &table.schema, rows))?);
+        return Ok(output.json(&json(table, rows))?);
     }
     let mut grid = Grid::new([
         ("column", Align::Left),
@@ -115,6 +119,9 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
     let (width, style) = (output.width(), output.style);
     output.line(&format!("{}: {}", style.bold(&table.name), size::counted(rows, "row")))?;
     grid.write(output, width, style)?;
+    if let Some(tablespace) = &table.tablespace {
+        output.line(&format!("Tablespace: {tablespace}"))?;
+    }
     Ok(())
 }
 
