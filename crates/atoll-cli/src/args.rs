@@ -111,6 +111,11 @@ pub struct OwnerArgs {
     #[arg(long, value_name = "DIR", help_heading = LIMITS)]
     pub data: Option<PathBuf>,
 
+    /// Let the tablespace of the next node lie in this folder, on its own persistent memory or disk;
+    /// once for each node, when the database is made [default: in the database's folder]
+    #[arg(long = "node-folder", value_name = "DIR", help_heading = LIMITS, requires = "data")]
+    pub node_folders: Vec<PathBuf>,
+
     /// What a commit that was acknowledged survives: strict (everything), group or group:N
     /// (everything but the last N milliseconds), none
     #[arg(long, value_name = "WHAT", default_value_t, help_heading = LIMITS, requires = "data")]
@@ -148,6 +153,7 @@ impl GlobalArgs {
             scheme: owner.scheme,
             durability: owner.durability,
             checkpoint_interval: owner.checkpoint_every,
+            node_folders: owner.node_folders.clone(),
             ..atoll::DatabaseOptions::default()
         }
     }

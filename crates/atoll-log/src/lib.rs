@@ -11,6 +11,7 @@
 //! | [`log`] | one log: reserve, fill, flush |
 //! | [`logs`] | all logs: the durable horizon, waiting for it |
 //! | `recorder` | what a worker commits with, across logs |
+//! | `helpers` | flushing logs beside each other |
 //! | `company` | whom the leader of a flush waits for |
 //! | [`scan`] | reading a log from a medium |
 //! | [`home`] | the home of tables: blocks, maps of checkpoints |
@@ -25,6 +26,7 @@ mod company;
 pub mod control;
 pub mod error;
 pub mod files;
+mod helpers;
 pub mod home;
 pub mod log;
 pub mod logs;

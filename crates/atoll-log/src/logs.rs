@@ -25,6 +25,7 @@ use atoll_txn::journal::{Journal, Recorder};
 use crate::block::{Kind, Rest, block_bytes};
 use crate::error::LogError;
 use crate::files::Files;
+use crate::helpers::Helpers;
 use crate::log::{Around, Block, Log, Slot, Start};
 use crate::recorder::LogRecorder;
 use crate::ring::Ring;
@@ -45,6 +46,9 @@ pub struct LogsOptions {
     pub file_bytes: u64,
     /// Bytes of a log's ring, a power of two: what can be waiting for a flush.
     pub ring_bytes: u64,
+    /// Logs are flushed one after the other, so that a test can be repeated.
+    #[doc(hidden)]
+    pub in_turns: bool,
     /// What is to be wrong.
     #[doc(hidden)]
     pub planted: Planted,
@@ -95,7 +99,8 @@ impl LogsOptions {
 
 impl Default for LogsOptions {
     fn default() -> Self {
-        Self { file_bytes: 16 << 20, ring_bytes: 16 << 20, planted: Planted::Nothing }
+        let planted = Planted::Nothing;
+        Self { file_bytes: 16 << 20, ring_bytes: 16 << 20, in_turns: false, planted }
     }
 }
 
@@ -109,6 +114,7 @@ pub struct Logs {
     pieces: Mutex<BTreeMap<u64, Vec<u64>>>,
     options: LogsOptions,
     closed: AtomicBool,
+    helpers: Helpers,
 }
 
 impl Logs {
@@ -138,12 +144,16 @@ impl Logs {
         let transactions = AtomicU64::new(1);
         let pieces = Mutex::default();
         let closed = AtomicBool::new(false);
-        let logs = Self { logs, leaders, transactions, pieces, options, closed };
+        let logs = Arc::new_cyclic(|own| {
+            let helpers = if options.in_turns { 0 } else { logs.len() };
+            let helpers = Helpers::start(own, helpers);
+            Self { logs, leaders, transactions, pieces, options, closed, helpers }
+        });
         for number in 0..logs.logs.len() {
             logs.append(number, Kind::Open, &[])?;
         }
         logs.settle(logs.clock())?;
-        Ok(Arc::new(logs))
+        Ok(logs)
     }
 
     /// What was asked for.
@@ -189,10 +199,19 @@ impl Logs {
             return any.map_or(Ok(()), |log| log.flush_to(gsn.min(log.last()), self));
         }
         // The logs with something to flush first: they speak for those at rest.
-        for log in self.logs.iter().filter(|log| log.tail_lsn() != log.durable_lsn()) {
+        let has_some = |log: &&Log| log.tail_lsn() != log.durable_lsn() && log.durable_gsn() < gsn;
+        for log in self.logs.iter().filter(has_some).skip(1) {
+            self.helpers.ask(log.tablespace().into(), gsn);
+        }
+        for log in self.logs.iter().filter(has_some) {
             log.flush_to(gsn, self)?;
         }
         self.logs.iter().try_for_each(|log| log.flush_to(gsn, self))
+    }
+
+    /// Makes everything of a log up to a GSN durable.
+    pub(crate) fn flush_log(&self, number: usize, gsn: u64) -> Result<(), LogError> {
+        self.logs[number].flush_to(gsn, self)
     }
 
     /// Writes what has been recorded, without waiting for anything else.
@@ -357,7 +376,8 @@ mod tests {
         let medium = CrashMedium::default();
         let media: Vec<_> =
             (0..2).map(|at| medium.folder(&format!("node-{at}")).unwrap()).collect();
-        let options = LogsOptions { file_bytes: 256 << 10, ring_bytes: 2 << 20, planted };
+        let (file_bytes, ring_bytes) = (256 << 10, 2 << 20);
+        let options = LogsOptions { file_bytes, ring_bytes, planted, ..LogsOptions::default() };
         let starts = [Start { lsn: 0, gsn: 0 }; 2];
         let logs = Logs::open(&media, &starts, 1, options).unwrap();
         let mut recorder = Arc::clone(&logs).recorder();

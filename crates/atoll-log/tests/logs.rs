@@ -15,8 +15,12 @@ use atoll_storage::redo::Redo;
 use atoll_txn::Journal;
 use atoll_txn::journal::{Commit, Recorder};
 
-const OPTIONS: LogsOptions =
-    LogsOptions { file_bytes: 256 << 10, ring_bytes: 4 << 20, planted: Planted::Nothing };
+const OPTIONS: LogsOptions = LogsOptions {
+    file_bytes: 256 << 10,
+    ring_bytes: 4 << 20,
+    in_turns: false,
+    planted: Planted::Nothing,
+};
 
 fn media(medium: &CrashMedium, tablespaces: usize) -> Vec<Arc<dyn Medium>> {
     (0..tablespaces).map(|at| medium.folder(&format!("node-{at}")).unwrap()).collect()

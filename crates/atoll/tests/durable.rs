@@ -11,8 +11,12 @@ use atoll::{
     LogsOptions, Planted, Schema, SchemeKind, Table, TableOptions, Value,
 };
 
-const LOGS: LogsOptions =
-    LogsOptions { file_bytes: 256 << 10, ring_bytes: 4 << 20, planted: Planted::Nothing };
+const LOGS: LogsOptions = LogsOptions {
+    file_bytes: 256 << 10,
+    ring_bytes: 4 << 20,
+    in_turns: false,
+    planted: Planted::Nothing,
+};
 
 fn options(scheme: SchemeKind) -> DatabaseOptions {
     DatabaseOptions {
@@ -714,7 +718,7 @@ fn options_that_make_no_sense_are_refused_before_anything_is_made() {
         (1 << 20, 1 << 62),
     ] {
         let medium = CrashMedium::default();
-        let logs = LogsOptions { file_bytes, ring_bytes, planted: Planted::Nothing };
+        let logs = LogsOptions { file_bytes, ring_bytes, ..LogsOptions::default() };
         let options = DatabaseOptions { logs, ..options(SchemeKind::default()) };
         let error = Database::open_on(&medium, options).unwrap_err();
         assert!(matches!(error, Error::Log(LogError::Options { .. })), "{error}");

@@ -20,7 +20,13 @@ fn open(medium: &CrashMedium) -> Database {
     let options = DatabaseOptions {
         tablespaces: Some(TABLESPACES),
         memory_limit_bytes: Some(64 << 20),
-        logs: LogsOptions { file_bytes: 64 << 10, ring_bytes: 2 << 20, planted: Planted::Nothing },
+        // So that what a seed finds is found again.
+        logs: LogsOptions {
+            file_bytes: 64 << 10,
+            ring_bytes: 2 << 20,
+            in_turns: true,
+            planted: Planted::Nothing,
+        },
         ..DatabaseOptions::default()
     };
     Database::open_on(medium, options).unwrap()

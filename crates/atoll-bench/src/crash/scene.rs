@@ -39,7 +39,12 @@ pub fn options(scheme: SchemeKind, how: &How) -> DatabaseOptions {
         memory_limit_bytes: Some(64 << 20),
         accounting: false,
         checkpoint_steps_max: 3,
-        logs: LogsOptions { file_bytes: 64 << 10, ring_bytes: 2 << 20, planted: how.planted },
+        logs: LogsOptions {
+            file_bytes: 64 << 10,
+            ring_bytes: 2 << 20,
+            planted: how.planted,
+            ..LogsOptions::default()
+        },
         durability: if how.lazy { Durability::None } else { Durability::Strict },
         ..DatabaseOptions::default()
     }

@@ -104,7 +104,7 @@ pub struct Bench {
 }
 
 fn options(planted: Planted) -> LogsOptions {
-    LogsOptions { file_bytes: 64 << 10, ring_bytes: 2 << 20, planted }
+    LogsOptions { file_bytes: 64 << 10, ring_bytes: 2 << 20, in_turns: true, planted }
 }
 
 fn folder(medium: &CrashMedium, log: usize) -> Arc<dyn Medium> {
