@@ -806,3 +806,38 @@ fn a_table_stays_in_its_tablespace_and_one_that_is_not_there_is_refused() {
     assert!(matches!(error, Error::Log(LogError::NoTablespace(3, 3))), "{error}");
     assert_eq!(db.tables(), ["last"]);
 }
+
+#[test]
+fn tablespaces_lie_in_the_folders_that_were_named() {
+    let root = tempfile::tempdir().unwrap();
+    let (data, other, used) =
+        (root.path().join("db"), root.path().join("other"), root.path().join("used"));
+    let open = |folders: Vec<std::path::PathBuf>| {
+        let options = DatabaseOptions { node_folders: folders, ..options(SchemeKind::default()) };
+        Database::open(&data, options)
+    };
+    std::fs::create_dir(&used).unwrap();
+    std::fs::write(used.join("photo"), "of somebody").unwrap();
+    let error = open(vec![other.clone(), used.clone()]).unwrap_err();
+    assert!(error.to_string().contains("used"), "{error}");
+    // The same again, with a folder that is free.
+    let (one, two) = (root.path().join("one"), other);
+    let mut expected = Rows::new();
+    {
+        let db = open(vec![two.clone(), one.clone()]).unwrap();
+        assert_eq!(db.tablespaces(), 2);
+        let table = create(&db, "table_0");
+        work(&db, &table, &mut expected, 0);
+        db.checkpoint().unwrap();
+        db.close().unwrap();
+    }
+    for folder in [&one, &two] {
+        let names = std::fs::read_dir(folder).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert!(names.into_iter().any(|name| name == "home"), "{folder:?}");
+    }
+    assert_eq!(std::fs::read_dir(&used).unwrap().count(), 1);
+    let db = open(Vec::new()).unwrap();
+    assert_eq!(rows(&db, "table_0"), expected);
+    assert_eq!(db.recovery().unwrap().media.len(), 2);
+}
