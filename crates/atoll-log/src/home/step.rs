@@ -10,8 +10,8 @@
 //! step    = "ATOLLSTP" | bytes and CRC32C of the file before | tables | table × n
 //! table   = id | description bytes | description | segments | changed | segment × changed
 //! segment = number | filled | columns | presence change | column × columns
-//! column  = 0, for one that has not changed, or 1 | values change
-//!           | 0, or 1 and a validity change | heap blocks | change × n | min | max
+//! column  = 0, for one that has not changed, or 1 | parts | min | max, or 2 | parts
+//! parts   = values change | 0, or 1 and a validity change | heap blocks | change × n
 //! change  = bytes | blocks | (index − the one before − 1 | number, as in a map | CRC32C) × blocks
 //!                 | lines  | (index − the one before − 1 | 64 bytes) × lines
 //! ```
@@ -34,6 +34,10 @@ use super::map::{
 use super::{BLOCK_BYTES, LINE_BYTES};
 
 const MAGIC: &[u8; 8] = b"ATOLLSTP";
+/// What is said of a column.
+const SAME: u64 = 0;
+const WITH_ZONE: u64 = 1;
+const PARTS_ONLY: u64 = 2;
 /// A table has no more segments, so that a number that is none is seen before it takes memory.
 const SEGMENTS_MAX: u64 = 1 << 32;
 
@@ -113,10 +117,11 @@ impl StepBytes {
             let at = at as u32;
             let has_lines = || lines.keys().any(|name| name.column() == Some(at));
             if before == Some(column) && !has_lines() {
-                number(&mut self.out, 0);
+                number(&mut self.out, SAME);
                 continue;
             }
-            number(&mut self.out, 1);
+            let has_zone = before.is_none_or(|before| before.zone != column.zone);
+            number(&mut self.out, if has_zone { WITH_ZONE } else { PARTS_ONLY });
             let before = before.unwrap_or(&none);
             self.change(PartName::Values(at), &before.values, &column.values, lines);
             number(&mut self.out, column.validity.is_some().into());
@@ -131,8 +136,10 @@ impl StepBytes {
                 let old = before.heap.get(block).unwrap_or(&empty);
                 self.change(PartName::Heap(at, block as u32), old, part, lines);
             }
-            number(&mut self.out, column.zone.0);
-            number(&mut self.out, column.zone.1);
+            if has_zone {
+                number(&mut self.out, column.zone.0);
+                number(&mut self.out, column.zone.1);
+            }
         }
     }
 
@@ -250,11 +257,12 @@ fn apply_segment(segment: &mut SegmentMap, lines: &mut Lines, input: &mut Input<
     segment.columns.resize_with(columns as usize, ColumnMap::default);
     for (at, column) in segment.columns.iter_mut().enumerate() {
         let at = at as u32;
-        match input.number()? {
-            0 => continue,
-            1 => {}
+        let has_zone = match input.number()? {
+            SAME => continue,
+            WITH_ZONE => true,
+            PARTS_ONLY => false,
             _ => return None,
-        }
+        };
         apply_change(PartName::Values(at), &mut column.values, lines, input)?;
         match input.number()? {
             0 => {
@@ -279,7 +287,9 @@ fn apply_segment(segment: &mut SegmentMap, lines: &mut Lines, input: &mut Input<
         for (block, part) in column.heap.iter_mut().enumerate() {
             apply_change(PartName::Heap(at, block as u32), part, lines, input)?;
         }
-        column.zone = (input.number()?, input.number()?);
+        if has_zone {
+            column.zone = (input.number()?, input.number()?);
+        }
     }
     Some(())
 }
