@@ -130,6 +130,26 @@ pub enum MemoryError {
         /// The offset that was given.
         offset: u64,
     },
+    /// A folder that cannot hold a store.
+    #[error(
+        "{folder} cannot hold what does not fit memory: {source}; name a folder that this user \
+         may write, on ext4, XFS or tmpfs"
+    )]
+    NoUnnamedFile {
+        /// The folder.
+        folder: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// What does not fit memory could not be written to the file that holds it.
+    #[error(
+        "writing what does not fit memory has failed: {source}; some of it may be lost: mend the \
+         medium and open the database again, which has everything that was acknowledged"
+    )]
+    SpillFailed {
+        /// Why.
+        source: io::Error,
+    },
     /// A system call failed.
     #[error("{call} failed: {source}")]
     System {

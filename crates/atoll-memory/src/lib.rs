@@ -23,5 +23,5 @@ pub use epochs::Retired;
 pub use error::{MemoryError, Shortage};
 pub use gate::{Gate, Inside, Member, Section};
 pub use memory::{CopyCount, Cut, Memory, Purpose};
-pub use store::{CHUNK_BYTES, Store, StoreId, StoreOptions};
+pub use store::{CHUNK_BYTES, Residency, Store, StoreId, StoreOptions, Tended};
 pub use swing::{Extent, SwingConfig, SwingMalloc};

@@ -112,6 +112,32 @@ impl Mapping {
             libc::madvise(start.cast(), len as usize, libc::MADV_POPULATE_WRITE);
         }
     }
+
+    /// Takes the pages of a range out of this process's page table. The file keeps them, with what
+    /// was stored in them; the next access maps them again.
+    pub(super) fn unmap_pages(&self, offset: u64, len: u64) -> Result<(), MemoryError> {
+        debug_assert!(offset + len <= self.len as u64);
+        // SAFETY: MAP-1, within the mapping. It is shared, so its bytes are those of the file and
+        // not of the page table: the advice changes none of them.
+        let rc = unsafe {
+            let start = self.base.add(offset as usize);
+            libc::madvise(start.cast(), len as usize, libc::MADV_DONTNEED)
+        };
+        if rc == 0 { Ok(()) } else { Err(MemoryError::last_os("madvise(MADV_DONTNEED)")) }
+    }
+
+    /// Tells for each page of a range whether it is in memory, mapped by this process or not: bit
+    /// 0 of its byte. The range begins at a page; `pages` has a byte for each.
+    pub(super) fn resident_pages(&self, offset: u64, pages: &mut [u8]) -> Result<(), MemoryError> {
+        let len = pages.len() * atoll_machine::page_bytes();
+        debug_assert!(offset as usize + len <= self.len);
+        // SAFETY: MAP-1, within the mapping, and `pages` has room for an answer for each page.
+        let rc = unsafe {
+            let start = self.base.add(offset as usize);
+            libc::mincore(start.cast(), len, pages.as_mut_ptr())
+        };
+        if rc == 0 { Ok(()) } else { Err(MemoryError::last_os("mincore")) }
+    }
 }
 
 impl Drop for Mapping {

@@ -1,7 +1,8 @@
 //! A store: a sparse, shareable memory file that each process maps whole, once.
 //!
-//! DRAM (a memfd) or an ordinary file. The owner maps it writable and passes a read-only
-//! descriptor to others, who attach it. Everything in it is addressed by offset.
+//! DRAM (a memfd) or an ordinary file, with or without a name. The owner maps it writable and
+//! passes a read-only descriptor to others, who attach it. Everything in it is addressed by offset.
+//! What lies on a file may be more than there is memory: [`Residency`] sees to it.
 //!
 //! Space is reserved before use: [`Store::commit`] gives chunks of 2 MiB real space and counts
 //! them against a limit, so that a full memory or disk is an error from `commit` and never a
@@ -18,6 +19,7 @@
 mod header;
 mod ledger;
 mod mapping;
+mod residency;
 mod space;
 mod sys;
 
@@ -26,6 +28,7 @@ use header::{ENCODED_BYTES, Header};
 pub(crate) use header::{HEADER_BYTES, fnv1a, read_u32, read_u64};
 use ledger::Ledger;
 use mapping::Mapping;
+pub use residency::{Residency, Tended};
 use space::Claim;
 pub(crate) use space::Reach;
 use std::fs::{File, OpenOptions};
@@ -45,7 +48,8 @@ pub struct StoreOptions {
     pub capacity_bytes: u64,
     /// Bytes that may be committed at once.
     pub limit_bytes: u64,
-    /// Ask the kernel for huge pages where it allows them for shared memory.
+    /// Ask the kernel for huge pages where it allows them for shared memory; not for a store on a
+    /// file, whose pages come and go one by one.
     pub huge_pages: bool,
 }
 
@@ -83,6 +87,18 @@ impl Store {
         Store::create(sys::memfd(name, capacity)?, capacity, options)
     }
 
+    /// Makes a store in a file without a name in `folder`: it can be larger than memory, and goes
+    /// with the last process that has it, however that ends.
+    ///
+    /// # Errors
+    /// As [`Store::create_memfd`]; [`MemoryError::NoUnnamedFile`] if the folder, or its file
+    /// system, cannot have such a file.
+    pub fn create_unnamed(folder: &Path, options: &StoreOptions) -> Result<Store, MemoryError> {
+        let capacity = checked_capacity(options)?;
+        let options = StoreOptions { huge_pages: false, ..options.clone() };
+        Store::create(sys::unnamed_file(folder, capacity)?, capacity, &options)
+    }
+
     /// Makes a store in a new file, readable by its owner only.
     ///
     /// # Errors
@@ -98,7 +114,9 @@ impl Store {
             .open(path)
             .map_err(|source| MemoryError::System { call: "open of a new store file", source })?;
         let fd = OwnedFd::from(file);
-        let made = sys::set_size(&fd, capacity).and_then(|()| Store::create(fd, capacity, options));
+        let options = StoreOptions { huge_pages: false, ..options.clone() };
+        let made =
+            sys::set_size(&fd, capacity).and_then(|()| Store::create(fd, capacity, &options));
         if made.is_err() {
             // Removing what was just made; if that fails too, the first error says more.
             let _ = std::fs::remove_file(path);

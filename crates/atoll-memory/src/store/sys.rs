@@ -6,9 +6,15 @@
 
 use crate::error::MemoryError;
 use std::ffi::CString;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// File systems that may need new space when bytes are written again, whatever was reserved (by
+/// the kernel's numbers): Btrfs and bcachefs. A full one would be a SIGBUS.
+const COPYING_FILE_SYSTEMS: [i64; 2] = [0x9123_683e, 0xca45_1a4e];
 
 /// Makes an anonymous memory file of `size` bytes that can neither shrink nor grow.
 pub(super) fn memfd(name: &str, size: u64) -> Result<OwnedFd, MemoryError> {
@@ -37,6 +43,35 @@ pub(super) fn memfd(name: &str, size: u64) -> Result<OwnedFd, MemoryError> {
             return Err(MemoryError::last_os("fcntl(F_ADD_SEALS)"));
         }
     }
+    Ok(fd)
+}
+
+/// Makes a file of `size` bytes without a name in a folder; it goes with its last descriptor and
+/// mapping. As with a memory file, whoever gets a read-only descriptor cannot make it a writable
+/// one.
+pub(super) fn unnamed_file(folder: &Path, size: u64) -> Result<OwnedFd, MemoryError> {
+    let refused = |source| MemoryError::NoUnnamedFile {
+        folder: folder.to_string_lossy().into_owned(),
+        source,
+    };
+    let flags = libc::O_TMPFILE | libc::O_EXCL;
+    let opened =
+        OpenOptions::new().read(true).write(true).custom_flags(flags).mode(0o400).open(folder);
+    let fd = OwnedFd::from(opened.map_err(refused)?);
+    let mut facts = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: `facts` is a valid place for the answer; zeroed bytes are a valid `libc::statfs`.
+    let facts = unsafe {
+        if libc::fstatfs(fd.as_raw_fd(), facts.as_mut_ptr()) != 0 {
+            return Err(MemoryError::last_os("fstatfs"));
+        }
+        facts.assume_init()
+    };
+    if COPYING_FILE_SYSTEMS.contains(&facts.f_type) {
+        return Err(refused(io::Error::other(
+            "its file system copies what is written again, so space cannot be reserved",
+        )));
+    }
+    set_size(&fd, size)?;
     Ok(fd)
 }
 
@@ -133,4 +168,27 @@ pub(super) fn next_data(fd: BorrowedFd<'_>, from: u64) -> Result<Option<u64>, Me
         e if e.raw_os_error() == Some(libc::ENXIO) => Ok(None),
         source => Err(MemoryError::System { call: "lseek(SEEK_DATA)", source }),
     }
+}
+
+/// Begins to write the dirty pages of a range to the medium and, if asked, waits for that and for
+/// writes that were under way. An error may be of an earlier write of any part of the file.
+pub(super) fn write_out(fd: BorrowedFd<'_>, offset: u64, len: u64, wait: bool) -> io::Result<()> {
+    let mut flags = libc::SYNC_FILE_RANGE_WRITE;
+    if wait {
+        flags |= libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    }
+    let (offset, len) = (offset as libc::off64_t, len as libc::off64_t);
+    // SAFETY: a plain call on a borrowed descriptor.
+    if unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, len, flags) } == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
+
+/// Takes the pages of a range out of the page cache, except for those that are dirty, being
+/// written or mapped by any process: the kernel passes over them.
+pub(super) fn drop_cached(fd: BorrowedFd<'_>, offset: u64, len: u64) {
+    let (offset, len) = (offset as libc::off_t, len as libc::off_t);
+    // SAFETY: a plain call on a borrowed descriptor. Its only errors are of bad arguments.
+    unsafe { libc::posix_fadvise(fd.as_raw_fd(), offset, len, libc::POSIX_FADV_DONTNEED) };
 }
