@@ -6,7 +6,8 @@ use atoll_memory::{
 };
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -136,6 +137,15 @@ fn pages_that_another_process_has_mapped_stay() {
         assert_ne!(u64::from_le_bytes(entry) >> 63, 0, "offset {at}");
         assert_eq!(reader.load_u64(at), at);
     }
+    // Everything is mapped there, and stays, until it is let go.
+    words().for_each(|at| assert_eq!(reader.load_u64(at), at));
+    for _ in 0..5 {
+        residency.tend(|| false).unwrap();
+        assert!(residency.resident_bytes().unwrap() >= CHUNKS * CHUNK_BYTES);
+    }
+    reader.store().let_go();
+    assert!(comes_within_the_budget(&residency));
+    assert!(words().all(|at| reader.load_u64(at) == at));
 }
 
 #[test]
@@ -182,4 +192,74 @@ fn threads_that_store_while_pages_go_and_come_lose_nothing() {
     });
     let all = words().filter(|at| at / CHUNK_BYTES < CHUNKS);
     assert!(all.into_iter().all(|at| access.load_u64(at) == at + ROUNDS));
+}
+
+/// A file system on a disk that promises more than it has, so that writes to it fail: in a file
+/// with holes, on a file system that is too small for it. Gone when dropped.
+struct FailingDisk {
+    folder: tempfile::TempDir,
+    device: Option<String>,
+}
+
+impl FailingDisk {
+    fn new(mib: u64) -> Option<FailingDisk> {
+        let mut disk = FailingDisk { folder: tempfile::tempdir().unwrap(), device: None };
+        let (below, image, above) = (disk.at("below"), disk.at("below/image"), disk.at("above"));
+        std::fs::create_dir(&below).unwrap();
+        std::fs::create_dir(&above).unwrap();
+        let made = run(&["mount", "-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs", &below])
+            .and_then(|_| run(&["truncate", "-s", "256M", &image]))
+            .and_then(|_| run(&["losetup", "-f", "--show", &image]))
+            .and_then(|device| {
+                // A request of several pages of which the first is written counts as done there.
+                let name = device.trim_start_matches("/dev/");
+                std::fs::write(format!("/sys/block/{name}/queue/max_sectors_kb"), "4").ok()?;
+                disk.device = Some(device);
+                run(&["mkfs.ext4", "-q", "-F", "-O", "^has_journal", disk.device.as_ref()?])?;
+                run(&["mount", disk.device.as_ref()?, &above])
+            });
+        if made.is_none() {
+            eprintln!("skipped: a file system in a file cannot be mounted here");
+        }
+        made.map(|_| disk)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.path().join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for FailingDisk {
+    fn drop(&mut self) {
+        let _ = run(&["umount", &self.at("above")]);
+        let _ = self.device.as_ref().and_then(|device| run(&["losetup", "-d", device]));
+        let _ = run(&["umount", &self.at("below")]);
+    }
+}
+
+/// What a program says, if it succeeds.
+fn run(line: &[&str]) -> Option<String> {
+    let output = Command::new(line[0]).args(&line[1..]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[test]
+fn when_the_disk_fails_nothing_is_lost_and_nothing_more_leaves_memory() {
+    let Some(disk) = FailingDisk::new(24) else { return };
+    let folder = PathBuf::from(disk.at("above"));
+    let store = Arc::new(Store::create_unnamed(&folder, &options()).unwrap());
+    store.commit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES).unwrap();
+    let access = Access::new(Arc::clone(&store));
+    words().for_each(|at| access.store_u64(at, at));
+    let residency = Residency::new(store, BUDGET_BYTES).unwrap();
+    residency.check().unwrap();
+    let failed = (0..20).map(|_| residency.tend(|| false)).find_map(Result::err);
+    let error = failed.expect("the disk has room for half of it");
+    assert!(matches!(error, MemoryError::SpillFailed { .. }), "{error}");
+    let evicted = residency.evicted_bytes();
+    assert!(words().all(|at| access.load_u64(at) == at));
+    words().for_each(|at| access.store_u64(at, at + 1));
+    assert!(residency.check().is_err() && residency.tend(|| false).is_err(), "ever after");
+    assert_eq!(residency.evicted_bytes(), evicted);
+    assert!(words().all(|at| access.load_u64(at) == at + 1));
 }

@@ -264,6 +264,15 @@ impl Store {
         self.limit_bytes
     }
 
+    /// Takes all pages out of this process's page table, unless the store is in memory anyway:
+    /// while a page is mapped here, its owner cannot evict it. Whoever reads on maps it again.
+    pub fn let_go(&self) {
+        if !sys::is_in_memory(self.fd()) {
+            // An optimisation only: pages that stay mapped are as good as pages in use.
+            let _ = self.mapping.unmap_pages(0, self.capacity_bytes());
+        }
+    }
+
     /// Takes the store's writer lock, held until the descriptor is dropped or the process ends.
     pub(crate) fn lock_for_writing(&self) -> Result<OwnedFd, MemoryError> {
         if !self.writable {

@@ -170,6 +170,12 @@ pub(super) fn next_data(fd: BorrowedFd<'_>, from: u64) -> Result<Option<u64>, Me
     }
 }
 
+/// Whether a file is one in memory: only those have seals.
+pub(super) fn is_in_memory(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: a plain call on a borrowed descriptor.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) >= 0 }
+}
+
 /// Begins to write the dirty pages of a range to the medium and, if asked, waits for that and for
 /// writes that were under way. An error may be of an earlier write of any part of the file.
 pub(super) fn write_out(fd: BorrowedFd<'_>, offset: u64, len: u64, wait: bool) -> io::Result<()> {
