@@ -7,7 +7,7 @@ use std::time::Duration;
 use atoll_log::{LogError, LogsOptions};
 use atoll_machine::{FileMedium, Machine, Medium, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer, RuntimeDir, Server};
-use atoll_memory::{Memory, Purpose, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_memory::{Memory, Purpose};
 use atoll_storage::{Directory, Schema, undo};
 use atoll_txn::any::{self, AnyEngine, AnyWorker};
 use atoll_txn::{Component, SchemeKind, SchemeOptions, TableOptions, TimestampKind};
@@ -18,27 +18,16 @@ use crate::durable::{
     self, Acknowledger, BackupReport, CheckpointReport, Durability, RecoveryReport,
 };
 use crate::error::{Error, Result, TxnResult};
+use crate::evictor::{Budget, Evictor};
 use crate::keeper::{Errands, Keeper};
 use crate::lanes::Lanes;
-use crate::leases::{Leases, Limits, NewLease, SnapshotInfo};
+use crate::leases::{Leases, NewLease, SnapshotInfo};
 use crate::publish::Publication;
+use crate::room::Room;
 use crate::session::Session;
 use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
 use crate::transaction::{Transaction, TransactionOptions};
 
-/// Share of what a process may use that a database takes at most, in percent.
-const MEMORY_PERCENT: u64 = 80;
-/// Share of the memory limit that is kept back for rollbacks.
-const HEADROOM_SHARE: u64 = 64;
-/// Share of the memory limit that stays committed while it is free. A copy into memory that was
-/// just given back to the system costs ten times a copy into memory that is still there, and a
-/// database under periodic snapshots frees and takes the same amount over and over.
-const WARM_SHARE: u64 = 8;
-/// Share of the memory limit that snapshots may keep alive, as in the source of the idea
-/// ("Memory Instant Snapshot Sharing Mechanism", section 3: copied bytes are limited to 50 %).
-const SNAPSHOT_SHARE: u64 = 2;
-/// Smallest memory limit that a database works with.
-const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// After so many bytes of log a checkpoint is taken.
 const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;
 /// See [`DatabaseOptions::checkpoint_steps_max`].
@@ -49,8 +38,14 @@ const COMPACT_VALUES_MAX: usize = 16_384;
 /// Settings of a database.
 #[derive(Debug, Clone)]
 pub struct DatabaseOptions {
-    /// Most bytes that its store may take; by default 80 % of what the process may use.
+    /// Most bytes that its store may take; by default 80 % of what the process may use, or, with a
+    /// budget, sixteen times that as far as half of what is free on the disk goes.
     pub memory_limit_bytes: Option<u64>,
+    /// Bytes of its store that are kept in memory, at least 32 MiB, for a database that is opened
+    /// in a folder; what was not used for longest waits in a file there (in the folder `spill`
+    /// within it, if there is one). Not counted are indexes and what schemes keep beside rows. By
+    /// default none: everything is in memory.
+    pub memory_budget_bytes: Option<u64>,
     /// Logical nodes; by default the machine's own.
     pub nodes: Option<usize>,
     /// Oldest age of a snapshot; by default none.
@@ -93,6 +88,7 @@ impl Default for DatabaseOptions {
     fn default() -> Self {
         Self {
             memory_limit_bytes: None,
+            memory_budget_bytes: None,
             nodes: None,
             snapshot_age_max: None,
             snapshot_bytes_max: None,
@@ -227,6 +223,8 @@ pub(crate) struct Inner {
     /// One snapshot is taken at a time.
     taking: Mutex<()>,
     pub(crate) errands: Arc<Errands>,
+    /// Of a database with a budget of memory.
+    pub(crate) evictor: Option<Evictor>,
     /// Of a durable database.
     pub(crate) acknowledger: OnceLock<Acknowledger>,
 }
@@ -261,7 +259,8 @@ impl Database {
     /// A new, empty database.
     ///
     /// # Errors
-    /// [`Error::Memory`] when its store cannot be made, [`Error::Machine`].
+    /// [`Error::Memory`] when its store cannot be made, [`Error::Machine`];
+    /// [`Error::BudgetWithoutFolder`].
     pub fn create(options: DatabaseOptions) -> Result<Self> {
         Self::derive(Vec::new(), options)
     }
@@ -272,7 +271,7 @@ impl Database {
     /// # Errors
     /// As [`Database::create`]; [`Error::SnapshotExpired`].
     pub fn derive(bases: Vec<Snapshot>, options: DatabaseOptions) -> Result<Self> {
-        Ok(Self::of(Inner::new(bases, &options)?, None, None))
+        Ok(Self::of(Inner::new(bases, &options, None)?, None, None))
     }
 
     /// Opens the database in a folder, or makes a new one there. Everything that was acknowledged
@@ -290,7 +289,7 @@ impl Database {
     /// # Errors
     /// As there.
     pub fn open_on(medium: &dyn Medium, options: DatabaseOptions) -> Result<Self> {
-        let inner = Inner::new(Vec::new(), &options)?;
+        let inner = Inner::new(Vec::new(), &options, medium.on_file_system())?;
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let tablespaces = options.tablespaces.unwrap_or(inner.topology.nodes.len());
         let most = atoll_log::logs::TABLESPACES_MAX;
@@ -396,13 +395,18 @@ impl Database {
 }
 
 impl Inner {
-    fn new(bases: Vec<Snapshot>, options: &DatabaseOptions) -> Result<Arc<Self>> {
+    /// `folder` is where the database is kept, if that is on a file system.
+    fn new(
+        bases: Vec<Snapshot>,
+        options: &DatabaseOptions,
+        folder: Option<&Path>,
+    ) -> Result<Arc<Self>> {
         bases.iter().try_for_each(Snapshot::check)?;
         let topology = match options.nodes {
             Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
             None => Topology::discover()?,
         };
-        let (memory, limits) = create_memory(options)?;
+        let Room { memory, limits, evictor } = Room::new(options, folder)?;
         let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
         let leases = Mutex::new(Leases::new(&memory, limits)?);
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
@@ -420,6 +424,7 @@ impl Inner {
             topology,
             taking: Mutex::default(),
             errands: Arc::default(),
+            evictor,
             acknowledger: OnceLock::new(),
         }))
     }
@@ -595,34 +600,19 @@ impl Database {
         self.0.inner.counters()
     }
 
+    /// What its budget of memory is and how it is kept; `None` without one. Takes a look at every
+    /// page: microseconds for a MiB.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when the system does not tell.
+    pub fn budget(&self) -> Result<Option<Budget>> {
+        self.0.inner.evictor.as_ref().map(Evictor::budget).transpose()
+    }
+
     /// The machine that it runs on.
     pub fn topology(&self) -> &Topology {
         &self.0.inner.topology
     }
-}
-
-fn create_memory(options: &DatabaseOptions) -> Result<(Arc<Memory>, Limits)> {
-    let allowed = atoll_machine::memory_allowed();
-    let most = allowed.total_bytes.min(allowed.cgroup_limit_bytes.unwrap_or(u64::MAX));
-    let limit_bytes =
-        options.memory_limit_bytes.unwrap_or(most / 100 * MEMORY_PERCENT).max(MEMORY_BYTES_MIN);
-    // Virtual, so generous: what the limit allows must never fail for want of addresses.
-    let buddy_bytes = (limit_bytes * 2).next_power_of_two().clamp(1 << 30, 128 << 30);
-    let swing_config = SwingConfig { buddy_bytes, ..SwingConfig::default() };
-    let store_options = StoreOptions {
-        capacity_bytes: SwingMalloc::capacity_for(&swing_config),
-        limit_bytes,
-        huge_pages: true,
-    };
-    let store = Arc::new(Store::create_memfd("atoll", &store_options)?);
-    let swing = SwingMalloc::create(Arc::clone(&store), &swing_config)?;
-    swing.set_headroom(limit_bytes / HEADROOM_SHARE);
-    swing.set_warm_bytes(limit_bytes / WARM_SHARE);
-    let limits = Limits {
-        age: options.snapshot_age_max,
-        bytes: options.snapshot_bytes_max.unwrap_or(limit_bytes / SNAPSHOT_SHARE),
-    };
-    Ok((Arc::new(Memory::new(store, swing)), limits))
 }
 
 /// A snapshot that was just taken.
@@ -755,6 +745,11 @@ impl Inner {
             worker.compact(&table, COMPACT_VALUES_MAX);
             self.give_back(worker);
         }
+    }
+
+    /// That what does not fit memory is where it was put.
+    pub(crate) fn check_spill(&self) -> Result<()> {
+        self.evictor.as_ref().map_or(Ok(()), Evictor::check)
     }
 
     pub(crate) fn enforce(&self) {

@@ -36,6 +36,12 @@ pub enum Error {
     /// A database that is only in memory was asked for something that needs files.
     #[error("the database is in memory only; open it in a folder to make it durable")]
     NotDurable,
+    /// A budget of memory for a database that has no place for what is beyond it.
+    #[error(
+        "a memory budget needs a folder for what does not fit: open the database in one, or set a \
+         memory limit instead"
+    )]
+    BudgetWithoutFolder,
     /// Something about this machine.
     #[error(transparent)]
     Machine(#[from] MachineError),

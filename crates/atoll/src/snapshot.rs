@@ -214,6 +214,15 @@ impl Snapshot {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Others of the same store, and columns at one address, map again what they still read.
+        if let Origin::There(_) = &self.parts.origin {
+            self.parts.store.let_go();
+        }
+    }
+}
+
 impl Shared {
     pub(crate) fn view(&self) -> &View {
         &self.view

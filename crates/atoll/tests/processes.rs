@@ -265,6 +265,36 @@ fn one_reader_holds_snapshots_of_several_owners() {
     owners.iter_mut().for_each(comes_to_rest);
 }
 
+#[test]
+fn an_owner_beyond_its_budget_is_read_by_others_and_killed_and_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let open = format!("open db {} 32", data.path().display());
+    let mut owner = Peer::start(dir.path());
+    // Twice the budget, and with what the snapshot keeps four times that.
+    owner.tell(&[&open, "fill db t 900000 1", "publish db base"]);
+    let mut first = reader(dir.path(), "base");
+    let shown = first.sum("base");
+    owner.tell(&["overwrite db t 2"]);
+    let mut second = reader(dir.path(), "base");
+    assert_eq!(first.sum("base"), shown, "after evictions");
+    let overwritten = second.sum("base");
+    assert_ne!(overwritten, shown);
+    // What readers have mapped stays in memory, until they end their snapshots or are gone.
+    first.kill();
+    second.tell(&["drop base"]);
+    comes_to_rest(&mut owner);
+    let figures = |owner: &mut Peer| -> Vec<u64> {
+        owner.ask("budget db").split(' ').map(|figure| figure.parse().unwrap()).collect()
+    };
+    eventually("it is within its budget", || figures(&mut owner)[0] <= 32 << 20);
+    assert!(figures(&mut owner)[1] > 0);
+    owner.kill();
+    let mut owner = Peer::start(dir.path());
+    owner.tell(&[&open, "publish db base"]);
+    assert_eq!(reader(dir.path(), "base").sum("base"), overwritten);
+}
+
 struct Random(u64);
 
 impl Random {

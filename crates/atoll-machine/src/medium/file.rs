@@ -1,9 +1,11 @@
 //! A medium of files: an SSD, or whatever else lies under a file system; persistent memory too, see
 //! [`super::pm`].
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +23,30 @@ pub struct FileMedium {
     kind: MediumKind,
     /// For persistent memory that is emulated.
     cost: Option<PmCost>,
+}
+
+/// Bytes that this user may still write to the file system of a folder.
+///
+/// # Errors
+/// [`MediumError`].
+pub fn free_bytes(folder: &Path) -> Result<u64, MediumError> {
+    let failed = |source| MediumError::new("ask for the free space of", path_text(folder), source);
+    let path = CString::new(folder.as_os_str().as_bytes());
+    let path = path.map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let mut facts = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the path is a live, zero-terminated string and `facts` a valid place for the answer;
+    // zeroed bytes are a valid `libc::statvfs`.
+    let facts = unsafe {
+        if libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) != 0 {
+            return Err(failed(io::Error::last_os_error()));
+        }
+        facts.assume_init()
+    };
+    Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
+}
+
+fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// Name of the file that is locked; it says which process has it.
@@ -190,6 +216,10 @@ impl Medium for FileMedium {
 
     fn path(&self, name: &str) -> String {
         self.root.join(name).to_string_lossy().into_owned()
+    }
+
+    fn on_file_system(&self) -> Option<&Path> {
+        Some(&self.root)
     }
 }
 

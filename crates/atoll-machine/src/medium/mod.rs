@@ -132,6 +132,11 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
 
     /// What its files lie on.
     fn kind(&self) -> MediumKind;
+    /// The folder of a file system that it is, if it is one: for what needs such a folder and does
+    /// not outlive the process.
+    fn on_file_system(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// A folder that is locked.

@@ -189,6 +189,7 @@ impl Checkpointer {
         if let Some(error) = &self.failed {
             return Err(error.clone().into());
         }
+        inner.check_spill()?;
         let begin = Instant::now();
         let starts = self.logs.starts(); // before the cut: CHECKPOINT-2
         let snapshot = inner.snapshot(String::new(), true)?;
@@ -209,6 +210,7 @@ impl Checkpointer {
             parts.push(CheckpointPart { start: *start, base, file });
             written.push((map, file, changed, is_step));
         }
+        inner.check_spill()?; // What was written may have come from there.
         let mut control = self.control.clone();
         control.horizon = horizon;
         let life = control.life;

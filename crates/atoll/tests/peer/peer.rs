@@ -53,6 +53,16 @@ impl Peer {
     fn obey(&mut self, words: &[&str]) -> Answer {
         match *words {
             ["create", db] => self.create(db, Vec::new()),
+            ["open", db, folder, budget_mib] => {
+                let memory_budget_bytes = Some(budget_mib.parse::<u64>()? << 20);
+                let options = DatabaseOptions { memory_budget_bytes, ..Default::default() };
+                self.databases.insert(db.into(), Database::open(folder.as_ref(), options)?);
+                Ok("ok".into())
+            }
+            ["budget", db] => {
+                let budget = known(&self.databases, db)?.budget()?.ok_or("it has none")?;
+                Ok(format!("{} {}", budget.resident_bytes, budget.evicted_bytes))
+            }
             ["derive", db, ref from @ ..] => {
                 let bases = from.iter().map(|name| known(&self.snapshots, name).cloned());
                 let bases = bases.collect::<Result<_, _>>()?;
