@@ -60,6 +60,10 @@ pub struct OltpArgs {
     /// Take a checkpoint every so many seconds, besides those for the bytes of log [default: none]
     #[arg(long, value_name = "SECONDS", requires = "data")]
     pub checkpoint_every: Option<f64>,
+    /// Keep so many MiB of it in memory, and what was not used for longest in a file in that folder
+    /// [default: everything in memory]
+    #[arg(long, value_name = "MIB", requires = "data")]
+    pub budget_mib: Option<u64>,
     /// Logical nodes; the program that embeds the benchmark sets it.
     #[arg(skip)]
     pub nodes: Option<usize>,
@@ -150,6 +154,7 @@ impl OltpArgs {
             accounting: !self.no_accounting,
             durability: self.durability,
             checkpoint_interval: self.checkpoint_every.map(Duration::from_secs_f64),
+            memory_budget_bytes: self.budget_mib.map(|mib| mib.saturating_mul(1 << 20)),
             ..DatabaseOptions::default()
         }
     }
