@@ -82,7 +82,8 @@ pub struct GlobalArgs {
     #[arg(long, global = true, display_order = 100, value_name = "N")]
     pub nodes: Option<usize>,
 
-    /// Most memory that the database may take [default: 80% of what the process may use]
+    /// Most memory that the database may take [default: 80% of what the process may use; with
+    /// --memory-budget sixteen times that, as far as half of the free disk goes]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
     #[arg(help_heading = LIMITS)]
     pub memory: Option<u64>,
@@ -115,6 +116,12 @@ pub struct OwnerArgs {
     /// once for each node, when the database is made [default: in the database's folder]
     #[arg(long = "node-folder", value_name = "DIR", help_heading = LIMITS, requires = "data")]
     pub node_folders: Vec<PathBuf>,
+
+    /// Keep so much of the database in memory and what was not used for longest on the disk, in
+    /// DIR or in DIR/spill if that is there [default: everything in memory]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
+    #[arg(help_heading = LIMITS, requires = "data")]
+    pub memory_budget: Option<u64>,
 
     /// What a commit that was acknowledged survives: strict (everything), group or group:N
     /// (everything but the last N milliseconds), none
@@ -154,6 +161,7 @@ impl GlobalArgs {
             durability: owner.durability,
             checkpoint_interval: owner.checkpoint_every,
             node_folders: owner.node_folders.clone(),
+            memory_budget_bytes: owner.memory_budget,
             ..atoll::DatabaseOptions::default()
         }
     }
@@ -595,6 +603,16 @@ mod tests {
             let cli = Cli::try_parse_from(line).expect("both orders are right");
             assert_eq!(cli.global.memory, Some(4 << 30));
         }
+    }
+
+    #[test]
+    fn a_memory_budget_is_a_size_and_needs_a_folder() {
+        let line = ["atoll", "sql", "bank", "--memory-budget", "4GiB", "--data", "bank"];
+        let Command::Sql(args) = Cli::try_parse_from(line).expect("parses").command else {
+            panic!("it is sql")
+        };
+        assert_eq!(args.owner.memory_budget, Some(4 << 30));
+        assert!(Cli::try_parse_from(&line[..5]).is_err(), "without a folder");
     }
 
     #[test]

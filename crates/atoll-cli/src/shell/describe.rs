@@ -125,16 +125,25 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// What programs are told of memory.
+#[derive(Serialize)]
+struct Memory {
+    #[serde(flatten)]
+    counters: atoll::Counters,
+    budget: Option<atoll::Budget>,
+}
+
 /// Writes what the database has done and what it uses.
 ///
 /// # Errors
 /// [`CliError::Said`] on a snapshot; those of writing.
 pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
-    let counters = session.database()?.counters();
+    let database = session.database()?;
+    let (counters, budget) = (database.counters(), database.budget()?);
     if output.json {
-        return Ok(output.json(&counters)?);
+        return Ok(output.json(&Memory { counters, budget })?);
     }
-    let lines = [
+    let mut lines = vec![
         ("allocated", size::bytes(counters.memory_allocated_bytes)),
         ("taken from the machine", size::bytes(counters.memory_committed_bytes)),
         ("limit", size::bytes(counters.memory_limit_bytes)),
@@ -145,6 +154,14 @@ pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
         ("commits", size::count(counters.commits)),
         ("aborts", size::count(counters.aborts)),
     ];
+    if let Some(budget) = budget {
+        lines.insert(1, ("of it in memory", size::bytes(budget.resident_bytes)));
+        lines.insert(2, ("budget of memory", size::bytes(budget.budget_bytes)));
+        lines.insert(3, ("evicted so far", size::bytes(budget.evicted_bytes)));
+        if budget.has_failed {
+            lines.insert(4, ("evicting", "has failed: open the database again".to_owned()));
+        }
+    }
     let mut grid = Grid::new([("", Align::Left), ("now", Align::Right)]);
     for (name, value) in lines {
         grid.push(vec![Some(name.to_owned()), Some(value)]);
