@@ -149,6 +149,33 @@ fn pages_that_another_process_has_mapped_stay() {
 }
 
 #[test]
+fn what_is_in_use_leaves_too_if_nothing_else_is_there() {
+    let (_store, access, residency) = filled();
+    if !comes_within_the_budget(&residency) {
+        return;
+    }
+    // Everything is touched again and again, faster than any hand goes round.
+    let (before, stop) = (residency.evicted_bytes(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    assert!(words().all(|at| access.load_u64(at) == at));
+                }
+            });
+        }
+        for _ in 0..1000 {
+            if residency.evicted_bytes() - before > 8 * BUDGET_BYTES {
+                break;
+            }
+            residency.tend(|| false).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(residency.evicted_bytes() - before > 8 * BUDGET_BYTES);
+}
+
+#[test]
 fn threads_that_store_while_pages_go_and_come_lose_nothing() {
     const THREADS: u64 = 3;
     const ROUNDS: u64 = 6;

@@ -12,6 +12,8 @@ use crate::error::Result;
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(20);
+/// How long it waits when all that it can do is in vain.
+const STUCK: Duration = Duration::from_millis(200);
 /// It looks for at most this share of the time, however large the store is.
 const LOOKING_SHARE: u32 = 20;
 
@@ -66,6 +68,7 @@ impl Evictor {
             move || {
                 while !stop.is_wanted() {
                     let pause = match residency.tend(|| stop.is_wanted()) {
+                        Ok(tended) if tended.is_stuck => STUCK,
                         Ok(tended) => PERIOD.max(tended.measuring * LOOKING_SHARE),
                         Err(MemoryError::SpillFailed { .. }) => return,
                         // The system is short of something; it can be better next time.

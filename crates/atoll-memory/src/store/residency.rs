@@ -12,6 +12,10 @@
 //!    [`AGE_MIN`]. Pages that are mapped again were touched since and stay. Of the others, runs are
 //!    written to the file and taken out of the page cache. It works on several regions at once, so
 //!    that the medium has several writes to do.
+//! 3. A round of the second hand that did not find enough *presses* on: the hands come closer
+//!    together, so less is touched between them, up to [`PRESS_MAX`], where it no longer counts what
+//!    was touched. Where all is in use and does not fit, nothing is better than another. A round that
+//!    did find enough lets go by as much.
 //!
 //! The kernel maps up to 16 neighbours of a page that is read and in memory ("fault-around"), and
 //! keeps pages together that it has read together: that is how finely use is known.
@@ -46,6 +50,9 @@ use std::time::{Duration, Instant};
 
 /// The second hand gives a page at least so long to be touched.
 const AGE_MIN: Duration = Duration::from_millis(10);
+/// Each step of pressing halves the time and the distance between the hands; after so many of them
+/// what was touched leaves memory too.
+const PRESS_MAX: u32 = 8;
 /// Share of the budget below which eviction ends, so that it does not begin again at once.
 const SLACK_SHARE: u64 = 16;
 /// The hands are this part of the resident regions apart.
@@ -65,6 +72,9 @@ pub struct Tended {
     pub evicted_bytes: u64,
     /// How long it took to find out what is resident; zero if there was no need to.
     pub measuring: Duration,
+    /// Whether too much is left although nothing was spared: it comes back as fast as it goes, or
+    /// others have it mapped. Going on at once would only be in their way.
+    pub is_stuck: bool,
 }
 
 /// Keeps a store on a file within a budget of memory; see the module.
@@ -89,6 +99,8 @@ struct Hands {
     /// What lies between the hands, the second hand's next one in front, and when the first hand
     /// was there.
     between: VecDeque<(u64, Instant)>,
+    /// How much they press on, up to [`PRESS_MAX`].
+    press: u32,
 }
 
 /// What lies in memory.
@@ -119,7 +131,7 @@ impl Residency {
             hands: Mutex::default(),
         };
         // Rather now than in the middle of the work.
-        residency.untouched(0, &mut Vec::new())?;
+        residency.find(0, true, &mut Vec::new())?;
         Ok(residency)
     }
 
@@ -175,7 +187,10 @@ impl Residency {
             return Ok(tended);
         }
         let wanted = resident.bytes - (self.budget_bytes - self.budget_bytes / SLACK_SHARE);
-        let distance = (resident.chunks.len() / DISTANCE_SHARE).max(1);
+        let press = hands.press;
+        let spares_touched = press < PRESS_MAX;
+        let distance = ((resident.chunks.len() / DISTANCE_SHARE) >> press).max(1);
+        let age_min = AGE_MIN / (1 << press);
         let batch_len = distance.min(BATCH_MAX);
         let mut looked_at = 0;
         while tended.evicted_bytes < wanted && looked_at < resident.chunks.len() && !stop() {
@@ -188,11 +203,17 @@ impl Residency {
             }
             let batch: Vec<_> = hands.between.drain(..batch_len).collect();
             if let Some((_, youngest)) = batch.last() {
-                std::thread::sleep(AGE_MIN.saturating_sub(youngest.elapsed()));
+                std::thread::sleep(age_min.saturating_sub(youngest.elapsed()));
             }
             let chunks: Vec<u64> = batch.into_iter().map(|(chunk, _)| chunk).collect();
-            tended.evicted_bytes += self.evict(&chunks)?;
+            tended.evicted_bytes += self.evict(&chunks, spares_touched)?;
             looked_at += chunks.len();
+        }
+        if tended.evicted_bytes >= wanted {
+            hands.press = press.saturating_sub(1);
+        } else {
+            hands.press = (press + 1).min(PRESS_MAX);
+            tended.is_stuck = !spares_touched;
         }
         Ok(tended)
     }
@@ -223,10 +244,10 @@ impl Residency {
     }
 
     /// The second hand. Returns the bytes that have left memory.
-    fn evict(&self, chunks: &[u64]) -> Result<u64, MemoryError> {
+    fn evict(&self, chunks: &[u64], spares_touched: bool) -> Result<u64, MemoryError> {
         let mut runs = Vec::new();
         for chunk in chunks {
-            self.untouched(*chunk, &mut runs)?;
+            self.find(*chunk, spares_touched, &mut runs)?;
         }
         let fd = self.store.fd();
         let write_out = |wait: bool| {
@@ -240,6 +261,9 @@ impl Residency {
             self.failed.store(errno, Ordering::Release);
             return Err(MemoryError::SpillFailed { source: error });
         }
+        if !spares_touched {
+            chunks.iter().try_for_each(|chunk| self.unmap(*chunk))?;
+        }
         let mut left = 0;
         for run in &runs {
             sys::drop_cached(fd, run.start, run.end - run.start);
@@ -252,8 +276,14 @@ impl Residency {
         Ok(left)
     }
 
-    /// Adds the runs of a chunk's bytes that are in memory and not in the page table.
-    fn untouched(&self, chunk: u64, runs: &mut Vec<Range<u64>>) -> Result<(), MemoryError> {
+    /// Adds the runs of a chunk's bytes that are in memory, without those in the page table if
+    /// what was touched is spared.
+    fn find(
+        &self,
+        chunk: u64,
+        spares_touched: bool,
+        runs: &mut Vec<Range<u64>>,
+    ) -> Result<(), MemoryError> {
         let (start, count) = (chunk * CHUNK_BYTES, self.pages_per_chunk() as usize);
         let mut resident = vec![0; count];
         self.store.mapping.resident_pages(start, &mut resident)?;
@@ -264,7 +294,7 @@ impl Residency {
         let mut at = start;
         for (page, entry) in resident.iter().zip(entries.chunks_exact(ENTRY_BYTES)) {
             let is_mapped = read_u64(entry, 0) & PRESENT != 0;
-            if page & 1 != 0 && !is_mapped {
+            if page & 1 != 0 && !(spares_touched && is_mapped) {
                 match runs.last_mut() {
                     Some(run) if run.end == at => run.end += self.page_bytes,
                     _ => runs.push(at..at + self.page_bytes),
@@ -314,7 +344,7 @@ mod tests {
         }
         let residency = Residency::new(Arc::clone(&store), CHUNK_BYTES).unwrap();
         residency.unmap(3).unwrap();
-        if residency.evict(&[3]).unwrap() == 0 {
+        if residency.evict(&[3], true).unwrap() == 0 {
             eprintln!("skipped: the files of {} lie in memory", folder.display());
             return None;
         }
@@ -338,7 +368,7 @@ mod tests {
         let (read, written) = (CHUNK_BYTES + 100 * 4096, CHUNK_BYTES + 300 * 4096);
         assert_eq!(access.load_u64(read), read);
         access.store_u64(written, 7);
-        let evicted = residency.evict(&[1, 2]).unwrap();
+        let evicted = residency.evict(&[1, 2], true).unwrap();
         let left = resident(&store, 1);
         assert!(left[100 * 4096 / atoll_machine::page_bytes()], "read since");
         assert!(left[300 * 4096 / atoll_machine::page_bytes()], "written since");
@@ -353,8 +383,9 @@ mod tests {
     #[test]
     fn what_is_not_taken_out_of_the_page_table_is_not_evicted() {
         let Some((store, _, residency)) = filled() else { return };
-        assert_eq!(residency.evict(&[1, 2]).unwrap(), 0);
+        assert_eq!(residency.evict(&[1, 2], true).unwrap(), 0);
         assert!(resident(&store, 1).iter().chain(&resident(&store, 2)).all(|page| *page));
+        assert_eq!(residency.evict(&[1, 2], false).unwrap(), 2 * CHUNK_BYTES, "unless it must");
     }
 
     #[test]
