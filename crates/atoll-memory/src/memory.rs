@@ -186,6 +186,7 @@ impl Memory {
         purpose: Purpose,
     ) -> Result<Extent, MemoryError> {
         let extent = self.allocate(len_bytes, purpose)?;
+        self.store.will_need(from, len_bytes);
         self.access.copy(from, extent.offset, len_bytes);
         self.copied_extents.fetch_add(1, Ordering::Relaxed);
         self.copied_bytes.fetch_add(len_bytes, Ordering::Relaxed);

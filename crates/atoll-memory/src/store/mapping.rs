@@ -102,6 +102,24 @@ impl Mapping {
         }
     }
 
+    /// Says that pages are touched in no order, so that the kernel reads none beside the one that
+    /// is missing; for the mapping of a file. Who reads a range in order says so: [`Self::fetch`].
+    pub(super) fn expect_no_order(&self) {
+        // SAFETY: MAP-1; the advice changes no contents.
+        unsafe { libc::madvise(self.base.cast(), self.len, libc::MADV_RANDOM) };
+    }
+
+    /// Begins to read the pages of a range that are not in memory; an optimisation only.
+    pub(super) fn fetch(&self, offset: u64, len: u64) {
+        debug_assert!(offset + len <= self.len as u64);
+        let lead = offset % atoll_machine::page_bytes() as u64;
+        // SAFETY: MAP-1, within the mapping, from the start of a page; it changes no contents.
+        unsafe {
+            let start = self.base.add((offset - lead) as usize);
+            libc::madvise(start.cast(), (len + lead) as usize, libc::MADV_WILLNEED);
+        }
+    }
+
     /// Faults the pages of a range in for writing, where the kernel can do it; an optimisation
     /// only, so an answer of "no" is as good.
     pub(super) fn populate(&self, offset: u64, len: u64) {

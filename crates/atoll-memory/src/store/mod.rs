@@ -70,6 +70,8 @@ pub struct Store {
     fd: OwnedFd,
     header: Header,
     writable: bool,
+    /// Whether it lies on a file whose pages come and go, and not in memory.
+    is_on_file: bool,
     limit_bytes: u64,
     ledger: Ledger,
     latch: Mutex<Vec<Claim>>,
@@ -128,11 +130,16 @@ impl Store {
         let header = Header { id: StoreId(sys::random_u128()?), capacity_bytes: capacity };
         let mapping = Mapping::new(fd.as_fd(), capacity, true)?;
         mapping.advise(options.huge_pages);
+        let is_on_file = !sys::is_in_memory(fd.as_fd());
+        if is_on_file {
+            mapping.expect_no_order();
+        }
         let store = Store {
             mapping,
             fd,
             header,
             writable: true,
+            is_on_file,
             limit_bytes: options.limit_bytes,
             ledger: Ledger::new(capacity / CHUNK_BYTES),
             latch: Mutex::new(Vec::new()),
@@ -190,9 +197,20 @@ impl Store {
         let fd = OwnedFd::from(file);
         let mapping = Mapping::new(fd.as_fd(), header.capacity_bytes, writable)?;
         mapping.advise(false);
+        let is_on_file = !sys::is_in_memory(fd.as_fd());
         let ledger = Ledger::new(header.capacity_bytes / CHUNK_BYTES);
         let (latch, claim_ended) = (Mutex::new(Vec::new()), Condvar::new());
-        Ok(Store { mapping, fd, header, writable, limit_bytes, ledger, latch, claim_ended })
+        Ok(Store {
+            mapping,
+            fd,
+            header,
+            writable,
+            is_on_file,
+            limit_bytes,
+            ledger,
+            latch,
+            claim_ended,
+        })
     }
 
     /// The random name of the store.
@@ -264,10 +282,19 @@ impl Store {
         self.limit_bytes
     }
 
+    /// Says that a range is about to be read from its start to its end, so that what of it is not
+    /// in memory is read at once and not page by page. Does nothing outside the store.
+    #[inline]
+    pub fn will_need(&self, offset: u64, len: u64) {
+        if self.is_on_file && self.check(offset, len).is_ok() {
+            self.mapping.fetch(offset, len);
+        }
+    }
+
     /// Takes all pages out of this process's page table, unless the store is in memory anyway:
     /// while a page is mapped here, its owner cannot evict it. Whoever reads on maps it again.
     pub fn let_go(&self) {
-        if !sys::is_in_memory(self.fd()) {
+        if self.is_on_file {
             // An optimisation only: pages that stay mapped are as good as pages in use.
             let _ = self.mapping.unmap_pages(0, self.capacity_bytes());
         }

@@ -13,12 +13,14 @@
 //!    written to the file and taken out of the page cache. It works on several regions at once, so
 //!    that the medium has several writes to do.
 //! 3. A round of the second hand that did not find enough *presses* on: the hands come closer
-//!    together, so less is touched between them, up to [`PRESS_MAX`], where it no longer counts what
-//!    was touched. Where all is in use and does not fit, nothing is better than another. A round that
-//!    did find enough lets go by as much.
+//!    together, so less is touched between them, up to [`PRESS_MAX`], where it no longer counts
+//!    what was touched. Where all is in use and does not fit, no page is better than another. A
+//!    round that did find enough lets go by as much.
 //!
 //! The kernel maps up to 16 neighbours of a page that is read and in memory ("fault-around"), and
-//! keeps pages together that it has read together: that is how finely use is known.
+//! may keep pages together that it has read together: that is how finely use is known. A page that
+//! is missing is read alone, unless somebody said that the rest is needed too
+//! ([`Store::will_need`]).
 //!
 //! Invariants:
 //! - `RESIDENT-1`: no byte of the store changes by this, and none is lost. Page tables of a shared
