@@ -112,8 +112,8 @@ pub struct OwnerArgs {
     #[arg(long, value_name = "DIR", help_heading = LIMITS)]
     pub data: Option<PathBuf>,
 
-    /// Let the tablespace of the next node lie in this folder, on its own persistent memory or disk;
-    /// once for each node, when the database is made [default: in the database's folder]
+    /// Let the tablespace of the next node lie in this folder, on its own persistent memory or
+    /// disk; once for each node, when the database is made [default: in the database's folder]
     #[arg(long = "node-folder", value_name = "DIR", help_heading = LIMITS, requires = "data")]
     pub node_folders: Vec<PathBuf>,
 
