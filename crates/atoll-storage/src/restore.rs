@@ -5,7 +5,7 @@
 //! filled, by whatever thread ([`Table::restore_segment`]); then changes are applied, those of a
 //! segment in their order by one thread ([`Table::redo`]); then [`Table::end_restore`].
 
-use atoll_machine::Machine;
+use atoll_machine::{Hints, Machine};
 
 use crate::directory::Change;
 use crate::error::StorageError;
@@ -156,6 +156,14 @@ impl<M: Machine> Table<M> {
             }
         }
         Ok(())
+    }
+
+    /// Gathers the places that a change goes to, of a segment that exists.
+    pub fn hint_at_redo(&self, record: &redo::Change<'_>, hints: &mut Hints) {
+        if record.row.segment() < self.segment_count() {
+            let slot = self.slot(record.row);
+            record.cells.iter().for_each(|(at, _)| self.hint_at_values(slot, &[*at], hints));
+        }
     }
 
     /// Stores a value and lets go of the long one that stood there.

@@ -22,7 +22,7 @@ use atoll_log::block::{Header, Kind, Rest};
 use atoll_log::control::{Checkpoint, Control};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
-use atoll_machine::Native;
+use atoll_machine::{Hints, Native};
 use atoll_memory::Member;
 use atoll_storage::redo::{Change as Record, Changes};
 use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
@@ -103,6 +103,13 @@ struct Applier {
     part: (u64, u64),
     /// Tables that have been met.
     tables: Vec<Option<Arc<Table<Native>>>>,
+    hints: Hints,
+}
+
+impl Applier {
+    fn new(engine: &Engine, part: (u64, u64)) -> Result<Self> {
+        Ok(Self { member: member(engine)?, part, tables: Vec::new(), hints: Hints::default() })
+    }
 }
 
 impl Read {
@@ -174,12 +181,10 @@ pub(super) fn replay(
     let gsn = reads.iter().map(|read| read.last_gsn).max().unwrap_or(0).max(horizon);
     let mut found = Found { starts: Vec::new(), life: 0, log_bytes: 0, redone: 0, dropped: 0 };
     common.make_tables(horizon)?;
-    let mut applier = Applier { member: member(engine)?, part: (0, 1), tables: Vec::new() };
+    let mut applier = Applier::new(engine, (0, 1))?;
     for (number, read) in reads.iter_mut().enumerate() {
         common.pass_on_held(read, horizon)?;
-        for (header, payload) in read.batch.drain(..) {
-            common.apply(&mut applier, &header, &payload)?;
-        }
+        common.apply(&mut applier, &std::mem::take(&mut read.batch))?;
         let mut lsn = read.held.front().map_or(read.scan.at(), |first| first.header.lsn);
         if let (0, Some(table)) = (number, common.lock().pending.front()) {
             lsn = lsn.min(table.header.lsn);
@@ -339,12 +344,11 @@ impl Common<'_> {
 
     /// Applies what comes, as far as it is for its own segments.
     fn apply_all(&self, commits: &Receiver<Arc<Vec<Commit>>>, part: (u64, u64)) -> Result<()> {
-        let mut applier = Applier { member: member(self.engine)?, part, tables: Vec::new() };
+        let mut applier = Applier::new(self.engine, part)?;
         let mut done = Ok(());
         while let Ok(batch) = commits.recv() {
-            let mut each = batch.iter();
-            while let (Ok(()), Some((header, payload))) = (&done, each.next()) {
-                done = self.apply(&mut applier, header, payload);
+            if done.is_ok() {
+                done = self.apply(&mut applier, &batch);
             }
             // What comes after an error is let go, so that nobody waits for room.
             if done.is_err() {
@@ -355,40 +359,60 @@ impl Common<'_> {
         done
     }
 
-    fn apply(&self, applier: &mut Applier, header: &Header, payload: &[u8]) -> Result<()> {
-        let (mut changes, mut record) = (Changes::new(payload), Record::default());
-        let (part, parts) = applier.part;
-        let mut more = true;
-        while more {
-            let section = applier.member.enter();
+    /// Applies changes of commits in their order, some together: where they go is brought in from
+    /// memory for all of those before the first is stored.
+    fn apply(&self, applier: &mut Applier, commits: &[Commit]) -> Result<()> {
+        let Applier { member, part: (part, parts), tables, hints } = applier;
+        let mut commits = commits.iter();
+        let mut open: Option<(&Header, Changes<'_>)> = None;
+        let mut window = Vec::new();
+        window.resize_with(CHANGES_IN_SECTION, Record::default);
+        loop {
+            let section = member.enter();
             let change = Change::forward(section.inside());
-            for _ in 0..CHANGES_IN_SECTION {
-                let found = changes.read(&mut record);
-                more = found.ok_or_else(|| bad_block(header, "changes of rows"))?;
-                if !more {
-                    break;
+            let mut filled = 0;
+            while filled < window.len() {
+                let Some((header, changes)) = &mut open else {
+                    let Some((header, payload)) = commits.next() else { break };
+                    open = Some((header, Changes::new(payload)));
+                    continue;
+                };
+                let record = &mut window[filled];
+                let found = changes.read(record);
+                if !found.ok_or_else(|| bad_block(header, "changes of rows"))? {
+                    open = None;
+                    continue;
                 }
-                if (record.row.segment() + u64::from(record.table.0)) % parts != part {
+                if (record.row.segment() + u64::from(record.table.0)) % *parts != *part {
                     continue;
                 }
                 let number = record.table.0 as usize;
-                if applier.tables.len() <= number {
-                    applier.tables.resize(number + 1, None);
+                if tables.len() <= number {
+                    tables.resize(number + 1, None);
                 }
-                if applier.tables[number].is_none() {
-                    applier.tables[number] = self.table(number)?;
+                if tables[number].is_none() {
+                    tables[number] = self.table(number)?;
                 }
-                let Some(table) = &applier.tables[number] else {
+                let Some(table) = &tables[number] else {
                     if self.failed.load(Ordering::Relaxed) {
                         return Ok(()); // Somebody else's error says why.
                     }
                     return Err(bad_block(header, "changes of known tables"));
                 };
                 self.add_segments(table, change, record.row.segment())?;
-                table.redo(change, &record)?;
+                table.hint_at_redo(record, hints);
+                filled += 1;
+            }
+            hints.give::<Native>();
+            for record in &window[..filled] {
+                if let Some(table) = &tables[record.table.0 as usize] {
+                    table.redo(change, record)?;
+                }
+            }
+            if filled < window.len() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Sees to it that a table has a segment.
