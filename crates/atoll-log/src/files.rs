@@ -44,39 +44,59 @@ pub struct NextFile {
 }
 
 impl NextFile {
-    /// Makes it, with pauses until somebody is in a hurry.
+    /// Makes it, at the pace that is asked for as it goes on; `None` when it was to stop.
     ///
     /// # Errors
     /// [`MediumError`]; there is no such file then.
-    pub fn make(&self, is_hurried: impl Fn() -> bool) -> Result<Arc<dyn MediumFile>, MediumError> {
+    pub fn make(
+        &self,
+        pace: impl Fn() -> Pace,
+    ) -> Result<Option<Arc<dyn MediumFile>>, MediumError> {
         let name = file_name(self.number);
-        let file = self.medium.open(&name, Open::Create)?;
-        let made = self.fill(&*file, is_hurried);
-        if let Err(error) = made.and_then(|()| self.medium.sync_names()) {
-            let _gone_with_the_next_opening = self.medium.remove(&name);
-            return Err(error);
+        // One that could not be finished, or removed, may be in the way.
+        let is_there = self.medium.names()?.contains(&name);
+        let file = self.medium.open(&name, if is_there { Open::Write } else { Open::Create })?;
+        match self.fill(&*file, pace).and_then(|done| {
+            self.medium.sync_names()?;
+            Ok(done)
+        }) {
+            Ok(is_done) => Ok(is_done.then_some(file)),
+            Err(error) => {
+                let _in_the_way = self.medium.remove(&name);
+                Err(error)
+            }
         }
-        Ok(file)
     }
 
-    fn fill(
-        &self,
-        file: &dyn MediumFile,
-        is_hurried: impl Fn() -> bool,
-    ) -> Result<(), MediumError> {
+    /// Whether it was filled to its end. One that is too short is filled when the log is opened.
+    fn fill(&self, file: &dyn MediumFile, pace: impl Fn() -> Pace) -> Result<bool, MediumError> {
         let mut at = 0;
-        while at < self.file_bytes && !is_hurried() {
+        while at < self.file_bytes {
             let begun = Instant::now();
-            at = (at + PIECE_BYTES).min(self.file_bytes);
+            at = match pace() {
+                Pace::Stop => return Ok(false),
+                Pace::Hurried => self.file_bytes,
+                Pace::Gentle => (at + PIECE_BYTES).min(self.file_bytes),
+            };
             file.reserve(at)?;
             file.sync()?;
             if at < self.file_bytes {
                 std::thread::sleep(begun.elapsed() * PAUSES);
             }
         }
-        file.reserve(self.file_bytes)?;
-        file.sync()
+        Ok(true)
     }
+}
+
+/// How a file is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// In pieces with pauses between them.
+    Gentle,
+    /// At once: somebody waits for it.
+    Hurried,
+    /// Not at all any more.
+    Stop,
 }
 
 /// Files that nobody needs any more.
@@ -88,22 +108,22 @@ pub struct Unneeded {
 }
 
 impl Unneeded {
-    /// Makes some of them the next files, as long as `wanted` says so, and removes the others;
-    /// returns how many are ready.
-    ///
-    /// # Errors
-    /// [`MediumError`]; the log goes on all the same.
-    pub fn recycle(self, wanted: impl Fn(u64) -> bool) -> Result<u64, MediumError> {
-        let mut next = self.ready;
+    /// Makes some of them the next files, as long as `wanted` says so, and removes the others.
+    /// Returns how many are ready, and the first thing that failed: such a file stays what it is,
+    /// until the next time.
+    pub fn recycle(self, wanted: impl Fn(u64) -> bool) -> (u64, Result<(), MediumError>) {
+        let (mut next, mut done) = (self.ready, Ok(()));
         for number in self.numbers {
             let name = file_name(number);
-            if wanted(next) {
-                // Its size is right and its blocks are written; what it holds is of other
-                // positions (`BLOCK-1`).
-                self.medium.rename(&name, &file_name(next))?;
-                next += 1;
-            } else {
-                self.medium.remove(&name)?;
+            if !wanted(next) {
+                done = done.and(self.medium.remove(&name));
+                continue;
+            }
+            // Its size is right and its blocks are written; what it holds is of other positions
+            // (`BLOCK-1`).
+            match self.medium.rename(&name, &file_name(next)) {
+                Ok(()) => next += 1,
+                Err(error) => done = done.and(Err(error)),
             }
         }
         if next > self.ready
@@ -112,9 +132,9 @@ impl Unneeded {
             for number in self.ready..next {
                 let _in_the_way = self.medium.remove(&file_name(number));
             }
-            return Err(error);
+            return (0, done.and(Err(error)));
         }
-        Ok(next - self.ready)
+        (next - self.ready, done)
     }
 }
 
@@ -167,7 +187,8 @@ impl Files {
         files.medium.sync_names()?;
         while files.end() <= end {
             let next = files.next();
-            files.add(next.number, next.make(|| true)?);
+            let file = next.make(|| Pace::Hurried)?.expect("nobody stops it");
+            files.add(next.number, file);
         }
         Ok(files)
     }
@@ -275,7 +296,7 @@ mod tests {
     fn prepare(files: &mut Files, end: u64) {
         while files.end() < end {
             let next = files.next();
-            files.add(next.number, next.make(|| false).unwrap());
+            files.add(next.number, next.make(|| Pace::Gentle).unwrap().unwrap());
         }
     }
 
@@ -300,7 +321,8 @@ mod tests {
         let mut files = Files::open(Arc::new(medium.clone()), 4096, 0).unwrap();
         prepare(&mut files, 4 * 4096);
         let unneeded = files.unneeded(3 * 4096).unwrap();
-        let count = unneeded.recycle(|next| next < 5).unwrap();
+        let (count, done) = unneeded.recycle(|next| next < 5);
+        done.unwrap();
         files.reuse(count);
         let names: Vec<u64> =
             medium.names().unwrap().iter().filter_map(|name| file_number(name)).collect();

@@ -27,7 +27,7 @@ use atoll_machine::{Machine, MediumError, Native};
 use crate::block::{HEADER_BYTES, Header, Kind, Rest};
 use crate::company::Company;
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, Pace};
 use crate::ring::Ring;
 
 /// Room that is kept for blocks which a flush itself adds.
@@ -48,8 +48,8 @@ pub struct Log {
     flush: Mutex<Flush>,
     flushed: Condvar,
     files: Mutex<Files>,
-    /// One file is made at a time.
-    making: Mutex<()>,
+    /// One file is made at a time, and none after the log has been sealed.
+    making: Mutex<Making>,
     /// So many wait until one is.
     hurried: AtomicU32,
     poisoned: AtomicBool,
@@ -57,6 +57,12 @@ pub struct Log {
     /// Blocks so far.
     blocks: AtomicU64,
     company: Mutex<Company>,
+}
+
+/// What is known of the making of files.
+#[derive(Default)]
+struct Making {
+    is_over: bool,
 }
 
 /// What the latch guards.
@@ -224,15 +230,23 @@ impl Log {
 
     /// Makes files up to a position, for somebody who waits.
     fn prepare(&self, end: u64) -> Result<(), LogError> {
-        self.hurried.fetch_add(1, Ordering::Relaxed);
-        let made = self.make(end);
-        self.hurried.fetch_sub(1, Ordering::Relaxed);
-        made
+        let making = self.hurried_making();
+        self.make(&making, end, || Pace::Hurried)
     }
 
-    fn make(&self, end: u64) -> Result<(), LogError> {
-        let _making = lock(&self.making);
+    /// To make files, or do something else with them, with nobody taking their time over it.
+    fn hurried_making(&self) -> MutexGuard<'_, Making> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        let making = lock(&self.making);
+        self.hurried.fetch_sub(1, Ordering::Relaxed);
+        making
+    }
+
+    fn make(&self, making: &Making, end: u64, pace: impl Fn() -> Pace) -> Result<(), LogError> {
         loop {
+            if making.is_over {
+                return Err(LogError::Closed);
+            }
             let next = {
                 let files = lock(&self.files);
                 self.note_ready(files.end());
@@ -241,7 +255,7 @@ impl Log {
                 }
                 files.next()
             };
-            let file = next.make(|| self.hurried.load(Ordering::Relaxed) > 0)?;
+            let Some(file) = next.make(&pace)? else { return Ok(()) };
             lock(&self.files).add(next.number, file);
         }
     }
@@ -251,14 +265,23 @@ impl Log {
         tail.ready = tail.ready.max(ready);
     }
 
-    /// Makes the next file while the current one is being filled.
-    pub(crate) fn prepare_ahead(&self, ahead_bytes: u64) -> Result<(), LogError> {
+    /// Makes the next file while the current one is being filled, unless it is to stop.
+    pub(crate) fn prepare_ahead(
+        &self,
+        ahead_bytes: u64,
+        is_stopped: impl Fn() -> bool,
+    ) -> Result<(), LogError> {
         let (promised, ready) = {
             let tail = lock(&self.latch);
             (tail.promised, tail.ready)
         };
         if ready < promised + ahead_bytes {
-            self.make(promised + ahead_bytes)?;
+            let pace = || match self.hurried.load(Ordering::Relaxed) {
+                _ if is_stopped() => Pace::Stop,
+                0 => Pace::Gentle,
+                _ => Pace::Hurried,
+            };
+            self.make(&lock(&self.making), promised + ahead_bytes, pace)?;
         }
         Ok(())
     }
@@ -417,8 +440,9 @@ impl Log {
         Ok(())
     }
 
-    /// Writes nothing any more, once a flush that is running has ended.
+    /// Writes nothing and makes no files any more, once what is on its way has ended.
     pub(crate) fn seal(&self) {
+        self.hurried_making().is_over = true;
         let mut flush = lock(&self.flush);
         while flush.is_running {
             flush.waiting += 1;
@@ -459,16 +483,19 @@ impl Log {
     /// Nobody needs what lies before `start`. Of the files there, as many become the next ones as
     /// make up so many from `start` on.
     pub(crate) fn release(&self, start: u64, spares: u64) -> Result<(), LogError> {
-        let _making = lock(&self.making);
+        let making = self.hurried_making();
+        if making.is_over {
+            return Err(LogError::Closed);
+        }
         let (unneeded, last) = {
             let mut files = lock(&self.files);
             (files.unneeded(start)?, files.number_of(start) + spares)
         };
-        let count = unneeded.recycle(|next| next < last)?;
+        let (count, done) = unneeded.recycle(|next| next < last);
         let mut files = lock(&self.files);
         files.reuse(count);
         self.note_ready(files.end());
-        Ok(())
+        Ok(done?)
     }
 }
 

@@ -253,12 +253,13 @@ impl Logs {
         self.logs.iter().try_for_each(Log::check)
     }
 
-    /// Makes the files that will be needed next.
+    /// Makes the files that will be needed next, without hurry, until it is to stop.
     ///
     /// # Errors
     /// [`LogError`].
-    pub fn prepare_ahead(&self) -> Result<(), LogError> {
-        self.logs.iter().try_for_each(|log| log.prepare_ahead(self.options.file_bytes))
+    pub fn prepare_ahead(&self, is_stopped: impl Fn() -> bool) -> Result<(), LogError> {
+        let ahead = self.options.file_bytes;
+        self.logs.iter().try_for_each(|log| log.prepare_ahead(ahead, &is_stopped))
     }
 
     /// Appends a block to a log at once.
@@ -313,7 +314,8 @@ impl Logs {
     /// # Errors
     /// [`LogError::Medium`]; the logs go on all the same.
     pub fn release(&self, starts: &[u64], spares: u64) -> Result<(), LogError> {
-        self.logs.iter().zip(starts).try_for_each(|(log, start)| log.release(*start, spares))
+        let released = self.logs.iter().zip(starts).map(|(log, start)| log.release(*start, spares));
+        released.fold(Ok(()), Result::and)
     }
 }
 

@@ -16,6 +16,8 @@ use atoll_storage::redo::{Input, number};
 
 use super::BLOCK_BYTES;
 
+/// A home has no more blocks.
+const BLOCKS_MAX: u64 = 1 << 44;
 const MAGIC: &[u8; 8] = b"ATOLLMAP";
 /// No part is larger: a heap block holds a value of 256 MiB at most.
 pub(super) const PART_BYTES_MAX: u64 = 1 << 32;
@@ -152,7 +154,10 @@ pub(super) fn decode_block(input: &mut Input<'_>, next: &mut u64) -> Option<Bloc
     let zigzag = input.number()?;
     let step = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
     let number = next.wrapping_add_signed(step);
-    *next = number.checked_add(1)?;
+    if number >= BLOCKS_MAX {
+        return None;
+    }
+    *next = number + 1;
     Some(BlockRef { number, crc: u32::from_le_bytes(input.take(4)?.try_into().ok()?) })
 }
 

@@ -86,8 +86,8 @@ impl Home {
         let map = Map::decode(&bytes);
         let map = map.ok_or_else(|| self.is_none(&name, "a map of a checkpoint"))?;
         let mut holding = Holding { map, ..Holding::default() };
-        for (name, bytes) in steps.iter().rev() {
-            holding.apply(bytes).ok_or_else(|| self.is_none(name, "a step that fits"))?;
+        while let Some((name, bytes)) = steps.pop() {
+            holding.apply(&bytes).ok_or_else(|| self.is_none(&name, "a step that fits"))?;
         }
         Ok(holding)
     }

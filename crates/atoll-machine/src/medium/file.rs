@@ -137,7 +137,9 @@ impl Medium for FileMedium {
         let opened = options.open(self.root.join(name));
         let file = opened.map_err(|source| MediumError::new(what, &path, source))?;
         match self.kind {
-            MediumKind::Pm | MediumKind::EmulatedPm if how != Open::Read => {
+            MediumKind::Pm | MediumKind::EmulatedPm
+                if how != Open::Read && pm::can_map(&file, self.cost) =>
+            {
                 Ok(Arc::new(PmFile::new(file, path, self.cost)?))
             }
             _ => Ok(Arc::new(OrdinaryFile { file, path })),
@@ -184,12 +186,20 @@ impl Medium for FileMedium {
         let there = Self::new(elsewhere)?.root.canonicalize();
         let failed = |source| MediumError::new("use", elsewhere.to_string_lossy(), source);
         let there = there.map_err(failed)?;
-        if !link.exists() {
+        if link.symlink_metadata().is_ok() {
+            // Of an attempt that did not come to its end.
+            if link.canonicalize().map_err(failed)? != there {
+                let taken = io::Error::from(io::ErrorKind::AlreadyExists);
+                return Err(MediumError::new("link to another folder", self.path(name), taken));
+            }
+        } else {
             if fs::read_dir(&there).map_err(failed)?.next().is_some() {
                 return Err(failed(io::ErrorKind::DirectoryNotEmpty.into()));
             }
             let linked = std::os::unix::fs::symlink(&there, &link);
-            linked.map_err(|source| MediumError::new("link", link.to_string_lossy(), source))?;
+            linked.map_err(|source| MediumError::new("link", self.path(name), source))?;
+            // Before there is anything in the folder, which the next attempt would not take.
+            self.sync_names()?;
         }
         self.folder(name)
     }

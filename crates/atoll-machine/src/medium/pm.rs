@@ -18,8 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use super::{MediumError, MediumFile, file};
@@ -73,8 +72,8 @@ pub(super) struct PmFile {
     file: File,
     path: String,
     mapped: RwLock<Mapped>,
-    /// The kernel has written something since the last sync.
-    is_grown: AtomicBool,
+    /// The kernel has written something since the last sync. Held while it is made durable.
+    is_grown: Mutex<bool>,
     flags: libc::c_int,
     cost: Option<PmCost>,
 }
@@ -129,29 +128,58 @@ pub(super) fn is_pm(folder: &Path) -> bool {
     lines::is_supported() && tried.is_ok()
 }
 
+/// Gives all of a file space of its own, also what a copy shares with another or left out.
+fn take_space(file: &File, size: u64) -> io::Result<()> {
+    loop {
+        // SAFETY: the descriptor is open.
+        let unshared = unsafe {
+            libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_UNSHARE_RANGE, 0, size as i64)
+        };
+        if unshared == 0 {
+            return Ok(());
+        }
+        // SAFETY: the descriptor is open.
+        let done = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as i64) };
+        match done {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a file can be mapped so that stores are durable: single files of a file system may be
+/// set not to be.
+pub(super) fn can_map(file: &File, cost: Option<PmCost>) -> bool {
+    cost.is_some() || map(file, 1, SYNC).is_ok()
+}
+
 impl PmFile {
     /// A file that is open for reading and writing; with a cost one of any file system, whose bytes
     /// are durable as far as that is in memory.
+    ///
+    /// # Errors
+    /// [`MediumError`].
     pub(super) fn new(file: File, path: String, cost: Option<PmCost>) -> Result<Self, MediumError> {
         let flags = if cost.is_some() { libc::MAP_SHARED } else { SYNC };
         let mapped = file.metadata().map(|known| known.len()).and_then(|size| {
             // A copy of a file may have got holes: PM-1.
             if size > 0 {
-                // SAFETY: the descriptor is open.
-                let done = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as i64) };
-                if done != 0 {
-                    return Err(io::Error::from_raw_os_error(done));
-                }
+                take_space(&file, size)?;
             }
             map(&file, size as usize, flags)
         });
         let mapped = mapped.map_err(|source| MediumError::new("map", &path, source))?;
-        let (mapped, is_grown) = (RwLock::new(mapped), AtomicBool::new(false));
+        let (mapped, is_grown) = (RwLock::new(mapped), Mutex::new(false));
         Ok(Self { file, path, mapped, is_grown, flags, cost })
     }
 
     fn mapped(&self) -> RwLockReadGuard<'_, Mapped> {
-        self.mapped.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.mapped.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> MediumError {
@@ -160,8 +188,8 @@ impl PmFile {
 
     /// Writes what goes beyond the end of the file, and what is missing before it.
     fn grow(&self, offset: usize, bytes: &[u8]) -> Result<(), MediumError> {
-        let mut mapped = self.mapped.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.is_grown.store(true, Ordering::Release);
+        let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
+        *lock(&self.is_grown) = true;
         file::write_zeroes(&self.file, mapped.size as u64, offset as u64)
             .and_then(|()| self.file.write_all_at(bytes, offset as u64))
             .map_err(self.failed("write"))?;
@@ -216,11 +244,13 @@ impl MediumFile for PmFile {
 
     fn sync(&self) -> Result<(), MediumError> {
         // PM-2: what was stored is durable already.
-        if self.is_grown.swap(false, Ordering::AcqRel) {
+        let mut is_grown = lock(&self.is_grown);
+        if *is_grown {
             // SAFETY: the descriptor is open for as long as `file` lives.
             if unsafe { libc::fdatasync(self.file.as_raw_fd()) } != 0 {
                 return Err(self.failed("sync")(io::Error::last_os_error()));
             }
+            *is_grown = false;
         }
         Ok(())
     }

@@ -163,7 +163,7 @@ impl Progress {
 /// Files that a log fills between where the older checkpoint needs it and when the next one is
 /// done, so that none has to be made. Not for a bound that is none.
 pub(super) fn spare_files(checkpoint_log_bytes: u64, file_bytes: u64) -> u64 {
-    const MOST: u64 = 1024;
+    const MOST: u64 = 256;
     (checkpoint_log_bytes / file_bytes).saturating_mul(2).min(MOST) + SPARE_FILES
 }
 
@@ -228,25 +228,26 @@ impl Checkpointer {
         self.maps.insert(0, maps);
         self.maps.truncate(CHECKPOINTS_KEPT);
         self.baseline = Some(snapshot);
-        self.release()?;
+        report.has_leftovers = self.release().is_err();
         report.seconds = begin.elapsed().as_secs_f64();
         Ok(report)
     }
 
     /// Lets go of what no kept checkpoint needs (`CHECKPOINT-3`).
-    fn release(&self) -> Result<()> {
+    fn release(&self) -> std::result::Result<(), LogError> {
         let kept = &self.control.checkpoints;
+        let mut done = Ok(());
         if kept.len() == CHECKPOINTS_KEPT
             && let Some(oldest) = kept.last()
         {
             let starts: Vec<u64> = oldest.parts.iter().map(|part| part.start).collect();
-            self.logs.release(&starts, self.spare_files)?;
+            done = self.logs.release(&starts, self.spare_files);
         }
         for (tablespace, home) in self.homes.iter().enumerate() {
             let chain = |one: &Checkpoint| (one.number, one.parts[tablespace].base);
-            home.keep(&kept.iter().map(chain).collect::<Vec<_>>())?;
+            done = done.and(home.keep(&kept.iter().map(chain).collect::<Vec<_>>()));
         }
-        Ok(())
+        done
     }
 
     /// Writes a tablespace's part of a checkpoint: what it holds then, the file that says so, and

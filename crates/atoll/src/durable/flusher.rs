@@ -1,4 +1,4 @@
-//! The thread that flushes what nobody waits for, prepares files of the logs and takes checkpoints.
+//! The threads that flush what nobody waits for, prepare files of the logs and take checkpoints.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -63,7 +63,11 @@ impl Flusher {
         let checkpointer = Mutex::new(checkpointer);
         let (stopped, stop) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { checkpointer, logs, progress, stopped, stop });
-        // Two, so that a checkpoint does not keep a flush waiting.
+        // Apart, so that neither files nor a checkpoint keep a flush waiting.
+        let preparing = {
+            let shared = Arc::clone(&shared);
+            move || shared.prepare_until_stopped()
+        };
         let flushing = {
             let shared = Arc::clone(&shared);
             move || shared.flush_until_stopped(policy.durability)
@@ -78,6 +82,7 @@ impl Flusher {
         // Without threads left, commits flush for themselves and the logs grow.
         let threads = [
             spawn("atoll-flusher", Box::new(flushing)),
+            spawn("atoll-files", Box::new(preparing)),
             spawn("atoll-home", Box::new(checkpointing)),
         ];
         Self { shared, threads: threads.into_iter().flatten().collect() }
@@ -149,12 +154,18 @@ impl Shared {
         let period = durability.period().max(PERIOD_MIN);
         let mut last = Instant::now();
         while !self.wait(period.min(PERIOD_MAX)) {
-            // Failures are told to those who wait for a flush, or want room.
-            let _ = self.logs.prepare_ahead();
             if last.elapsed() >= period {
+                // Failures are told to those who wait for a flush.
                 let _ = self.logs.flush();
                 last = Instant::now();
             }
+        }
+    }
+
+    fn prepare_until_stopped(&self) {
+        while !self.wait(PERIOD_MAX) {
+            // Failures are told to those who want room.
+            let _ = self.logs.prepare_ahead(|| *lock(&self.stopped));
         }
     }
 

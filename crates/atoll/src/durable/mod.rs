@@ -201,4 +201,7 @@ pub struct CheckpointReport {
     pub file_bytes: u64,
     /// Seconds.
     pub seconds: f64,
+    /// What nobody needs any more could not be removed or used again; it is tried again with the
+    /// next one.
+    pub has_leftovers: bool,
 }

@@ -197,7 +197,15 @@ fn newest_holdings(
             Ok(read) => {
                 let notes = helped.iter().map(|error| format!("a copy was used: {error}"));
                 report.notes.extend(notes);
-                holdings.push(read);
+                // Of the older ones, only the blocks must be known that they need.
+                let is_newest = holdings.is_empty();
+                let map_only =
+                    |holding: Holding| Holding { map: holding.map, ..Holding::default() };
+                holdings.push(if is_newest {
+                    read
+                } else {
+                    read.into_iter().map(map_only).collect()
+                });
             }
             Err(error) => {
                 report
