@@ -109,7 +109,7 @@ impl Client for TpccClient {
         let Self { field, options, kind, .. } = self;
         let (new_order, payment) = (&mut self.new_order, &mut self.payment);
         let (order_status, stock_level) = (&mut self.order_status, &mut self.stock_level);
-        let delivery = &self.delivery;
+        let delivery = &mut self.delivery;
         let tables = &field.tables;
         let mut wrong = None;
         let outcome = Outcome::of(session.transaction_with(options, |tx| {

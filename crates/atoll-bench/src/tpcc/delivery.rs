@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use atoll::{Range, Row, Transaction, Value};
+use atoll::{Range, Row, Transaction, Value, Visit, Want};
 
 use super::field::{Field, now};
 use super::population::DISTRICTS;
@@ -17,6 +17,29 @@ pub struct Delivery {
     warehouse: i16,
     carrier: i16,
     now: i64,
+    orders: Vec<Delivered>,
+    lines: Vec<Line>,
+    /// Keys of rows that are asked for together.
+    keys: Vec<Value>,
+}
+
+/// An order that is being delivered.
+#[derive(Debug, Clone, Copy, Default)]
+struct Delivered {
+    district: i16,
+    number: i32,
+    customer: i32,
+    lines: i16,
+    amount: i64,
+    /// Whether the row that was asked for last is there.
+    is_there: bool,
+}
+
+/// A line of the order at a position.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    order: usize,
+    amount: Option<i64>,
 }
 
 impl Delivery {
@@ -33,57 +56,112 @@ impl Delivery {
     }
 
     /// Runs it. A district without an open order is passed over.
-    pub fn run(&self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
+    pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
+        self.orders.clear();
         for district in 1..=DISTRICTS as i16 {
             let place = [Value::Int16(self.warehouse), Value::Int16(district)];
-            let mut oldest = None;
+            let orders = &mut self.orders;
             let (index, range) = (&tables.new_order_by_district, Range::prefix(&place));
             let look = |row: &Row<'_>| row.i32(new_order::O);
             tx.scan(index, range, look, |number| {
-                oldest = Some(number);
+                orders.push(Delivered { district, number, ..Delivered::default() });
                 ControlFlow::Break(())
             })?;
-            if let Some(number) = oldest {
-                self.deliver(tx, tables, district, number)?;
+        }
+        self.take_orders(tx, tables)?;
+        self.deliver_lines(tx, tables)?;
+        self.credit_customers(tx, tables)
+    }
+
+    fn key_of(&self, order: &Delivered) -> [Value; 3] {
+        let district = Value::Int16(order.district);
+        [Value::Int16(self.warehouse), district, Value::Int32(order.number)]
+    }
+
+    /// That the row that was asked for last is there for each order.
+    fn check(&self, table: &'static str) -> Ran<()> {
+        let missing = self.orders.iter().find(|order| !order.is_there);
+        missing.map_or(Ok(()), |order| found(None, table, &self.key_of(order)))
+    }
+
+    fn take_orders(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
+        self.keys.clear();
+        for order in &self.orders {
+            let key = self.key_of(order);
+            let gone = tx.delete(&tables.new_order, &key)?;
+            found(gone.then_some(()), "new_order", &key)?;
+            self.keys.extend(key);
+        }
+        let Self { orders, keys, carrier, .. } = self;
+        let wanted = [orders::CUSTOMER, orders::CARRIER, orders::LINES];
+        tx.visit(
+            &tables.orders,
+            keys,
+            |_| Want::update(&wanted),
+            |at, row| {
+                let order = &mut orders[at];
+                order.is_there = false;
+                let Visit::Update(row) = row else { return };
+                row.set(orders::CARRIER, &Value::Int16(*carrier));
+                order.customer = row.i32(orders::CUSTOMER);
+                order.lines = row.i16(orders::LINES);
+                order.is_there = true;
+            },
+        )?;
+        self.check("orders")
+    }
+
+    fn deliver_lines(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
+        self.keys.clear();
+        self.lines.clear();
+        for (at, order) in self.orders.iter().enumerate() {
+            for line in 1..=order.lines {
+                self.keys.extend(self.key_of(order));
+                self.keys.push(Value::Int16(line));
+                self.lines.push(Line { order: at, amount: None });
             }
+        }
+        let Self { orders, lines, keys, now, .. } = self;
+        let wanted = [order_line::DELIVERY, order_line::AMOUNT];
+        tx.visit(
+            &tables.order_line,
+            keys,
+            |_| Want::update(&wanted),
+            |at, row| {
+                lines[at].amount = None;
+                let Visit::Update(row) = row else { return };
+                row.set(order_line::DELIVERY, &Value::Timestamp(*now));
+                lines[at].amount = Some(row.i64(order_line::AMOUNT));
+            },
+        )?;
+        for (line, key) in lines.iter().zip(keys.chunks(4)) {
+            orders[line.order].amount += found(line.amount, "order_line", key)?;
         }
         Ok(())
     }
 
-    fn deliver(
-        &self,
-        tx: &mut Transaction,
-        tables: &Tables,
-        district: i16,
-        number: i32,
-    ) -> Ran<()> {
-        let (w, d) = (Value::Int16(self.warehouse), Value::Int16(district));
-        let order = [w.clone(), d.clone(), Value::Int32(number)];
-        let gone = tx.delete(&tables.new_order, &order)?;
-        found(gone.then_some(()), "new_order", &order)?;
-        let row = tx.update_with(&tables.orders, &order, |row| {
-            row.set(orders::CARRIER, &Value::Int16(self.carrier));
-            (row.i32(orders::CUSTOMER), row.i16(orders::LINES))
-        })?;
-        let (customer_number, lines) = found(row, "orders", &order)?;
-        let [_, _, o] = order;
-        let mut line_key = [w.clone(), d.clone(), o, Value::Int16(0)];
-        let mut sum = 0;
-        for line in 1..=lines {
-            line_key[3] = Value::Int16(line);
-            let row = tx.update_with(&tables.order_line, &line_key, |row| {
-                row.set(order_line::DELIVERY, &Value::Timestamp(self.now));
-                row.i64(order_line::AMOUNT)
-            })?;
-            sum += found(row, "order_line", &line_key)?;
+    fn credit_customers(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
+        let Self { orders, keys, warehouse, .. } = self;
+        keys.clear();
+        for order in orders.iter() {
+            let district = Value::Int16(order.district);
+            keys.extend([Value::Int16(*warehouse), district, Value::Int32(order.customer)]);
         }
-        let key = [w, d, Value::Int32(customer_number)];
-        let row = tx.update_with(&tables.customer, &key, |row| {
-            let balance = row.i64(customer::BALANCE) + sum;
-            let deliveries = row.i32(customer::DELIVERIES) + 1;
-            row.set_i64(customer::BALANCE, balance);
-            row.set(customer::DELIVERIES, &Value::Int32(deliveries));
-        })?;
-        found(row, "customer", &key)
+        let wanted = [customer::BALANCE, customer::DELIVERIES];
+        tx.visit(
+            &tables.customer,
+            keys,
+            |_| Want::update(&wanted),
+            |at, row| {
+                let order = &mut orders[at];
+                order.is_there = false;
+                let Visit::Update(row) = row else { return };
+                row.set_i64(customer::BALANCE, row.i64(customer::BALANCE) + order.amount);
+                let deliveries = row.i32(customer::DELIVERIES) + 1;
+                row.set(customer::DELIVERIES, &Value::Int32(deliveries));
+                order.is_there = true;
+            },
+        )?;
+        self.check("customer")
     }
 }

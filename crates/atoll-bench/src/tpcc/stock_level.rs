@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use atoll::{Range, Row, Transaction, Value};
+use atoll::{Range, Row, Transaction, Value, Visit, Want};
 
 use super::field::{Field, draw_district};
 use super::random::TpccRandom;
@@ -19,6 +19,8 @@ pub struct StockLevel {
     district: i16,
     threshold: i32,
     items: Vec<i32>,
+    keys: Vec<Value>,
+    quantities: Vec<Option<i32>>,
 }
 
 impl StockLevel {
@@ -51,11 +53,25 @@ impl StockLevel {
         })?;
         items.sort_unstable();
         items.dedup();
+        let Self { items, keys, quantities, .. } = self;
+        keys.clear();
+        items.iter().for_each(|item| keys.extend([place[0].clone(), Value::Int32(*item)]));
+        quantities.clear();
+        quantities.resize(items.len(), None);
+        tx.visit(
+            &tables.stock,
+            keys,
+            |_| Want::read(&[stock::QUANTITY]),
+            |at, row| {
+                quantities[at] = match row {
+                    Visit::Read(row) => Some(row.i32(stock::QUANTITY)),
+                    _ => None,
+                }
+            },
+        )?;
         let mut low = 0;
-        for item in items {
-            let key = [place[0].clone(), Value::Int32(*item)];
-            let row = tx.read_with(&tables.stock, &key, |row| row.i32(stock::QUANTITY))?;
-            low += u32::from(found(row, "stock", &key)? < self.threshold);
+        for (quantity, key) in quantities.iter().zip(keys.chunks(2)) {
+            low += u32::from(found(*quantity, "stock", key)? < self.threshold);
         }
         std::hint::black_box(low);
         Ok(())

@@ -3,6 +3,7 @@
 //! A leaf at a time: its guard is watched, its entries are read, and each row is read through the
 //! scheme. An entry only says that a row may have a key; the row says whether it has.
 
+use std::num::NonZeroUsize;
 use std::ops::{Bound, ControlFlow};
 
 use atoll_machine::Machine;
@@ -19,6 +20,8 @@ use crate::engine::{Engine, Guard, Ordered};
 use crate::error::Stop;
 use crate::scheme::{AbortReason, Refusal, Scheme};
 
+/// Entries that are read at first: who wants the first row of a range need not pay for a leaf.
+const FIRST_ENTRIES: usize = 4;
 /// Rows whose lines are on their way while others are read.
 const PREFETCHED: usize = 16;
 
@@ -172,6 +175,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             _ => Bound::Excluded(&to[..]),
         };
         let keys = KeyRange { from: Bound::Included(&from[..]), to, descending: range.descending };
+        batch.limit(NonZeroUsize::new(FIRST_ENTRIES));
         loop {
             let more = self.until_done(table, |engine, txn, guard, _| {
                 let read = txn.watch_batch(engine, guard, index, &keys, batch);
@@ -192,6 +196,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             if !more {
                 return Ok(());
             }
+            batch.limit(None);
         }
     }
 
