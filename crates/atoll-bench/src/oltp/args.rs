@@ -60,6 +60,9 @@ pub struct OltpArgs {
     /// Take a checkpoint every so many seconds, besides those for the bytes of log [default: none]
     #[arg(long, value_name = "SECONDS", requires = "data")]
     pub checkpoint_every: Option<f64>,
+    /// Take a checkpoint after so many MiB of log [default: 256]
+    #[arg(long, value_name = "MIB", requires = "data")]
+    pub checkpoint_log_mib: Option<u64>,
     /// Keep so many MiB of it in memory, and what was not used for longest in a file in that folder
     /// [default: everything in memory]
     #[arg(long, value_name = "MIB", requires = "data")]
@@ -146,7 +149,11 @@ impl OltpArgs {
 
     /// The settings of the database, with `partitions` of them unless others were asked for.
     pub fn database_options(&self, partitions: u32) -> DatabaseOptions {
+        let usual = DatabaseOptions::default();
+        let log_mib = self.checkpoint_log_mib;
         DatabaseOptions {
+            checkpoint_log_bytes: log_mib
+                .map_or(usual.checkpoint_log_bytes, |mib| mib.saturating_mul(1 << 20)),
             nodes: self.nodes,
             scheme: self.scheme,
             timestamps: self.timestamps,
@@ -155,7 +162,7 @@ impl OltpArgs {
             durability: self.durability,
             checkpoint_interval: self.checkpoint_every.map(Duration::from_secs_f64),
             memory_budget_bytes: self.budget_mib.map(|mib| mib.saturating_mul(1 << 20)),
-            ..DatabaseOptions::default()
+            ..usual
         }
     }
 
