@@ -167,6 +167,16 @@ impl<M: Machine> HashIndex<M> {
         None
     }
 
+    /// Makes room for so many rows at once, rather than as they come.
+    pub fn reserve(&self, rows: u64) {
+        let entries = rows.div_ceil(1 << PARTS_BITS) * 4 / 3;
+        let bits = (entries as usize / BUCKET).max(1).next_power_of_two().ilog2();
+        for part in &self.parts {
+            let _latch = Latch::<M>::take(&part.latch);
+            part.grow_to(bits);
+        }
+    }
+
     /// Removes a row; does nothing if it is not there.
     pub fn remove(&self, hash: u64, row: RowId) {
         let part = self.part(hash);
@@ -187,11 +197,26 @@ impl<M: Machine> Part<M> {
 
     /// Publishes a table of at least twice the size with the same entries; under the latch.
     fn grow(&self) {
+        let old = self.table();
+        let is_full = old.entries().count() * 4 >= old.buckets.len() * BUCKET;
+        if is_full {
+            self.publish(old.bits + 1, PROBES_FIRST);
+        } else {
+            self.publish(old.bits, old.probes * 2);
+        }
+    }
+
+    /// As [`Part::grow`], to a table with so many bits unless it has as many.
+    fn grow_to(&self, bits: u32) {
+        if self.table().bits < bits {
+            self.publish(bits, PROBES_FIRST);
+        }
+    }
+
+    /// Publishes a table with the same entries and at least so many probes.
+    fn publish(&self, bits: u32, mut probes: usize) {
         let generation = self.current.load(Ordering::Relaxed);
         let old = self.at(generation);
-        let is_full = old.entries().count() * 4 >= old.buckets.len() * BUCKET;
-        let bits = old.bits + u32::from(is_full);
-        let mut probes = if is_full { PROBES_FIRST } else { old.probes * 2 };
         loop {
             let grown = Buckets::new(bits, probes);
             if old.entries().all(|word| grown.insert(word)) {
@@ -306,6 +331,24 @@ mod tests {
             let found = index.find(mix(i), |row| row == RowId(i * 7));
             assert_eq!(found, model.get(&i).copied(), "key {i}");
         }
+    }
+
+    #[test]
+    fn room_that_was_made_changes_nothing_else() {
+        let index = HashIndex::<Native>::default();
+        let add = |i| assert_eq!(index.insert(mix(i), RowId(i), |_| false), None);
+        (0..100u64).for_each(add);
+        for rows in [0, 1, 50_000, 10_000] {
+            index.reserve(rows);
+            assert!((0..100).all(|i| index.find(mix(i), |row| row == RowId(i)).is_some()));
+        }
+        let tables = |index: &HashIndex<Native>| -> u64 {
+            index.parts.iter().map(|part| part.current.load(Ordering::Relaxed)).sum()
+        };
+        let before = tables(&index);
+        (100..50_000u64).for_each(add);
+        assert_eq!(tables(&index), before, "no part has grown");
+        assert!((0..50_000).all(|i| index.find(mix(i), |row| row == RowId(i)).is_some()));
     }
 
     #[test]

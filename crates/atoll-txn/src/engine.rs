@@ -15,7 +15,9 @@ use atoll_storage::chunked::Chunked;
 use atoll_storage::ordered::encode::KeyColumn;
 use atoll_storage::ordered::{GuardId, OrderedIndex};
 use atoll_storage::undo::Entry;
-use atoll_storage::{Change, Directory, RowId, Schema, StorageError, Table, TableId, Value};
+use atoll_storage::{
+    Change, Directory, RowId, SEGMENT_ROWS, Schema, StorageError, Table, TableId, Value,
+};
 
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
@@ -394,37 +396,47 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// else uses the table, but for others who do the same with other segments. A key that two rows
     /// have is returned.
     pub fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
+        /// Rows whose lines of the index are on their way while others are added.
+        const TOGETHER: usize = 32;
         let guard = self.tables.guard(table);
         let table = &guard.table;
-        let mut key = Vec::new();
+        let mut keys = vec![Vec::new(); TOGETHER];
+        let mut hashed = Vec::with_capacity(TOGETHER);
         let mut entry = Vec::new();
-        for row in segments.flat_map(|number| {
-            (0..atoll_storage::SEGMENT_ROWS).map(move |slot| RowId::new(number, slot))
-        }) {
-            if !table.is_present(row) {
-                continue;
+        let slots = |number| (0..SEGMENT_ROWS).map(move |slot| RowId::new(number, slot));
+        let mut rows = segments.flat_map(slots).filter(|row| table.is_present(*row));
+        loop {
+            hashed.clear();
+            for row in rows.by_ref().take(TOGETHER) {
+                let key = &mut keys[hashed.len()];
+                key.clear();
+                key.extend(table.schema().primary_key().iter().map(|at| table.value(row, *at)));
+                let hash = table.hash(key);
+                M::touch(table.index().line_of(hash), 1);
+                hashed.push((row, hash));
             }
-            key.clear();
-            key.extend(table.schema().primary_key().iter().map(|at| table.value(row, *at)));
-            let hash = table.hash(&key);
-            let meta = guard.rows.get(row);
-            meta.set_hash(hash);
-            self.scheme.adopt(&meta.state);
-            let is_same = |other: RowId| {
-                guard.rows.get(other).has_hash(hash)
-                    && (table.is_exact(hash) || table.has_key(other, &key))
-            };
-            if table.index().insert(hash, row, is_same).is_some() {
-                return Some(table.display_key(&key));
+            if hashed.is_empty() {
+                return None;
             }
-            let view = Row::stored(&**table, table.slot(row));
-            for ordered in &guard.indexes {
-                key_of(ordered, &view, &mut entry);
-                // Nobody watches a gap yet, so any part of one may be guarded by any guard.
-                ordered.index.insert(&entry, row, &mut |_, _| true);
+            for ((row, hash), key) in hashed.iter().copied().zip(&keys) {
+                let meta = guard.rows.get(row);
+                meta.set_hash(hash);
+                self.scheme.adopt(&meta.state);
+                let is_same = |other: RowId| {
+                    guard.rows.get(other).has_hash(hash)
+                        && (table.is_exact(hash) || table.has_key(other, key))
+                };
+                if table.index().insert(hash, row, is_same).is_some() {
+                    return Some(table.display_key(key));
+                }
+                let view = Row::stored(&**table, table.slot(row));
+                for ordered in &guard.indexes {
+                    key_of(ordered, &view, &mut entry);
+                    // Nobody watches a gap yet, so any part of one may be guarded by any guard.
+                    ordered.index.insert(&entry, row, &mut |_, _| true);
+                }
             }
         }
-        None
     }
 
     /// A table by name.

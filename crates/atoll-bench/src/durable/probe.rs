@@ -7,10 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use atoll::machine::Medium;
 use atoll::machine::medium::Open;
+use atoll::machine::{Hints, Medium, Native};
 
 use crate::error::BenchError;
+use crate::keys::Random;
 use crate::stats::median;
 
 /// What a disk writes for a flush, at least.
@@ -101,4 +102,43 @@ pub fn read_mib_s(files: &[PathBuf]) -> Result<f64, BenchError> {
         bytes += at;
     }
     Ok(bytes as f64 / (1 << 20) as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// Seconds of storing so many rows again in random order, on so many threads, each with its own
+/// share of `rows`: a word and a filler for each, in arrays of their own, their lines brought in
+/// together. What memory allows a recovery that does nothing else.
+pub fn store_s(rows: u64, changes: u64, threads: usize) -> f64 {
+    const WORD: usize = 8;
+    const FILLER: usize = super::accounts::FILLER_BYTES as usize;
+    const TOGETHER: usize = 64;
+    let own = (rows as usize / threads).max(1);
+    let shares: Vec<_> =
+        (0..threads).map(|_| (vec![1u8; own * WORD], vec![1u8; own * FILLER])).collect();
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for (thread, (mut words, mut fillers)) in shares.into_iter().enumerate() {
+            scope.spawn(move || {
+                let mut random = Random::new(thread as u64 + 1);
+                let mut left = changes / threads as u64;
+                let mut chosen = [0; TOGETHER];
+                let mut hints = Hints::default();
+                while left > 0 {
+                    let count = left.min(TOGETHER as u64) as usize;
+                    for row in &mut chosen[..count] {
+                        *row = random.below(own as u64) as usize;
+                        hints.add::<Native>(&raw const words[*row * WORD], WORD);
+                        hints.add::<Native>(&raw const fillers[*row * FILLER], FILLER);
+                    }
+                    hints.give::<Native>();
+                    for row in &chosen[..count] {
+                        words[row * WORD..][..WORD].copy_from_slice(&left.to_le_bytes());
+                        fillers[row * FILLER..][..FILLER].fill(left as u8);
+                    }
+                    left -= count as u64;
+                }
+                std::hint::black_box((words, fillers));
+            });
+        }
+    });
+    begin.elapsed().as_secs_f64()
 }

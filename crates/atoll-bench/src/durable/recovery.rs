@@ -45,6 +45,9 @@ pub struct RecoveryBenchReport {
     pub mib_s: f64,
     /// MiB in a second of reading the log's files and doing nothing with them.
     pub probe_mib_s: f64,
+    /// MiB of log in a second if memory were all: the stores of its changes, in random order, and
+    /// nothing else.
+    pub store_mib_s: f64,
     /// MiB at home, and how many of them were loaded in a second.
     pub home_mib: f64,
     /// See there.
@@ -120,11 +123,16 @@ pub fn run(args: &RecoveryArgs, progress: Progress<'_>) -> Result<RecoveryBenchR
     let recovery = db.recovery().cloned().unwrap_or_default();
     check(&db, sum)?;
     let home_mib = home_bytes as f64 / (1 << 20) as f64;
+    let log_mib = recovery.log_bytes as f64 / (1 << 20) as f64;
+    drop(db);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let store_s = probe::store_s(args.rows, recovery.redone * UPDATES, threads);
     Ok(RecoveryBenchReport {
         config: args.clone(),
         seconds,
-        mib_s: recovery.log_bytes as f64 / (1 << 20) as f64 / recovery.log_s,
+        mib_s: log_mib / recovery.log_s,
         probe_mib_s,
+        store_mib_s: log_mib / store_s,
         home_mib,
         home_mib_s: home_mib / recovery.home_s,
         redone: recovery.redone,
@@ -161,7 +169,10 @@ impl fmt::Display for RecoveryBenchReport {
         writeln!(
             f,
             "log:     {log_s:>7.2} s  {mib:.0} MiB, {mib_s:.0} MiB/s, {share:.0} % of reading it \
-             alone ({probe_mib_s:.0} MiB/s); {redone} transactions"
+             alone ({probe_mib_s:.0} MiB/s) and {:.0} % of its stores alone ({:.0} MiB/s); \
+             {redone} transactions",
+            mib_s / self.store_mib_s * 100.0,
+            self.store_mib_s,
         )?;
         writeln!(f, "indexes: {index_s:>7.2} s")
     }

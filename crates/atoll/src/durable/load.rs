@@ -118,6 +118,7 @@ pub(super) fn index(engine: &Engine, threads: usize) -> Result<u64> {
         let section = member.enter();
         table.end_restore();
         drop(section);
+        table.index().reserve(table.row_count());
         work.extend((0..table.segment_count()).map(|number| (table.id(), number)));
     }
     let next = AtomicU64::new(0);
