@@ -334,8 +334,12 @@ impl<M: Machine> Table<M> {
         Ok(Filling::at(self.add_segment(change)?, 0))
     }
 
-    /// Adds an empty segment; returns its number.
-    pub(crate) fn add_segment(&self, change: Change) -> Result<u64, StorageError> {
+    /// Adds an empty segment; returns its number. What several threads add at once is all there
+    /// when the last of them has returned.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`], [`StorageError::TableFull`].
+    pub fn add_segment(&self, change: Change) -> Result<u64, StorageError> {
         let Some(segment) = self.barrier.create(change, &self.schema)? else {
             let rows = self.segment_count.load(Ordering::Relaxed) * SEGMENT_ROWS;
             return Err(StorageError::TableFull(self.name.clone(), rows as u64));

@@ -1,5 +1,6 @@
 //! Making the tables of a checkpoint, and the indexes when everything has been applied.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,11 +46,16 @@ pub(super) fn load(
             return Err(damaged().into());
         }
         let table = engine.restore_table(described).map_err(Error::of_stop)?;
-        let mut member = member(engine)?;
-        for segment in 0..map.segments.len() as u64 {
-            let section = member.enter();
-            table.add_segments(Change::forward(section.inside()), segment + 1)?;
-        }
+        // Together, since most of it is the system's work for new memory.
+        let next = AtomicU64::new(0);
+        each(threads, || {
+            let mut member = member(engine)?;
+            while next.fetch_add(1, Ordering::Relaxed) < map.segments.len() as u64 {
+                let section = member.enter();
+                table.add_segment(Change::forward(section.inside()))?;
+            }
+            Ok(())
+        })?;
         let from = (&homes[tablespace], &holdings[tablespace]);
         let numbered = map.segments.iter().enumerate();
         segments.extend(numbered.map(|(at, map)| (from, Arc::clone(&table), at as u64, map)));
@@ -57,6 +63,8 @@ pub(super) fn load(
     let next = AtomicU64::new(0);
     each(threads, || {
         let mut member = member(engine)?;
+        // Used again: new ones of this size would come from the system each time, page by page.
+        let rooms = RefCell::new(Vec::new());
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed) as usize;
             let Some(((home, holding), table, number, map)) = segments.get(at) else {
@@ -64,7 +72,7 @@ pub(super) fn load(
             };
             let lines = holding.lines.get(&(table.id().0, *number as u32));
             let read = |name: PartName, part: &Part| -> Result<Vec<u8>> {
-                let mut bytes = Vec::new();
+                let mut bytes: Vec<u8> = rooms.borrow_mut().pop().unwrap_or_default();
                 home.read(part, lines.and_then(|lines| lines.get(&name)), &mut bytes)?;
                 Ok(bytes)
             };
@@ -96,6 +104,13 @@ pub(super) fn load(
             };
             let section = member.enter();
             table.restore_segment(Change::forward(section.inside()), *number, &image)?;
+            drop(section);
+            let mut rooms = rooms.borrow_mut();
+            rooms.push(presence);
+            for (values, validity, heap, _) in columns {
+                rooms.push(values);
+                rooms.extend(validity.into_iter().chain(heap));
+            }
         }
     })
 }
