@@ -44,6 +44,8 @@ pub enum Kind {
     Table,
     /// The database was opened.
     Open,
+    /// A moment, see [`crate::mark`]; the payload says when.
+    Time,
 }
 
 impl Kind {
@@ -54,6 +56,7 @@ impl Kind {
             Self::Rest => 3,
             Self::Table => 4,
             Self::Open => 5,
+            Self::Time => 6,
         }
     }
 
@@ -64,6 +67,7 @@ impl Kind {
             3 => Self::Rest,
             4 => Self::Table,
             5 => Self::Open,
+            6 => Self::Time,
             _ => return None,
         })
     }
@@ -76,6 +80,7 @@ impl Kind {
             Self::Rest => "rest",
             Self::Table => "table",
             Self::Open => "open",
+            Self::Time => "time",
         }
     }
 }

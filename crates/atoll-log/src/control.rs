@@ -1,17 +1,18 @@
 //! The control file: how often the database has been opened, and its last two checkpoints.
 //!
 //! It has two slots that are written one after the other with the same words, so that one is whole
-//! whatever happens, and a damaged one is of no matter. A slot is
+//! whatever happens, and a damaged one is of no matter. A slot is sealed ([`crate::sealed`]):
 //!
 //! ```text
-//! magic (8 bytes) | format u32 | CRC32C of what follows u32 | bytes that follow u32 | 0 u32
-//! sequence | life | file bytes | tablespaces | cut × tablespaces | horizon
+//! sequence | id | life | file bytes | tablespaces | cut × tablespaces | horizon
 //! closed (0 or 1) | end × tablespaces, if it is closed
 //! checkpoints | (number | epoch | life | part × tablespaces) × checkpoints
 //! part = start | base | file bytes | file CRC32C
 //! ```
-//! All but the first line are numbers as in [`atoll_storage::redo`].
+//! All of them are numbers as in [`atoll_storage::redo`].
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use atoll_machine::medium::Open;
@@ -21,6 +22,8 @@ use atoll_storage::redo::{Input, number};
 use crate::error::LogError;
 use crate::home::FileRef;
 use crate::logs::TABLESPACES_MAX;
+pub use crate::sealed::FORMAT;
+use crate::sealed::{HEADER_BYTES, seal, unseal};
 
 /// Name of the file.
 pub const FILE: &str = "control";
@@ -29,11 +32,8 @@ pub const NEW: &str = "control.new";
 /// Its name while a backup is being written.
 pub const COPY: &str = "control.copy";
 const MAGIC: [u8; 8] = *b"ATOLLCTL";
-/// Number of the format of a database's files; a version reads its own.
-pub const FORMAT: u32 = 2;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 16 << 10;
-const HEADER_BYTES: usize = 24;
 /// Checkpoints that are kept.
 pub const CHECKPOINTS_KEPT: usize = 2;
 
@@ -42,6 +42,9 @@ pub const CHECKPOINTS_KEPT: usize = 2;
 pub struct Control {
     /// How often it has been written.
     pub sequence: u64,
+    /// Which database it is: a random number. A backup and what is restored are others, since
+    /// their logs go on in another way.
+    pub id: u64,
     /// How often the database has been opened.
     pub life: u32,
     /// Bytes of a file of the logs.
@@ -92,10 +95,17 @@ impl Checkpoint {
     }
 }
 
+/// An id for a database that is being made.
+pub fn new_id() -> u64 {
+    // Its keys come from the system's random numbers.
+    RandomState::new().build_hasher().finish()
+}
+
 impl Control {
     fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        for value in [self.sequence, self.life.into(), self.file_bytes, self.tablespaces as u64] {
+        let (life, tablespaces) = (self.life.into(), self.tablespaces as u64);
+        for value in [self.sequence, self.id, life, self.file_bytes, tablespaces] {
             number(&mut body, value);
         }
         self.cuts.iter().for_each(|cut| number(&mut body, *cut));
@@ -114,12 +124,7 @@ impl Control {
                 number(&mut body, part.file.crc.into());
             }
         }
-        let mut out = MAGIC.to_vec();
-        out.extend(FORMAT.to_le_bytes());
-        out.extend(crc32c::crc32c(&body).to_le_bytes());
-        out.extend((body.len() as u32).to_le_bytes());
-        out.extend([0; 4]);
-        out.extend(body);
+        let mut out = seal(MAGIC, &body);
         assert!(out.len() <= SLOT_BYTES, "{TABLESPACES_MAX} tablespaces fit");
         out.resize(SLOT_BYTES, 0);
         out
@@ -129,6 +134,7 @@ impl Control {
         let mut input = Input(body);
         let mut control = Self {
             sequence: input.number()?,
+            id: input.number()?,
             life: input.number()?.try_into().ok()?,
             file_bytes: input.number()?,
             tablespaces: input.number()?.try_into().ok()?,
@@ -250,22 +256,7 @@ fn read_slot(file: &dyn MediumFile, slot: u64) -> Result<Control, LogError> {
     let mut bytes = vec![0; SLOT_BYTES];
     file.read_at(offset, &mut bytes)
         .map_err(|_| damaged(0, "a slot of the control file", "the end of the file".into()))?;
-    if bytes[..8] != MAGIC {
-        let found = String::from_utf8_lossy(&bytes[..8]).into_owned();
-        return Err(damaged(0, "\"ATOLLCTL\"", format!("{found:?}")));
-    }
-    let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-    if half(8) != FORMAT {
-        let file = file.path().to_owned();
-        return Err(LogError::Version { file, found: half(8), known: FORMAT });
-    }
-    let len = half(16) as usize;
-    let body = bytes.get(HEADER_BYTES..HEADER_BYTES + len);
-    let body = body.ok_or_else(|| damaged(16, "a length that fits", len.to_string()))?;
-    let crc = crc32c::crc32c(body);
-    if crc != half(12) {
-        return Err(damaged(12, &format!("checksum {crc:08x}"), format!("{:08x}", half(12))));
-    }
+    let body = unseal(MAGIC, &bytes, file.path(), offset)?;
     Control::decode(body).ok_or_else(|| {
         damaged(HEADER_BYTES as u64, "the state of a database", "something else".into())
     })
@@ -290,6 +281,7 @@ mod tests {
         let parts = vec![part; 2];
         Control {
             sequence,
+            id: 1 << 63,
             life: 3,
             file_bytes: 1 << 20,
             tablespaces: 2,

@@ -86,6 +86,31 @@ pub enum LogError {
         /// The format known.
         known: u32,
     },
+    /// Logs, or an archive of them, that are not of the database or the backup at hand.
+    #[error(
+        "{path} holds the logs of another database (a backup that was opened, and what was \
+         restored, are others too); name the one that belongs to this one, or an empty folder to \
+         begin an archive"
+    )]
+    AnotherDatabase {
+        /// The folder.
+        path: String,
+    },
+    /// A folder that is not an archive's.
+    #[error("{path} holds no archive of logs; name the folder of one, or an empty one to begin it")]
+    NoArchive {
+        /// The folder.
+        path: String,
+    },
+    /// What was logged is durable where it is, and could not be copied into the archive.
+    #[error(
+        "the logs could not be archived ({cause}); they are kept where they are until they can: \
+         mend the archive, and they are archived with the next checkpoint"
+    )]
+    NotArchived {
+        /// What failed.
+        cause: Box<LogError>,
+    },
     /// A folder that is not a database's.
     #[error("{path} holds no database; name the folder of one, or an empty one to make it there")]
     NoDatabase {

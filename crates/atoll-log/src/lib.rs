@@ -10,17 +10,24 @@
 //! | [`files`] | the files of a log |
 //! | [`log`] | one log: reserve, fill, flush |
 //! | [`logs`] | all logs: the durable horizon, waiting for it |
+//! | [`mark`] | moments in the logs, to which a database can be restored |
 //! | `recorder` | what a worker commits with, across logs |
 //! | `helpers` | flushing logs beside each other |
 //! | `company` | whom the leader of a flush waits for |
 //! | [`scan`] | reading a log from a medium |
+//! | [`archive`] | copies of the files of logs that are needed no more |
+//! | [`archived`] | finding them again |
 //! | [`home`] | the home of tables: blocks, maps of checkpoints |
 //! | [`control`] | the file that says which checkpoints there are |
+//! | [`origin`] | where in the logs a backup begins |
+//! | [`sealed`] | small files with a checksum |
 //! | [`error`] | what can go wrong |
 //!
 //! The crate knows nothing of schemes and nothing of SQL, and it does not know how a table is made
 //! again from what it finds: `atoll` joins the two.
 
+pub mod archive;
+pub mod archived;
 pub mod block;
 mod company;
 pub mod control;
@@ -30,9 +37,12 @@ mod helpers;
 pub mod home;
 pub mod log;
 pub mod logs;
+pub mod mark;
+pub mod origin;
 mod recorder;
 pub mod ring;
 pub mod scan;
+pub mod sealed;
 
 pub use error::LogError;
 pub use logs::{Logs, LogsOptions, Planted};

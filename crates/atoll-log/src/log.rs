@@ -503,4 +503,14 @@ impl Tail {
     pub(crate) fn clock(&self) -> u64 {
         self.clock
     }
+
+    /// Where the next block goes.
+    pub(crate) fn lsn(&self) -> u64 {
+        self.lsn
+    }
+
+    /// No block that is still to come has this GSN or a smaller one.
+    pub(crate) fn raise(&mut self, clock: u64) {
+        self.clock = self.clock.max(clock);
+    }
 }

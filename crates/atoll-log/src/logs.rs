@@ -115,6 +115,8 @@ pub struct Logs {
     options: LogsOptions,
     closed: AtomicBool,
     helpers: Helpers,
+    /// GSN of the last moment that was marked.
+    pub(crate) marked: AtomicU64,
 }
 
 impl Logs {
@@ -147,7 +149,8 @@ impl Logs {
         let logs = Arc::new_cyclic(|own| {
             let helpers = if options.in_turns { 0 } else { logs.len() };
             let helpers = Helpers::start(own, helpers);
-            Self { logs, leaders, transactions, pieces, options, closed, helpers }
+            let marked = AtomicU64::new(0);
+            Self { logs, leaders, transactions, pieces, options, closed, helpers, marked }
         });
         for number in 0..logs.logs.len() {
             logs.append(number, Kind::Open, &[])?;
@@ -307,6 +310,11 @@ impl Logs {
 
     pub(crate) fn pieces(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u64>>> {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the logs end.
+    pub fn ends(&self) -> Vec<u64> {
+        self.logs.iter().map(Log::tail_lsn).collect()
     }
 
     /// Nobody needs what lies before these positions, one for each log.

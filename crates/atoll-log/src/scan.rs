@@ -18,12 +18,14 @@ const READ_BYTES: usize = 4 << 20;
 
 /// Reads the blocks of a log one after the other.
 pub struct Scan {
-    medium: Arc<dyn Medium>,
+    /// For the name of a file that is missing.
+    medium: Option<Arc<dyn Medium>>,
     tablespace: u8,
     file_bytes: u64,
     files: BTreeMap<u64, Arc<dyn MediumFile>>,
-    /// The position behind the last file.
+    /// The position behind the last file, and whether the log may end with it.
     files_end: u64,
+    is_end: bool,
     /// Bytes of the log from `buffer_lsn` on.
     buffer: Vec<u8>,
     buffer_lsn: u64,
@@ -42,6 +44,15 @@ pub struct Place {
     at: u64,
     life: u32,
     gsn: u64,
+}
+
+/// Files that are read instead of those in a folder.
+pub(crate) struct Span {
+    pub(crate) files: BTreeMap<u64, Arc<dyn MediumFile>>,
+    /// The position behind the last byte that counts.
+    pub(crate) end: u64,
+    /// The log may end there, within a block too: these are not all of its files.
+    pub(crate) is_end: bool,
 }
 
 /// What is wrong with the bytes at a place.
@@ -82,13 +93,21 @@ impl Scan {
         {
             whole += 1;
         }
-        let files_end = whole * file_bytes;
-        Ok(Self {
-            medium,
+        let span = Span { files, end: whole * file_bytes, is_end: false };
+        let scan = Self::over(tablespace, file_bytes, start, span);
+        Ok(Self { medium: Some(medium), ..scan })
+    }
+
+    /// Reads these files instead.
+    pub(crate) fn over(tablespace: u8, file_bytes: u64, start: u64, span: Span) -> Self {
+        let Span { files, end, is_end } = span;
+        Self {
+            medium: None,
             tablespace,
             file_bytes,
             files,
-            files_end,
+            files_end: end,
+            is_end,
             buffer: Vec::new(),
             buffer_lsn: start,
             at: start,
@@ -96,7 +115,17 @@ impl Scan {
             gsn: 0,
             cut: (0, 0),
             durable: 0,
-        })
+        }
+    }
+
+    /// How people find a file of the log.
+    fn path(&self, number: u64) -> String {
+        let name = file_name(number);
+        match (self.files.get(&number), &self.medium) {
+            (Some(file), _) => file.path().to_owned(),
+            (None, Some(medium)) => medium.path(&name),
+            (None, None) => name,
+        }
     }
 
     /// From the life `life` on the log went on at `lsn`: what lies there, or behind it, and is of
@@ -219,18 +248,24 @@ impl Scan {
 
     /// That the log ends at a place where there is no block.
     fn check_end(&mut self, at: u64, why: &NoBlock) -> Result<(), LogError> {
-        let damaged = |medium: &dyn Medium, file_bytes: u64| {
-            let file = medium.path(&file_name(at / file_bytes));
-            LogError::damaged(file, at % file_bytes, "a block of the log", why.0)
+        let damaged = |scan: &Self| {
+            let (file, offset) = (scan.path(at / scan.file_bytes), at % scan.file_bytes);
+            LogError::damaged(file, offset, "a block of the log", why.0)
         };
         if self.durable > at {
-            return Err(damaged(&*self.medium, self.file_bytes));
+            return Err(damaged(self));
         }
         // There always is room behind the last block, so a log does not end with its files.
         let is_cut = !self.load(at, HEADER_BYTES)? || why.0 == "the files end within a block";
+        if is_cut && self.is_end {
+            return Ok(());
+        }
         if is_cut {
-            let file = self.medium.path(&file_name(self.files_end / self.file_bytes));
-            return Err(LogError::Missing { file });
+            return Err(LogError::Missing { file: self.path(self.files_end / self.file_bytes) });
+        }
+        // What was copied from a log is all blocks.
+        if self.is_end {
+            return Err(damaged(self));
         }
         let mut place = at + ALIGN;
         while self.load(place, HEADER_BYTES)? {
@@ -240,7 +275,7 @@ impl Scan {
                 && let Ok(header) = self.block(place)?
                 && header.durable > at
             {
-                return Err(damaged(&*self.medium, self.file_bytes));
+                return Err(damaged(self));
             }
             place += ALIGN;
         }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use atoll_log::block::{self, Header, Kind};
-use atoll_log::{control, home, logs};
+use atoll_log::{archive, control, home, logs};
 
 const DOCUMENT: &str = include_str!("../../../docs/format/files.md");
 
@@ -24,6 +24,7 @@ fn constants_are_those_of_the_code() {
         ("copies of a map", home::MAP_COPIES),
         ("home line bytes", home::LINE_BYTES as u64),
         ("tablespaces, at most", logs::TABLESPACES_MAX as u64),
+        ("archive footer bytes", archive::FOOTER_BYTES),
     ];
     for (name, value) in constants {
         let row = rows().find(|row| row[0] == name).unwrap_or_else(|| panic!("no row {name}"));
@@ -31,14 +32,14 @@ fn constants_are_those_of_the_code() {
     }
     assert_eq!(
         rows().filter(|row| row.len() == 3 && row[1].parse::<u64>().is_ok()).count(),
-        10 + 12
+        11 + 12
     );
 }
 
 #[test]
 fn fields_of_a_header_lie_where_the_document_says() {
     let header = Header {
-        kind: Kind::Open,
+        kind: Kind::Time,
         tablespace: 0x61,
         life: 0x56,
         lsn: 0x08,
@@ -55,7 +56,7 @@ fn fields_of_a_header_lie_where_the_document_says() {
         // Each field holds the digits of its offset, but for the checksum, the kind and zero.
         let expected = match offset {
             0 => continue,
-            60 => 5,
+            60 => 6,
             62 => 0,
             other => u8::from_str_radix(&format!("{other:02}"), 16).unwrap(),
         };

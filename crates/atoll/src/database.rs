@@ -13,6 +13,7 @@ use atoll_txn::any::{self, AnyEngine, AnyWorker};
 use atoll_txn::{Component, SchemeKind, SchemeOptions, TableOptions, TimestampKind};
 
 use crate::durable::flusher::{Flusher, Policy};
+use crate::durable::moment::{Moment, now_us};
 use crate::durable::open::OpenOptions;
 use crate::durable::{
     self, Acknowledger, BackupReport, CheckpointReport, Durability, RecoveryReport,
@@ -72,6 +73,10 @@ pub struct DatabaseOptions {
     /// disks, or on the persistent memory of the nodes, that are empty or are made. Links in the
     /// database's own folder lead there. Tablespaces without one lie in that folder.
     pub node_folders: Vec<PathBuf>,
+    /// Where the logs of a database in a folder are archived, so that [`crate::restore`] can make
+    /// it again as it was at any moment since a backup: a folder that is empty, is made, or has
+    /// its archive. By default logs that are needed no more are gone.
+    pub archive: Option<PathBuf>,
     /// A checkpoint is taken after so many bytes of log.
     pub checkpoint_log_bytes: u64,
     /// Behind a checkpoint that says where everything lies, so many at most only say what is
@@ -100,6 +105,7 @@ impl Default for DatabaseOptions {
             durability: Durability::default(),
             tablespaces: None,
             node_folders: Vec::new(),
+            archive: None,
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
             checkpoint_steps_max: CHECKPOINT_STEPS_MAX,
             checkpoint_interval: None,
@@ -289,6 +295,19 @@ impl Database {
     /// # Errors
     /// As there.
     pub fn open_on(medium: &dyn Medium, options: DatabaseOptions) -> Result<Self> {
+        let archive = options.archive.as_deref().map(FileMedium::new).transpose()?;
+        Self::open_archived_on(medium, archive.map(|archive| Arc::new(archive) as _), options)
+    }
+
+    /// As [`Database::open_on`], with the logs archived on any medium.
+    ///
+    /// # Errors
+    /// As there; [`Error::Log`] with [`LogError::NoArchive`] or [`LogError::AnotherDatabase`].
+    pub fn open_archived_on(
+        medium: &dyn Medium,
+        archive: Option<Arc<dyn Medium>>,
+        options: DatabaseOptions,
+    ) -> Result<Self> {
         let inner = Inner::new(Vec::new(), &options, medium.on_file_system())?;
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let tablespaces = options.tablespaces.unwrap_or(inner.topology.nodes.len());
@@ -298,8 +317,15 @@ impl Database {
         let steps_max = options.checkpoint_steps_max;
         let checkpoint_log_bytes = options.checkpoint_log_bytes;
         let logs = options.logs;
-        let how =
-            OpenOptions { tablespaces, folders, checkpoint_log_bytes, steps_max, logs, threads };
+        let how = OpenOptions {
+            tablespaces,
+            folders,
+            checkpoint_log_bytes,
+            steps_max,
+            logs,
+            archive,
+            threads,
+        };
         let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
         let logs = checkpointer.logs();
         let durability = options.durability;
@@ -355,9 +381,36 @@ impl Database {
     /// [`Error::NotDurable`]; [`Error::Log`] for a folder that holds something, or cannot be
     /// written; those of [`Database::checkpoint`]. What was written then is no database.
     pub fn backup(&self, folder: &Path) -> Result<BackupReport> {
+        self.backup_on(&FileMedium::new(folder)?)
+    }
+
+    /// As [`Database::backup`], on any medium.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn backup_on(&self, medium: &dyn Medium) -> Result<BackupReport> {
         let flusher = lock(&self.0.flusher);
         let flusher = flusher.as_ref().ok_or(Error::NotDurable)?;
-        flusher.backup(&self.0.inner, &FileMedium::new(folder)?)
+        flusher.backup(&self.0.inner, medium)
+    }
+
+    /// Marks this moment in the logs, so that the database can be restored to it: with exactly what
+    /// had been committed. Durable when this returns. A moment is marked every second in any case,
+    /// if something has been logged, and when the database is closed.
+    ///
+    /// # Errors
+    /// [`Error::NotDurable`], [`Error::Log`].
+    pub fn mark(&self) -> Result<Moment> {
+        let logs = &self.0.inner.acknowledger.get().ok_or(Error::NotDurable)?.logs;
+        let mark = logs.mark(now_us)?;
+        logs.settle(mark.gsn)?;
+        Ok(Moment { gsn: mark.gsn, time_us: mark.time_us })
+    }
+
+    /// Why the logs could not be archived when that was last tried, with the last checkpoint; they
+    /// are kept where they are until they can.
+    pub fn archive_failure(&self) -> Option<LogError> {
+        lock(&self.0.flusher).as_ref().and_then(Flusher::not_archived)
     }
 
     /// Waits until everything that has been committed is durable, whatever durability was asked
@@ -385,7 +438,8 @@ impl Database {
     /// last clone does the same and cannot tell of an error.
     ///
     /// # Errors
-    /// [`Error::Log`]: what was committed without [`Durability::Strict`] may be lost.
+    /// [`Error::Log`]: what was committed without [`Durability::Strict`] may be lost; with
+    /// [`LogError::NotArchived`] it is closed, and only the archive lacks something.
     pub fn close(self) -> Result<()> {
         match lock(&self.0.flusher).as_mut() {
             Some(flusher) => flusher.close(),

@@ -9,6 +9,8 @@ use atoll_memory::lease::LeaseError;
 use atoll_storage::StorageError;
 use atoll_txn::{AbortReason, Stop};
 
+use crate::durable::restore::RestoreError;
+
 /// An error of a database: the world's or the caller's, never a normal outcome of a transaction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -25,6 +27,9 @@ pub enum Error {
     /// Something about the files of a database.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// Something about a moment to which a database was to be restored.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// Another process, or this one, has the database open.
     #[error("{path} is open already{}; close it there first", by(*.pid))]
     InUse {

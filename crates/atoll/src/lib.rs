@@ -44,6 +44,8 @@ pub use atoll_txn::{
 pub use attach::{Attachment, attach};
 pub use database::{Accounting, Counters, Database, DatabaseOptions, Index, Table};
 pub use durable::inspect;
+pub use durable::moment::Moment;
+pub use durable::restore::{self, RestoreError, RestoreReport, Until};
 pub use durable::{BackupReport, CheckpointReport, Durability, RecoveryReport, UnknownDurability};
 pub use error::{Error, Expiry, Result, TxnError, TxnResult};
 pub use evictor::Budget;

@@ -38,6 +38,11 @@ impl Home {
         Ok(Self { medium, file })
     }
 
+    /// What its files lie on, and those of the log beside it.
+    pub fn medium(&self) -> &Arc<dyn Medium> {
+        &self.medium
+    }
+
     /// Opens it for reading.
     ///
     /// # Errors

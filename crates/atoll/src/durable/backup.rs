@@ -3,7 +3,8 @@
 //! The checkpoint that was just taken is copied, part by part, into the home of a new database that
 //! has no log yet. Until that is whole its control file has another name, so a backup that was cut
 //! short is none. Nobody takes another checkpoint meanwhile, so no block that is being read is
-//! written.
+//! written. It remembers where in the logs it begins ([`atoll_log::origin`]), for
+//! [`super::restore`].
 
 use std::sync::Arc;
 
@@ -13,33 +14,46 @@ use atoll_log::files::Files;
 use atoll_log::home::{
     ColumnMap, Home, Map, Part, PartName, SegmentMap, TableMap, Waiting, Writer,
 };
+use atoll_log::origin::Origin;
 use atoll_machine::Medium;
+use atoll_machine::medium::Locked;
 
 use super::checkpoint::Checkpointer;
+use super::moment::now_us;
 use super::open::{check_may_create, folder_name};
 use crate::error::{Error, Result};
 
 /// The life of a database that has been written and not opened.
-const LIFE: u32 = 1;
-const CHECKPOINT: u64 = 1;
+pub(super) const LIFE: u32 = 1;
+pub(super) const CHECKPOINT: u64 = 1;
+
+/// Locks a folder in which a database is to be made of another's files, if nothing is there.
+pub(super) fn lock_empty(root: &dyn Medium) -> Result<Box<dyn Locked>> {
+    let check = || -> Result<()> {
+        if root.names()?.iter().any(|name| name == control::FILE || name == control::NEW) {
+            return Err(LogError::NotEmpty { path: root.path("") }.into());
+        }
+        check_may_create(root)
+    };
+    check()?; // Before a file is locked that is somebody else's.
+    let locked = lock(root)?;
+    check()?;
+    Ok(locked)
+}
+
+/// Takes a folder for this process alone.
+pub(super) fn lock(root: &dyn Medium) -> Result<Box<dyn Locked>> {
+    root.lock()?.map_err(|pid| Error::InUse { path: root.path(""), pid })
+}
 
 impl Checkpointer {
     /// Copies the last checkpoint into an empty folder; returns the bytes written home.
-    pub(super) fn copy_to(&self, root: &dyn Medium) -> Result<u64> {
-        let check = || -> Result<()> {
-            if root.names()?.iter().any(|name| name == control::FILE || name == control::NEW) {
-                return Err(LogError::NotEmpty { path: root.path("") }.into());
-            }
-            check_may_create(root)
-        };
-        check()?; // Before a file is locked that is somebody else's.
-        let _locked = match root.lock()? {
-            Ok(locked) => locked,
-            Err(pid) => return Err(Error::InUse { path: root.path(""), pid }),
-        };
-        check()?;
+    pub(super) fn copy_to(&mut self, root: &dyn Medium) -> Result<u64> {
+        let _locked = lock_empty(root)?;
+        let origin = self.origin()?;
         let tablespaces = self.homes.len();
         let mut control = Control {
+            id: control::new_id(),
             file_bytes: self.control.file_bytes,
             tablespaces,
             cuts: vec![0; tablespaces],
@@ -64,11 +78,33 @@ impl Checkpointer {
             parts.push(CheckpointPart { start: 0, base: CHECKPOINT, file });
         }
         root.sync_names()?;
+        if let Some(origin) = origin {
+            origin.write(root)?;
+        }
         control.life = LIFE;
         control.checkpoints = vec![Checkpoint { number: CHECKPOINT, epoch: 0, life: LIFE, parts }];
         ControlFile::begin(root, control::COPY, &mut control)?;
         ControlFile::finish(root, control::COPY)?;
         Ok(bytes)
+    }
+
+    /// Where in the logs what the last checkpoint shows begins.
+    fn origin(&mut self) -> Result<Option<Origin>> {
+        let Some(checkpoint) = self.control.checkpoints.first() else { return Ok(None) };
+        let mark = self.logs.mark(now_us)?;
+        self.logs.settle(mark.gsn)?;
+        let starts = checkpoint.parts.iter().map(|part| part.start);
+        let origin = Origin {
+            id: self.control.id,
+            life: checkpoint.life,
+            epoch: checkpoint.epoch,
+            gsn: mark.gsn,
+            time_us: mark.time_us,
+            logs: starts.zip(mark.ends.iter().copied()).collect(),
+        };
+        // So that a moment right after it is in the archive too.
+        self.archive_to(&mark.ends);
+        Ok(Some(origin))
     }
 }
 

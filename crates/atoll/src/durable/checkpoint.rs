@@ -11,12 +11,14 @@
 //! - `CHECKPOINT-2`: a log is needed from the position where it ended before the cut, or from the
 //!   first piece of a transaction that was open then. Blocks behind it of epochs up to the cut's
 //!   are in the snapshot, and later ones are not.
-//! - `CHECKPOINT-3`: the last two are kept, with the logs from the older one on.
+//! - `CHECKPOINT-3`: the last two are kept, with the logs from the older one on; and all files of
+//!   the logs that could not be archived.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use atoll_log::archive::Archive;
 use atoll_log::control::{CHECKPOINTS_KEPT, Checkpoint, CheckpointPart, Control, ControlFile};
 use atoll_log::home::step::StepBytes;
 use atoll_log::home::{self, BLOCK_BYTES, Changed, FileRef, Home, Map, TableMap, Waiting};
@@ -28,6 +30,7 @@ use atoll_txn::describe;
 
 use super::CheckpointReport;
 use super::image::{self, Before};
+use super::moment::now_us;
 use crate::database::Inner;
 use crate::error::Result;
 use crate::snapshot::Snapshot;
@@ -56,6 +59,10 @@ pub(crate) struct Checkpointer {
     pub(super) chains: Vec<Chain>,
     /// Goes when the database has been closed.
     pub(super) locked: Option<Box<dyn Locked>>,
+    /// Where the logs are archived.
+    pub(super) archive: Option<Archive>,
+    /// Why the logs could not be archived when that was last tried.
+    pub(super) not_archived: Option<LogError>,
     /// Writing the control file has failed, so it is not known what it says.
     pub(super) failed: Option<LogError>,
 }
@@ -192,6 +199,7 @@ impl Checkpointer {
         inner.check_spill()?;
         let begin = Instant::now();
         let starts = self.logs.starts(); // before the cut: CHECKPOINT-2
+        let ends = self.logs.ends();
         let snapshot = inner.snapshot(String::new(), true)?;
         // Whoever is making a table that the snapshot shows has made it when this returns.
         inner.engine.all_tables();
@@ -228,16 +236,33 @@ impl Checkpointer {
         self.maps.insert(0, maps);
         self.maps.truncate(CHECKPOINTS_KEPT);
         self.baseline = Some(snapshot);
+        report.archived_bytes = self.archive_to(&ends); // settled above: ARCHIVE-1
         report.has_leftovers = self.release().is_err();
         report.seconds = begin.elapsed().as_secs_f64();
         Ok(report)
+    }
+
+    /// Archives the logs up to these positions, where everything is at or below the horizon;
+    /// returns the bytes copied. A failure is kept, and the logs with it, until it is tried again.
+    pub(super) fn archive_to(&mut self, ends: &[u64]) -> u64 {
+        let Some(archive) = &mut self.archive else { return 0 };
+        let (mut copied, mut failed) = (0, None);
+        for ((number, home), end) in self.homes.iter().enumerate().zip(ends) {
+            match archive.add(number, &**home.medium(), *end) {
+                Ok(bytes) => copied += bytes,
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.not_archived = failed.map(|error| LogError::NotArchived { cause: Box::new(error) });
+        copied
     }
 
     /// Lets go of what no kept checkpoint needs (`CHECKPOINT-3`).
     fn release(&self) -> std::result::Result<(), LogError> {
         let kept = &self.control.checkpoints;
         let mut done = Ok(());
-        if kept.len() == CHECKPOINTS_KEPT
+        if self.not_archived.is_none() // ARCHIVE-2
+            && kept.len() == CHECKPOINTS_KEPT
             && let Some(oldest) = kept.last()
         {
             let starts: Vec<u64> = oldest.parts.iter().map(|part| part.start).collect();
@@ -339,12 +364,18 @@ impl Checkpointer {
         if self.locked.is_none() {
             return Ok(());
         }
+        if self.logs.has_unmarked() {
+            // A log that takes no mark cannot be closed either, and says why.
+            let _ = self.logs.mark(now_us);
+        }
         self.logs.close()?;
         let mut control = self.control.clone();
-        control.ends = Some(self.logs.logs().iter().map(|log| log.durable_lsn()).collect());
+        let ends: Vec<u64> = self.logs.logs().iter().map(|log| log.durable_lsn()).collect();
+        control.ends = Some(ends.clone());
         self.file.write(&mut control)?;
         self.control = control;
-        self.locked = None;
-        Ok(())
+        self.archive_to(&ends);
+        (self.locked, self.archive) = (None, None);
+        self.not_archived.clone().map_or(Ok(()), Err)
     }
 }

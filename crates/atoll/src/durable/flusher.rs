@@ -4,10 +4,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use atoll_log::Logs;
+use atoll_log::{LogError, Logs};
 use atoll_machine::Medium;
 
 use super::checkpoint::{self, Checkpointer, Form, Progress};
+use super::moment::now_us;
 use super::{BackupReport, CheckpointReport, Durability};
 use crate::database::Inner;
 use crate::error::{Error, Result};
@@ -16,6 +17,8 @@ use crate::error::{Error, Result};
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 /// How often it looks whether there is something to do.
 const PERIOD_MAX: Duration = Duration::from_millis(50);
+/// How often a moment is marked at most.
+const MARK_PERIOD: Duration = Duration::from_secs(1);
 /// Share of the memory that a checkpoint may keep alive before the next is taken.
 const KEPT_SHARE: u64 = 8;
 /// Pause after a checkpoint that failed.
@@ -105,6 +108,11 @@ impl Flusher {
         Ok(BackupReport { checkpoint, bytes })
     }
 
+    /// Why the logs could not be archived when that was last tried.
+    pub(crate) fn not_archived(&self) -> Option<LogError> {
+        lock(&self.shared.checkpointer).not_archived.clone()
+    }
+
     fn stop(&mut self) {
         *lock(&self.shared.stopped) = true;
         self.shared.stop.notify_all();
@@ -153,9 +161,14 @@ impl Shared {
     fn flush_until_stopped(&self, durability: Durability) {
         let period = durability.period().max(PERIOD_MIN);
         let mut last = Instant::now();
+        let mut marked = last;
         while !self.wait(period.min(PERIOD_MAX)) {
+            // Failures are told to those who wait for a flush.
+            if marked.elapsed() >= MARK_PERIOD && self.logs.has_unmarked() {
+                let _ = self.logs.mark(now_us);
+                marked = Instant::now();
+            }
             if last.elapsed() >= period {
-                // Failures are told to those who wait for a flush.
                 let _ = self.logs.flush();
                 last = Instant::now();
             }
@@ -205,8 +218,12 @@ impl Shared {
         inner: &Arc<Inner>,
         form: Form,
     ) -> Result<CheckpointReport> {
-        // What the checkpoint itself would have to flush would look as if it had come after it. A
-        // failure is told when it gets there.
+        // What the checkpoint itself would have to flush would look as if it had come after it, and
+        // so would a moment that is marked for what comes before. A failure is told when it gets
+        // there.
+        if self.logs.has_unmarked() {
+            let _ = self.logs.mark(now_us);
+        }
         let _ = self.logs.flush();
         let end = checkpoint::end(&self.logs); // before the cut
         let report = checkpointer.take(inner, form)?;

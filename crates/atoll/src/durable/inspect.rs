@@ -7,13 +7,14 @@ use atoll_log::block::{Header, Kind};
 use atoll_log::control::{Control, ControlFile};
 use atoll_log::home::Home;
 use atoll_log::scan::Scan;
-use atoll_log::{LogError, block};
+use atoll_log::{LogError, block, mark};
 use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
 use atoll_storage::redo::{Changes, Kind as Change};
 use atoll_txn::describe;
 use serde::Serialize;
 
+use super::moment::utc;
 use super::open::folder_name;
 use crate::error::{Error, Result};
 
@@ -47,7 +48,7 @@ pub struct LogRecord {
     pub life: u32,
     /// Epoch of the commit.
     pub epoch: u64,
-    /// What it is: `commit`, `piece`, `rest`, `table`, `open`.
+    /// What it is: `commit`, `piece`, `rest`, `table`, `open`, `time`.
     pub kind: &'static str,
     /// What it says.
     pub changes: Vec<String>,
@@ -173,6 +174,7 @@ fn check_log(
             }
             Kind::Table => describe::decode(payload).is_some(),
             Kind::Rest => block::Rest::decode_all(payload).is_some(),
+            Kind::Time => mark::time_us(payload).is_some(),
             Kind::Piece | Kind::Open => true,
         };
         if !is_sound {
@@ -240,6 +242,7 @@ fn record(header: &Header, payload: &[u8]) -> LogRecord {
                 format!("log {} rests at {} up to GSN {}", rest.tablespace, rest.lsn, rest.gsn)
             })
             .collect(),
+        Kind::Time => mark::time_us(payload).map(utc).into_iter().collect(),
         Kind::Open => Vec::new(),
     };
     LogRecord {

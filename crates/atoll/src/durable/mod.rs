@@ -8,6 +8,9 @@
 //! | [`checkpoint`] | writing what has changed home, so that the logs can be short |
 //! | [`inspect`] | looking at the files of a database that is not open |
 //! | [`backup`] | a copy of a database that is open |
+//! | [`restore`] | a database as it was at some moment, from a backup and archived logs |
+//! | [`survey`] | what logs have, and how far they reach together |
+//! | [`moment`] | moments, and how people read them |
 //! | [`image`] | the bytes of a segment of a snapshot |
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
 //!
@@ -21,8 +24,11 @@ pub(crate) mod flusher;
 mod image;
 pub mod inspect;
 mod load;
+pub(crate) mod moment;
 pub(crate) mod open;
 mod recover;
+pub mod restore;
+mod survey;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -199,6 +205,8 @@ pub struct CheckpointReport {
     /// Bytes of the files that say what the checkpoint holds: maps, or what is different from the
     /// one before, with lines of blocks of which only few have changed.
     pub file_bytes: u64,
+    /// Bytes of logs that were copied into the archive, if there is one.
+    pub archived_bytes: u64,
     /// Seconds.
     pub seconds: f64,
     /// What nobody needs any more could not be removed or used again; it is tried again with the

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use atoll_log::archive::{Archive, Owner};
 use atoll_log::control::{self, Control, ControlFile};
 use atoll_log::files::Files;
 use atoll_log::home::{self, Holding, Home};
@@ -29,6 +30,8 @@ pub(crate) struct OpenOptions {
     /// See [`crate::DatabaseOptions::checkpoint_steps_max`].
     pub(crate) steps_max: u64,
     pub(crate) logs: LogsOptions,
+    /// Where the logs are archived.
+    pub(crate) archive: Option<Arc<dyn Medium>>,
     /// Threads that recover.
     pub(crate) threads: usize,
 }
@@ -40,7 +43,10 @@ pub(crate) fn folder_name(tablespace: usize) -> String {
 
 /// The folders of the tablespaces. One that is missing, or has lost its home, is perhaps not
 /// mounted, and must not be made.
-fn existing_media(root: &dyn Medium, tablespaces: usize) -> Result<Vec<Arc<dyn Medium>>> {
+pub(super) fn existing_media(
+    root: &dyn Medium,
+    tablespaces: usize,
+) -> Result<Vec<Arc<dyn Medium>>> {
     let known = root.folders()?;
     let folders = (0..tablespaces).map(|at| {
         let name = folder_name(at);
@@ -77,6 +83,8 @@ pub(crate) fn open(
         create(root, options)?;
     }
     let (mut file, mut control) = ControlFile::open(root, Open::Write)?;
+    let archive = options.archive.as_deref();
+    let archive = archive.map(|archive| open_archive(archive, &control)).transpose()?;
     let media = existing_media(root, control.tablespaces)?;
     let homes: Vec<Home> = media
         .iter()
@@ -121,7 +129,7 @@ pub(crate) fn open(
     let logs_options = LogsOptions { file_bytes: control.file_bytes, ..options.logs };
     let logs = Logs::open(&media, &starts, control.life, logs_options)?;
     let spare_files = spare_files(options.checkpoint_log_bytes, control.file_bytes);
-    let (baseline, locked, failed) = (None, Some(locked), None);
+    let (baseline, locked, failed, not_archived) = (None, Some(locked), None, None);
     Ok((
         Checkpointer {
             logs,
@@ -133,10 +141,18 @@ pub(crate) fn open(
             spare_files,
             chains,
             locked,
+            archive,
+            not_archived,
             failed,
         },
         report,
     ))
+}
+
+fn open_archive(root: &dyn Medium, control: &Control) -> Result<Archive> {
+    let Control { id, file_bytes, tablespaces, .. } = *control;
+    let opened = Archive::open(root, Owner { id, file_bytes, tablespaces })?;
+    opened.map_err(|pid| Error::InUse { path: root.path(""), pid })
 }
 
 /// That a folder without a control file holds nothing that somebody would miss.
@@ -159,6 +175,7 @@ pub(super) fn check_may_create(root: &dyn Medium) -> Result<()> {
 
 fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
     let mut control = Control {
+        id: control::new_id(),
         file_bytes: options.logs.file_bytes,
         tablespaces: options.tablespaces,
         cuts: vec![0; options.tablespaces],

@@ -269,7 +269,7 @@ impl Common<'_> {
                     }
                     continue;
                 }
-                Kind::Open => continue,
+                Kind::Open | Kind::Time => continue,
             };
             read.held.push_back(Held { header, payload });
             self.pass_on_held(&mut read, self.horizon.load(Ordering::Relaxed))?;

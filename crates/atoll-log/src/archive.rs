@@ -1,0 +1,201 @@
+//! The archive: copies of the logs' files, which are there when the files are needed no more.
+//!
+//! ```text
+//! DIR/archive                whose logs they are
+//! DIR/node-N/log-<number>    bytes of a file of the log, from its start on, and a footer
+//! footer = CRC32C of the bytes u32 | 0 u32 | bytes u64
+//! ```
+//! With every checkpoint, and when the database is closed, everything is archived that is not yet.
+//! Of the file that is being filled that is a beginning, which a fuller copy replaces later.
+//!
+//! - `ARCHIVE-1`: only what lies at or below the durable horizon is archived. So no recovery ever
+//!   cuts it off, and a copy is a beginning of every later copy of the same file.
+//! - `ARCHIVE-2`: a file of the log goes only when all of it is archived.
+//! - `ARCHIVE-3`: a copy is durable before it has its name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_machine::medium::{Locked, Open, file};
+use atoll_machine::{Medium, MediumFile};
+use atoll_storage::redo::{Input, number};
+
+use crate::error::LogError;
+use crate::files::{file_name, file_number};
+use crate::sealed;
+
+/// Name of the file that says whose logs an archive has.
+pub const FILE: &str = "archive";
+const MAGIC: [u8; 8] = *b"ATOLLARC";
+/// Bytes of a footer.
+pub const FOOTER_BYTES: u64 = 16;
+/// What is copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Whose logs an archive has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The database.
+    pub id: u64,
+    /// Bytes of a file of its logs.
+    pub file_bytes: u64,
+    /// Its tablespaces.
+    pub tablespaces: usize,
+}
+
+impl Owner {
+    /// Whose the archive in a folder is.
+    ///
+    /// # Errors
+    /// [`LogError::NoArchive`]; as [`sealed::read`].
+    pub fn read(root: &dyn Medium) -> Result<Self, LogError> {
+        if !root.names()?.iter().any(|name| name == FILE) {
+            return Err(LogError::NoArchive { path: root.path("") });
+        }
+        sealed::read(root, FILE, MAGIC, |body| {
+            let mut input = Input(body);
+            let (id, file_bytes) = (input.number()?, input.number()?);
+            let tablespaces = input.number()?.try_into().ok()?;
+            (file_bytes > 0).then_some(Self { id, file_bytes, tablespaces })
+        })
+    }
+
+    fn write(&self, root: &dyn Medium) -> Result<(), LogError> {
+        let mut body = Vec::new();
+        for value in [self.id, self.file_bytes, self.tablespaces as u64] {
+            number(&mut body, value);
+        }
+        sealed::write(root, FILE, MAGIC, &body)
+    }
+}
+
+/// The folder of a tablespace's log within an archive.
+pub fn folder_name(tablespace: usize) -> String {
+    format!("node-{tablespace}")
+}
+
+/// An archive that is being written; nobody else writes to it meanwhile.
+#[derive(Debug)]
+pub struct Archive {
+    media: Vec<Arc<dyn Medium>>,
+    file_bytes: u64,
+    /// Of each log, how much is known to be archived of which file.
+    known: Vec<BTreeMap<u64, u64>>,
+    _locked: Box<dyn Locked>,
+}
+
+impl Archive {
+    /// Opens the archive of a database, or begins one in an empty folder. `Err` in the result: the
+    /// process that writes to it, if that is known.
+    ///
+    /// # Errors
+    /// [`LogError::NoArchive`], [`LogError::AnotherDatabase`], [`LogError::Medium`].
+    pub fn open(root: &dyn Medium, owner: Owner) -> Result<Result<Self, Option<u32>>, LogError> {
+        let names = root.names()?;
+        let is_begun = names.iter().any(|name| name == FILE);
+        let unfinished = sealed::unfinished(FILE);
+        let is_foreign = |name: &String| *name != unfinished && name != file::LOCK_FILE;
+        // Before a file is locked that is somebody else's.
+        if !is_begun && (names.iter().any(is_foreign) || !root.folders()?.is_empty()) {
+            return Err(LogError::NoArchive { path: root.path("") });
+        }
+        let _locked = match root.lock()? {
+            Ok(locked) => locked,
+            Err(pid) => return Ok(Err(pid)),
+        };
+        if !is_begun {
+            owner.write(root)?;
+        }
+        if Owner::read(root)? != owner {
+            return Err(LogError::AnotherDatabase { path: root.path("") });
+        }
+        let media = (0..owner.tablespaces).map(|at| root.folder(&folder_name(at)));
+        let media = media.collect::<Result<_, _>>()?;
+        root.sync_names()?;
+        let known = vec![BTreeMap::new(); owner.tablespaces];
+        Ok(Ok(Self { media, file_bytes: owner.file_bytes, known, _locked }))
+    }
+
+    /// Archives what is not yet of a tablespace's log, whose files lie on `from`, up to `end`,
+    /// where a block ends (`ARCHIVE-1`). Returns the bytes copied.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`]: some of it may be archived.
+    pub fn add(&mut self, number: usize, from: &dyn Medium, end: u64) -> Result<u64, LogError> {
+        let last = end / self.file_bytes;
+        let names = from.names()?;
+        let files = names.iter().filter_map(|name| file_number(name));
+        let mut copied = 0;
+        for file in files.filter(|file| *file <= last) {
+            let bytes = self.file_bytes.min(end - file * self.file_bytes);
+            if bytes > self.archived(number, file)? {
+                copy(from, &*self.media[number], file, bytes)?;
+                self.known[number].insert(file, bytes);
+                copied += bytes;
+            }
+        }
+        // Those that are gone are not asked for again.
+        let oldest = names.iter().filter_map(|name| file_number(name)).min().unwrap_or(0);
+        self.known[number].retain(|file, _| *file >= oldest);
+        Ok(copied)
+    }
+
+    /// How much of a file is archived.
+    fn archived(&mut self, number: usize, file: u64) -> Result<u64, LogError> {
+        if let Some(known) = self.known[number].get(&file) {
+            return Ok(*known);
+        }
+        let bytes = match self.media[number].open(&file_name(file), Open::Read) {
+            Ok(found) => found.size()?.saturating_sub(FOOTER_BYTES),
+            Err(error) if error.is_missing() => 0,
+            Err(error) => return Err(error.into()),
+        };
+        self.known[number].insert(file, bytes);
+        Ok(bytes)
+    }
+}
+
+/// Copies the beginning of a file of the log.
+fn copy(from: &dyn Medium, to: &dyn Medium, file: u64, bytes: u64) -> Result<(), LogError> {
+    let name = file_name(file);
+    let unfinished = sealed::unfinished(&name);
+    if to.names()?.contains(&unfinished) {
+        to.remove(&unfinished)?; // Of a copy that was cut short.
+    }
+    let source = from.open(&name, Open::Read)?;
+    let copied = to.open(&unfinished, Open::Create).and_then(|target| {
+        let mut crc = 0;
+        in_pieces(&*source, bytes, |at, piece| {
+            crc = crc32c::crc32c_append(crc, piece);
+            target.write_at(at, piece)
+        })?;
+        let mut footer = crc.to_le_bytes().to_vec();
+        footer.extend([0; 4]);
+        footer.extend(bytes.to_le_bytes());
+        target.write_at(bytes, &footer)?;
+        target.sync()?; // ARCHIVE-3
+        to.rename(&unfinished, &name)?;
+        to.sync_names()
+    });
+    copied.map_err(|error| {
+        let _gone_with_the_next_copy = to.remove(&unfinished);
+        error.into()
+    })
+}
+
+/// Gives `body` a file from its start on, piece by piece, with where each begins.
+pub(crate) fn in_pieces<E: From<atoll_machine::MediumError>>(
+    file: &dyn MediumFile,
+    bytes: u64,
+    mut body: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut piece = Vec::new();
+    let mut at = 0;
+    while at < bytes {
+        piece.resize(COPY_BYTES.min((bytes - at) as usize), 0);
+        file.read_at(at, &mut piece)?;
+        body(at, &piece)?;
+        at += piece.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Moments in the logs, to which a database can be restored.
+//!
+//! A moment is a block of the first log that says what time it is. Its GSN is above everything in
+//! all logs at that time, and everything that comes later, in whichever log, is above it. So the
+//! commits up to its GSN are exactly those that had been recorded when it was made.
+//!
+//! - `MARK-1`: the clock is read, and the GSN taken, while the latches of all logs are held.
+
+use std::sync::atomic::Ordering;
+
+use crate::block::{Kind, block_bytes};
+use crate::error::LogError;
+use crate::log::{Block, Log};
+use crate::logs::Logs;
+
+const PAYLOAD_BYTES: usize = 8;
+
+/// A moment that has been marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Its GSN.
+    pub gsn: u64,
+    /// Microseconds since 1970, UTC.
+    pub time_us: u64,
+    /// Where each log ended: what it holds up to the GSN lies before.
+    pub ends: Vec<u64>,
+}
+
+/// The time in the payload of a block.
+pub fn time_us(payload: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(payload.try_into().ok()?))
+}
+
+impl Logs {
+    /// Marks a moment; it is durable with the next flush.
+    ///
+    /// # Errors
+    /// [`LogError::Closed`], [`LogError::Poisoned`]; [`LogError::Medium`] when there is no room.
+    pub fn mark(&self, now_us: impl FnOnce() -> u64) -> Result<Mark, LogError> {
+        self.check()?;
+        let (log, bytes) = (&self.logs()[0], block_bytes(PAYLOAD_BYTES));
+        log.admit(bytes)?;
+        // So that whoever closes the logs sees the promise or is seen here.
+        if let Err(error) = self.check() {
+            log.withdraw(bytes);
+            return Err(error);
+        }
+        let (slot, horizon) = (log.slot(), self.horizon());
+        let mut tails: Vec<_> = self.logs().iter().map(Log::latch).collect();
+        let gsn = tails.iter().map(|tail| tail.clock()).max().unwrap_or(0) + 1;
+        let time_us = now_us(); // MARK-1
+        let lsn = log.reserve(&mut tails[0], &slot, bytes, gsn);
+        tails.iter_mut().for_each(|tail| tail.raise(gsn));
+        let ends = tails.iter().map(|tail| tail.lsn()).collect();
+        drop(tails);
+        let (kind, payload) = (Kind::Time, &time_us.to_le_bytes());
+        log.fill(&slot, lsn, gsn, &Block { kind, epoch: 0, transaction: 0, horizon, payload });
+        self.marked.fetch_max(gsn, Ordering::Relaxed);
+        Ok(Mark { gsn, time_us, ends })
+    }
+
+    /// Whether something has been logged since the last moment that was marked.
+    pub fn has_unmarked(&self) -> bool {
+        self.clock() > self.marked.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,99 @@
+//! Where in the logs a backup begins: the file `origin` beside its control file.
+//!
+//! ```text
+//! id | life | epoch | gsn | time | tablespaces | (start | end) × tablespaces
+//! ```
+//! in a sealed file ([`crate::sealed`]); numbers are as in [`atoll_storage::redo`]. A backup holds
+//! what a checkpoint of its database showed, and these say what to read behind it.
+
+use atoll_machine::Medium;
+use atoll_storage::redo::{Input, number};
+
+use crate::error::LogError;
+use crate::logs::TABLESPACES_MAX;
+use crate::sealed;
+
+/// Name of the file.
+pub const FILE: &str = "origin";
+const MAGIC: [u8; 8] = *b"ATOLLORG";
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The database that the backup was made of.
+    pub id: u64,
+    /// The life in which it was made.
+    pub life: u32,
+    /// It shows what was committed in this epoch of that life and in earlier ones.
+    pub epoch: u64,
+    /// A moment that was marked right after: nothing that it shows has a greater GSN.
+    pub gsn: u64,
+    /// When that was: microseconds since 1970, UTC.
+    pub time_us: u64,
+    /// For each tablespace, where its log is read from, and where it ended at that moment.
+    pub logs: Vec<(u64, u64)>,
+}
+
+impl Origin {
+    /// Writes the file; durable when this returns.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn write(&self, medium: &dyn Medium) -> Result<(), LogError> {
+        let mut body = Vec::new();
+        let tablespaces = self.logs.len() as u64;
+        let life = self.life.into();
+        for value in [self.id, life, self.epoch, self.gsn, self.time_us, tablespaces] {
+            number(&mut body, value);
+        }
+        for (start, end) in &self.logs {
+            number(&mut body, *start);
+            number(&mut body, *end);
+        }
+        sealed::write(medium, FILE, MAGIC, &body)
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// As [`sealed::read`].
+    pub fn read(medium: &dyn Medium) -> Result<Self, LogError> {
+        sealed::read(medium, FILE, MAGIC, Self::decode)
+    }
+
+    fn decode(body: &[u8]) -> Option<Self> {
+        let mut input = Input(body);
+        let mut origin = Self {
+            id: input.number()?,
+            life: input.number()?.try_into().ok()?,
+            epoch: input.number()?,
+            gsn: input.number()?,
+            time_us: input.number()?,
+            logs: Vec::new(),
+        };
+        let tablespaces = input.number()?;
+        if !(1..=TABLESPACES_MAX as u64).contains(&tablespaces) {
+            return None;
+        }
+        let mut pair = || Some((input.number()?, input.number()?));
+        origin.logs = (0..tablespaces).map(|_| pair()).collect::<Option<_>>()?;
+        Some(origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use atoll_machine::CrashMedium;
+
+    use super::*;
+
+    #[test]
+    fn it_comes_back_as_it_was() {
+        let medium = CrashMedium::default();
+        let logs = vec![(3, 1 << 40), (0, 0)];
+        let origin = Origin { id: 1 << 63, life: 2, epoch: 3, gsn: 4, time_us: 5, logs };
+        origin.write(&medium).unwrap();
+        assert_eq!(Origin::read(&medium).unwrap(), origin);
+    }
+}

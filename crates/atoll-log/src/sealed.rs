@@ -1,0 +1,126 @@
+//! Small files that are read whole: a magic, the format and a body with its checksum.
+//!
+//! ```text
+//! magic (8 bytes) | format u32 | CRC32C of the body u32 | bytes of the body u32 | 0 u32 | body
+//! ```
+//! The control file has two of them, the origin of a backup and the owner of an archive are one.
+
+use atoll_machine::Medium;
+use atoll_machine::medium::Open;
+
+use crate::error::LogError;
+
+/// Number of the format of a database's files; a version reads its own.
+pub const FORMAT: u32 = 2;
+/// Bytes in front of the body.
+pub const HEADER_BYTES: usize = 24;
+
+/// A body with what belongs in front of it.
+pub fn seal(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
+    let mut out = magic.to_vec();
+    out.extend(FORMAT.to_le_bytes());
+    out.extend(crc32c::crc32c(body).to_le_bytes());
+    out.extend((body.len() as u32).to_le_bytes());
+    out.extend([0; 4]);
+    out.extend(body);
+    out
+}
+
+/// The body that was sealed; `path` and `offset` are where the bytes lie, in bytes from the start.
+///
+/// # Errors
+/// [`LogError::Damaged`], [`LogError::Version`].
+pub fn unseal<'b>(
+    magic: [u8; 8],
+    bytes: &'b [u8],
+    path: &str,
+    offset: u64,
+) -> Result<&'b [u8], LogError> {
+    let damaged = |at: u64, expected: &str, found: String| {
+        LogError::damaged(path, offset + at, expected, found)
+    };
+    if bytes.len() < HEADER_BYTES {
+        return Err(damaged(0, "a header", "the end of the file".to_owned()));
+    }
+    if bytes[..8] != magic {
+        let [expected, found] = [&magic[..], &bytes[..8]].map(String::from_utf8_lossy);
+        return Err(damaged(0, &format!("{expected:?}"), format!("{found:?}")));
+    }
+    let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    if half(8) != FORMAT {
+        return Err(LogError::Version { file: path.to_owned(), found: half(8), known: FORMAT });
+    }
+    let len = half(16) as usize;
+    let body = bytes.get(HEADER_BYTES..HEADER_BYTES + len);
+    let body = body.ok_or_else(|| damaged(16, "a length that fits", len.to_string()))?;
+    let crc = crc32c::crc32c(body);
+    if crc != half(12) {
+        return Err(damaged(12, &format!("checksum {crc:08x}"), format!("{:08x}", half(12))));
+    }
+    Ok(body)
+}
+
+/// Writes a sealed file, whole or not at all; durable when this returns.
+///
+/// # Errors
+/// [`LogError::Medium`].
+pub fn write(medium: &dyn Medium, name: &str, magic: [u8; 8], body: &[u8]) -> Result<(), LogError> {
+    let unfinished = unfinished(name);
+    if medium.names()?.contains(&unfinished) {
+        medium.remove(&unfinished)?;
+    }
+    let file = medium.open(&unfinished, Open::Create)?;
+    file.write_at(0, &seal(magic, body))?;
+    file.sync()?;
+    medium.rename(&unfinished, name)?;
+    Ok(medium.sync_names()?)
+}
+
+/// The name of a file while it is being written.
+pub fn unfinished(name: &str) -> String {
+    format!("{name}.new")
+}
+
+/// Reads a sealed file and what its body says.
+///
+/// # Errors
+/// [`LogError::Damaged`], [`LogError::Version`], [`LogError::Medium`].
+pub fn read<T>(
+    medium: &dyn Medium,
+    name: &str,
+    magic: [u8; 8],
+    decode: impl FnOnce(&[u8]) -> Option<T>,
+) -> Result<T, LogError> {
+    let file = medium.open(name, Open::Read)?;
+    let mut bytes = vec![0; file.size()? as usize];
+    file.read_at(0, &mut bytes)?;
+    let body = unseal(magic, &bytes, file.path(), 0)?;
+    decode(body).ok_or_else(|| {
+        LogError::damaged(file.path(), HEADER_BYTES as u64, "what was written", "something else")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use atoll_machine::CrashMedium;
+
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_comes_back_and_every_flipped_byte_is_found() {
+        let (medium, magic) = (CrashMedium::default(), *b"ATOLLTST");
+        write(&medium, "name", magic, b"first").unwrap();
+        write(&medium, "name", magic, b"body").unwrap();
+        let read =
+            |medium: &CrashMedium| super::read(medium, "name", magic, |body| Some(body.to_vec()));
+        assert_eq!(read(&medium).unwrap(), b"body");
+        for at in (0..HEADER_BYTES as u64 + 4).filter(|at| !(20..24).contains(at)) {
+            let damaged = medium.copy();
+            damaged.damage("name", at, 1);
+            let error = read(&damaged).unwrap_err();
+            let is_told = matches!(error, LogError::Damaged { .. } | LogError::Version { .. });
+            assert!(is_told, "{at}: {error}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! A database as it was at some moment, from a backup and archived logs.
+//!
+//! 1. The logs are found, from where the backup begins, in the archive and in what is left of the
+//!    database's folder, and read once: how far they reach, and which moments they have.
+//! 2. A bound is chosen: the GSN of the moment that was asked for.
+//! 3. The new folder gets the backup's homes, and of each log what lies before its first block
+//!    above the bound. Its control file says that everything up to the bound is durable, and that
+//!    the logs end there.
+//! 4. So it is opened as any other, which applies what the logs have behind the backup; and a
+//!    checkpoint is taken.
+//!
+//! - `RESTORE-1`: exactly the commits with a GSN up to the bound are in it (`RECOVER-1`).
+//! - `RESTORE-2`: until it is whole its control file has another name, so what was cut short is no
+//!   database.
+
+use std::path::Path;
+
+use atoll_log::LogError;
+use atoll_log::archive::{self, Owner};
+use atoll_log::archived::{Archived, Places};
+use atoll_log::control::{self, Checkpoint, CheckpointPart, Control, ControlFile};
+use atoll_log::files::file_number;
+use atoll_log::origin::{self, Origin};
+use atoll_machine::medium::{Locked, Open};
+use atoll_machine::{FileMedium, Medium};
+
+use super::backup::{CHECKPOINT, LIFE, lock, lock_empty};
+use super::moment::{Moment, utc};
+use super::open::{existing_media, folder_name};
+use super::survey::{self, Survey};
+use super::{CheckpointReport, RecoveryReport};
+use crate::database::{Database, DatabaseOptions};
+use crate::error::Result;
+
+/// What is copied at once.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// Why a database cannot be restored to a moment.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// A folder that a database cannot be restored from.
+    #[error(
+        "{path} is no backup as it was made (it has been opened since, or never was one); name a \
+         folder that `\\backup` has written and nobody has opened"
+    )]
+    NoBackup {
+        /// The folder.
+        path: String,
+    },
+    /// A part of the logs is missing.
+    #[error(
+        "the archive has a gap: {file} is missing, or not all of it is there, while later files \
+         are; bring it back, or restore to a moment before it, the last of which is {last}"
+    )]
+    Gap {
+        /// The file.
+        file: String,
+        /// The last moment before it.
+        last: Moment,
+    },
+    /// The archive ends before the backup was made.
+    #[error(
+        "the archive in {path} ends before the backup was made, on {made}; open the backup itself, \
+         or name the folder of the database too if it is still there"
+    )]
+    Behind {
+        /// The archive.
+        path: String,
+        /// The backup's moment.
+        made: Moment,
+    },
+    /// A moment that is not between the backup and the end of the logs.
+    #[error(
+        "{wanted} cannot be restored: the backup and the logs have the moments from {first} to \
+         {last} and changes up to GSN {known}; ask for one of them, use an older backup, or name \
+         the folder of the database too if it is still there"
+    )]
+    OutOfReach {
+        /// What was asked for.
+        wanted: String,
+        /// The backup's moment.
+        first: Moment,
+        /// The last moment known.
+        last: Moment,
+        /// The GSN up to which the logs are known.
+        known: u64,
+    },
+}
+
+/// How far a database is to be restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// As far as the logs reach.
+    Latest,
+    /// To the last moment marked that is not after this time: microseconds since 1970, UTC.
+    Time(u64),
+    /// With everything up to this global sequence number.
+    Gsn(u64),
+}
+
+/// What a database is restored from.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'s> {
+    /// A backup that nobody has opened, see [`Database::backup`].
+    pub backup: &'s dyn Medium,
+    /// The archive of its logs, see [`DatabaseOptions::archive`].
+    pub archive: &'s dyn Medium,
+    /// What is left of the database's own folder: for the last of its logs.
+    pub data: Option<&'s dyn Medium>,
+}
+
+/// What restoring a database has done.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct RestoreReport {
+    /// It has everything up to this global sequence number.
+    pub gsn: u64,
+    /// The last moment marked up to there.
+    pub moment: Moment,
+    /// Bytes of logs that were copied.
+    pub log_bytes: u64,
+    /// What opening it has found and done.
+    pub recovery: RecoveryReport,
+    /// The checkpoint that was taken then.
+    pub checkpoint: CheckpointReport,
+}
+
+/// Makes a database in the folder `new`, which is empty or is made, as it was at a moment, from
+/// the folders of a backup, of an archive, and of the database if it is still there.
+///
+/// # Errors
+/// As [`restore_on`].
+pub fn restore(
+    (backup, archive, data): (&Path, &Path, Option<&Path>),
+    new: &Path,
+    until: Until,
+    options: DatabaseOptions,
+) -> Result<RestoreReport> {
+    let [backup, archive] = [backup, archive].map(FileMedium::existing);
+    let (backup, archive) = (backup?, archive?);
+    let data = data.map(FileMedium::existing).transpose()?;
+    let data = data.as_ref().map(|data| data as &dyn Medium);
+    let sources = Sources { backup: &backup, archive: &archive, data };
+    restore_on(&sources, &FileMedium::new(new)?, until, options)
+}
+
+/// As [`restore`], on any media. The database is closed when this returns.
+///
+/// # Errors
+/// [`crate::Error::Restore`]; [`crate::Error::Log`] for damage, for logs of another database, and
+/// when `new` holds something; [`crate::Error::InUse`]. There is no database in `new` then, unless
+/// it was opening it that failed.
+pub fn restore_on(
+    sources: &Sources<'_>,
+    new: &dyn Medium,
+    until: Until,
+    options: DatabaseOptions,
+) -> Result<RestoreReport> {
+    let locked = lock_empty(new)?;
+    let begin = Begin::read(sources)?;
+    let survey = Survey::of(&begin.logs, &begin.origin, begin.own())?;
+    let gsn = begin.bound(&survey, until)?;
+    let log_bytes = begin.write(new, &options, (gsn, survey.life))?;
+    let moment = survey.moments.iter().rfind(|one| one.gsn <= gsn);
+    let moment = *moment.unwrap_or(&survey.moments[0]);
+    drop((begin, locked));
+    let db = Database::open_on(new, DatabaseOptions { archive: None, ..options })?;
+    let recovery = db.recovery().cloned().unwrap_or_default();
+    let checkpoint = db.checkpoint()?;
+    db.close()?;
+    Ok(RestoreReport { gsn, moment, log_bytes, recovery, checkpoint })
+}
+
+/// What a database is made from.
+struct Begin<'s> {
+    backup: &'s dyn Medium,
+    archive: &'s dyn Medium,
+    control: Control,
+    origin: Origin,
+    logs: Vec<Archived>,
+    own: Option<Control>,
+    _locked: Vec<Box<dyn Locked>>,
+}
+
+impl<'s> Begin<'s> {
+    fn read(sources: &Sources<'s>) -> Result<Self> {
+        let Sources { backup, archive, data } = *sources;
+        let no_backup = || RestoreError::NoBackup { path: backup.path("") };
+        let names = backup.names()?;
+        let has = |wanted: &str| names.iter().any(|name| name == wanted);
+        if !has(origin::FILE) || !has(control::FILE) {
+            return Err(no_backup().into());
+        }
+        let mut locked = vec![lock(backup)?];
+        let (_, control) = ControlFile::open(backup, Open::Read)?;
+        let origin = Origin::read(backup)?;
+        // Whoever opens a backup writes into its homes.
+        if control.life != LIFE || origin.logs.len() != control.tablespaces {
+            return Err(no_backup().into());
+        }
+        let owner = Owner::read(archive)?;
+        let Control { file_bytes, tablespaces, .. } = control;
+        if owner != (Owner { id: origin.id, file_bytes, tablespaces }) {
+            return Err(LogError::AnotherDatabase { path: archive.path("") }.into());
+        }
+        let (mut own, mut own_media) = (None, Vec::new());
+        if let Some(data) = data {
+            locked.push(lock(data)?);
+            let (_, found) = ControlFile::open(data, Open::Read)?;
+            if found.id != origin.id || found.tablespaces != tablespaces {
+                return Err(LogError::AnotherDatabase { path: data.path("") }.into());
+            }
+            own_media = existing_media(data, tablespaces)?;
+            own = Some(found);
+        }
+        let folders = archive.folders()?;
+        let logs = origin.logs.iter().enumerate().map(|(number, (start, _))| {
+            let name = archive::folder_name(number);
+            if !folders.contains(&name) && own.is_none() {
+                return Err(LogError::Missing { file: archive.path(&name) });
+            }
+            let archive = archive.folder(&name)?;
+            let own = own_media.get(number).map(|own| &**own);
+            let places = Places { archive: &*archive, own, file_bytes };
+            Archived::find(places, number as u8, *start)
+        });
+        let logs = logs.collect::<std::result::Result<_, _>>()?;
+        Ok(Self { backup, archive, control, origin, logs, own, _locked: locked })
+    }
+
+    fn own(&self) -> Option<&Control> {
+        self.own.as_ref()
+    }
+
+    /// The GSN up to which everything is wanted.
+    fn bound(&self, survey: &Survey, until: Until) -> Result<u64> {
+        let Origin { gsn, time_us, .. } = self.origin;
+        let first = Moment { gsn, time_us };
+        let last = *survey.moments.last().unwrap_or(&first);
+        let gap = self.logs.iter().find_map(|log| log.gap.clone());
+        let gap = gap.map(|file| RestoreError::Gap { file, last });
+        let Some(known) = survey.known else {
+            let behind = RestoreError::Behind { path: self.archive.path(""), made: first };
+            return Err(gap.unwrap_or(behind).into());
+        };
+        let out_of_reach = |wanted: String| RestoreError::OutOfReach { wanted, first, last, known };
+        let found = match until {
+            Until::Latest => match gap {
+                Some(gap) => Err(gap),
+                None => Ok(known),
+            },
+            Until::Gsn(wanted) if wanted > known => {
+                Err(gap.unwrap_or_else(|| out_of_reach(format!("GSN {wanted}"))))
+            }
+            Until::Gsn(wanted) if wanted < gsn => Err(out_of_reach(format!("GSN {wanted}"))),
+            Until::Gsn(wanted) => Ok(wanted),
+            Until::Time(wanted) if survey.moments.iter().all(|one| one.time_us < wanted) => {
+                Err(gap.unwrap_or_else(|| out_of_reach(utc(wanted))))
+            }
+            Until::Time(wanted) => {
+                let moment = survey.moments.iter().rfind(|one| one.time_us <= wanted);
+                moment.map(|one| one.gsn).ok_or_else(|| out_of_reach(utc(wanted)))
+            }
+        };
+        Ok(found?)
+    }
+
+    /// Writes the files of a database that has everything up to `bound`; returns the bytes of logs.
+    fn write(
+        &self,
+        new: &dyn Medium,
+        options: &DatabaseOptions,
+        (bound, life): (u64, u32),
+    ) -> Result<u64> {
+        let Control { file_bytes, tablespaces, .. } = self.control;
+        let mut control = Control {
+            id: control::new_id(),
+            file_bytes,
+            tablespaces,
+            cuts: vec![0; tablespaces],
+            ..Control::default()
+        };
+        ControlFile::begin(new, control::COPY, &mut control)?;
+        let no_backup = || RestoreError::NoBackup { path: self.backup.path("") };
+        let [made] = &self.control.checkpoints[..] else { return Err(no_backup().into()) };
+        let (mut bytes, mut ends, mut parts) = (0, Vec::new(), Vec::new());
+        for (number, log) in self.logs.iter().enumerate() {
+            let name = folder_name(number);
+            let to = match options.node_folders.get(number) {
+                Some(elsewhere) => new.folder_at(&name, elsewhere)?,
+                None => new.folder(&name)?,
+            };
+            copy_home(&*self.backup.folder(&name)?, &*to)?;
+            let end = survey::end(log, number, self.own(), bound)?;
+            bytes += log.copy_to(&*to, end)?;
+            ends.push(end);
+            let (start, file) = (self.origin.logs[number].0, made.parts[number].file);
+            parts.push(CheckpointPart { start, base: CHECKPOINT, file });
+        }
+        new.sync_names()?;
+        let Origin { epoch, life: made, .. } = self.origin;
+        control.checkpoints = vec![Checkpoint { number: CHECKPOINT, epoch, life: made, parts }];
+        // Of a later life than all blocks, which end where the logs were cut.
+        control.life = life + 1;
+        (control.cuts, control.horizon) = (ends.clone(), bound);
+        control.ends = Some(ends);
+        ControlFile::begin(new, control::COPY, &mut control)?;
+        ControlFile::finish(new, control::COPY)?;
+        Ok(bytes)
+    }
+}
+
+/// Copies everything of a tablespace but its log.
+fn copy_home(from: &dyn Medium, to: &dyn Medium) -> Result<()> {
+    let names = from.names()?;
+    let mut piece = Vec::new();
+    for name in names.iter().filter(|name| file_number(name).is_none()) {
+        let (source, target) = (from.open(name, Open::Read)?, to.open(name, Open::Create)?);
+        let (bytes, mut at) = (source.size()?, 0);
+        while at < bytes {
+            piece.resize(COPY_BYTES.min(bytes - at) as usize, 0);
+            source.read_at(at, &mut piece)?;
+            target.write_at(at, &piece)?;
+            at += piece.len() as u64;
+        }
+        target.sync()?;
+    }
+    Ok(to.sync_names()?)
+}

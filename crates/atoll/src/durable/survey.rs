@@ -1,0 +1,138 @@
+//! What logs have, and how far they reach together.
+//!
+//! A log is known up to a GSN when everything of it up to there has been read: up to its last
+//! block, since GSNs never go down, or up to what another log says of it where it rested. What all
+//! are known up to can be restored; a commit above it may be there in part only.
+
+use atoll_log::LogError;
+use atoll_log::archived::Archived;
+use atoll_log::block::{Kind, Rest};
+use atoll_log::control::Control;
+use atoll_log::mark;
+use atoll_log::origin::Origin;
+use atoll_log::scan::Scan;
+
+use super::moment::Moment;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// The GSN up to which all logs are known; `None` if they do not reach to the backup's.
+    pub(super) known: Option<u64>,
+    /// The moments from the backup's on, up to there.
+    pub(super) moments: Vec<Moment>,
+    /// Greatest life of a block.
+    pub(super) life: u32,
+}
+
+/// A log that says that another had nothing more up to a GSN where it ended.
+#[derive(Debug, PartialEq, Eq)]
+struct Claim {
+    about: usize,
+    lsn: u64,
+    gsn: u64,
+}
+
+#[derive(Debug, Default)]
+struct Read {
+    /// Where each log ends, and its last GSN.
+    ends: Vec<(u64, u64)>,
+    claims: Vec<Claim>,
+    moments: Vec<Moment>,
+    life: u32,
+}
+
+impl Survey {
+    /// Reads the logs; `own` is the control file of a folder in which they end.
+    pub(super) fn of(
+        logs: &[Archived],
+        origin: &Origin,
+        own: Option<&Control>,
+    ) -> Result<Self, LogError> {
+        let mut read = Read { life: origin.life, ..Read::default() };
+        for (number, log) in logs.iter().enumerate() {
+            read.add(&mut scan(log, number, own))?;
+        }
+        for (about, (_, end)) in origin.logs.iter().enumerate() {
+            read.claims.push(Claim { about, lsn: *end, gsn: origin.gsn });
+        }
+        let mut known = (0..logs.len()).map(|number| read.known(number)).min().unwrap_or(0);
+        if let Some(own) = own
+            && logs.iter().all(|log| log.gap.is_none())
+        {
+            known = known.max(own.horizon); // Everything was read.
+        }
+        let Origin { gsn, time_us, .. } = *origin;
+        let mut moments = vec![Moment { gsn, time_us }];
+        let later = read.moments.iter().filter(|one| one.gsn > gsn && one.gsn <= known);
+        moments.extend(later);
+        let known = Some(known).filter(|known| *known >= origin.gsn);
+        Ok(Self { known, moments, life: read.life })
+    }
+}
+
+/// Reads a log, up to where the folder that it ends in says that it does.
+fn scan(log: &Archived, number: usize, own: Option<&Control>) -> Scan {
+    let mut scan = log.scan();
+    if let Some(own) = own {
+        scan.cut(own.life, own.cuts[number]);
+    }
+    scan
+}
+
+/// Where the first block of a log lies that has a greater GSN than `bound`; its end, if none has.
+pub(super) fn end(
+    log: &Archived,
+    number: usize,
+    own: Option<&Control>,
+    bound: u64,
+) -> Result<u64, LogError> {
+    let mut scan = scan(log, number, own);
+    let mut end = scan.at();
+    while let Some((header, _)) = scan.read_next()? {
+        if header.gsn > bound {
+            break;
+        }
+        end = header.lsn + header.block_bytes();
+    }
+    Ok(end)
+}
+
+impl Read {
+    fn add(&mut self, scan: &mut Scan) -> Result<(), LogError> {
+        let mut last = 0;
+        // Of each other log, the last claim.
+        let mut claims: Vec<Claim> = Vec::new();
+        while let Some((header, payload)) = scan.read_next()? {
+            (last, self.life) = (header.gsn, self.life.max(header.life));
+            match header.kind {
+                Kind::Rest => {
+                    for rest in Rest::decode_all(payload).unwrap_or_default() {
+                        let (lsn, gsn) = (rest.lsn, rest.gsn);
+                        let new = Claim { about: rest.tablespace.into(), lsn, gsn };
+                        match claims.iter_mut().find(|claim| claim.about == new.about) {
+                            // While a log rests at one place, the last word counts.
+                            Some(claim) if claim.lsn == lsn => claim.gsn = gsn.max(claim.gsn),
+                            Some(claim) => self.claims.push(std::mem::replace(claim, new)),
+                            None => claims.push(new),
+                        }
+                    }
+                }
+                Kind::Time => {
+                    let time = mark::time_us(payload);
+                    self.moments.extend(time.map(|time_us| Moment { gsn: header.gsn, time_us }));
+                }
+                Kind::Commit | Kind::Piece | Kind::Table | Kind::Open => {}
+            }
+        }
+        self.claims.append(&mut claims);
+        self.ends.push((scan.at(), last));
+        Ok(())
+    }
+
+    fn known(&self, number: usize) -> u64 {
+        let (end, last) = self.ends[number];
+        let claims = self.claims.iter().filter(|one| one.about == number && one.lsn <= end);
+        claims.map(|claim| claim.gsn).max().unwrap_or(0).max(last)
+    }
+}
