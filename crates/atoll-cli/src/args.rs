@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::demo::DemoArgs;
 use crate::error::{CliError, Result};
-use crate::size;
+use crate::{moment, size};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -123,6 +123,11 @@ pub struct OwnerArgs {
     #[arg(help_heading = LIMITS, requires = "data")]
     pub memory_budget: Option<u64>,
 
+    /// Archive the logs of the database in this folder before they are used again, so that
+    /// `atoll restore` can make it as it was at any moment since a backup [default: they are gone]
+    #[arg(long, value_name = "DIR", help_heading = LIMITS, requires = "data")]
+    pub archive: Option<PathBuf>,
+
     /// What a commit that was acknowledged survives: strict (everything), group or group:N
     /// (everything but the last N milliseconds), none
     #[arg(long, value_name = "WHAT", default_value_t, help_heading = LIMITS, requires = "data")]
@@ -162,6 +167,7 @@ impl GlobalArgs {
             checkpoint_interval: owner.checkpoint_every,
             node_folders: owner.node_folders.clone(),
             memory_budget_bytes: owner.memory_budget,
+            archive: owner.archive.clone(),
             ..atoll::DatabaseOptions::default()
         }
     }
@@ -221,6 +227,8 @@ when there is an anomaly; the report says which transactions show it.")]
     Check(CheckArgs),
     /// Show the log of a database that is not open
     Log(LogArgs),
+    /// Make a database as it was at a moment, from a backup and archived logs
+    Restore(RestoreArgs),
     /// Replay a year of flights as transactions while two other processes analyse snapshots
     Demo(DemoArgs),
 }
@@ -420,6 +428,44 @@ pub struct LogArgs {
     /// Blocks that are shown
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub limit: u64,
+}
+
+/// `atoll restore`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  atoll sql bank --data ./bank --archive ./bank-logs
+                                        own a database whose logs are archived
+  \\backup ./bank-monday                 in its shell: a copy that it can be restored from
+  atoll restore ./bank-monday ./bank-again --archive ./bank-logs --to '2026-11-21 10:00:00'
+                                        as it was then, by the clock of this machine
+  atoll restore ./bank-monday ./bank-again --archive ./bank-logs --to '2026-11-21 10:00:00+01:00'
+  atoll restore ./bank-monday ./bank-again --archive ./bank-logs --logs ./bank
+                                        all of it, with what was not archived yet
+
+Moments are marked once a second: the last one that is not after the time asked for counts. The
+backup is one that nobody has opened since it was made. The archive, the backup and the folder of
+--logs are read only; the database of --logs must not be open.")]
+pub struct RestoreArgs {
+    /// A backup, as `\backup` has written it
+    pub backup: PathBuf,
+    /// The folder of the new database, which is empty or is made
+    pub new: PathBuf,
+    /// The archive of the logs
+    #[arg(long, value_name = "DIR")]
+    pub archive: PathBuf,
+    /// The folder of the database that was archived, if it is still there: for its last logs
+    #[arg(long, value_name = "DIR")]
+    pub logs: Option<PathBuf>,
+    /// The moment, in local time or with an offset from UTC [default: the last one there is]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    pub to: Option<u64>,
+    /// The global sequence number up to which everything is wanted, as `atoll log` shows them
+    #[arg(long, value_name = "N", conflicts_with = "to")]
+    pub to_gsn: Option<u64>,
+    /// Let the tablespace of the next node lie in this folder; once for each node
+    #[arg(long = "node-folder", value_name = "DIR")]
+    pub node_folders: Vec<PathBuf>,
 }
 
 /// `atoll snapshots`.

@@ -9,6 +9,7 @@ mod args;
 mod commands;
 mod demo;
 mod error;
+mod moment;
 mod output;
 mod render;
 mod session;
@@ -53,6 +54,7 @@ fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
         Command::Torture(args) => commands::torture::run(args, global, output),
         Command::Check(args) => commands::check::run(args, global, output),
         Command::Log(args) => commands::log::run(args, global, output),
+        Command::Restore(args) => commands::restore::run(args, global, output),
         Command::Demo(args) => demo::run(args, global, output),
     }
 }

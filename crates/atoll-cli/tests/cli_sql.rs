@@ -282,3 +282,48 @@ fn a_table_lies_in_the_folder_of_the_tablespace_that_it_was_made_in() {
     let out = world.run(&["sql", "bank", "--nodes", "1", "-c", alone, "-c", r"\d t"]).ok();
     assert!(out.contains("t: 0 rows") && !out.contains("Tablespace"), "{out}");
 }
+
+#[test]
+fn a_database_is_restored_to_a_moment_from_a_backup_and_archived_logs() {
+    let world = World::new();
+    let [data, archive, backup] = ["data", "logs", "copy"]
+        .map(|name| world.runtime_dir().with_file_name(name).to_str().unwrap().to_owned());
+    let own = ["sql", "bank", "--nodes", "2", "--data", &data, "--archive", &archive];
+    let run = |more: &[&str]| world.run(&[&own[..], more].concat());
+    let make = "CREATE TABLE near (id bigint PRIMARY KEY, name text) TABLESPACE node0;
+                CREATE TABLE far (id bigint PRIMARY KEY, name text) TABLESPACE node1;
+                INSERT INTO near VALUES (1, 'first'); INSERT INTO far VALUES (1, 'first')";
+    run(&["-c", make]).ok();
+    let script = world.file("script", &format!("\\backup {backup}\n"));
+    run(&["-f", script.to_str().unwrap()]).ok();
+    run(&["-c", "INSERT INTO far VALUES (2, 'wanted')"]).ok();
+    // The moment at which it was closed.
+    let log = world.run(&["log", &data, "--json", "--limit", "100000"]).json();
+    let blocks = log[0].as_array().unwrap();
+    let last = blocks.iter().rfind(|block| block["kind"] == "time").unwrap();
+    let (gsn, time) = (last["gsn"].to_string(), last["changes"][0].as_str().unwrap().to_owned());
+    run(&["-c", "DELETE FROM far WHERE id = 2", "-c", "DELETE FROM near WHERE id = 1"]).ok();
+    for (number, to) in [["--to", &time], ["--to-gsn", &gsn]].iter().enumerate() {
+        let new = format!("{data}-{number}");
+        let words = ["restore", &backup, &new, "--archive", &archive];
+        let out = world.run(&[&words[..], to].concat()).ok();
+        assert!(out.contains("3 rows") && out.contains(&format!("GSN {gsn}")), "{out}");
+        let query = "SELECT name FROM far ORDER BY id; SELECT name FROM near";
+        let out = world.run(&["sql", "bank", "--data", &new, "--json", "-c", query]).ok();
+        assert!(out.contains("wanted") && out.matches("first").count() == 2, "{out}");
+    }
+    let new = format!("{data}-latest");
+    let words = ["restore", &backup, &new, "--archive", &archive, "--logs", &data];
+    let out = world.run(&words).ok();
+    assert!(out.contains("1 rows"), "{out}");
+    let err = world.run(&words).failed();
+    assert!(err.contains("holds a database already"), "{err}");
+    let new = format!("{data}-early");
+    let words = ["restore", &backup, &new, "--archive", &archive, "--to", "2020-01-01 00:00:00Z"];
+    let err = world.run(&words).failed();
+    assert!(err.contains("2020-01-01") && err.contains("to"), "{err}");
+    let wrong = world.run(&["restore", &backup, &new, "--archive", &archive, "--to", "noon"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("2026-11-21 10:00:00"), "{}", wrong.err);
+    let err = world.run(&["restore", &archive, &new, "--archive", &archive]).failed();
+    assert!(err.contains("no backup"), "{err}");
+}

@@ -8,6 +8,7 @@ pub mod load;
 pub mod log;
 pub mod nodes;
 mod progress;
+pub mod restore;
 pub mod snapshots;
 pub mod sql;
 pub mod torture;

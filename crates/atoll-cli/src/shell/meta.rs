@@ -7,6 +7,7 @@ use atoll_sql::Format;
 
 use crate::commands::{load, snapshots};
 use crate::error::{CliError, Result};
+use crate::output::say;
 use crate::shell::{Flow, Shell, describe};
 use crate::size;
 
@@ -209,14 +210,24 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
             let report = shell.session.database()?.backup(&folder)?;
             let (bytes, folder) = (size::bytes(report.bytes), folder.display());
             confirm(shell, &format!("{bytes} of tables in {folder}"))?;
+            warn_of_archive(shell)?;
         }
         Meta::Checkpoint => {
             let report = shell.session.database()?.checkpoint()?;
             let bytes = size::bytes(report.bytes);
             confirm(shell, &format!("checkpoint {}: {bytes} written", report.number))?;
+            warn_of_archive(shell)?;
         }
     }
     Ok(Flow::Continue)
+}
+
+/// Tells that the logs could not be archived.
+fn warn_of_archive(shell: &Shell<'_>) -> Result<()> {
+    if let Some(error) = shell.session.database()?.archive_failure() {
+        say(&format!("warning: {error}"));
+    }
+    Ok(())
 }
 
 fn on_off(value: bool) -> &'static str {
