@@ -460,6 +460,64 @@ fn after(last: i64) -> Rows {
     all.collect()
 }
 
+/// A transaction that writes a row of each table.
+fn write_both(db: &Database, rows_now: &mut Rows, writer: i64, durability: Durability) {
+    let id = writer % 30;
+    let tables = TABLES.map(|name| db.table(name).unwrap());
+    let is_new = !rows_now.contains_key(&(0, id));
+    let how = TransactionOptions { durability: Some(durability), ..TransactionOptions::default() };
+    let mut tx = db.begin_with(&how).unwrap();
+    for table in &tables {
+        let (key, text) = (Value::Int64(id), Value::Text(text(writer)));
+        if is_new {
+            tx.insert(table, &[key, Value::Int64(writer), text]).unwrap();
+        } else {
+            tx.update(table, &[key], &[(1, Value::Int64(writer)), (2, text)]).unwrap();
+        }
+    }
+    tx.commit().unwrap();
+    *rows_now = after(writer);
+}
+
+#[test]
+fn what_is_archived_beside_commits_is_never_cut_off() {
+    let world = World(CrashMedium::default());
+    let db = world.open();
+    create(&db);
+    let mut rows_now = Rows::new();
+    (0..4).for_each(|writer| write_both(&db, &mut rows_now, writer, Durability::Strict));
+    db.backup_on(&*world.folder("backup")).unwrap();
+    let first = world.0.events();
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            for writer in 4..400 {
+                write_both(&db, &mut rows_now, writer, Durability::None);
+            }
+        });
+        while !writing.is_finished() {
+            db.checkpoint().unwrap();
+        }
+    });
+    let last = world.0.events();
+    drop(db);
+    let mut random = StdRng::seed_from_u64(5);
+    for _ in 0..25 {
+        let events = random.random_range(first..=last);
+        let crashed = World(world.0.crash(events, || random.random()));
+        let found = crashed.rows(false, Until::Latest).unwrap();
+        assert_eq!(found, after(*found.values().max().unwrap()));
+        let db = crashed.open();
+        let mut expected = rows(&db);
+        let next = expected.values().max().unwrap() + 1;
+        assert!(found.values().max().unwrap() < &next, "no more is archived than there was");
+        for writer in next..next + 3 {
+            write_both(&db, &mut expected, writer, Durability::Strict);
+        }
+        db.close().unwrap();
+        assert_eq!(crashed.rows(false, Until::Latest).unwrap(), expected);
+    }
+}
+
 #[test]
 fn a_crash_at_any_moment_leaves_an_archive_of_what_counts() {
     let world = World(CrashMedium::default());
@@ -467,24 +525,7 @@ fn a_crash_at_any_moment_leaves_an_archive_of_what_counts() {
     create(&db);
     let mut rows_now = Rows::new();
     let note = |db: &Database, writer: i64, rows_now: &mut Rows| {
-        let id = writer % 30;
-        let table = |at: usize| db.table(TABLES[at]).unwrap();
-        let is_new = !rows_now.contains_key(&(0, id));
-        let mut session = db.session().unwrap();
-        session
-            .transaction(|tx| {
-                for at in 0..2 {
-                    let (key, text) = (Value::Int64(id), Value::Text(text(writer)));
-                    if is_new {
-                        tx.insert(&table(at), &[key, Value::Int64(writer), text])?;
-                    } else {
-                        tx.update(&table(at), &[key], &[(1, Value::Int64(writer)), (2, text)])?;
-                    }
-                }
-                Ok(())
-            })
-            .unwrap();
-        *rows_now = after(writer);
+        write_both(db, rows_now, writer, Durability::Strict);
         world.0.note(writer as u64);
     };
     for writer in 0..4 {
