@@ -375,3 +375,68 @@ fn a_missing_file_is_told() {
         assert!(is_told || (at + 1 == names.len() && found.is_ok()), "{name}: {found:?}");
     }
 }
+
+#[test]
+fn a_moment_divides_what_threads_commit_into_any_log() {
+    let medium = CrashMedium::default();
+    let logs = open(&medium, 3);
+    // Each thread's last GSN is known before a moment is asked for, and the next one comes after.
+    let turn = std::sync::Barrier::new(4);
+    let mut marks = Vec::new();
+    let threads: Vec<Vec<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3usize)
+            .map(|log| {
+                let mut gsns = Vec::new();
+                let (mut recorder, turn) = (Arc::clone(&logs).recorder(), &turn);
+                scope.spawn(move || {
+                    for round in 0..50 {
+                        // As different as clocks can be.
+                        let all = [log as u32, (log as u32 + 1) % 3];
+                        let count = 1 + round * (log + 1) % 7;
+                        let last = (0..count)
+                            .map(|at| commit(&mut *recorder, &all[..1 + at % 2], b"change", 0));
+                        gsns.push(last.max().unwrap());
+                        turn.wait();
+                        turn.wait();
+                        gsns.push(commit(&mut *recorder, &all[..1], b"next", 0));
+                    }
+                    gsns
+                })
+            })
+            .collect();
+        for time in 0..50 {
+            turn.wait();
+            marks.push(logs.mark(|| time).unwrap());
+            turn.wait();
+        }
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (round, mark) in marks.iter().enumerate() {
+        assert_eq!(mark.time_us, round as u64);
+        for gsns in &threads {
+            let (before, behind) = (gsns[2 * round], gsns[2 * round + 1]);
+            assert!(before < mark.gsn && mark.gsn < behind, "{before} {mark:?} {behind}");
+        }
+    }
+    logs.settle(logs.clock()).unwrap();
+    assert!(logs.has_unmarked());
+    // Each is in the first log, and says where all of them ended.
+    for (log, (blocks, _)) in (0..3).map(|log| (log, scan(&medium, 3, log))) {
+        let times = blocks.iter().filter(|(header, _)| header.kind == Kind::Time);
+        let found: Vec<u64> = times.map(|(header, _)| header.gsn).collect();
+        let expected: Vec<u64> = marks.iter().map(|mark| mark.gsn).collect();
+        assert_eq!(found, if log == 0 { expected } else { Vec::new() });
+        for mark in &marks {
+            let is_divided = |(header, _): &(Header, Vec<u8>)| {
+                (header.lsn < mark.ends[log]) == (header.gsn <= mark.gsn)
+            };
+            assert!(blocks.iter().all(is_divided), "log {log}: {mark:?}");
+        }
+    }
+    // Nothing new, nothing to mark; and a log that was closed takes no mark.
+    let last = logs.mark(|| 99).unwrap();
+    logs.settle(last.gsn).unwrap();
+    assert!(!logs.has_unmarked());
+    logs.close().unwrap();
+    assert!(matches!(logs.mark(|| 100), Err(LogError::Closed)));
+}
