@@ -50,6 +50,7 @@ pub struct Done {
 pub fn run(args: &LoadArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     let jobs = jobs(args)?;
     let session = Session::own(&args.name, &args.owner, global)?;
+    let database = session.database()?.clone();
     let mut shell = Shell::new(session, output);
     if let Some(schema) = &args.schema {
         shell.run_file(schema)?;
@@ -58,11 +59,14 @@ pub fn run(args: &LoadArgs, global: &GlobalArgs, output: &mut Output) -> Result<
         let done = load(shell.session().database()?, job)?;
         write(shell.output(), &done)?;
     }
-    if !args.serve {
-        return shell.run(&args.script);
+    if args.serve {
+        shell.run_scripts(&args.script)?;
+        serve(&args.name)?;
+    } else {
+        shell.run(&args.script)?;
     }
-    shell.run_scripts(&args.script)?;
-    serve(&args.name)
+    // So that what could not be made durable, or archived, is told.
+    Ok(database.close()?)
 }
 
 /// What a command line asks to load.

@@ -13,10 +13,14 @@ use crate::shell::Shell;
 /// A name that is taken, limits that cannot be had, and the first error of a script.
 pub fn run(args: &SqlArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     let session = Session::own(&args.name, &args.owner, global)?;
+    let database = session.database()?.clone();
     let mut shell = Shell::new(session, output);
-    if !args.serve {
-        return shell.run(&args.script);
+    if args.serve {
+        shell.run_scripts(&args.script)?;
+        serve(&args.name)?;
+    } else {
+        shell.run(&args.script)?;
     }
-    shell.run_scripts(&args.script)?;
-    serve(&args.name)
+    // So that what could not be made durable, or archived, is told.
+    Ok(database.close()?)
 }
