@@ -4,7 +4,7 @@
 //! whatever happens, and a damaged one is of no matter. A slot is sealed ([`crate::sealed`]):
 //!
 //! ```text
-//! sequence | id | life | file bytes | tablespaces | cut × tablespaces | horizon
+//! sequence | id | life | file bytes | ring bytes | tablespaces | cut × tablespaces | horizon
 //! closed (0 or 1) | end × tablespaces, if it is closed
 //! checkpoints | (number | epoch | life | part × tablespaces) × checkpoints
 //! part = start | base | file bytes | file CRC32C
@@ -49,6 +49,9 @@ pub struct Control {
     pub life: u32,
     /// Bytes of a file of the logs.
     pub file_bytes: u64,
+    /// Bytes of a log's ring in this life: how far apart its end and what is durable can be. 0: not
+    /// known.
+    pub ring_bytes: u64,
     /// Tablespaces.
     pub tablespaces: usize,
     /// Where each log went on when this life began: what lies there, or behind it, and is of an
@@ -105,7 +108,8 @@ impl Control {
     fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let (life, tablespaces) = (self.life.into(), self.tablespaces as u64);
-        for value in [self.sequence, self.id, life, self.file_bytes, tablespaces] {
+        let sizes = [self.file_bytes, self.ring_bytes];
+        for value in [self.sequence, self.id, life].into_iter().chain(sizes).chain([tablespaces]) {
             number(&mut body, value);
         }
         self.cuts.iter().for_each(|cut| number(&mut body, *cut));
@@ -137,6 +141,7 @@ impl Control {
             id: input.number()?,
             life: input.number()?.try_into().ok()?,
             file_bytes: input.number()?,
+            ring_bytes: input.number()?,
             tablespaces: input.number()?.try_into().ok()?,
             ..Self::default()
         };
@@ -284,6 +289,7 @@ mod tests {
             id: 1 << 63,
             life: 3,
             file_bytes: 1 << 20,
+            ring_bytes: 4 << 20,
             tablespaces: 2,
             cuts: vec![sequence, 0],
             horizon: sequence * 3,

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 
-use crate::block::{ALIGN, HEADER_BYTES, Header, crc, stored_crc};
+use crate::block::{ALIGN, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, crc, stored_crc};
 use crate::error::LogError;
 use crate::files::{file_name, file_number};
+use crate::log::SLACK_BYTES;
 
 const READ_BYTES: usize = 4 << 20;
 
@@ -36,6 +37,8 @@ pub struct Scan {
     cut: (u32, u64),
     /// Greatest position that a block said was durable.
     durable: u64,
+    /// See [`Scan::reach`].
+    reach: u64,
 }
 
 /// Where a scan is.
@@ -115,6 +118,7 @@ impl Scan {
             gsn: 0,
             cut: (0, 0),
             durable: 0,
+            reach: u64::MAX,
         }
     }
 
@@ -132,6 +136,13 @@ impl Scan {
     /// an earlier life, is not part of the log.
     pub fn cut(&mut self, life: u32, lsn: u64) {
         self.cut = (life, lsn);
+    }
+
+    /// The log was written through a ring of so many bytes (0: not known), so behind a place that
+    /// was durable some block within its reach says so, if there are any.
+    pub fn reach(&mut self, ring_bytes: u64) {
+        let most = ring_bytes + SLACK_BYTES + PAYLOAD_BYTES_MAX as u64;
+        self.reach = if ring_bytes == 0 { u64::MAX } else { most };
     }
 
     /// The place of the next block; after the last one, the end of the log.
@@ -268,7 +279,7 @@ impl Scan {
             return Err(damaged(self));
         }
         let mut place = at + ALIGN;
-        while self.load(place, HEADER_BYTES)? {
+        while place - at <= self.reach && self.load(place, HEADER_BYTES)? {
             let from = (place - self.buffer_lsn) as usize;
             let lsn = u64::from_le_bytes(std::array::from_fn(|i| self.buffer[from + 8 + i]));
             if lsn == place

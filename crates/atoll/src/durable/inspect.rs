@@ -151,6 +151,7 @@ fn scan(
     let start = oldest.map_or(0, |checkpoint| checkpoint.parts[tablespace].start);
     let mut scan = Scan::open(Arc::clone(medium), tablespace as u8, control.file_bytes, start)?;
     scan.cut(control.life, control.cuts[tablespace]);
+    scan.reach(control.ring_bytes);
     Ok(scan)
 }
 

@@ -122,6 +122,7 @@ pub(crate) fn open(
     report.index_s = begin.elapsed().as_secs_f64();
     // Before anything of this life is written: RECOVER-2.
     control.life += 1;
+    control.ring_bytes = options.logs.ring_bytes;
     control.ends = None;
     control.cuts = starts.iter().map(|start| start.lsn).collect();
     control.horizon = starts.iter().map(|start| start.gsn).max().unwrap_or(0);
@@ -253,6 +254,7 @@ fn replay(
         let medium = Arc::clone(medium);
         let mut scan = Scan::open(medium, number as u8, control.file_bytes, start)?;
         scan.cut(control.life, control.cuts[number]);
+        scan.reach(control.ring_bytes);
         scans.push(scan);
     }
     let found = recover::replay(engine, control, scans, threads)?;

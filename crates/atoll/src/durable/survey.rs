@@ -76,6 +76,7 @@ fn scan(log: &Archived, number: usize, own: Option<&Control>) -> Scan {
     let mut scan = log.scan();
     if let Some(own) = own {
         scan.cut(own.life, own.cuts[number]);
+        scan.reach(own.ring_bytes);
     }
     scan
 }
