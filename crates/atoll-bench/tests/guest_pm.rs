@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const NODES: &str = "2";
-const PM_MIB: &str = "96";
+const PM_MIB: &str = "128";
 /// Threads of the writer: as many transactions may have been begun and not told.
 const UNTOLD: u64 = 2;
 /// Seconds until the guest is cut off; a slow machine gets more.

@@ -11,6 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use atoll::machine::{MediumKind, lines};
 use atoll::{Database, DatabaseOptions, SchemeKind};
@@ -23,6 +24,11 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const NODES: usize = 2;
 const THREADS: u64 = 2;
+/// So much of the guest's memory, and so many transactions of each thread with pauses between them,
+/// that neither memory is full when the guest is cut off, however fast it is.
+const MEMORY_BYTES: u64 = 256 << 20;
+const TRANSACTIONS: usize = 600;
+const PAUSE: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -43,7 +49,8 @@ fn main() -> ExitCode {
 fn options() -> DatabaseOptions {
     let node_folders = (0..NODES).map(|node| PathBuf::from(format!("/pmem{node}/tablespace")));
     let options = scene::options(SchemeKind::default(), &How::default());
-    DatabaseOptions { node_folders: node_folders.collect(), ..options }
+    let memory_limit_bytes = Some(MEMORY_BYTES);
+    DatabaseOptions { node_folders: node_folders.collect(), memory_limit_bytes, ..options }
 }
 
 /// Opens the database and judges it.
@@ -79,7 +86,7 @@ fn write(acknowledged: &str, begun: &str) -> Outcome {
                 scope.spawn(move || -> atoll::Result<()> {
                     let mut random = Random::new(next.load(Ordering::Relaxed) as u64 + thread);
                     let mut session = db.session()?;
-                    loop {
+                    for _ in 0..TRANSACTIONS {
                         let id = next.fetch_add(1, Ordering::Relaxed);
                         scene::act(&mut session, tables, id, &mut random)?;
                         // Nobody is left to be told when this fails.
@@ -87,11 +94,18 @@ fn write(acknowledged: &str, begun: &str) -> Outcome {
                         if random.below(40) == 0 {
                             db.checkpoint()?;
                         }
+                        std::thread::sleep(PAUSE);
                     }
+                    Ok(())
                 })
             })
             .collect();
         writers.into_iter().find_map(|writer| writer.join().expect("no panic").err())
     });
-    failed.map_or(Ok(()), |error| Err(error.into()))
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    loop {
+        std::thread::park(); // until it is cut off
+    }
 }
