@@ -10,7 +10,8 @@
 //! step    = "ATOLLSTP" | bytes and CRC32C of the file before | tables | table × n
 //! table   = id | description bytes | description | segments | changed | segment × changed
 //! segment = number | filled | columns | presence change | column × columns
-//! column  = 0, for one that has not changed, or 1 | parts | min | max, or 2 | parts
+//! column  = 0, for one that has not changed, or 1 | parts | min | max, or 2 | parts, for one whose
+//!           zone has not changed, or 3 | parts | min | max, each xored with what it was
 //! parts   = values change | 0, or 1 and a validity change | heap blocks | change × n
 //! change  = bytes | blocks | (index − the one before − 1 | number, as in a map | CRC32C) × blocks
 //!                 | lines  | (index − the one before − 1 | 64 bytes) × lines
@@ -38,6 +39,7 @@ const MAGIC: &[u8; 8] = b"ATOLLSTP";
 const SAME: u64 = 0;
 const WITH_ZONE: u64 = 1;
 const PARTS_ONLY: u64 = 2;
+const ZONE_CHANGE: u64 = 3;
 /// A table has no more segments, so that a number that is none is seen before it takes memory.
 const SEGMENTS_MAX: u64 = 1 << 32;
 
@@ -120,8 +122,12 @@ impl StepBytes {
                 number(&mut self.out, SAME);
                 continue;
             }
-            let has_zone = before.is_none_or(|before| before.zone != column.zone);
-            number(&mut self.out, if has_zone { WITH_ZONE } else { PARTS_ONLY });
+            let (kind, zone) = match before.map(|before| before.zone) {
+                None => (WITH_ZONE, column.zone),
+                Some(known) if known == column.zone => (PARTS_ONLY, known),
+                Some((min, max)) => (ZONE_CHANGE, (min ^ column.zone.0, max ^ column.zone.1)),
+            };
+            number(&mut self.out, kind);
             let before = before.unwrap_or(&none);
             self.change(PartName::Values(at), &before.values, &column.values, lines);
             number(&mut self.out, column.validity.is_some().into());
@@ -136,9 +142,9 @@ impl StepBytes {
                 let old = before.heap.get(block).unwrap_or(&empty);
                 self.change(PartName::Heap(at, block as u32), old, part, lines);
             }
-            if has_zone {
-                number(&mut self.out, column.zone.0);
-                number(&mut self.out, column.zone.1);
+            if kind != PARTS_ONLY {
+                number(&mut self.out, zone.0);
+                number(&mut self.out, zone.1);
             }
         }
     }
@@ -257,10 +263,9 @@ fn apply_segment(segment: &mut SegmentMap, lines: &mut Lines, input: &mut Input<
     segment.columns.resize_with(columns as usize, ColumnMap::default);
     for (at, column) in segment.columns.iter_mut().enumerate() {
         let at = at as u32;
-        let has_zone = match input.number()? {
+        let kind = match input.number()? {
             SAME => continue,
-            WITH_ZONE => true,
-            PARTS_ONLY => false,
+            kind @ (WITH_ZONE | PARTS_ONLY | ZONE_CHANGE) => kind,
             _ => return None,
         };
         apply_change(PartName::Values(at), &mut column.values, lines, input)?;
@@ -287,8 +292,9 @@ fn apply_segment(segment: &mut SegmentMap, lines: &mut Lines, input: &mut Input<
         for (block, part) in column.heap.iter_mut().enumerate() {
             apply_change(PartName::Heap(at, block as u32), part, lines, input)?;
         }
-        if has_zone {
-            column.zone = (input.number()?, input.number()?);
+        if kind != PARTS_ONLY {
+            let known = if kind == ZONE_CHANGE { column.zone } else { (0, 0) };
+            column.zone = (known.0 ^ input.number()?, known.1 ^ input.number()?);
         }
     }
     Some(())
