@@ -128,7 +128,7 @@ impl Archive {
         let mut copied = 0;
         for file in files.filter(|file| *file <= last) {
             let bytes = self.file_bytes.min(end - file * self.file_bytes);
-            if bytes > self.archived(number, file)? {
+            if bytes > self.archived(number, from, file)? {
                 copy(from, &*self.media[number], file, bytes)?;
                 self.known[number].insert(file, bytes);
                 copied += bytes;
@@ -140,19 +140,53 @@ impl Archive {
         Ok(copied)
     }
 
-    /// How much of a file is archived.
-    fn archived(&mut self, number: usize, file: u64) -> Result<u64, LogError> {
+    /// How much of a file is archived. One that an earlier process has archived is compared with
+    /// the log: that may have been put back from a copy, and have gone on in another way.
+    fn archived(&mut self, number: usize, from: &dyn Medium, file: u64) -> Result<u64, LogError> {
         if let Some(known) = self.known[number].get(&file) {
             return Ok(*known);
         }
         let bytes = match self.media[number].open(&file_name(file), Open::Read) {
-            Ok(found) => found.size()?.saturating_sub(FOOTER_BYTES),
+            Ok(found) => {
+                let bytes = found.size()?.saturating_sub(FOOTER_BYTES);
+                let own = from.open(&file_name(file), Open::Read)?;
+                if !is_beginning(&*found, &*own, bytes)? {
+                    let expected = format!("what {} has", own.path());
+                    return Err(LogError::damaged(
+                        found.path(),
+                        0,
+                        expected,
+                        "another history of the database: archive this one elsewhere",
+                    ));
+                }
+                bytes
+            }
             Err(error) if error.is_missing() => 0,
             Err(error) => return Err(error.into()),
         };
         self.known[number].insert(file, bytes);
         Ok(bytes)
     }
+}
+
+/// Whether an archived file's bytes are those with which a file of the log begins.
+pub(crate) fn is_beginning(
+    archived: &dyn MediumFile,
+    own: &dyn MediumFile,
+    bytes: u64,
+) -> Result<bool, LogError> {
+    if own.size()? < bytes {
+        return Ok(false);
+    }
+    let mut room = Vec::new();
+    let mut is_same = true;
+    in_pieces(own, bytes, |at, piece| {
+        room.resize(piece.len(), 0);
+        archived.read_at(at, &mut room)?;
+        is_same &= room == piece;
+        Ok::<_, LogError>(())
+    })?;
+    Ok(is_same)
 }
 
 /// Copies the beginning of a file of the log.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 
-use crate::archive::{FOOTER_BYTES, in_pieces};
+use crate::archive::{FOOTER_BYTES, in_pieces, is_beginning};
 use crate::error::LogError;
 use crate::files::{file_name, file_number};
 use crate::scan::{Scan, Span};
@@ -64,8 +64,17 @@ impl Archived {
             let found = archived.contains(&next).then(|| open(archive, next)).transpose()?;
             let whole = found.as_ref().is_some_and(|(_, bytes)| *bytes >= file_bytes);
             let own = own.filter(|_| !whole && owned.contains(&next));
+            let own = own.map(|own| own.open(&file_name(next), Open::Read)).transpose()?;
+            // A folder that was put back from a copy may have less than the archive.
+            let own = match (own, &found) {
+                (Some(own), Some((archived, bytes))) => {
+                    is_beginning(&**archived, &*own, *bytes)?.then_some(own)
+                }
+                (own, _) => own,
+            };
+            let is_own = own.is_some();
             let file = match own {
-                Some(own) => own.open(&file_name(next), Open::Read)?,
+                Some(own) => own,
                 None => match found {
                     Some((file, bytes)) => {
                         check(&*file, bytes)?;
@@ -80,10 +89,10 @@ impl Archived {
                 },
             };
             // A file that was being made when the machine stopped holds nothing.
-            if own.is_some() && file.size()? < file_bytes {
+            if is_own && file.size()? < file_bytes {
                 break;
             }
-            is_end = own.is_none();
+            is_end = !is_own;
             files.insert(next, file);
             next += 1;
             end = next * file_bytes;

@@ -173,6 +173,22 @@ impl Control {
     }
 }
 
+impl Control {
+    /// What is wrong if a tablespace's log ends at a position: it was read, and is durable, up to
+    /// where this life began, and up to where it was closed.
+    pub fn ends_too_early(&self, tablespace: usize, end: u64) -> Option<LogError> {
+        let closed = self.ends.as_ref().map(|ends| (ends[tablespace], "where it was closed"));
+        let begun = (self.cuts[tablespace], "where it was opened last");
+        let (wanted, what) = closed.into_iter().chain([begun]).find(|(at, _)| end < *at)?;
+        Some(LogError::Damaged {
+            file: format!("log of tablespace {tablespace}"),
+            offset: end,
+            expected: format!("blocks up to position {wanted}, {what}"),
+            found: "its end".to_owned(),
+        })
+    }
+}
+
 /// The open file.
 #[derive(Debug)]
 pub struct ControlFile {

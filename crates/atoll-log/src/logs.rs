@@ -152,10 +152,14 @@ impl Logs {
             let marked = AtomicU64::new(0);
             Self { logs, leaders, transactions, pieces, options, closed, helpers, marked }
         });
-        for number in 0..logs.logs.len() {
-            logs.append(number, Kind::Open, &[])?;
+        let begin = || {
+            (0..logs.logs.len()).try_for_each(|at| logs.append(at, Kind::Open, &[]).map(drop))?;
+            logs.settle(logs.clock())
+        };
+        if let Err(error) = begin() {
+            logs.logs.iter().for_each(Log::seal);
+            return Err(error);
         }
-        logs.settle(logs.clock())?;
         Ok(logs)
     }
 
@@ -237,9 +241,10 @@ impl Logs {
             Native::wait(round);
             round += 1;
         }
-        self.flush()?;
+        // Also when it fails: a flush of another log may be running that somebody has asked for.
+        let done = self.flush();
         self.logs.iter().for_each(Log::seal);
-        Ok(())
+        done
     }
 
     /// Whether a flush has failed, so that nothing more will be durable.

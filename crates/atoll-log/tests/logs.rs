@@ -440,3 +440,26 @@ fn a_moment_divides_what_threads_commit_into_any_log() {
     logs.close().unwrap();
     assert!(matches!(logs.mark(|| 100), Err(LogError::Closed)));
 }
+
+#[test]
+fn nothing_is_written_after_a_close_that_failed() {
+    let (first, second) = (CrashMedium::default(), CrashMedium::default());
+    let media: Vec<Arc<dyn Medium>> = vec![Arc::new(first.clone()), Arc::new(second.clone())];
+    let options = LogsOptions { file_bytes: 64 << 10, ..OPTIONS };
+    let logs = Logs::open(&media, &[Start { lsn: 0, gsn: 0 }; 2], 1, options).unwrap();
+    let mut recorder = Arc::clone(&logs).recorder();
+    let mut redo = Redo::default();
+    redo.part(0).push(1);
+    // Several files, each with a sync of its own.
+    redo.part(1).extend([7; 200_000]);
+    recorder.admit(&redo).unwrap();
+    let gsn = recorder.record(&redo, Commit { epoch: 1, seen: 0 });
+    second.slow(std::time::Duration::from_millis(50));
+    first.fail(Fault::Sync, 0);
+    assert!(logs.settle(gsn).is_err());
+    assert!(logs.close().is_err());
+    let closed = second.events();
+    drop((recorder, logs));
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    assert_eq!(second.events(), closed);
+}

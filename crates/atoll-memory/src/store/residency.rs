@@ -163,6 +163,10 @@ impl Residency {
     /// # Errors
     /// [`MemoryError::SpillFailed`].
     pub fn check(&self) -> Result<(), MemoryError> {
+        // The kernel writes on its own too, and tells whoever waits for any part of the file.
+        if let Err(error) = sys::wait_for_writes(self.store.fd(), 0, self.page_bytes) {
+            self.failed.store(error.raw_os_error().unwrap_or(libc::EIO), Ordering::Release);
+        }
         match self.failed.load(Ordering::Acquire) {
             0 => Ok(()),
             errno => Err(MemoryError::SpillFailed { source: io::Error::from_raw_os_error(errno) }),

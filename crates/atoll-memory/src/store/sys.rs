@@ -13,8 +13,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// File systems that may need new space when bytes are written again, whatever was reserved (by
-/// the kernel's numbers): Btrfs and bcachefs. A full one would be a SIGBUS.
-const COPYING_FILE_SYSTEMS: [i64; 2] = [0x9123_683e, 0xca45_1a4e];
+/// the kernel's numbers): Btrfs, bcachefs and ZFS. A full one would be a SIGBUS.
+const COPYING_FILE_SYSTEMS: [i64; 3] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 
 /// Makes an anonymous memory file of `size` bytes that can neither shrink nor grow.
 pub(super) fn memfd(name: &str, size: u64) -> Result<OwnedFd, MemoryError> {
@@ -184,6 +184,18 @@ pub(super) fn write_out(fd: BorrowedFd<'_>, offset: u64, len: u64, wait: bool) -
         flags |= libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     }
     let (offset, len) = (offset as libc::off64_t, len as libc::off64_t);
+    // SAFETY: a plain call on a borrowed descriptor.
+    if unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, len, flags) } == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
+
+/// Waits for writes of a range that are under way. An error may be of an earlier write of any part
+/// of the file.
+pub(super) fn wait_for_writes(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    let (offset, len) = (offset as libc::off64_t, len as libc::off64_t);
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE;
     // SAFETY: a plain call on a borrowed descriptor.
     if unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, len, flags) } == 0 {
         return Ok(());

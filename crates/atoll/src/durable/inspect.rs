@@ -186,13 +186,7 @@ fn check_log(
                 .push(format!("log of tablespace {tablespace}: a {what} at {at} means nothing"));
         }
     }
-    let end = control.ends.as_ref().map_or(0, |ends| ends[tablespace]);
-    if scan.at() < end {
-        report.damages.push(format!(
-            "log of tablespace {tablespace}: it ends at {}, and was closed at {end}",
-            scan.at()
-        ));
-    }
+    report.damages.extend(control.ends_too_early(tablespace, scan.at()).map(|one| one.to_string()));
     Ok(())
 }
 

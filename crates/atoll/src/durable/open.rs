@@ -258,15 +258,9 @@ fn replay(
         scans.push(scan);
     }
     let found = recover::replay(engine, control, scans, threads)?;
-    for (number, (end, start)) in control.ends.iter().flatten().zip(&found.starts).enumerate() {
-        if start.lsn < *end {
-            return Err(LogError::Damaged {
-                file: format!("log of tablespace {number}"),
-                offset: start.lsn,
-                expected: format!("blocks up to position {end}, where it was closed"),
-                found: "its end".to_owned(),
-            }
-            .into());
+    for (number, start) in found.starts.iter().enumerate() {
+        if let Some(damage) = control.ends_too_early(number, start.lsn) {
+            return Err(damage.into());
         }
     }
     Ok(found)
