@@ -456,7 +456,11 @@ fn nothing_is_written_after_a_close_that_failed() {
     let gsn = recorder.record(&redo, Commit { epoch: 1, seen: 0 });
     second.slow(std::time::Duration::from_millis(50));
     first.fail(Fault::Sync, 0);
+    let begun = second.events();
     assert!(logs.settle(gsn).is_err());
+    while second.events() == begun {
+        std::thread::yield_now(); // Somebody was asked to flush it, and is about to.
+    }
     assert!(logs.close().is_err());
     let closed = second.events();
     drop((recorder, logs));

@@ -621,3 +621,35 @@ fn what_was_restored_goes_on_in_its_own_way() {
     assert_eq!(again.rows(false, Until::Time(moment.time_us)).unwrap(), expected);
     assert_eq!(again.rows(false, Until::Latest).unwrap(), rows_now);
 }
+
+#[test]
+fn a_history_that_has_branched_is_not_archived_with_the_other() {
+    let world = World(CrashMedium::default());
+    let (db, mut now) = (world.open(), Rows::new());
+    create(&db);
+    write(&db, &mut now, 1, &[(0, 1), (1, 1)], true);
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    // A copy of the folder, while the archive goes on with the original.
+    let copied = world.0.copy();
+    let db = world.open();
+    for writer in 2..40 {
+        write(&db, &mut now, writer, &[(0, writer), (1, writer)], true);
+    }
+    db.checkpoint().unwrap();
+    assert!(db.archive_failure().is_none());
+    db.close().unwrap();
+    let archive = Some(world.folder("archive"));
+    let db =
+        Database::open_archived_on(&*copied.folder("db").unwrap(), archive, options()).unwrap();
+    let mut other = Rows::new();
+    for writer in 100..140 {
+        write(&db, &mut other, writer, &[(0, writer), (1, writer)], true);
+    }
+    db.checkpoint().unwrap();
+    let failure = db.archive_failure().expect("it is told");
+    assert!(failure.to_string().contains("another history"), "{failure}");
+    // Nothing of either is lost.
+    drop(db);
+    assert_eq!(rows(&Database::open_on(&*world.folder("db"), options()).unwrap()), now);
+}
