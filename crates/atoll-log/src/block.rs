@@ -7,9 +7,10 @@
 //!
 //! ```text
 //!  0 CRC32C of what follows | 4 payload bytes | 8 LSN | 16 GSN | 24 epoch | 32 durable
-//! 40 horizon | 48 transaction | 56 life | 60 kind (1 byte) | 61 tablespace (1 byte) | 62 zero
+//! 40 horizon | 48 transaction | 56 life | 60 kind (1 byte) | 61 tablespace (1 byte) | 62 check
 //! ```
-//! All numbers are little-endian.
+//! All numbers are little-endian. The check is the lower half of the CRC32C of bytes 4 to 61: half a
+//! header, as a crash may leave it, is none, and its length does not count.
 //!
 //! - `BLOCK-1`: the LSN of a block is its place, so what a file held before it was used again is
 //!   never taken for a block.
@@ -26,6 +27,8 @@
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;
+/// Where a header's check lies.
+const CHECK: usize = 62;
 /// What blocks are padded to.
 pub const ALIGN: u64 = 8;
 /// Largest payload; more is split into pieces.
@@ -131,17 +134,23 @@ impl Header {
         }
         out[56..60].copy_from_slice(&self.life.to_le_bytes());
         (out[60], out[61]) = (self.kind.byte(), self.tablespace);
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&out[4..]), payload);
+        let header = crc32c::crc32c(&out[4..CHECK]);
+        out[CHECK..].copy_from_slice(&(header as u16).to_le_bytes());
+        let header = crc32c::crc32c_append(header, &out[CHECK..]);
+        let crc = crc32c::crc32c_append(header, payload);
         out[..4].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
-    /// The header in the first bytes of a block, if it may be one; whether it is, the CRC says.
+    /// The header in the first bytes of a block, if it is whole; whether the block is, the CRC says.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let payload_bytes = half(4);
-        if payload_bytes as usize > PAYLOAD_BYTES_MAX || bytes[62..] != [0, 0] {
+        let check = u16::from_le_bytes([bytes[CHECK], bytes[CHECK + 1]]);
+        if payload_bytes as usize > PAYLOAD_BYTES_MAX
+            || crc32c::crc32c(&bytes[4..CHECK]) as u16 != check
+        {
             return None;
         }
         Some(Self {
@@ -242,6 +251,8 @@ mod tests {
             let mut bytes = sound;
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_ne!(stored_crc(&bytes), crc(&bytes, payload), "bit {bit}");
+            let is_crc = bit < 32;
+            assert_eq!(Header::decode(&bytes).is_some(), is_crc, "bit {bit}");
         }
         for bit in 0..payload.len() * 8 {
             let mut damaged = *payload;

@@ -388,9 +388,10 @@ mod tests {
         let medium = CrashMedium::default();
         create(&medium);
         for slot in 0..2 {
-            medium.damage(FILE, slot * SLOT_BYTES as u64 + 8, 1);
+            medium.damage(FILE, slot * SLOT_BYTES as u64 + 8, 0x40);
         }
         let error = ControlFile::open(&medium, Open::Read).unwrap_err();
-        assert!(matches!(error, LogError::Version { found: 3, known: 2, .. }), "{error}");
+        let LogError::Version { found, known, .. } = error else { panic!("{error}") };
+        assert_eq!((found, known), (FORMAT + 0x40, FORMAT));
     }
 }

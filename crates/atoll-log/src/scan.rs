@@ -266,7 +266,8 @@ impl Scan {
         if self.durable > at {
             return Err(damaged(self));
         }
-        // There always is room behind the last block, so a log does not end with its files.
+        // There always is room behind the last block, so a log does not end with its files, and a
+        // block whose header is whole lies in files that were there.
         let is_cut = !self.load(at, HEADER_BYTES)? || why.0 == "the files end within a block";
         if is_cut && self.is_end {
             return Ok(());

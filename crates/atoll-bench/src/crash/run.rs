@@ -177,9 +177,10 @@ fn look(
     acknowledged: &[u64],
     begun: i64,
 ) -> Option<String> {
+    let files = medium.all_files();
     let db = match Database::open_on(medium, scene::options(scheme, how)) {
         Ok(db) => db,
-        Err(error) => return Some(format!("cannot be opened: {error}")),
+        Err(error) => return Some(format!("cannot be opened: {error}; found were {files:?}")),
     };
     match judge(&db, acknowledged, begun) {
         Ok(wrong) => wrong,
