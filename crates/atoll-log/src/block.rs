@@ -9,8 +9,8 @@
 //!  0 CRC32C of what follows | 4 payload bytes | 8 LSN | 16 GSN | 24 epoch | 32 durable
 //! 40 horizon | 48 transaction | 56 life | 60 kind (1 byte) | 61 tablespace (1 byte) | 62 check
 //! ```
-//! All numbers are little-endian. The check is the lower half of the CRC32C of bytes 4 to 61: half a
-//! header, as a crash may leave it, is none, and its length does not count.
+//! All numbers are little-endian. The check is the lower half of the CRC32C of bytes 4 to 61: half
+//! a header, as a crash may leave it, is none, and its length does not count.
 //!
 //! - `BLOCK-1`: the LSN of a block is its place, so what a file held before it was used again is
 //!   never taken for a block.
@@ -142,7 +142,7 @@ impl Header {
         out
     }
 
-    /// The header in the first bytes of a block, if it is whole; whether the block is, the CRC says.
+    /// The header in the first bytes of a block, if it is whole; of the block, the CRC says it.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
