@@ -1,239 +1,31 @@
 //! The database in the process that owns it.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atoll_log::{LogError, LogsOptions};
-use atoll_machine::{FileMedium, Machine, Medium, Native, Topology};
-use atoll_memory::lease::{LeaseId, Peer, RuntimeDir, Server};
-use atoll_memory::{Memory, Purpose};
-use atoll_storage::{Directory, Schema, undo};
-use atoll_txn::any::{self, AnyEngine, AnyWorker};
-use atoll_txn::{Component, SchemeKind, SchemeOptions, TableOptions, TimestampKind};
+use atoll_log::LogError;
+use atoll_machine::{FileMedium, Medium, Topology};
+use atoll_memory::lease::{RuntimeDir, Server};
+use atoll_storage::Schema;
+use atoll_txn::{Component, SchemeKind, TableOptions};
 
+use crate::counters::{Accounting, Counters};
 use crate::durable::flusher::{Flusher, Policy};
 use crate::durable::moment::{Moment, now_us};
 use crate::durable::open::OpenOptions;
-use crate::durable::{
-    self, Acknowledger, BackupReport, CheckpointReport, Durability, RecoveryReport,
-};
+use crate::durable::{self, Acknowledger, BackupReport, CheckpointReport, RecoveryReport};
 use crate::error::{Error, Result, TxnResult};
 use crate::evictor::{Budget, Evictor};
-use crate::keeper::{Errands, Keeper};
+use crate::inner::Inner;
+use crate::keeper::Keeper;
 use crate::lanes::Lanes;
-use crate::leases::{Leases, NewLease, SnapshotInfo};
+use crate::leases::SnapshotInfo;
+use crate::options::DatabaseOptions;
 use crate::publish::Publication;
-use crate::room::Room;
 use crate::session::Session;
-use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
+use crate::snapshot::Snapshot;
+use crate::table::Table;
 use crate::transaction::{Transaction, TransactionOptions};
-
-/// After so many bytes of log a checkpoint is taken.
-const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;
-/// See [`DatabaseOptions::checkpoint_steps_max`].
-const CHECKPOINT_STEPS_MAX: u64 = 64;
-/// Most values that are stored again in one go to empty sparse blocks.
-const COMPACT_VALUES_MAX: usize = 16_384;
-
-/// Settings of a database.
-#[derive(Debug, Clone)]
-pub struct DatabaseOptions {
-    /// Most bytes that its store may take; by default 80 % of what the process may use, or, with a
-    /// budget, sixteen times that as far as half of what is free on the disk goes.
-    pub memory_limit_bytes: Option<u64>,
-    /// Bytes of its store that are kept in memory, at least 32 MiB, for a database that is opened
-    /// in a folder; what was not used for longest waits in a file there (in the folder `spill`
-    /// within it, if there is one). Not counted are indexes and what schemes keep beside rows. By
-    /// default none: everything is in memory.
-    pub memory_budget_bytes: Option<u64>,
-    /// Logical nodes; by default the machine's own.
-    pub nodes: Option<usize>,
-    /// Oldest age of a snapshot; by default none.
-    pub snapshot_age_max: Option<Duration>,
-    /// Most bytes of replaced data that snapshots keep alive together; by default half of the
-    /// memory limit.
-    pub snapshot_bytes_max: Option<u64>,
-    /// How transactions are kept apart.
-    pub scheme: SchemeKind,
-    /// Where timestamps come from, for schemes that need them.
-    pub timestamps: TimestampKind,
-    /// Partitions, for a scheme that has them; by default one for each CPU.
-    pub partitions: Option<u32>,
-    /// Longest wait for a lock, for schemes that bound it.
-    pub lock_timeout: Duration,
-    /// Whether it is measured what transactions spend their time on, see [`Database::accounting`].
-    pub accounting: bool,
-    /// What an acknowledged commit survives, for a database that is opened in a folder.
-    pub durability: Durability,
-    /// Tablespaces of a database that is made in a folder, each with a log and a home of its own;
-    /// by default one for each node.
-    pub tablespaces: Option<usize>,
-    /// Where the tablespaces of a database that is made lie, in their order: folders on other
-    /// disks, or on the persistent memory of the nodes, that are empty or are made. Links in the
-    /// database's own folder lead there. Tablespaces without one lie in that folder.
-    pub node_folders: Vec<PathBuf>,
-    /// Where the logs of a database in a folder are archived, so that [`crate::restore`] can make
-    /// it again as it was at any moment since a backup: a folder that is empty, is made, or has
-    /// its archive. By default logs that are needed no more are gone.
-    pub archive: Option<PathBuf>,
-    /// A checkpoint is taken after so many bytes of log.
-    pub checkpoint_log_bytes: u64,
-    /// Behind a checkpoint that says where everything lies, so many at most only say what is
-    /// different; opening the database reads them all.
-    pub checkpoint_steps_max: u64,
-    /// A checkpoint is taken so long after the last one has ended, if anything has been logged
-    /// since; by default only for the bytes of log.
-    pub checkpoint_interval: Option<Duration>,
-    /// Bytes of a file of a log and of what can wait for a flush.
-    pub logs: LogsOptions,
-}
-
-impl Default for DatabaseOptions {
-    fn default() -> Self {
-        Self {
-            memory_limit_bytes: None,
-            memory_budget_bytes: None,
-            nodes: None,
-            snapshot_age_max: None,
-            snapshot_bytes_max: None,
-            scheme: SchemeKind::default(),
-            timestamps: TimestampKind::default(),
-            partitions: None,
-            lock_timeout: Duration::from_nanos(SchemeOptions::default().lock_timeout_ns),
-            accounting: true,
-            durability: Durability::default(),
-            tablespaces: None,
-            node_folders: Vec::new(),
-            archive: None,
-            checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
-            checkpoint_steps_max: CHECKPOINT_STEPS_MAX,
-            checkpoint_interval: None,
-            logs: LogsOptions::default(),
-        }
-    }
-}
-
-/// What a database has done and what it uses.
-#[derive(Debug, Clone, Copy, serde::Serialize)]
-pub struct Counters {
-    /// Transactions committed.
-    pub commits: u64,
-    /// Transactions aborted, those tried again included.
-    pub aborts: u64,
-    /// Extents copied because a snapshot shows them.
-    pub extents_copied: u64,
-    /// Bytes of those copies.
-    pub bytes_copied_on_write: u64,
-    /// Bytes allocated in the store.
-    pub memory_allocated_bytes: u64,
-    /// Bytes that the store takes from the machine.
-    pub memory_committed_bytes: u64,
-    /// Most that it may take.
-    pub memory_limit_bytes: u64,
-    /// Bytes of replaced data that snapshots keep alive.
-    pub memory_kept_bytes: u64,
-    /// Snapshots held.
-    pub snapshots: u64,
-    /// The current epoch.
-    pub epoch: u64,
-}
-
-/// What transactions have spent their time on, and why they were rolled back, since the database
-/// was opened.
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct Accounting {
-    /// Transactions committed.
-    pub commits: u64,
-    /// Transactions rolled back for each reason.
-    pub aborts: Vec<(&'static str, u64)>,
-    /// Nanoseconds for each component, of the transactions that were measured: a sample.
-    pub components_ns: Vec<(&'static str, u64)>,
-}
-
-/// An ordered index of a table; cheap to clone.
-#[derive(Clone)]
-pub struct Index {
-    pub(crate) table: Table,
-    pub(crate) number: usize,
-}
-
-impl Index {
-    /// Its table.
-    pub fn table(&self) -> &Table {
-        &self.table
-    }
-}
-
-/// A table of a database; cheap to clone.
-#[derive(Clone)]
-pub struct Table {
-    pub(crate) core: Arc<atoll_storage::Table<Native>>,
-    engine: Engine,
-}
-
-/// The engine, of whatever scheme.
-pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
-/// Its workers.
-pub(crate) type CoreWorker = Box<dyn AnyWorker<Native>>;
-
-impl Table {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        self.core.name()
-    }
-
-    /// Its columns and primary key.
-    pub fn schema(&self) -> &Schema {
-        self.core.schema()
-    }
-
-    /// Rows present at some moment during the call, uncommitted ones included.
-    pub fn row_count(&self) -> u64 {
-        self.core.row_count()
-    }
-
-    /// An ordered index by name.
-    ///
-    /// # Errors
-    /// [`Error::Transaction`] when there is none.
-    pub fn index(&self, name: &str) -> Result<Index> {
-        let number = self.engine.index(&self.core, name).map_err(Error::of_stop)?;
-        Ok(Index { table: self.clone(), number })
-    }
-
-    /// Its ordered indexes.
-    pub fn indexes(&self) -> Vec<atoll_txn::IndexSpec> {
-        self.engine.indexes(self.core.id())
-    }
-
-    /// Number of its tablespace.
-    pub fn tablespace(&self) -> u32 {
-        self.engine.table_options(self.core.id()).tablespace.unwrap_or(0)
-    }
-
-    /// The partition of a key, by its first column; 0 unless the database's scheme has partitions.
-    pub fn partition(&self, key: &[atoll_storage::Value]) -> u32 {
-        self.engine.partition(key)
-    }
-}
-
-/// A database and everything of it that snapshots in this process keep alive.
-pub(crate) struct Inner {
-    pub(crate) engine: Engine,
-    pub(crate) scheme: SchemeKind,
-    pub(crate) leases: Mutex<Leases>,
-    workers: Mutex<Vec<CoreWorker>>,
-    pub(crate) bases: Vec<Snapshot>,
-    topology: Topology,
-    /// One snapshot is taken at a time.
-    taking: Mutex<()>,
-    pub(crate) errands: Arc<Errands>,
-    /// Of a database with a budget of memory.
-    pub(crate) evictor: Option<Evictor>,
-    /// Of a durable database.
-    pub(crate) acknowledger: OnceLock<Acknowledger>,
-}
 
 /// A database, owned by this process and in its memory. Clones are the same database; its memory
 /// goes when the last clone and the last snapshot in this process have gone.
@@ -281,7 +73,7 @@ impl Database {
     }
 
     /// Opens the database in a folder, or makes a new one there. Everything that was acknowledged
-    /// is there, whatever has stopped it; see [`Durability`].
+    /// is there, whatever has stopped it; see [`crate::Durability`].
     ///
     /// # Errors
     /// As [`Database::create`]; [`Error::InUse`] when it is open; [`Error::Log`] when the folder
@@ -438,49 +230,13 @@ impl Database {
     /// last clone does the same and cannot tell of an error.
     ///
     /// # Errors
-    /// [`Error::Log`]: what was committed without [`Durability::Strict`] may be lost; with
+    /// [`Error::Log`]: what was committed without [`crate::Durability::Strict`] may be lost; with
     /// [`LogError::NotArchived`] it is closed, and only the archive lacks something.
     pub fn close(self) -> Result<()> {
         match lock(&self.0.flusher).as_mut() {
             Some(flusher) => flusher.close(),
             None => Ok(()),
         }
-    }
-}
-
-impl Inner {
-    /// `folder` is where the database is kept, if that is on a file system.
-    fn new(
-        bases: Vec<Snapshot>,
-        options: &DatabaseOptions,
-        folder: Option<&Path>,
-    ) -> Result<Arc<Self>> {
-        bases.iter().try_for_each(Snapshot::check)?;
-        let topology = match options.nodes {
-            Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
-            None => Topology::discover()?,
-        };
-        let Room { memory, limits, evictor } = Room::new(options, folder)?;
-        let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
-        let leases = Mutex::new(Leases::new(&memory, limits)?);
-        let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-        let scheme = SchemeOptions {
-            timestamps: options.timestamps,
-            partitions: options.partitions.unwrap_or_else(cpus).max(1),
-            lock_timeout_ns: options.lock_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
-        };
-        Ok(Arc::new(Self {
-            engine: any::engine(options.scheme, &scheme, directory, options.accounting),
-            scheme: options.scheme,
-            leases,
-            workers: Mutex::default(),
-            bases,
-            topology,
-            taking: Mutex::default(),
-            errands: Arc::default(),
-            evictor,
-            acknowledger: OnceLock::new(),
-        }))
     }
 }
 
@@ -666,147 +422,5 @@ impl Database {
     /// The machine that it runs on.
     pub fn topology(&self) -> &Topology {
         &self.0.inner.topology
-    }
-}
-
-/// A snapshot that was just taken.
-pub(crate) struct Taken {
-    pub(crate) root: u64,
-    pub(crate) epoch: u64,
-    /// Offset and bytes of the patch.
-    pub(crate) patch: (u64, u64),
-    pub(crate) line: u64,
-    pub(crate) take_ns: u64,
-}
-
-impl Inner {
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
-        self.engine.memory()
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        let (memory, counts) = (self.memory(), self.engine.counts());
-        Counters {
-            commits: counts.commits,
-            aborts: counts.aborts_all(),
-            extents_copied: memory.copied().extents,
-            bytes_copied_on_write: memory.copied().bytes,
-            memory_allocated_bytes: memory.swing().allocated_bytes(),
-            memory_committed_bytes: memory.store().committed_bytes(),
-            memory_limit_bytes: memory.store().limit_bytes(),
-            memory_kept_bytes: memory.kept_bytes_all(),
-            snapshots: memory.leases(),
-            epoch: memory.epoch(),
-        }
-    }
-
-    fn worker(&self) -> Result<CoreWorker> {
-        let pooled = lock(&self.workers).pop();
-        match pooled {
-            Some(worker) => Ok(worker),
-            None => Arc::clone(&self.engine).any_worker().map_err(Error::of_stop),
-        }
-    }
-
-    /// A worker that has no open transaction is used again.
-    pub(crate) fn give_back(&self, worker: CoreWorker) {
-        lock(&self.workers).push(worker);
-    }
-
-    /// Takes a snapshot for `holder`: the cut, the patch that undoes what was open at it, and a
-    /// line in the book. No limit is set to what is the database's own.
-    pub(crate) fn take(&self, id: LeaseId, holder: Peer, is_own: bool) -> Result<Taken> {
-        self.bases.iter().try_for_each(Snapshot::check)?;
-        let memory = self.memory();
-        let _taking = lock(&self.taking);
-        lock(&self.leases).may_take(memory)?;
-        let begin = Native::now_ns();
-        let taking = self.engine.taking();
-        let cut = memory.cut();
-        let open = self.engine.open_at(&taking, cut.epoch);
-        drop(taking);
-        if let Some(acknowledger) = self.acknowledger.get().filter(|_| !is_own) {
-            acknowledger.show_all();
-        }
-        let taken = self.write_patch(&open).and_then(|patch| {
-            let new = NewLease { holder, epoch: cut.epoch, patch: patch.0, is_own };
-            let line = lock(&self.leases).add(memory, id, new).inspect_err(|_| {
-                if patch.0 != 0 {
-                    memory.discard(patch.0);
-                }
-            })?;
-            let take_ns = Native::now_ns() - begin;
-            Ok(Taken { root: cut.root, epoch: cut.epoch, patch, line, take_ns })
-        });
-        taken.inspect_err(|_| {
-            memory.release(cut.epoch);
-            self.errands.reclaim();
-        })
-    }
-
-    fn write_patch(&self, open: &[undo::Entry]) -> Result<(u64, u64)> {
-        if open.is_empty() {
-            return Ok((0, 0));
-        }
-        let mut words = Vec::new();
-        open.iter().for_each(|entry| undo::write(entry, &mut words));
-        let bytes = words.len() as u64 * 8;
-        let extent = self.memory().allocate(bytes, Purpose::Ordinary)?;
-        for (at, word) in words.iter().enumerate() {
-            self.memory().access().store_u64(extent.offset + at as u64 * 8, *word);
-        }
-        Ok((extent.offset, bytes))
-    }
-
-    /// A lease has ended. Returns whether memory can be reclaimed now.
-    pub(crate) fn end_lease(&self, id: LeaseId) -> bool {
-        let memory = self.memory();
-        let Some(lease) = lock(&self.leases).remove(memory, id) else { return false };
-        if lease.patch != 0 {
-            memory.discard(lease.patch);
-        }
-        memory.release(lease.epoch)
-    }
-
-    pub(crate) fn snapshot(self: &Arc<Self>, name: String, is_own: bool) -> Result<Snapshot> {
-        let begin = Native::now_ns();
-        let id = lock(&self.leases).local_id();
-        let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
-        let taken = self.take(id, holder, is_own)?;
-        let origin = Origin::Here { _lease: LocalLease { inner: Arc::clone(self), id } };
-        Snapshot::open(SnapshotParts {
-            database: name,
-            store: Arc::clone(self.memory().store()),
-            root: taken.root,
-            epoch: taken.epoch,
-            patch: taken.patch,
-            line: taken.line,
-            take_ns: taken.take_ns,
-            attach_ns: Native::now_ns() - begin,
-            origin,
-            bases: self.bases.clone(),
-        })
-    }
-
-    /// Empties blocks of long texts that few values keep.
-    pub(crate) fn compact(&self) {
-        for table in self.engine.all_tables() {
-            if !table.may_be_sparse() {
-                continue;
-            }
-            // Without a place at the gate it is left for another time.
-            let Ok(mut worker) = self.worker() else { return };
-            worker.compact(&table, COMPACT_VALUES_MAX);
-            self.give_back(worker);
-        }
-    }
-
-    /// That what does not fit memory is where it was put.
-    pub(crate) fn check_spill(&self) -> Result<()> {
-        self.evictor.as_ref().map_or(Ok(()), Evictor::check)
-    }
-
-    pub(crate) fn enforce(&self) {
-        lock(&self.leases).enforce(self.memory());
     }
 }

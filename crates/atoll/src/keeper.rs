@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::database::Inner;
+use crate::inner::Inner;
 
 const PERIOD: Duration = Duration::from_millis(20);
 

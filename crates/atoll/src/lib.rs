@@ -15,19 +15,23 @@
 struct Readme;
 
 mod attach;
+mod counters;
 mod database;
 mod durable;
 mod error;
 mod evictor;
 mod export;
+mod inner;
 mod keeper;
 mod lanes;
 mod leases;
+mod options;
 mod publish;
 mod room;
 mod session;
 mod snapshot;
 mod snapshot_table;
+mod table;
 mod transaction;
 
 #[doc(hidden)]
@@ -42,7 +46,8 @@ pub use atoll_txn::{
     UnknownTimestamps, Want,
 };
 pub use attach::{Attachment, attach};
-pub use database::{Accounting, Counters, Database, DatabaseOptions, Index, Table};
+pub use counters::{Accounting, Counters};
+pub use database::Database;
 pub use durable::inspect;
 pub use durable::moment::Moment;
 pub use durable::restore::{self, RestoreError, RestoreReport, Until};
@@ -51,7 +56,9 @@ pub use error::{Error, Expiry, Result, TxnError, TxnResult};
 pub use evictor::Budget;
 pub use lanes::{Lanes, Request};
 pub use leases::SnapshotInfo;
+pub use options::DatabaseOptions;
 pub use session::Session;
 pub use snapshot::Snapshot;
 pub use snapshot_table::{Contiguous, SnapshotSegment, SnapshotTable};
+pub use table::{Index, Table};
 pub use transaction::{Row, RowEdit, Transaction, TransactionOptions, Visit};

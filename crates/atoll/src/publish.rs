@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use atoll_memory::lease::{LeaseId, Offer, Peer, Publisher, Refusal, RefusalCode};
 
-use crate::database::Inner;
 use crate::error::Error;
+use crate::inner::Inner;
 
 /// Answers the lease server. Keeps no database alive: the server goes with the database's handle.
 pub(crate) struct Publication(Weak<Inner>);

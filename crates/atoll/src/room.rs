@@ -6,10 +6,10 @@ use std::sync::Arc;
 use atoll_machine::medium::file::free_bytes;
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 
-use crate::database::DatabaseOptions;
 use crate::error::{Error, Result};
 use crate::evictor::Evictor;
 use crate::leases::Limits;
+use crate::options::DatabaseOptions;
 
 /// Share of what a process may use that a database takes at most, in percent.
 const MEMORY_PERCENT: u64 = 80;

@@ -16,8 +16,8 @@ use atoll_storage::reader::{self, TableView};
 use atoll_storage::undo::{self, Entry};
 use atoll_storage::{StorageError, TableId};
 
-use crate::database::Inner;
 use crate::error::{Error, Result};
+use crate::inner::Inner;
 use crate::leases;
 use crate::snapshot_table::SnapshotTable;
 

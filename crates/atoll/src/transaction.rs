@@ -8,10 +8,11 @@ use atoll_machine::Native;
 use atoll_storage::Value;
 use atoll_txn::{AbortReason, Begin, Committed, Range, Stop, Want};
 
-use crate::database::{CoreWorker, Index, Inner, Table};
 use crate::durable::Durability;
 use crate::error::{TxnError, TxnResult};
+use crate::inner::{CoreWorker, Inner};
 use crate::lanes::Turn;
+use crate::table::{Index, Table};
 
 /// A row while it is being read.
 pub type Row<'a> = atoll_txn::Row<'a, Native>;

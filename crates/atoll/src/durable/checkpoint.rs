@@ -31,8 +31,8 @@ use atoll_txn::describe;
 use super::CheckpointReport;
 use super::image::{self, Before};
 use super::moment::now_us;
-use crate::database::Inner;
 use crate::error::Result;
+use crate::inner::Inner;
 use crate::snapshot::Snapshot;
 use crate::snapshot_table::SnapshotTable;
 

@@ -10,8 +10,8 @@ use atoll_machine::Medium;
 use super::checkpoint::{self, Checkpointer, Form, Progress};
 use super::moment::now_us;
 use super::{BackupReport, CheckpointReport, Durability};
-use crate::database::Inner;
 use crate::error::{Error, Result};
+use crate::inner::Inner;
 
 /// However short the bound is.
 const PERIOD_MIN: Duration = Duration::from_millis(1);

@@ -11,8 +11,8 @@ use atoll_storage::Change;
 use atoll_storage::restore::{ColumnImage, SegmentImage};
 use atoll_txn::describe;
 
-use crate::database::Engine;
 use crate::error::{Error, Result};
+use crate::inner::Engine;
 pub(super) fn member(engine: &Engine) -> Result<Member> {
     let most = atoll_memory::gate::MEMBERS_MAX;
     engine.memory().join().ok_or(Error::TooManyTransactions(most))

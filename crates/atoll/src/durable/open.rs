@@ -16,8 +16,8 @@ use atoll_machine::medium::{Open, file};
 
 use super::checkpoint::{Chain, Checkpointer, spare_files};
 use super::{RecoveryReport, load, recover};
-use crate::database::Engine;
 use crate::error::{Error, Result};
+use crate::inner::Engine;
 
 /// How a database is opened.
 pub(crate) struct OpenOptions {

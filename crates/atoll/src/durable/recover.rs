@@ -29,8 +29,8 @@ use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
 use atoll_txn::describe;
 
 use super::load::member;
-use crate::database::Engine;
 use crate::error::{Error, Result};
+use crate::inner::Engine;
 
 /// Commits are passed on when they have so many bytes together, and so many batches may wait.
 const BATCH_BYTES: usize = 64 << 10;

@@ -29,8 +29,9 @@ use super::moment::{Moment, utc};
 use super::open::{existing_media, folder_name};
 use super::survey::{self, Survey};
 use super::{CheckpointReport, RecoveryReport};
-use crate::database::{Database, DatabaseOptions};
+use crate::database::Database;
 use crate::error::Result;
+use crate::options::DatabaseOptions;
 
 /// What is copied at once.
 const COPY_BYTES: u64 = 1 << 20;

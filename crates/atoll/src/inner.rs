@@ -1,0 +1,226 @@
+//! What a database is made of, and what snapshots of it keep alive.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use atoll_machine::{Machine, Native, Topology};
+use atoll_memory::lease::{LeaseId, Peer};
+use atoll_memory::{Memory, Purpose};
+use atoll_storage::{Directory, undo};
+use atoll_txn::any::{self, AnyEngine, AnyWorker};
+use atoll_txn::{SchemeKind, SchemeOptions};
+
+use crate::counters::Counters;
+use crate::durable::Acknowledger;
+use crate::error::{Error, Result};
+use crate::evictor::Evictor;
+use crate::keeper::Errands;
+use crate::leases::{Leases, NewLease};
+use crate::options::DatabaseOptions;
+use crate::room::Room;
+use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
+
+/// Most values that are stored again in one go to empty sparse blocks.
+const COMPACT_VALUES_MAX: usize = 16_384;
+
+/// The engine, of whatever scheme.
+pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
+/// Its workers.
+pub(crate) type CoreWorker = Box<dyn AnyWorker<Native>>;
+
+/// A database and everything of it that snapshots in this process keep alive.
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) scheme: SchemeKind,
+    pub(crate) leases: Mutex<Leases>,
+    workers: Mutex<Vec<CoreWorker>>,
+    pub(crate) bases: Vec<Snapshot>,
+    pub(crate) topology: Topology,
+    /// One snapshot is taken at a time.
+    taking: Mutex<()>,
+    pub(crate) errands: Arc<Errands>,
+    /// Of a database with a budget of memory.
+    pub(crate) evictor: Option<Evictor>,
+    /// Of a durable database.
+    pub(crate) acknowledger: OnceLock<Acknowledger>,
+}
+
+/// A snapshot that was just taken.
+pub(crate) struct Taken {
+    pub(crate) root: u64,
+    pub(crate) epoch: u64,
+    /// Offset and bytes of the patch.
+    pub(crate) patch: (u64, u64),
+    pub(crate) line: u64,
+    pub(crate) take_ns: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    /// `folder` is where the database is kept, if that is on a file system.
+    pub(crate) fn new(
+        bases: Vec<Snapshot>,
+        options: &DatabaseOptions,
+        folder: Option<&Path>,
+    ) -> Result<Arc<Self>> {
+        bases.iter().try_for_each(Snapshot::check)?;
+        let topology = match options.nodes {
+            Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
+            None => Topology::discover()?,
+        };
+        let Room { memory, limits, evictor } = Room::new(options, folder)?;
+        let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
+        let leases = Mutex::new(Leases::new(&memory, limits)?);
+        let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        let scheme = SchemeOptions {
+            timestamps: options.timestamps,
+            partitions: options.partitions.unwrap_or_else(cpus).max(1),
+            lock_timeout_ns: options.lock_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
+        };
+        Ok(Arc::new(Self {
+            engine: any::engine(options.scheme, &scheme, directory, options.accounting),
+            scheme: options.scheme,
+            leases,
+            workers: Mutex::default(),
+            bases,
+            topology,
+            taking: Mutex::default(),
+            errands: Arc::default(),
+            evictor,
+            acknowledger: OnceLock::new(),
+        }))
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        self.engine.memory()
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let (memory, counts) = (self.memory(), self.engine.counts());
+        Counters {
+            commits: counts.commits,
+            aborts: counts.aborts_all(),
+            extents_copied: memory.copied().extents,
+            bytes_copied_on_write: memory.copied().bytes,
+            memory_allocated_bytes: memory.swing().allocated_bytes(),
+            memory_committed_bytes: memory.store().committed_bytes(),
+            memory_limit_bytes: memory.store().limit_bytes(),
+            memory_kept_bytes: memory.kept_bytes_all(),
+            snapshots: memory.leases(),
+            epoch: memory.epoch(),
+        }
+    }
+
+    pub(crate) fn worker(&self) -> Result<CoreWorker> {
+        let pooled = lock(&self.workers).pop();
+        match pooled {
+            Some(worker) => Ok(worker),
+            None => Arc::clone(&self.engine).any_worker().map_err(Error::of_stop),
+        }
+    }
+
+    /// A worker that has no open transaction is used again.
+    pub(crate) fn give_back(&self, worker: CoreWorker) {
+        lock(&self.workers).push(worker);
+    }
+
+    /// Takes a snapshot for `holder`: the cut, the patch that undoes what was open at it, and a
+    /// line in the book. No limit is set to what is the database's own.
+    pub(crate) fn take(&self, id: LeaseId, holder: Peer, is_own: bool) -> Result<Taken> {
+        self.bases.iter().try_for_each(Snapshot::check)?;
+        let memory = self.memory();
+        let _taking = lock(&self.taking);
+        lock(&self.leases).may_take(memory)?;
+        let begin = Native::now_ns();
+        let taking = self.engine.taking();
+        let cut = memory.cut();
+        let open = self.engine.open_at(&taking, cut.epoch);
+        drop(taking);
+        if let Some(acknowledger) = self.acknowledger.get().filter(|_| !is_own) {
+            acknowledger.show_all();
+        }
+        let taken = self.write_patch(&open).and_then(|patch| {
+            let new = NewLease { holder, epoch: cut.epoch, patch: patch.0, is_own };
+            let line = lock(&self.leases).add(memory, id, new).inspect_err(|_| {
+                if patch.0 != 0 {
+                    memory.discard(patch.0);
+                }
+            })?;
+            let take_ns = Native::now_ns() - begin;
+            Ok(Taken { root: cut.root, epoch: cut.epoch, patch, line, take_ns })
+        });
+        taken.inspect_err(|_| {
+            memory.release(cut.epoch);
+            self.errands.reclaim();
+        })
+    }
+
+    fn write_patch(&self, open: &[undo::Entry]) -> Result<(u64, u64)> {
+        if open.is_empty() {
+            return Ok((0, 0));
+        }
+        let mut words = Vec::new();
+        open.iter().for_each(|entry| undo::write(entry, &mut words));
+        let bytes = words.len() as u64 * 8;
+        let extent = self.memory().allocate(bytes, Purpose::Ordinary)?;
+        for (at, word) in words.iter().enumerate() {
+            self.memory().access().store_u64(extent.offset + at as u64 * 8, *word);
+        }
+        Ok((extent.offset, bytes))
+    }
+
+    /// A lease has ended. Returns whether memory can be reclaimed now.
+    pub(crate) fn end_lease(&self, id: LeaseId) -> bool {
+        let memory = self.memory();
+        let Some(lease) = lock(&self.leases).remove(memory, id) else { return false };
+        if lease.patch != 0 {
+            memory.discard(lease.patch);
+        }
+        memory.release(lease.epoch)
+    }
+
+    pub(crate) fn snapshot(self: &Arc<Self>, name: String, is_own: bool) -> Result<Snapshot> {
+        let begin = Native::now_ns();
+        let id = lock(&self.leases).local_id();
+        let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
+        let taken = self.take(id, holder, is_own)?;
+        let origin = Origin::Here { _lease: LocalLease { inner: Arc::clone(self), id } };
+        Snapshot::open(SnapshotParts {
+            database: name,
+            store: Arc::clone(self.memory().store()),
+            root: taken.root,
+            epoch: taken.epoch,
+            patch: taken.patch,
+            line: taken.line,
+            take_ns: taken.take_ns,
+            attach_ns: Native::now_ns() - begin,
+            origin,
+            bases: self.bases.clone(),
+        })
+    }
+
+    /// Empties blocks of long texts that few values keep.
+    pub(crate) fn compact(&self) {
+        for table in self.engine.all_tables() {
+            if !table.may_be_sparse() {
+                continue;
+            }
+            // Without a place at the gate it is left for another time.
+            let Ok(mut worker) = self.worker() else { return };
+            worker.compact(&table, COMPACT_VALUES_MAX);
+            self.give_back(worker);
+        }
+    }
+
+    /// That what does not fit memory is where it was put.
+    pub(crate) fn check_spill(&self) -> Result<()> {
+        self.evictor.as_ref().map_or(Ok(()), Evictor::check)
+    }
+
+    pub(crate) fn enforce(&self) {
+        lock(&self.leases).enforce(self.memory());
+    }
+}

@@ -1,0 +1,71 @@
+//! Handles of tables and their indexes.
+
+use std::sync::Arc;
+
+use atoll_machine::Native;
+use atoll_storage::Schema;
+
+use crate::error::{Error, Result};
+use crate::inner::Engine;
+
+/// An ordered index of a table; cheap to clone.
+#[derive(Clone)]
+pub struct Index {
+    pub(crate) table: Table,
+    pub(crate) number: usize,
+}
+
+impl Index {
+    /// Its table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+}
+
+/// A table of a database; cheap to clone.
+#[derive(Clone)]
+pub struct Table {
+    pub(crate) core: Arc<atoll_storage::Table<Native>>,
+    pub(crate) engine: Engine,
+}
+
+impl Table {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.core.name()
+    }
+
+    /// Its columns and primary key.
+    pub fn schema(&self) -> &Schema {
+        self.core.schema()
+    }
+
+    /// Rows present at some moment during the call, uncommitted ones included.
+    pub fn row_count(&self) -> u64 {
+        self.core.row_count()
+    }
+
+    /// An ordered index by name.
+    ///
+    /// # Errors
+    /// [`Error::Transaction`] when there is none.
+    pub fn index(&self, name: &str) -> Result<Index> {
+        let number = self.engine.index(&self.core, name).map_err(Error::of_stop)?;
+        Ok(Index { table: self.clone(), number })
+    }
+
+    /// Its ordered indexes.
+    pub fn indexes(&self) -> Vec<atoll_txn::IndexSpec> {
+        self.engine.indexes(self.core.id())
+    }
+
+    /// Number of its tablespace.
+    pub fn tablespace(&self) -> u32 {
+        self.engine.table_options(self.core.id()).tablespace.unwrap_or(0)
+    }
+
+    /// The partition of a key, by its first column; 0 unless the database's scheme has partitions.
+    pub fn partition(&self, key: &[atoll_storage::Value]) -> u32 {
+        self.engine.partition(key)
+    }
+}

@@ -1,0 +1,190 @@
+//! What is damaged, lost or full: told, and never made worse.
+
+use atoll::machine::medium::crash::Fault;
+use atoll::machine::{CrashMedium, Medium};
+use atoll::{Database, Error, LogError, SchemeKind, Value};
+
+use super::scene::{Rows, create, options, row, rows, work};
+
+#[test]
+fn a_failed_flush_ends_acknowledgements_and_reading_goes_on() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    work(&db, &table, &mut expected, 0);
+    medium.fail(Fault::Sync, 0);
+    let failed = db.transaction(|tx| tx.insert(&table, &row(5_000, 0))).unwrap_err();
+    assert!(matches!(failed, Error::Log(LogError::Poisoned { .. })), "{failed}");
+    medium.mend();
+    let failed = db.transaction(|tx| tx.insert(&table, &row(5_001, 0))).unwrap_err();
+    assert!(matches!(failed, Error::Log(LogError::Poisoned { .. })), "{failed}");
+    let read = db.transaction(|tx| tx.read(&table, &[Value::Int64(1)])).unwrap();
+    assert_eq!(read.as_ref(), expected.get(&1));
+    drop(db);
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let mut found = rows(&db, "table_0");
+    // Of what was never acknowledged, the first may be there.
+    found.remove(&5_000);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_full_medium_stops_changes_and_nothing_else() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    work(&db, &table, &mut expected, 0);
+    medium.fail(Fault::Create, 0);
+    let mut id = 10_000;
+    let full = loop {
+        let mut new = row(id, 0);
+        new[1] = Value::Text("y".repeat(50_000));
+        match db.transaction(|tx| tx.insert(&table, &new)) {
+            Ok(()) => expected.insert(id, new),
+            Err(error) => break error,
+        };
+        id += 1;
+    };
+    assert!(full.to_string().contains("free some space"), "{full}");
+    assert_eq!(rows(&db, "table_0"), expected);
+    medium.mend();
+    let new = row(20_000, 0);
+    db.transaction(|tx| tx.insert(&table, &new)).unwrap();
+    expected.insert(20_000, new);
+    let killed = medium.crash(medium.events(), || true);
+    let db = Database::open_on(&killed, options(SchemeKind::default())).unwrap();
+    assert_eq!(rows(&db, "table_0"), expected);
+}
+
+#[test]
+fn a_damaged_checkpoint_is_helped_by_the_one_before_and_other_damage_is_told() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    for round in 0..3 {
+        work(&db, &table, &mut expected, round);
+        db.checkpoint().unwrap();
+    }
+    work(&db, &table, &mut expected, 3);
+    db.close().unwrap();
+    let newest = |kind: &str| {
+        let names = medium.folder("node-0").unwrap().names().unwrap();
+        let name = names.into_iter().rev().find(|name| name.starts_with(kind));
+        format!("node-0/{}", name.unwrap())
+    };
+    for (kind, note) in [("step-", "checkpoint 3 cannot be used"), ("map-", "a copy was used")] {
+        let damaged = medium.copy();
+        damaged.damage(&newest(kind), 20, 1);
+        let db = Database::open_on(&damaged, options(SchemeKind::default())).unwrap();
+        assert_eq!(rows(&db, "table_0"), expected);
+        assert!(db.recovery().unwrap().notes[0].contains(note), "{:?}", db.recovery());
+    }
+    // A bit anywhere: told, or not needed.
+    for (name, size) in medium.all_files() {
+        for at in (0..size).step_by((size as usize / 60).max(1)) {
+            let damaged = medium.copy();
+            damaged.damage(&name, at, 0x20);
+            match Database::open_on(&damaged, options(SchemeKind::default())) {
+                Ok(db) => assert_eq!(rows(&db, "table_0"), expected, "{name} at {at}"),
+                Err(Error::Log(_)) => {}
+                Err(error) => panic!("{name} at {at}: {error}"),
+            }
+        }
+        let cut = medium.copy();
+        cut.truncate(&name, size / 2);
+        match Database::open_on(&cut, options(SchemeKind::default())) {
+            Ok(db) => assert_eq!(rows(&db, "table_0"), expected, "{name} cut"),
+            Err(Error::Log(_)) => {}
+            Err(error) => panic!("{name} cut: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_lost_control_file_is_told_and_nothing_is_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+    create(&db, "table_0");
+    db.close().unwrap();
+    assert!(atoll::inspect::check(folder.path()).unwrap().damages.is_empty());
+    let control = folder.path().join("control");
+    let kept = std::fs::read(&control).unwrap();
+    std::fs::remove_file(&control).unwrap();
+    let error = Database::open(folder.path(), options(SchemeKind::default())).unwrap_err();
+    assert!(matches!(error, Error::Log(LogError::Missing { .. })), "{error}");
+    std::fs::write(&control, kept).unwrap();
+    let db = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
+    assert_eq!(db.tables(), ["table_0"]);
+}
+
+#[test]
+fn a_check_tells_every_damage_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    for round in 0..3 {
+        let db = Database::open(path, options(SchemeKind::default())).unwrap();
+        let table = if round == 0 { create(&db, "table_0") } else { db.table("table_0").unwrap() };
+        let mut expected = rows(&db, "table_0");
+        work(&db, &table, &mut expected, round);
+        db.checkpoint().unwrap();
+        work(&db, &table, &mut expected, round + 1);
+        db.close().unwrap();
+        let report = atoll::inspect::check(path).unwrap();
+        assert_eq!(report.damages, Vec::<String>::new());
+        assert!(report.home_blocks > 0 && report.log_blocks > 0, "{report:?}");
+    }
+    let mut places = Vec::new();
+    atoll::inspect::log_records(path, Some(0), |record| {
+        places.push(record.lsn as usize);
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(places.len() > 20, "{places:?}");
+    for name in ["control", "node-0/home", "node-0/log-000000000000"] {
+        let file = path.join(name);
+        let sound = std::fs::read(&file).unwrap();
+        let mut bytes = sound.clone();
+        match name {
+            "control" => bytes[50] ^= 0x40,
+            // Every block, since some are free.
+            "node-0/home" => bytes.iter_mut().step_by(4096).for_each(|byte| *byte ^= 0x40),
+            _ => bytes[places[places.len() / 2] + 50] ^= 0x40,
+        }
+        std::fs::write(&file, &bytes).unwrap();
+        let report = atoll::inspect::check(path).unwrap();
+        assert!(!report.damages.is_empty(), "{name}");
+        let named = report.damages.iter().all(|damage| damage.contains(name));
+        assert!(named, "{name}: {:?}", report.damages);
+        std::fs::write(&file, &sound).unwrap();
+    }
+}
+
+#[test]
+fn what_is_missing_is_told_and_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let db = Database::open(path, options(SchemeKind::default())).unwrap();
+    create(&db, "table_0");
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    for name in ["node-1", "node-0/home"] {
+        let (from, aside) = (path.join(name), path.join("aside"));
+        std::fs::rename(&from, &aside).unwrap();
+        let error = Database::open(path, options(SchemeKind::default())).unwrap_err();
+        let is_told =
+            matches!(&error, Error::Log(LogError::Missing { file }) if file.ends_with(name));
+        assert!(is_told, "{name}: {error}");
+        assert!(!from.exists());
+        std::fs::rename(&aside, &from).unwrap();
+    }
+    // A backup that was cut short is no database.
+    std::fs::rename(path.join("control"), path.join("control.copy")).unwrap();
+    let error = Database::open(path, options(SchemeKind::default())).unwrap_err();
+    assert!(matches!(error, Error::Log(LogError::CutShort { .. })), "{error}");
+    std::fs::rename(path.join("control.copy"), path.join("control")).unwrap();
+    let db = Database::open(path, options(SchemeKind::default())).unwrap();
+    assert_eq!(db.tables(), ["table_0"]);
+}

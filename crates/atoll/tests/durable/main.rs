@@ -1,0 +1,8 @@
+//! Durable databases: what was committed is there again, however the database ended.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod checkpoints;
+mod damage;
+mod folders;
+mod recovery;
+mod scene;
