@@ -4,7 +4,8 @@
 //! until then: a segment whose node is the same has not changed, and of one that has, what has the
 //! same bytes is not written again: blocks, and lines of blocks of which few have changed. So
 //! nobody marks anything when a row changes, and no worker ever waits for a checkpoint; what it
-//! costs them is what any snapshot costs.
+//! costs them is what any snapshot costs. Whoever takes it leads: the homes are written beside each
+//! other, each by a thread on the node of its tablespace.
 //!
 //! - `CHECKPOINT-1`: before it counts, everything that its snapshot shows is durable in the logs,
 //!   and what it has written is durable at home.
@@ -16,6 +17,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use atoll_log::archive::Archive;
@@ -23,6 +25,7 @@ use atoll_log::control::{CHECKPOINTS_KEPT, Checkpoint, CheckpointPart, Control, 
 use atoll_log::home::step::StepBytes;
 use atoll_log::home::{self, BLOCK_BYTES, Changed, FileRef, Home, Map, TableMap, Waiting};
 use atoll_log::{LogError, Logs, Planted};
+use atoll_machine::affinity::pin_current_thread;
 use atoll_machine::medium::Locked;
 use atoll_machine::{Machine, Native};
 use atoll_storage::TableId;
@@ -124,6 +127,15 @@ struct Writing<'w> {
     is_step: bool,
 }
 
+/// What it holds then, the file that says so, and what that means for lines that wait.
+struct Written {
+    map: Map,
+    file: FileRef,
+    changed: Changed,
+    is_step: bool,
+    report: CheckpointReport,
+}
+
 /// How far the logs and the time have come since the last checkpoint, for whoever decides on the
 /// next.
 pub(crate) struct Progress {
@@ -206,18 +218,14 @@ impl Checkpointer {
         let horizon = self.logs.clock();
         self.logs.settle(horizon)?; // CHECKPOINT-1
         let number = self.control.checkpoints.first().map_or(0, |last| last.number) + 1;
+        let written = self.write_homes(inner, &snapshot, form, number)?;
         let mut report = CheckpointReport { number, ..CheckpointReport::default() };
-        let mut written = Vec::with_capacity(self.homes.len());
-        let mut parts = Vec::with_capacity(self.homes.len());
-        for (tablespace, start) in starts.iter().enumerate() {
-            let chain = &self.chains[tablespace];
-            let is_step = form == Form::Any && self.baseline.is_some() && chain.may_grow();
-            let home = Writing { inner, tablespace, snapshot: &snapshot, is_step };
-            let (map, file, changed) = self.write_home(&home, number, &mut report)?;
-            let base = if is_step { chain.base } else { number };
-            parts.push(CheckpointPart { start: *start, base, file });
-            written.push((map, file, changed, is_step));
-        }
+        written.iter().for_each(|home| report.add(&home.report));
+        let parts = starts.iter().zip(&self.chains).zip(&written).map(|((start, chain), home)| {
+            let base = if home.is_step { chain.base } else { number };
+            CheckpointPart { start: *start, base, file: home.file }
+        });
+        let parts = parts.collect();
         inner.check_spill()?; // What was written may have come from there.
         let mut control = self.control.clone();
         control.horizon = horizon;
@@ -229,9 +237,9 @@ impl Checkpointer {
         self.file.write(&mut control).inspect_err(|error| self.failed = Some(error.clone()))?;
         self.control = control;
         let mut maps = Vec::with_capacity(written.len());
-        for (chain, (map, file, changed, is_step)) in self.chains.iter_mut().zip(written) {
-            chain.note((number, &map), file, changed, is_step);
-            maps.push(map);
+        for (chain, home) in self.chains.iter_mut().zip(written) {
+            chain.note((number, &home.map), home.file, home.changed, home.is_step);
+            maps.push(home.map);
         }
         self.maps.insert(0, maps);
         self.maps.truncate(CHECKPOINTS_KEPT);
@@ -275,14 +283,49 @@ impl Checkpointer {
         done
     }
 
-    /// Writes a tablespace's part of a checkpoint: what it holds then, the file that says so, and
-    /// what that means for lines that wait.
-    fn write_home(
+    /// Writes the parts of all tablespaces beside each other, each on the node that it is of.
+    fn write_homes(
         &self,
-        writing: &Writing<'_>,
+        inner: &Inner,
+        snapshot: &Snapshot,
+        form: Form,
         checkpoint: u64,
-        report: &mut CheckpointReport,
-    ) -> Result<(Map, FileRef, Changed)> {
+    ) -> Result<Vec<Written>> {
+        let write = |tablespace: usize| {
+            let is_step =
+                form == Form::Any && self.baseline.is_some() && self.chains[tablespace].may_grow();
+            let writing = Writing { inner, tablespace, snapshot, is_step };
+            self.write_home(&writing, checkpoint)
+        };
+        let write_there = |tablespace: usize| {
+            let nodes = &inner.topology.nodes;
+            // Who may not run there writes from elsewhere.
+            let _ = pin_current_thread(&nodes[tablespace % nodes.len()].cpus);
+            write(tablespace)
+        };
+        if self.homes.len() == 1 || self.logs.options().in_turns {
+            return (0..self.homes.len()).map(write).collect();
+        }
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..self.homes.len())
+                .map(|tablespace| {
+                    let thread = Builder::new().name(format!("atoll-home-{tablespace}"));
+                    thread.spawn_scoped(scope, move || write_there(tablespace)).ok()
+                })
+                .collect();
+            let written =
+                writers.into_iter().enumerate().map(|(tablespace, writer)| match writer {
+                    Some(writer) => writer.join().expect("no panic in a thread"),
+                    None => write(tablespace), // There are no threads left.
+                });
+            // All of them, so that none is writing when this ends.
+            written.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    /// Writes a tablespace's part of a checkpoint.
+    fn write_home(&self, writing: &Writing<'_>, checkpoint: u64) -> Result<Written> {
+        let mut report = CheckpointReport::default();
         let Writing { inner, tablespace, snapshot, is_step } = *writing;
         let kept: Vec<&Map> = self.maps.iter().map(|maps| &maps[tablespace]).collect();
         let (home, chain) = (&self.homes[tablespace], &self.chains[tablespace]);
@@ -345,7 +388,7 @@ impl Checkpointer {
             home.write_map(checkpoint, &map)?
         };
         report.file_bytes += file.bytes;
-        Ok((map, file, changed))
+        Ok(Written { map, file, changed, is_step, report })
     }
 
     /// What the checkpoint before showed of a table, and where it lies.

@@ -213,3 +213,13 @@ pub struct CheckpointReport {
     /// next one.
     pub has_leftovers: bool,
 }
+
+impl CheckpointReport {
+    /// What a tablespace's part of it has done.
+    fn add(&mut self, part: &Self) {
+        self.segments_changed += part.segments_changed;
+        self.segments += part.segments;
+        self.bytes += part.bytes;
+        self.file_bytes += part.file_bytes;
+    }
+}
