@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use atoll_machine::medium::Open;
+use atoll_machine::medium::{Open, UNIT_BYTES_MAX};
 use atoll_machine::{Medium, MediumError, MediumFile};
 
 use crate::ring::Ring;
@@ -31,7 +31,10 @@ pub struct Files {
     open: BTreeMap<u64, Arc<dyn MediumFile>>,
     /// The number behind the last file that is ready.
     ready: u64,
+    /// From `buffer_start` on, the log from the last multiple of [`UNIT_BYTES_MAX`] to its end: a
+    /// unit is written again when there is more for it.
     buffer: Vec<u8>,
+    buffer_start: usize,
     syncs: bool,
 }
 
@@ -164,14 +167,11 @@ impl Files {
         while numbers.contains(&ready) {
             ready += 1;
         }
-        let mut files = Self {
-            medium,
-            file_bytes,
-            open: BTreeMap::new(),
-            ready,
-            buffer: Vec::new(),
-            syncs: true,
-        };
+        let mut buffer = Vec::<u8>::with_capacity((WRITE_BYTES_MAX + 3 * UNIT_BYTES_MAX) as usize);
+        let buffer_start = buffer.as_ptr().align_offset(UNIT_BYTES_MAX as usize);
+        buffer.resize(buffer_start + (end % UNIT_BYTES_MAX) as usize, 0);
+        let open = BTreeMap::new();
+        let mut files = Self { medium, file_bytes, open, ready, buffer, buffer_start, syncs: true };
         for number in numbers.into_iter().filter(|number| *number > ready) {
             files.medium.remove(&file_name(number))?;
         }
@@ -190,6 +190,9 @@ impl Files {
             let file = next.make(|| Pace::Hurried)?.expect("nobody stops it");
             files.add(next.number, file);
         }
+        let (file, unit) = (Arc::clone(files.file(current)?), end % UNIT_BYTES_MAX);
+        let bytes = &mut files.buffer[files.buffer_start..];
+        file.read_at(end % file_bytes - unit, bytes)?;
         Ok(files)
     }
 
@@ -237,23 +240,42 @@ impl Files {
         let mut at = from;
         while at < to {
             let number = at / self.file_bytes;
-            let file_end = (number + 1) * self.file_bytes;
-            let end = to.min(file_end);
+            let file_start = number * self.file_bytes;
+            let end = to.min(file_start + self.file_bytes);
+            let file = Arc::clone(self.file(number)?);
             while at < end {
-                let next = end.min(at + WRITE_BYTES_MAX);
-                let mut buffer = std::mem::take(&mut self.buffer);
-                buffer.clear();
-                ring.read(at, next, &mut buffer);
-                let offset = at - number * self.file_bytes;
-                let written = self.file(number)?.write_at(offset, &buffer);
-                self.buffer = buffer;
-                written?;
+                let next = end.min((at + WRITE_BYTES_MAX) / UNIT_BYTES_MAX * UNIT_BYTES_MAX);
+                self.write_run(&*file, file_start, ring, (at, next))?;
                 at = next;
             }
             if self.syncs {
-                self.file(number)?.sync()?;
+                file.sync()?;
             }
         }
+        Ok(())
+    }
+
+    /// Writes what comes next, at most to the end of the file. Its first unit may have been begun
+    /// before, and is written again with the same bytes; its last one is filled up with zeroes.
+    fn write_run(
+        &mut self,
+        file: &dyn MediumFile,
+        file_start: u64,
+        ring: &Ring,
+        (from, to): (u64, u64),
+    ) -> Result<(), MediumError> {
+        let (unit, start) = (file.unit(), self.buffer_start);
+        let first = from / UNIT_BYTES_MAX * UNIT_BYTES_MAX;
+        debug_assert_eq!(first + (self.buffer.len() - start) as u64, from);
+        ring.read(from, to, &mut self.buffer);
+        let len = self.buffer.len();
+        let begin = from / unit * unit;
+        self.buffer.resize(start + (to.next_multiple_of(unit) - first) as usize, 0);
+        let bytes = &self.buffer[start + (begin - first) as usize..];
+        file.write_units(begin - file_start, bytes)?;
+        let rest = (to % UNIT_BYTES_MAX) as usize;
+        self.buffer.copy_within(len - rest..len, start);
+        self.buffer.truncate(start + rest);
         Ok(())
     }
 

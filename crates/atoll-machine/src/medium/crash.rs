@@ -437,6 +437,14 @@ impl MediumFile for CrashFile {
         Ok(())
     }
 
+    fn unit(&self) -> u64 {
+        match lock(&self.world).unit {
+            0 => SECTOR_BYTES,
+            unit if unit < SECTOR_BYTES => 1, // Memory has no cache of the system.
+            unit => unit,
+        }
+    }
+
     fn reserve(&self, size_bytes: u64) -> Result<(), MediumError> {
         let mut world = lock(&self.world);
         world.may(Fault::Full).map_err(|source| self.failed("reserve", source))?;

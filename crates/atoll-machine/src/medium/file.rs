@@ -8,10 +8,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::pm::{self, PmCost, PmFile};
-use super::{Locked, Medium, MediumError, MediumFile, MediumKind, Open};
+use super::{Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX};
 
 /// Zeroes are written in pieces of this size.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -63,6 +63,8 @@ impl Locked for FileLock {}
 struct OrdinaryFile {
     file: File,
     path: String,
+    /// The same file past the system's cache, where that can be; found out when first asked for.
+    direct: OnceLock<Option<File>>,
 }
 
 impl FileMedium {
@@ -142,7 +144,7 @@ impl Medium for FileMedium {
             {
                 Ok(Arc::new(PmFile::new(file, path, self.cost)?))
             }
-            _ => Ok(Arc::new(OrdinaryFile { file, path })),
+            _ => Ok(Arc::new(OrdinaryFile { file, path, direct: OnceLock::new() })),
         }
     }
 
@@ -246,7 +248,35 @@ pub(super) fn write_zeroes(file: &File, from: u64, to: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// The file again, written past the system's cache, if its file system says that it can be in units
+/// of [`UNIT_BYTES_MAX`].
+fn open_direct(file: &File) -> Option<File> {
+    let mut facts = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the descriptor is open, the path a live, zero-terminated string, and `facts` a valid
+    // place for the answer; zeroed bytes are a valid `libc::statx`.
+    let facts = unsafe {
+        let (fd, wanted) = (file.as_raw_fd(), libc::STATX_DIOALIGN);
+        if libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, wanted, facts.as_mut_ptr()) != 0 {
+            return None;
+        }
+        facts.assume_init()
+    };
+    let is_told = facts.stx_mask & libc::STATX_DIOALIGN != 0;
+    let aligns = [facts.stx_dio_mem_align, facts.stx_dio_offset_align];
+    let fits = |align: u32| align > 0 && UNIT_BYTES_MAX.is_multiple_of(align.into());
+    if !is_told || !aligns.into_iter().all(fits) {
+        return None;
+    }
+    // Not by its name, which may be another file's by now.
+    let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+    OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(again).ok()
+}
+
 impl OrdinaryFile {
+    fn direct(&self) -> Option<&File> {
+        self.direct.get_or_init(|| open_direct(&self.file)).as_ref()
+    }
+
     fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> MediumError {
         move |source| MediumError::new(what, &self.path, source)
     }
@@ -261,8 +291,35 @@ impl MediumFile for OrdinaryFile {
         self.file.read_exact_at(into, offset).map_err(self.failed("read"))
     }
 
+    fn will_read(&self, offset: u64, bytes: u64) {
+        let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
+        let fd = self.file.as_raw_fd();
+        // SAFETY: the descriptor is open for as long as `file` lives. It is advice: who cannot
+        // follow it reads later.
+        unsafe { libc::posix_fadvise(fd, offset, bytes, libc::POSIX_FADV_WILLNEED) };
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
         self.file.write_all_at(bytes, offset).map_err(self.failed("write"))
+    }
+
+    fn unit(&self) -> u64 {
+        self.direct().map_or(1, |_| UNIT_BYTES_MAX)
+    }
+
+    fn write_units(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
+        let unit = UNIT_BYTES_MAX as usize;
+        let is_whole = offset.is_multiple_of(UNIT_BYTES_MAX)
+            && bytes.len().is_multiple_of(unit)
+            && bytes.as_ptr().addr().is_multiple_of(unit);
+        match self.direct().filter(|_| is_whole).map(|file| file.write_all_at(bytes, offset)) {
+            // Whoever said that it can be done was wrong.
+            Some(Err(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.write_at(offset, bytes)
+            }
+            Some(done) => done.map_err(self.failed("write")),
+            None => self.write_at(offset, bytes),
+        }
     }
 
     fn reserve(&self, size_bytes: u64) -> Result<(), MediumError> {
@@ -281,5 +338,37 @@ impl MediumFile for OrdinaryFile {
 
     fn path(&self) -> &str {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn units_go_where_other_bytes_go_and_are_read_like_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let medium = FileMedium::new(folder.path()).unwrap();
+        let file = medium.open("log", Open::Create).unwrap();
+        file.reserve(4 * UNIT_BYTES_MAX).unwrap();
+        assert!([1, UNIT_BYTES_MAX].contains(&file.unit()));
+        let unit = UNIT_BYTES_MAX as usize;
+        let mut memory = vec![0; 4 * unit];
+        let start = memory.as_ptr().align_offset(unit);
+        memory[start..start + 2 * unit].fill(7);
+        file.write_units(UNIT_BYTES_MAX, &memory[start..start + 2 * unit]).unwrap();
+        // From memory, or to a place, that does not fit: it is written all the same.
+        memory[start + 1..start + 1 + unit].fill(8);
+        file.write_units(2 * UNIT_BYTES_MAX, &memory[start + 1..start + 1 + unit]).unwrap();
+        file.write_units(5, &[9; 3]).unwrap();
+        file.sync().unwrap();
+        let mut found = vec![0; 4 * unit];
+        file.read_at(0, &mut found).unwrap();
+        let mut expected = vec![0; 4 * unit];
+        expected[5..8].fill(9);
+        expected[unit..2 * unit].fill(7);
+        expected[2 * unit..3 * unit].fill(8);
+        assert_eq!(found, expected);
     }
 }

@@ -29,6 +29,8 @@ pub use pm::PmCost;
 pub const SECTOR_BYTES: u64 = 512;
 /// What persistent memory does.
 pub const WORD_BYTES: u64 = 8;
+/// The largest of [`MediumFile::unit`]; all are powers of two.
+pub const UNIT_BYTES_MAX: u64 = 4096;
 
 /// What bytes lie on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,11 +158,30 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
     /// [`MediumError`], also when the file ends before.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError>;
 
+    /// Those bytes will be read soon: they may be brought in meanwhile.
+    fn will_read(&self, _offset: u64, _bytes: u64) {}
+
     /// Writes bytes from `offset` on; the file grows if need be.
     ///
     /// # Errors
     /// [`MediumError`]. Some of the bytes may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError>;
+
+    /// Bytes of a unit: who writes whole ones by [`MediumFile::write_units`] goes past the system's
+    /// cache, and waits less for them. 1 where there is no such thing; never more than
+    /// [`UNIT_BYTES_MAX`].
+    fn unit(&self) -> u64 {
+        1
+    }
+
+    /// As [`MediumFile::write_at`], of whole units, best from memory that begins at a multiple of
+    /// [`UNIT_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// As there.
+    fn write_units(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
+        self.write_at(offset, bytes)
+    }
 
     /// Sees to it that the file has at least this size, with zeroes where nothing was written, see
     /// `MEDIUM-4`.
