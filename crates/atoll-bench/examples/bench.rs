@@ -1,5 +1,5 @@
-//! `atoll bench` without the rest of the command: built in seconds, for whoever works on the engine.
-//! Prints what a run measured as JSON.
+//! `atoll bench` without the rest of the command: built in seconds, for work on the engine. Prints
+//! what a run measured as JSON.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use atoll_bench::durable::{checkpoint, commit, recovery};
