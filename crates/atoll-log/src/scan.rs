@@ -15,10 +15,7 @@ use crate::error::LogError;
 use crate::files::{file_name, file_number};
 use crate::log::SLACK_BYTES;
 
-/// Bytes that are read at once: they are looked at while they are in the caches.
-const READ_BYTES: usize = 512 << 10;
-/// So many bytes behind them the medium brings in meanwhile.
-const AHEAD_BYTES: u64 = 8 << 20;
+const READ_BYTES: usize = 4 << 20;
 
 /// Reads the blocks of a log one after the other.
 pub struct Scan {
@@ -33,8 +30,6 @@ pub struct Scan {
     /// Bytes of the log from `buffer_lsn` on.
     buffer: Vec<u8>,
     buffer_lsn: u64,
-    /// Up to here the medium was asked to bring in.
-    asked: u64,
     at: u64,
     life: u32,
     gsn: u64,
@@ -118,7 +113,6 @@ impl Scan {
             is_end,
             buffer: Vec::new(),
             buffer_lsn: start,
-            asked: start,
             at: start,
             life: 0,
             gsn: 0,
@@ -250,7 +244,6 @@ impl Scan {
             return Ok(false);
         }
         let wanted = (len.max(READ_BYTES) as u64).min(self.files_end - at) as usize;
-        self.ask_ahead(at + wanted as u64);
         self.buffer.resize(wanted, 0);
         self.buffer_lsn = at;
         let mut done = 0;
@@ -262,23 +255,6 @@ impl Scan {
             done += len;
         }
         Ok(true)
-    }
-
-    /// Asks the medium for what comes behind a place, half of it at a time.
-    fn ask_ahead(&mut self, at: u64) {
-        let until = (at + AHEAD_BYTES).min(self.files_end);
-        let from = self.asked.max(at);
-        if until < from + AHEAD_BYTES / 2 && until < self.files_end {
-            return;
-        }
-        let mut place = from;
-        while place < until {
-            let (number, offset) = (place / self.file_bytes, place % self.file_bytes);
-            let len = (self.file_bytes - offset).min(until - place);
-            self.files[&number].will_read(offset, len);
-            place += len;
-        }
-        self.asked = until.max(self.asked);
     }
 
     /// That the log ends at a place where there is no block.

@@ -158,39 +158,53 @@ impl<'b> Changes<'b> {
         Self(Input(bytes))
     }
 
-    /// Reads the next change into `room`; whether there was one. `None` for bytes that are no
-    /// change.
-    pub fn read(&mut self, room: &mut Change<'b>) -> Option<bool> {
-        if self.0.0.is_empty() {
-            return Some(false);
+    /// Reads the next change that is wanted into `room`; whether there was one. `None` for bytes
+    /// that are no change.
+    pub fn read(
+        &mut self,
+        room: &mut Change<'b>,
+        wanted: impl Fn(TableId, RowId) -> bool,
+    ) -> Option<bool> {
+        while !self.0.0.is_empty() {
+            self.begin(room)?;
+            if wanted(room.table, room.row) {
+                room.cells.clear();
+                self.cells(room.kind, |cell| room.cells.push(cell))?;
+                return Some(true);
+            }
+            self.cells(room.kind, |_| {})?;
         }
-        let mut cells = std::mem::take(&mut room.cells);
-        cells.clear();
-        *room = self.change(cells)?;
-        Some(true)
+        Some(false)
     }
 
-    fn change(&mut self, mut cells: Vec<(usize, Plain<'b>)>) -> Option<Change<'b>> {
+    /// Reads what has happened to which row.
+    fn begin(&mut self, room: &mut Change<'b>) -> Option<()> {
         let input = &mut self.0;
-        let table = TableId(input.number()?.try_into().ok()?);
-        let row = RowId(input.number()?);
-        let kind = match input.take(1)?[0] {
+        room.table = TableId(input.number()?.try_into().ok()?);
+        room.row = RowId(input.number()?);
+        room.kind = match input.take(1)?[0] {
             1 => Kind::Put,
             2 => Kind::Update,
             3 => Kind::Delete,
             _ => return None,
         };
+        Some(())
+    }
+
+    /// Reads the cells that follow.
+    fn cells(&mut self, kind: Kind, mut take: impl FnMut((usize, Plain<'b>))) -> Option<()> {
+        let input = &mut self.0;
         if kind == Kind::Delete {
-            return Some(Change { table, row, kind, cells });
+            return Some(());
         }
         while let Some(column) = input.number()?.checked_sub(1) {
             let plain = match input.number()?.checked_sub(1) {
                 None => None,
                 Some(len) => Some(input.take(len.try_into().ok()?)?),
             };
-            cells.push((usize::try_from(column).ok()?, plain));
+            take((usize::try_from(column).ok()?, plain));
         }
-        Some(Change { table, row, kind, cells })
+        Some(())
     }
 }
 
@@ -202,11 +216,12 @@ impl<'b> Iterator for Changes<'b> {
         if self.0.0.is_empty() {
             return None;
         }
-        let change = self.change(Vec::new());
-        if change.is_none() {
+        let mut change = Change::default();
+        let read = self.read(&mut change, |_, _| true);
+        if read.is_none() {
             self.0.0 = &[];
         }
-        Some(change)
+        Some(read.map(|_| change))
     }
 }
 
@@ -223,7 +238,17 @@ impl<'b> Input<'b> {
     }
 
     /// A number as [`number`] writes it.
+    #[inline]
     pub fn number(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_first()?;
+        if *first < 0x80 {
+            self.0 = rest;
+            return Some(u64::from(*first));
+        }
+        self.long_number()
+    }
+
+    fn long_number(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];

@@ -291,14 +291,6 @@ impl MediumFile for OrdinaryFile {
         self.file.read_exact_at(into, offset).map_err(self.failed("read"))
     }
 
-    fn will_read(&self, offset: u64, bytes: u64) {
-        let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
-        let fd = self.file.as_raw_fd();
-        // SAFETY: the descriptor is open for as long as `file` lives. It is advice: who cannot
-        // follow it reads later.
-        unsafe { libc::posix_fadvise(fd, offset, bytes, libc::POSIX_FADV_WILLNEED) };
-    }
-
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
         self.file.write_all_at(bytes, offset).map_err(self.failed("write"))
     }

@@ -158,9 +158,6 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
     /// [`MediumError`], also when the file ends before.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError>;
 
-    /// Those bytes will be read soon: they may be brought in meanwhile.
-    fn will_read(&self, _offset: u64, _bytes: u64) {}
-
     /// Writes bytes from `offset` on; the file grows if need be.
     ///
     /// # Errors

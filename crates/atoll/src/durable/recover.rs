@@ -378,12 +378,11 @@ impl Common<'_> {
                     continue;
                 };
                 let record = &mut window[filled];
-                let found = changes.read(record);
+                let found = changes.read(record, |table, row| {
+                    (row.segment() + u64::from(table.0)) % *parts == *part
+                });
                 if !found.ok_or_else(|| bad_block(header, "changes of rows"))? {
                     open = None;
-                    continue;
-                }
-                if (record.row.segment() + u64::from(record.table.0)) % *parts != *part {
                     continue;
                 }
                 let number = record.table.0 as usize;
