@@ -14,7 +14,7 @@ use crate::layout::{RowId, SEGMENT_ROWS};
 use crate::redo::{self, Kind};
 use crate::segment::Cell;
 use crate::table::{Filling, Table};
-use crate::types::{Column, DataType};
+use crate::types::{COLUMNS_MAX, Column, DataType};
 
 /// A segment as a medium keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl<M: Machine> Table<M> {
                 return Err(self.bad(row, "a value does not fit its column"));
             }
         }
-        if record.kind == Kind::Put && record.cells.len() != columns.len() {
+        if record.kind == Kind::Put && !has_each(columns.len(), &record.cells) {
             return Err(self.bad(row, "a row without all of its columns"));
         }
         for (at, plain) in &record.cells {
@@ -200,6 +200,12 @@ impl<M: Machine> Table<M> {
     fn bad(&self, row: RowId, what: &'static str) -> StorageError {
         StorageError::BadRecord { table: self.name().to_owned(), row: row.0, what }
     }
+}
+
+/// Whether there is one cell for each column, in any order; all of them are of some column.
+fn has_each(columns: usize, cells: &[(usize, Plain<'_>)]) -> bool {
+    let mut seen = [false; COLUMNS_MAX];
+    cells.len() == columns && cells.iter().all(|(at, _)| !std::mem::replace(&mut seen[*at], true))
 }
 
 /// Whether plain bytes are a value of a column.
