@@ -22,6 +22,7 @@ use atoll_storage::redo::{Input, number};
 
 use crate::error::LogError;
 use crate::files::{file_name, file_number};
+use crate::logs::TABLESPACES_MAX;
 use crate::sealed;
 
 /// Name of the file that says whose logs an archive has.
@@ -56,7 +57,8 @@ impl Owner {
             let mut input = Input(body);
             let (id, file_bytes) = (input.number()?, input.number()?);
             let tablespaces = input.number()?.try_into().ok()?;
-            (file_bytes > 0).then_some(Self { id, file_bytes, tablespaces })
+            let fits = file_bytes > 0 && (1..=TABLESPACES_MAX).contains(&tablespaces);
+            fits.then_some(Self { id, file_bytes, tablespaces })
         })
     }
 
@@ -232,4 +234,26 @@ pub(crate) fn in_pieces<E: From<atoll_machine::MediumError>>(
         at += piece.len() as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use atoll_machine::CrashMedium;
+
+    use super::*;
+
+    #[test]
+    fn an_owner_of_more_tablespaces_than_there_can_be_is_refused() {
+        for (tablespaces, is_owner) in [(0, false), (1, true), (64, true), (usize::MAX, false)] {
+            let medium = CrashMedium::default();
+            let owner = Owner { id: 1, file_bytes: 1 << 20, tablespaces };
+            owner.write(&medium).unwrap();
+            match Owner::read(&medium) {
+                Ok(found) => assert!(is_owner && found == owner, "{found:?}"),
+                Err(LogError::Damaged { .. }) => assert!(!is_owner, "{owner:?}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
 }

@@ -34,6 +34,12 @@ pub const ALIGN: u64 = 8;
 /// Largest payload; more is split into pieces.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
+/// No position and no GSN is greater: what is counted up a thousand million times a second gets
+/// there in 146 years. So what is read can be added to.
+pub const NUMBER_MAX: u64 = 1 << 62;
+/// No life is greater.
+pub const LIFE_MAX: u32 = 1 << 30;
+
 /// What a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -153,7 +159,7 @@ impl Header {
         {
             return None;
         }
-        Some(Self {
+        let header = Self {
             kind: Kind::of_byte(bytes[60])?,
             tablespace: bytes[61],
             life: half(56),
@@ -164,7 +170,10 @@ impl Header {
             horizon: word(40),
             transaction: word(48),
             payload_bytes,
-        })
+        };
+        let numbers = [header.lsn, header.gsn, header.durable, header.horizon];
+        let fits = numbers.iter().all(|number| *number <= NUMBER_MAX) && header.life <= LIFE_MAX;
+        fits.then_some(header)
     }
 }
 
@@ -208,7 +217,8 @@ impl Rest {
         let rests = payload.chunks_exact(REST_BYTES).map(|bytes| {
             let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
             let tablespace = u8::try_from(word(0)).ok()?;
-            Some(Self { tablespace, lsn: word(8), gsn: word(16) })
+            let rest = Self { tablespace, lsn: word(8), gsn: word(16) };
+            (rest.lsn.max(rest.gsn) <= NUMBER_MAX).then_some(rest)
         });
         rests.collect()
     }
@@ -259,6 +269,31 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_ne!(stored_crc(&sound), crc(&sound, &damaged), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_added_to_are_of_no_header() {
+        let most = Header {
+            life: LIFE_MAX,
+            lsn: NUMBER_MAX,
+            gsn: NUMBER_MAX,
+            durable: NUMBER_MAX,
+            horizon: NUMBER_MAX,
+            ..sample(b"")
+        };
+        assert_eq!(Header::decode(&most.encode(b"")), Some(most));
+        for more in [
+            Header { life: u32::MAX, ..most },
+            Header { lsn: u64::MAX, ..most },
+            Header { gsn: u64::MAX, ..most },
+            Header { durable: u64::MAX, ..most },
+            Header { horizon: u64::MAX, ..most },
+        ] {
+            assert_eq!(Header::decode(&more.encode(b"")), None, "{more:?}");
+        }
+        let mut payload = Vec::new();
+        Rest { tablespace: 0, lsn: 0, gsn: u64::MAX }.encode(&mut payload);
+        assert_eq!(Rest::decode_all(&payload), None);
     }
 
     #[test]

@@ -19,9 +19,10 @@ use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 use atoll_storage::redo::{Input, number};
 
+use crate::block::{LIFE_MAX, NUMBER_MAX};
 use crate::error::LogError;
 use crate::home::FileRef;
-use crate::logs::TABLESPACES_MAX;
+use crate::logs::{FILE_BYTES, RING_BYTES_MAX, TABLESPACES_MAX};
 pub use crate::sealed::FORMAT;
 use crate::sealed::{HEADER_BYTES, seal, unseal};
 
@@ -36,6 +37,8 @@ const MAGIC: [u8; 8] = *b"ATOLLCTL";
 pub const SLOT_BYTES: usize = 16 << 10;
 /// Checkpoints that are kept.
 pub const CHECKPOINTS_KEPT: usize = 2;
+/// Numbers of checkpoints are less, so that their names have 12 digits.
+const CHECKPOINT_END: u64 = 1 << 48;
 
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -136,32 +139,36 @@ impl Control {
 
     fn decode(body: &[u8]) -> Option<Self> {
         let mut input = Input(body);
+        let input = &mut input;
         let mut control = Self {
-            sequence: input.number()?,
+            sequence: count(input)?,
             id: input.number()?,
-            life: input.number()?.try_into().ok()?,
+            life: life(input)?,
             file_bytes: input.number()?,
             ring_bytes: input.number()?,
             tablespaces: input.number()?.try_into().ok()?,
             ..Self::default()
         };
-        let fits = (1..=TABLESPACES_MAX).contains(&control.tablespaces);
-        if !fits || !control.file_bytes.is_multiple_of(4096) || control.file_bytes == 0 {
+        let fits = (1..=TABLESPACES_MAX).contains(&control.tablespaces)
+            && FILE_BYTES.contains(&control.file_bytes)
+            && control.file_bytes.is_multiple_of(4096)
+            && control.ring_bytes <= RING_BYTES_MAX;
+        if !fits {
             return None;
         }
-        let cuts = (0..control.tablespaces).map(|_| input.number());
+        let cuts = (0..control.tablespaces).map(|_| count(input));
         control.cuts = cuts.collect::<Option<_>>()?;
-        control.horizon = input.number()?;
+        control.horizon = count(input)?;
         if input.number()? != 0 {
-            let ends = (0..control.tablespaces).map(|_| input.number());
+            let ends = (0..control.tablespaces).map(|_| count(input));
             control.ends = Some(ends.collect::<Option<_>>()?);
         }
         for _ in 0..input.number()?.min(CHECKPOINTS_KEPT as u64) {
-            let (number, epoch) = (input.number()?, input.number()?);
-            let life = input.number()?.try_into().ok()?;
+            let number = input.number().filter(|number| *number < CHECKPOINT_END)?;
+            let (epoch, life) = (count(input)?, life(input)?);
             let parts = (0..control.tablespaces).map(|_| {
                 Some(CheckpointPart {
-                    start: input.number()?,
+                    start: count(input)?,
                     base: input.number().filter(|base| (1..=number).contains(base))?,
                     file: FileRef { bytes: input.number()?, crc: input.number()?.try_into().ok()? },
                 })
@@ -171,6 +178,15 @@ impl Control {
         }
         Some(control)
     }
+}
+
+/// A number that will be added to.
+pub(crate) fn count(input: &mut Input<'_>) -> Option<u64> {
+    input.number().filter(|number| *number <= NUMBER_MAX)
+}
+
+pub(crate) fn life(input: &mut Input<'_>) -> Option<u32> {
+    input.number()?.try_into().ok().filter(|life| *life <= LIFE_MAX)
 }
 
 impl Control {
@@ -335,6 +351,39 @@ mod tests {
         }
         let error = ControlFile::open(&medium, Open::Read).unwrap_err();
         assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_no_database_can_have_said_is_refused() {
+        let sound = sample(0);
+        let checkpoint = |change: fn(&mut Checkpoint)| {
+            let mut control = sample(0);
+            change(&mut control.checkpoints[0]);
+            control
+        };
+        for (said, is_sound) in [
+            (sound.clone(), true),
+            (Control { sequence: u64::MAX - 3, ..sound.clone() }, false),
+            (Control { life: u32::MAX, ..sound.clone() }, false),
+            (Control { file_bytes: 1 << 63, ..sound.clone() }, false),
+            (Control { ring_bytes: u64::MAX, ..sound.clone() }, false),
+            (Control { cuts: vec![0, u64::MAX], ..sound.clone() }, false),
+            (Control { horizon: u64::MAX, ..sound.clone() }, false),
+            (Control { ends: Some(vec![u64::MAX, 0]), ..sound }, false),
+            (checkpoint(|one| one.number = 1 << 48), false),
+            (checkpoint(|one| one.epoch = u64::MAX), false),
+            (checkpoint(|one| one.life = u32::MAX), false),
+            (checkpoint(|one| one.parts[1].start = u64::MAX), false),
+        ] {
+            let medium = CrashMedium::default();
+            ControlFile::begin(&medium, NEW, &mut said.clone()).unwrap();
+            ControlFile::finish(&medium, NEW).unwrap();
+            match ControlFile::open(&medium, Open::Read) {
+                Ok(_) => assert!(is_sound, "{said:?}"),
+                Err(LogError::Damaged { .. }) => assert!(!is_sound, "{said:?}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //!   acknowledged by.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,10 +35,9 @@ use crate::ring::Ring;
 pub const TABLESPACES_MAX: usize = 64;
 
 /// Smallest file, and smallest ring: a block of the largest size fits, and what a flush adds.
-const FILE_BYTES_MIN: u64 = 64 << 10;
-const FILE_BYTES_MAX: u64 = 1 << 40;
+pub(crate) const FILE_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 40;
 const RING_BYTES_MIN: u64 = 2 << 20;
-const RING_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const RING_BYTES_MAX: u64 = 1 << 30;
 
 /// Settings of the logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl LogsOptions {
     /// [`LogError::Options`].
     pub fn check(&self) -> Result<(), LogError> {
         let Self { file_bytes, ring_bytes, .. } = *self;
-        let is_file = (FILE_BYTES_MIN..=FILE_BYTES_MAX).contains(&file_bytes);
+        let is_file = FILE_BYTES.contains(&file_bytes);
         if !is_file || !file_bytes.is_multiple_of(4096) {
             let need = "a multiple of 4096 from 65536 to 1099511627776";
             return Err(LogError::Options { what: "file", bytes: file_bytes, need });

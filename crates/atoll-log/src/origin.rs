@@ -9,6 +9,7 @@
 use atoll_machine::Medium;
 use atoll_storage::redo::{Input, number};
 
+use crate::control::{count, life};
 use crate::error::LogError;
 use crate::logs::TABLESPACES_MAX;
 use crate::sealed;
@@ -65,9 +66,9 @@ impl Origin {
         let mut input = Input(body);
         let mut origin = Self {
             id: input.number()?,
-            life: input.number()?.try_into().ok()?,
-            epoch: input.number()?,
-            gsn: input.number()?,
+            life: life(&mut input)?,
+            epoch: count(&mut input)?,
+            gsn: count(&mut input)?,
             time_us: input.number()?,
             logs: Vec::new(),
         };
@@ -75,7 +76,7 @@ impl Origin {
         if !(1..=TABLESPACES_MAX as u64).contains(&tablespaces) {
             return None;
         }
-        let mut pair = || Some((input.number()?, input.number()?));
+        let mut pair = || Some((count(&mut input)?, count(&mut input)?));
         origin.logs = (0..tablespaces).map(|_| pair()).collect::<Option<_>>()?;
         Some(origin)
     }

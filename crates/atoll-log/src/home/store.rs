@@ -79,7 +79,8 @@ impl Home {
             (number, wanted) = (number - 1, follows);
         }
         let name = map_name(part.base);
-        let file = self.open_file(&name, wanted.bytes * MAP_COPIES)?;
+        // A size that overflows is no file's.
+        let file = self.open_file(&name, wanted.bytes.saturating_mul(MAP_COPIES))?;
         let copies = (0..MAP_COPIES).map(|copy| self.read_copy(&*file, wanted, copy));
         let (sound, damaged): (Vec<_>, Vec<_>) = copies.partition(Result::is_ok);
         helped.extend(damaged.into_iter().filter_map(Result::err));
@@ -277,6 +278,19 @@ mod tests {
         medium.damage(FILE, BLOCK_BYTES as u64 + 17, 4);
         let error = home.read(&part, None, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("end of the file"), "{error}");
+    }
+
+    #[test]
+    fn a_size_that_no_file_has_is_told() {
+        let home = Home::open(Arc::new(CrashMedium::default())).unwrap();
+        let map = map_of(&Part::default());
+        let file = home.write_map(1, &map).unwrap();
+        for bytes in [u64::MAX, 1 << 63, (1 << 63) + file.bytes] {
+            let file = FileRef { bytes, crc: file.crc };
+            let part = CheckpointPart { start: 0, base: 1, file };
+            let error = home.read_holding(1, &part, &mut Vec::new()).unwrap_err();
+            assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+        }
     }
 
     #[test]
