@@ -8,6 +8,7 @@
 //! nothing.
 
 use atoll_storage::redo::{Input, number};
+use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::{Schema, schema_codec};
 
 use crate::engine::{INDEXES_MAX, IndexSpec, TableOptions};
@@ -68,6 +69,9 @@ pub fn decode(bytes: &[u8]) -> Option<Description> {
         for _ in 0..input.number()? {
             let position: usize = input.number()?.try_into().ok()?;
             columns.push(schema.columns().get(position)?.name.clone());
+            if columns.len() > COLUMNS_MAX {
+                return None;
+            }
         }
         indexes.push(IndexSpec { name, columns, unique });
     }
@@ -108,6 +112,17 @@ mod tests {
         let found = decode(&encode(7, "people", &schema, &options)).unwrap();
         assert_eq!((found.id, &found.name[..]), (7, "people"));
         assert_eq!((found.schema, found.options), (schema, options));
+    }
+
+    #[test]
+    fn an_index_has_no_more_columns_than_a_table() {
+        let (schema, options) = sample();
+        for (count, fits) in [(COLUMNS_MAX, true), (COLUMNS_MAX + 1, false)] {
+            let mut options = options.clone();
+            options.indexes[0].columns = vec!["name".into(); count];
+            let found = decode(&encode(7, "people", &schema, &options));
+            assert_eq!(found.is_some(), fits, "{count} columns");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use atoll_memory::Memory;
 use atoll_storage::chunked::Chunked;
 use atoll_storage::ordered::encode::KeyColumn;
 use atoll_storage::ordered::{GuardId, OrderedIndex};
+use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::undo::Entry;
 use atoll_storage::{
     Change, Directory, RowId, SEGMENT_ROWS, Schema, StorageError, Table, TableId, Value,
@@ -261,6 +262,10 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
         }
         if columns.is_empty() {
             let message = format!("index \"{}\" has no columns; name at least one", spec.name);
+            return Err(StorageError::Schema(message));
+        }
+        if columns.len() > COLUMNS_MAX {
+            let message = format!("index \"{}\" has {COLUMNS_MAX} columns at most", spec.name);
             return Err(StorageError::Schema(message));
         }
         let described = columns.iter().map(|at| &schema.columns()[*at]);

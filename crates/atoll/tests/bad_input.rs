@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use atoll::{
-    AbortReason, Column, DataType, Database, DatabaseOptions, Error, LeaseError, NameState, Result,
-    RuntimeDir, Schema, StorageError, Table, Transaction, TxnError, TxnResult, Value,
+    AbortReason, Column, DataType, Database, DatabaseOptions, Error, IndexSpec, LeaseError,
+    NameState, Result, RuntimeDir, Schema, StorageError, Table, TableOptions, Transaction,
+    TxnError, TxnResult, Value,
 };
 
 const NOBODY: u32 = 65_534;
@@ -53,6 +54,20 @@ fn refused<T>(tx: &mut Transaction, body: impl FnOnce(&mut Transaction) -> TxnRe
         TxnError::Error(error) => error,
         TxnError::Abort(reason) => panic!("aborted: {reason}"),
     }
+}
+
+#[test]
+fn an_index_has_no_more_columns_than_a_table_may_have() {
+    let db = database();
+    let index = |columns: usize| IndexSpec {
+        name: "by_note".into(),
+        columns: vec!["note".into(); columns],
+        unique: false,
+    };
+    let options = |columns| TableOptions { indexes: vec![index(columns)], ..Default::default() };
+    db.create_table_with("most", schema(), &options(256)).unwrap();
+    let refused = db.create_table_with("more", schema(), &options(257)).map(|_| ());
+    assert_eq!(text(refused), "index \"by_note\" has 256 columns at most");
 }
 
 #[test]
