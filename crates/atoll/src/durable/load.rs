@@ -42,7 +42,8 @@ pub(super) fn load(
             LogError::Damaged { file, offset: 0, expected, found }
         };
         let described = describe::decode(&map.description).ok_or_else(damaged)?;
-        if map.id as usize != number || described.id != map.id {
+        let is_own = described.options.tablespace == Some(tablespace as u32);
+        if map.id as usize != number || described.id != map.id || !is_own {
             return Err(damaged().into());
         }
         let table = engine.restore_table(described).map_err(Error::of_stop)?;

@@ -52,6 +52,7 @@ pub(super) struct Found {
 /// What the threads that read the logs have in common.
 struct Common<'e> {
     engine: &'e Engine,
+    tablespaces: usize,
     checkpoint: Option<&'e Checkpoint>,
     /// The greatest horizon that any block has told of.
     horizon: AtomicU64,
@@ -101,14 +102,17 @@ struct Applier {
     member: Member,
     /// Which segments are its own: one of so many parts.
     part: (u64, u64),
+    /// A table that is not there may still be read, in another log than its own.
+    may_wait: bool,
     /// Tables that have been met.
     tables: Vec<Option<Arc<Table<Native>>>>,
     hints: Hints,
 }
 
 impl Applier {
-    fn new(engine: &Engine, part: (u64, u64)) -> Result<Self> {
-        Ok(Self { member: member(engine)?, part, tables: Vec::new(), hints: Hints::default() })
+    fn new(engine: &Engine, part: (u64, u64), may_wait: bool) -> Result<Self> {
+        let (member, hints) = (member(engine)?, Hints::default());
+        Ok(Self { member, part, may_wait, tables: Vec::new(), hints })
     }
 }
 
@@ -137,6 +141,7 @@ pub(super) fn replay(
     let made = engine.all_tables().len();
     let common = Common {
         engine,
+        tablespaces: control.tablespaces,
         checkpoint: control.checkpoints.first(),
         horizon: AtomicU64::new(control.horizon),
         tables: Mutex::new(Tables { made, pending: VecDeque::new(), reading: true }),
@@ -154,7 +159,10 @@ pub(super) fn replay(
                 let (senders, appliers): (Vec<_>, Vec<_>) = (0..parts)
                     .map(|part| {
                         let (sender, receiver) = sync_channel(BATCHES);
-                        (sender, scope.spawn(move || common.apply_all(&receiver, (part, parts))))
+                        (
+                            sender,
+                            scope.spawn(move || common.apply_all(&receiver, number, (part, parts))),
+                        )
                     })
                     .unzip();
                 scope.spawn(move || {
@@ -181,7 +189,7 @@ pub(super) fn replay(
     let gsn = reads.iter().map(|read| read.last_gsn).max().unwrap_or(0).max(horizon);
     let mut found = Found { starts: Vec::new(), life: 0, log_bytes: 0, redone: 0, dropped: 0 };
     common.make_tables(horizon)?;
-    let mut applier = Applier::new(engine, (0, 1))?;
+    let mut applier = Applier::new(engine, (0, 1), false)?;
     for (number, read) in reads.iter_mut().enumerate() {
         common.pass_on_held(read, horizon)?;
         common.apply(&mut applier, &std::mem::take(&mut read.batch))?;
@@ -311,6 +319,9 @@ impl Common<'_> {
         if described.id as usize != tables.made {
             return Err(bad_block(&held.header, "the next table"));
         }
+        if described.options.tablespace.is_none_or(|number| number as usize >= self.tablespaces) {
+            return Err(bad_block(&held.header, "a table of a tablespace that there is"));
+        }
         self.engine.restore_table(described).map_err(Error::of_stop)?;
         tables.made += 1;
         Ok(())
@@ -343,8 +354,14 @@ impl Common<'_> {
     }
 
     /// Applies what comes, as far as it is for its own segments.
-    fn apply_all(&self, commits: &Receiver<Arc<Vec<Commit>>>, part: (u64, u64)) -> Result<()> {
-        let mut applier = Applier::new(self.engine, part)?;
+    fn apply_all(
+        &self,
+        commits: &Receiver<Arc<Vec<Commit>>>,
+        log: usize,
+        part: (u64, u64),
+    ) -> Result<()> {
+        // Who reads the first log has read its tables before it, and may wait for this thread.
+        let mut applier = Applier::new(self.engine, part, log != 0)?;
         let mut done = Ok(());
         while let Ok(batch) = commits.recv() {
             if done.is_ok() {
@@ -362,7 +379,7 @@ impl Common<'_> {
     /// Applies changes of commits in their order, some together: where they go is brought in from
     /// memory for all of those before the first is stored.
     fn apply(&self, applier: &mut Applier, commits: &[Commit]) -> Result<()> {
-        let Applier { member, part: (part, parts), tables, hints } = applier;
+        let Applier { member, part: (part, parts), may_wait, tables, hints } = applier;
         let mut commits = commits.iter();
         let mut open: Option<(&Header, Changes<'_>)> = None;
         let mut window = Vec::new();
@@ -386,18 +403,21 @@ impl Common<'_> {
                     continue;
                 }
                 let number = record.table.0 as usize;
-                if tables.len() <= number {
-                    tables.resize(number + 1, None);
-                }
-                if tables[number].is_none() {
-                    tables[number] = self.table(number)?;
-                }
-                let Some(table) = &tables[number] else {
-                    if self.failed.load(Ordering::Relaxed) {
-                        return Ok(()); // Somebody else's error says why.
+                if tables.get(number).is_none_or(Option::is_none) {
+                    let Some(table) = self.table(number, *may_wait)? else {
+                        if self.failed.load(Ordering::Relaxed) {
+                            return Ok(()); // Somebody else's error says why.
+                        }
+                        return Err(bad_block(header, "changes of known tables"));
+                    };
+                    let tablespace = self.engine.table_options(table.id()).tablespace;
+                    if tablespace != Some(header.tablespace.into()) {
+                        return Err(bad_block(header, "changes of its own tables"));
                     }
-                    return Err(bad_block(header, "changes of known tables"));
-                };
+                    tables.resize(tables.len().max(number + 1), None);
+                    tables[number] = Some(table);
+                }
+                let Some(table) = &tables[number] else { continue };
                 self.add_segments(table, change, record.row.segment())?;
                 table.hint_at_redo(record, hints);
                 filled += 1;
@@ -432,12 +452,12 @@ impl Common<'_> {
     }
 
     /// A table, once it has been read. Whoever has changed it comes after it, so it counts.
-    fn table(&self, number: usize) -> Result<Option<Arc<Table<Native>>>> {
+    fn table(&self, number: usize, may_wait: bool) -> Result<Option<Arc<Table<Native>>>> {
         let mut tables = self.lock();
         while tables.made <= number {
             if !tables.pending.is_empty() {
                 self.make_next(&mut tables)?;
-            } else if tables.reading {
+            } else if tables.reading && may_wait {
                 let waited = self.changed.wait(tables);
                 tables = waited.unwrap_or_else(PoisonError::into_inner);
             } else {

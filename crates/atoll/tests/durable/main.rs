@@ -4,5 +4,6 @@
 mod checkpoints;
 mod damage;
 mod folders;
+mod hostile;
 mod recovery;
 mod scene;
