@@ -9,8 +9,13 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PYTHON := $(CURDIR)/.venv/bin/python
 UPPER := -p atoll-sql -p atoll-cli
 LOOM_FLAGS := --cfg loom
+# Of `make fuzz`: for each target so long, and which (by default all).
+SECONDS ?= 60
+TARGETS ?= $(basename $(notdir $(sort $(wildcard fuzz/fuzz_targets/*.rs))))
+# Memory of the process and of one allocation in MiB, and seconds that an input may take.
+FUZZ_LIMITS := -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=20 -max_len=4096 -len_control=0
 
-.PHONY: run test setup build wheel check test-lower test-upper test-python loom clean
+.PHONY: run test setup build wheel check test-lower test-upper test-python loom fuzz clean
 
 run: build wheel
 	@echo "== running the demonstration"
@@ -44,6 +49,15 @@ loom:
 	@echo "== exploring the interleavings of the gate"
 	RUSTFLAGS="$(LOOM_FLAGS)" cargo test --locked --release -p atoll-memory --test loom_gate \
 	  --target-dir $(TARGET)/loom
+
+fuzz:
+	@command -v cargo-fuzz > /dev/null || \
+	  { echo "cargo-fuzz is missing: cargo install cargo-fuzz --locked"; exit 1; }
+	cd fuzz && for target in $(TARGETS); do \
+	  echo "== fuzzing $$target"; \
+	  cargo +nightly fuzz run --sanitizer none $$target -- \
+	    -max_total_time=$(SECONDS) -print_final_stats=1 $(FUZZ_LIMITS) || exit 1; \
+	done
 
 test-upper: setup
 	@echo "== testing SQL and the command line"

@@ -1,0 +1,21 @@
+//! Definitions of tables as logs and homes keep them (`atoll_txn::describe`).
+//!
+//! Any bytes are refused, or describe a table that, described again, is the same, and that has no
+//! more of anything than a table may have.
+
+use atoll_storage::schema_codec;
+use atoll_storage::types::COLUMNS_MAX;
+use atoll_txn::describe::{decode, encode};
+
+/// See the module.
+pub fn run(bytes: &[u8]) {
+    if let Some((name, schema)) = schema_codec::decode(bytes) {
+        assert_eq!(schema_codec::encode(&name, &schema), bytes);
+    }
+    let Some(found) = decode(bytes) else { return };
+    let again = encode(found.id, &found.name, &found.schema, &found.options);
+    assert_eq!(decode(&again).as_ref(), Some(&found));
+    for index in &found.options.indexes {
+        assert!(index.columns.len() <= COLUMNS_MAX, "an index of {} columns", index.columns.len());
+    }
+}

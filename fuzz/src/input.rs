@@ -1,0 +1,146 @@
+//! Choices that are made by the bytes of a fuzzer. When they are used up, every choice is the first
+//! one, so that any bytes are an input and short ones are simple.
+
+use std::collections::BTreeMap;
+
+use atoll_machine::CrashMedium;
+use atoll_machine::Medium;
+use atoll_machine::medium::Open;
+
+pub struct Input<'b>(pub &'b [u8]);
+
+impl<'b> Input<'b> {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn byte(&mut self) -> u8 {
+        self.take(1).first().copied().unwrap_or(0)
+    }
+
+    pub fn flag(&mut self) -> bool {
+        self.byte() & 1 == 1
+    }
+
+    /// A number below `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        let wide = u32::from_le_bytes(std::array::from_fn(|at| match at {
+            0 => self.byte(),
+            1 if end > 1 << 8 => self.byte(),
+            2 if end > 1 << 16 => self.byte(),
+            _ => 0,
+        }));
+        wide as usize % end
+    }
+
+    /// Any number: mostly small ones, and those at the ends.
+    pub fn number(&mut self) -> u64 {
+        match self.byte() {
+            byte @ ..200 => byte.into(),
+            byte @ 200..=215 => u64::MAX - u64::from(byte - 200),
+            byte @ 216..=239 => 1 << (16 + 2 * (byte - 216)),
+            _ => u64::from_le_bytes(std::array::from_fn(|_| self.byte())),
+        }
+    }
+
+    /// So many bytes, or what is left.
+    pub fn take(&mut self, len: usize) -> &'b [u8] {
+        let (head, tail) = self.0.split_at(len.min(self.0.len()));
+        self.0 = tail;
+        head
+    }
+
+    /// Some bytes.
+    pub fn bytes(&mut self, most: usize) -> &'b [u8] {
+        let len = self.below(most + 1);
+        self.take(len)
+    }
+}
+
+/// Files of one folder, by name.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// What a folder holds.
+pub fn files_of(medium: &dyn Medium) -> Files {
+    let read = |name: String| {
+        let file = medium.open(&name, Open::Read).unwrap();
+        let mut bytes = vec![0; file.size().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        (name, bytes)
+    };
+    medium.names().unwrap().into_iter().map(read).collect()
+}
+
+/// Puts files into a folder.
+pub fn put(medium: &dyn Medium, files: &Files) {
+    for (name, bytes) in files {
+        medium.open(name, Open::Create).unwrap().write_at(0, bytes).unwrap();
+    }
+    medium.sync_names().unwrap();
+}
+
+/// A medium with these files.
+pub fn medium_of(files: &Files) -> CrashMedium {
+    let medium = CrashMedium::default();
+    put(&medium, files);
+    medium
+}
+
+/// What was done to files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Harm {
+    /// So many bytes, each of its own place, were changed.
+    pub flips: usize,
+    /// Anything else.
+    pub others: usize,
+}
+
+/// Does some damage: bits flip, sectors are lost or come from elsewhere, files are cut short, take
+/// each other's places, or are gone.
+pub fn harm(files: &mut Files, input: &mut Input<'_>, most: usize) -> Harm {
+    const SECTOR: usize = 512;
+    let mut harm = Harm::default();
+    for _ in 0..1 + input.below(most) {
+        let names: Vec<String> = files.keys().cloned().collect();
+        if names.is_empty() {
+            break;
+        }
+        let (how, name) = (input.byte() % 8, &names[input.below(names.len())]);
+        let size = files[name].len();
+        if how <= 3 {
+            if size > 0 {
+                // Most of a file is room that is not used yet.
+                let within = if input.flag() { size } else { size.min(4096) };
+                let (at, with) = (input.below(within), input.byte().max(1));
+                files.get_mut(name).unwrap()[at] ^= with;
+                harm.flips += 1;
+            }
+            continue;
+        }
+        harm.others += 1;
+        match how {
+            4 if size >= SECTOR => {
+                let at = input.below(size / SECTOR) * SECTOR;
+                files.get_mut(name).unwrap()[at..at + SECTOR].fill(0);
+            }
+            5 if size >= SECTOR => {
+                let from = &names[input.below(names.len())];
+                let at = input.below(files[from].len() / SECTOR + 1) * SECTOR;
+                let bytes = files[from].get(at..at + SECTOR).map(<[u8]>::to_vec);
+                let at = input.below(size / SECTOR) * SECTOR;
+                if let Some(bytes) = bytes {
+                    files.get_mut(name).unwrap()[at..at + SECTOR].copy_from_slice(&bytes);
+                }
+            }
+            6 => files.get_mut(name).unwrap().truncate(input.below(size + 1)),
+            7 if input.flag() => drop(files.remove(name)),
+            _ => {
+                let other = &names[input.below(names.len())];
+                let (one, two) = (files[name].clone(), files[other].clone());
+                files.insert(name.clone(), two);
+                files.insert(other.clone(), one);
+            }
+        }
+    }
+    harm
+}

@@ -1,0 +1,183 @@
+//! Changes of rows as a log keeps them (`atoll_storage::redo`), and applying them to a table.
+//!
+//! Any bytes are changes that mean, written again, the same, or are none. A change is applied as a
+//! model of the table does, or is refused, and then nothing has changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_machine::Native;
+use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_storage::image::Plain;
+use atoll_storage::redo::{self, Changes, Kind};
+use atoll_storage::{
+    Change, Column, DataType, Directory, RowId, SEGMENT_ROWS, Schema, Table, TableId,
+};
+
+use super::input::Input;
+
+const SEGMENTS: u64 = 2;
+
+/// Of each row that was changed: whether it is there, and its plain bytes.
+type Model = BTreeMap<u64, (bool, Vec<Option<Vec<u8>>>)>;
+
+/// See the module.
+pub fn run(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let mut payload = Vec::new();
+    while !input.is_empty() && payload.len() < 1 << 16 {
+        if input.byte() % 8 == 0 {
+            payload.extend_from_slice(input.bytes(32));
+        } else {
+            change(&mut input, &mut payload);
+        }
+    }
+    read_again(&payload);
+    let (table, memory) = table();
+    let mut member = memory.join().unwrap();
+    let mut model = Model::new();
+    for read in Changes::new(&payload) {
+        let Some(read) = read else { break };
+        let section = member.enter();
+        let change = Change::forward(section.inside());
+        if table.redo(change, &read).is_ok() {
+            apply(&mut model, &table, &read);
+        }
+        drop(section);
+    }
+    compare(&model, &table);
+    let section = member.enter();
+    table.end_restore();
+    drop(section);
+    compare(&model, &table);
+}
+
+/// A change that may be one of the table's.
+fn change(input: &mut Input<'_>, out: &mut Vec<u8>) {
+    let schema = schema();
+    let kind = [Kind::Put, Kind::Put, Kind::Update, Kind::Delete][input.below(4)];
+    let row = match input.byte() {
+        byte @ 0..240 => u64::from(byte % 8) + u64::from(byte / 120) * SEGMENT_ROWS as u64,
+        _ => input.number(),
+    };
+    redo::begin(out, TableId(0), RowId(row), kind);
+    if kind == Kind::Delete {
+        return;
+    }
+    let odd = input.byte();
+    for (at, column) in schema.columns().iter().enumerate() {
+        if odd >> at & 1 == 1 && input.flag() {
+            let at = input.below(8);
+            redo::cell(out, at, Some(input.bytes(40)));
+            continue;
+        }
+        let len = match column.data_type.width() {
+            _ if column.data_type.is_view() => input.below(40),
+            width => width.max(1),
+        };
+        let byte = input.byte();
+        let bytes: Vec<u8> = (0..len).map(|at| b'a' ^ byte & 7 ^ at as u8 & 1).collect();
+        let plain = (!column.nullable || byte & 8 == 0).then_some(&bytes[..]);
+        redo::cell(out, at, plain);
+    }
+    redo::end(out);
+}
+
+fn read_again(payload: &[u8]) {
+    let changes: Vec<_> = Changes::new(payload).collect();
+    let whole: Vec<_> = changes.iter().flatten().collect();
+    let mut again = Vec::new();
+    for change in &whole {
+        redo::begin(&mut again, change.table, change.row, change.kind);
+        if change.kind != Kind::Delete {
+            change.cells.iter().for_each(|(at, plain)| redo::cell(&mut again, *at, *plain));
+            redo::end(&mut again);
+        }
+    }
+    let read: Vec<_> = Changes::new(&again).map(Option::unwrap).collect();
+    assert!(read.iter().eq(whole), "what was read is written as something else");
+}
+
+fn schema() -> Schema {
+    let columns = vec![
+        Column::new("id", DataType::Int64),
+        Column::nullable("text", DataType::Text),
+        Column::nullable("flag", DataType::Bool),
+        Column::new("price", DataType::Float64),
+        Column::new("tag", DataType::FixedBinary(3)),
+        Column::nullable("bytes", DataType::Binary),
+    ];
+    Schema::new(columns, &["id"]).unwrap()
+}
+
+fn table() -> (Table<Native>, Arc<Memory>) {
+    let config = SwingConfig { buddy_bytes: 64 << 20, ..SwingConfig::default() };
+    let capacity_bytes = SwingMalloc::capacity_for(&config);
+    let options = StoreOptions { capacity_bytes, limit_bytes: 64 << 20, huge_pages: false };
+    let store = Arc::new(Store::create_memfd("atoll-fuzz", &options).unwrap());
+    let swing = SwingMalloc::create(Arc::clone(&store), &config).unwrap();
+    let memory = Arc::new(Memory::new(store, swing));
+    let directory = Arc::new(Directory::create(Arc::clone(&memory)).unwrap());
+    let mut member = memory.join().unwrap();
+    let section = member.enter();
+    let change = Change::forward(section.inside());
+    let table = Table::create(&directory, change, "table", schema()).unwrap();
+    table.add_segments(change, SEGMENTS).unwrap();
+    drop(section);
+    drop(member);
+    (table, memory)
+}
+
+fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
+    assert!(change.row.segment() < SEGMENTS);
+    let columns = table.schema().columns();
+    let (is_there, values) =
+        model.entry(change.row.0).or_insert_with(|| (false, vec![None; columns.len()]));
+    if change.kind == Kind::Put {
+        values.fill(None);
+        let mut given: Vec<usize> = change.cells.iter().map(|(at, _)| *at).collect();
+        given.sort_unstable();
+        assert!(given.into_iter().eq(0..columns.len()), "a row has each column once: {change:?}");
+    }
+    for (at, plain) in &change.cells {
+        check(&columns[*at], *plain);
+        values[*at] = plain.map(<[u8]>::to_vec);
+    }
+    match change.kind {
+        Kind::Put => *is_there = true,
+        Kind::Update => {}
+        Kind::Delete => *is_there = false,
+    }
+}
+
+/// That a value may stand in a column.
+fn check(column: &Column, plain: Plain<'_>) {
+    let Some(bytes) = plain else { return assert!(column.nullable) };
+    match column.data_type {
+        DataType::Text => assert!(std::str::from_utf8(bytes).is_ok()),
+        DataType::Binary => {}
+        data_type => assert_eq!(bytes.len(), data_type.width().max(1)),
+    }
+}
+
+fn compare(model: &Model, table: &Table<Native>) {
+    let count = model.values().filter(|(is_there, _)| *is_there).count();
+    assert_eq!(table.row_count(), count as u64);
+    for (row, (is_there, values)) in model {
+        let row = RowId(*row);
+        assert_eq!(table.is_present(row), *is_there);
+        if !is_there {
+            continue;
+        }
+        for (at, wanted) in values.iter().enumerate() {
+            let mut found = Vec::new();
+            let is_valid = table.plain_into(table.slot(row), at, &mut found);
+            let is_bool = table.schema().columns()[at].data_type == DataType::Bool;
+            let wanted = wanted.as_ref().map(|bytes| match is_bool {
+                true => vec![u8::from(bytes[0] != 0)],
+                false => bytes.clone(),
+            });
+            assert_eq!(is_valid.then_some(found), wanted, "{row:?}, column {at}");
+        }
+    }
+}
