@@ -113,6 +113,20 @@ mod tests {
     }
 
     #[test]
+    fn a_parameter_that_its_type_does_not_have_is_refused() {
+        // The first column's, a bigint, and bits of the second's that a decimal does not use.
+        let start = 4 + "orders".len() + 4;
+        let bigint = start + 2;
+        let decimal = bigint + 4 + 4 + "id".len() + 2;
+        for at in [bigint, bigint + 3, decimal + 2, decimal + 3] {
+            let mut bytes = sample();
+            assert_eq!(bytes[at], 0);
+            bytes[at] = 1;
+            assert!(decode(&bytes).is_none(), "byte {at}");
+        }
+    }
+
+    #[test]
     fn bytes_cut_short_or_changed_are_refused_or_decode_without_a_panic() {
         let bytes = sample();
         for len in 0..bytes.len() {

@@ -112,7 +112,9 @@ impl DataType {
             12 => Self::FixedBinary(parameter),
             _ => return None,
         };
-        data_type.check().is_ok().then_some(data_type)
+        // Bits that the type does not use are of no version either.
+        let is_whole = data_type.encode() == (kind, parameter);
+        (is_whole && data_type.check().is_ok()).then_some(data_type)
     }
 
     fn check(self) -> Result<(), String> {
