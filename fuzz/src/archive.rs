@@ -35,7 +35,7 @@ pub fn run(bytes: &[u8]) {
         }
     }
     let mut files = files_of(&*root.folder(&folder_name(0)).unwrap());
-    let names = files.len();
+    let sound = files.clone();
     let is_damaged = input.byte() % 8 != 0;
     if is_damaged {
         harm(&mut files, &mut input, 3);
@@ -43,7 +43,10 @@ pub fn run(bytes: &[u8]) {
     let damaged: Arc<dyn Medium> = Arc::new(medium_of(&files));
     let own = input.flag().then(|| &*log.medium);
     match read(&log, &*damaged, own) {
-        Ok(found) if files.len() == names => assert!(found >= count, "{found} of {count} blocks"),
+        Ok(found) if files.keys().eq(sound.keys()) => {
+            assert!(found >= count, "{found} of {count} blocks");
+            assert!(own.is_some() || files == sound, "damage is not told");
+        }
         Ok(_) => {}
         Err(error) => assert!(is_damaged, "a sound archive is refused: {error}"),
     }

@@ -109,9 +109,14 @@ pub fn harm(files: &mut Files, input: &mut Input<'_>, most: usize) -> Harm {
         let size = files[name].len();
         if how <= 3 {
             if size > 0 {
-                // Most of a file is room that is not used yet.
-                let within = if input.flag() { size } else { size.min(4096) };
-                let (at, with) = (input.below(within), input.byte().max(1));
+                // Most of a file is room that is not used yet; what was written last lies in front.
+                let used = files[name].iter().rposition(|byte| *byte != 0).unwrap_or(0);
+                let at = match how {
+                    0 => input.below(size),
+                    1 => input.below(used + 1),
+                    _ => used - input.below(used.min(255) + 1),
+                };
+                let with = input.byte().max(1);
                 files.get_mut(name).unwrap()[at] ^= with;
                 harm.flips += 1;
             }

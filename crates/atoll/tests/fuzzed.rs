@@ -42,6 +42,6 @@ targets! {
     definitions_of_tables: fuzz::describe::run, 20_000, 100;
     keys: fuzz::keys::run, 50_000, 100;
     messages: fuzz::lease::run, 20_000, 300;
-    damaged_databases: fuzz::database::damage, 150, 60;
-    hostile_databases: fuzz::database::hostile, 150, 60;
+    damaged_databases: fuzz::database::damage, 500, 60;
+    hostile_databases: fuzz::database::hostile, 400, 60;
 }
