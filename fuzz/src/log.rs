@@ -7,8 +7,9 @@
 //! written. Where it ends early, an error says so, but for one case that nothing in a log can
 //! tell: the bytes of the block at the end are damaged, and so is, or was never written, every
 //! block that knows that it was durable (`BLOCK-4`). So the last flush alone may be lost by
-//! damage, and a lost or shortened file never looks like an end. (Of what one life wrote before
-//! the next began, and of a log that was closed, the control file knows the end.)
+//! damage, and a lost or shortened file looks like an end only behind a header that is damaged too.
+//! (Of what one life wrote before the next began, and of a log that was closed, the control file
+//! knows the end.)
 
 use std::sync::Arc;
 
@@ -115,7 +116,10 @@ pub fn damage(bytes: &[u8]) {
     };
     let Some((next, _)) = log.blocks.get(count) else { return };
     assert!(!state.is_sound(next), "the log ends in front of a sound block, {next:?}");
-    let end = next.lsn + next.block_bytes();
+    // A header that is whole says how far its block reaches.
+    let header = next.lsn + HEADER_BYTES as u64;
+    let is_header = state.is_sound_at(next.lsn, header);
+    let end = if is_header { next.lsn + next.block_bytes() } else { header };
     assert!(state.is_there(next.lsn, end), "a file is missing at {next:?}, and nobody says so");
     for (later, _) in log.blocks.iter().filter(|(header, _)| state.is_sound(header)) {
         assert!(later.durable <= next.lsn, "{later:?} knows better than that {next:?} is the end");
@@ -153,7 +157,10 @@ impl State<'_> {
 
     /// Whether a block is there as it was written.
     fn is_sound(&self, header: &Header) -> bool {
-        let (from, to) = (header.lsn, header.lsn + header.block_bytes());
+        self.is_sound_at(header.lsn, header.lsn + header.block_bytes())
+    }
+
+    fn is_sound_at(&self, from: u64, to: u64) -> bool {
         self.is_there(from, to) && {
             let size = OPTIONS.file_bytes;
             (from / size..=(to - 1) / size).all(|number| {
