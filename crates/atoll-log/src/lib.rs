@@ -26,6 +26,7 @@
 //! The crate knows nothing of schemes and nothing of SQL, and it does not know how a table is made
 //! again from what it finds: `atoll` joins the two.
 
+mod ahead;
 pub mod archive;
 pub mod archived;
 pub mod block;

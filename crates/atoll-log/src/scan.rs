@@ -10,11 +10,13 @@ use std::sync::Arc;
 use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 
+use crate::ahead::{Ahead, Pieces, Window};
 use crate::block::{ALIGN, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, crc, stored_crc};
 use crate::error::LogError;
 use crate::files::{file_name, file_number};
 use crate::log::SLACK_BYTES;
 
+/// Bytes that are read at once where nothing is read ahead.
 const READ_BYTES: usize = 4 << 20;
 
 /// Reads the blocks of a log one after the other.
@@ -22,14 +24,16 @@ pub struct Scan {
     /// For the name of a file that is missing.
     medium: Option<Arc<dyn Medium>>,
     tablespace: u8,
-    file_bytes: u64,
-    files: BTreeMap<u64, Arc<dyn MediumFile>>,
+    pieces: Pieces,
     /// The position behind the last file, and whether the log may end with it.
     files_end: u64,
     is_end: bool,
-    /// Bytes of the log from `buffer_lsn` on.
-    buffer: Vec<u8>,
-    buffer_lsn: u64,
+    /// Where it is reading, and what comes next.
+    window: Window,
+    ahead: Option<Ahead>,
+    /// What is read elsewhere, between [`Scan::go_to`] and [`Scan::go_back`].
+    aside: Window,
+    is_aside: bool,
     at: u64,
     life: u32,
     gsn: u64,
@@ -107,12 +111,13 @@ impl Scan {
         Self {
             medium: None,
             tablespace,
-            file_bytes,
-            files,
+            pieces: Pieces { files: Arc::new(files), file_bytes },
             files_end: end,
             is_end,
-            buffer: Vec::new(),
-            buffer_lsn: start,
+            window: Window::at(start),
+            ahead: None,
+            aside: Window::at(start),
+            is_aside: false,
             at: start,
             life: 0,
             gsn: 0,
@@ -125,7 +130,7 @@ impl Scan {
     /// How people find a file of the log.
     fn path(&self, number: u64) -> String {
         let name = file_name(number);
-        match (self.files.get(&number), &self.medium) {
+        match (self.pieces.files.get(&number), &self.medium) {
             (Some(file), _) => file.path().to_owned(),
             (None, Some(medium)) => medium.path(&name),
             (None, None) => name,
@@ -153,6 +158,7 @@ impl Scan {
     /// Reads on from another place, where a block that was read before begins.
     pub fn go_to(&mut self, lsn: u64) {
         (self.at, self.life, self.gsn) = (lsn, 0, 0);
+        self.is_aside = true;
     }
 
     /// Where it is, for [`Scan::go_back`].
@@ -163,6 +169,7 @@ impl Scan {
     /// Reads on from where it was.
     pub fn go_back(&mut self, place: Place) {
         (self.at, self.life, self.gsn) = (place.at, place.life, place.gsn);
+        self.is_aside = false;
     }
 
     /// Makes durable what has been read: of a process that was killed, it may be there and not be
@@ -171,7 +178,7 @@ impl Scan {
     /// # Errors
     /// [`LogError::Medium`].
     pub fn sync(&self) -> Result<(), LogError> {
-        Ok(self.files.values().try_for_each(|file| file.sync())?)
+        Ok(self.pieces.files.values().try_for_each(|file| file.sync())?)
     }
 
     /// The greatest life seen.
@@ -195,8 +202,8 @@ impl Scan {
                 self.at += header.block_bytes();
                 (self.life, self.gsn) = (header.life, header.gsn);
                 self.durable = self.durable.max(header.durable);
-                let from = (at - self.buffer_lsn) as usize + HEADER_BYTES;
-                let payload = &self.buffer[from..from + header.payload_bytes as usize];
+                let bytes = self.window().from(at);
+                let payload = &bytes[HEADER_BYTES..][..header.payload_bytes as usize];
                 Ok(Some((header, payload)))
             }
             Err(why) => {
@@ -211,8 +218,9 @@ impl Scan {
         if !self.load(at, HEADER_BYTES)? {
             return Ok(Err(NoBlock("the files end")));
         }
-        let from = (at - self.buffer_lsn) as usize;
-        let bytes: [u8; HEADER_BYTES] = std::array::from_fn(|i| self.buffer[from + i]);
+        let Some(bytes) = self.window().from(at).first_chunk::<HEADER_BYTES>().copied() else {
+            return Ok(Err(NoBlock("the files end")));
+        };
         let Some(header) = Header::decode(&bytes) else {
             return Ok(Err(NoBlock("bytes that are no header")));
         };
@@ -226,41 +234,56 @@ impl Scan {
         if !self.load(at, header.block_bytes() as usize)? {
             return Ok(Err(NoBlock("the files end within a block")));
         }
-        let from = (at - self.buffer_lsn) as usize + HEADER_BYTES;
-        let payload = &self.buffer[from..from + header.payload_bytes as usize];
+        let payload = &self.window().from(at)[HEADER_BYTES..][..header.payload_bytes as usize];
         if crc(&bytes, payload) != stored_crc(&bytes) {
             return Ok(Err(NoBlock("a block with a wrong checksum")));
         }
         Ok(Ok(header))
     }
 
-    /// Brings bytes into the buffer; false when the files end before.
+    fn window(&self) -> &Window {
+        if self.is_aside { &self.aside } else { &self.window }
+    }
+
+    /// Brings bytes into the window; false when the files end before.
     fn load(&mut self, at: u64, len: usize) -> Result<bool, LogError> {
-        let end = self.buffer_lsn + self.buffer.len() as u64;
-        if at >= self.buffer_lsn && at + len as u64 <= end {
+        let (window, until) = (self.window(), at + len as u64);
+        if at >= window.lsn() && until <= window.end_lsn() {
             return Ok(true);
         }
-        if at + len as u64 > self.files_end {
+        if until > self.files_end {
             return Ok(false);
         }
-        let wanted = (len.max(READ_BYTES) as u64).min(self.files_end - at) as usize;
-        self.buffer.resize(wanted, 0);
-        self.buffer_lsn = at;
-        let mut done = 0;
-        while done < wanted {
-            let place = at + done as u64;
-            let (number, offset) = (place / self.file_bytes, place % self.file_bytes);
-            let len = ((self.file_bytes - offset) as usize).min(wanted - done);
-            self.files[&number].read_at(offset, &mut self.buffer[done..done + len])?;
-            done += len;
+        if !self.is_aside && self.go_on(at)? {
+            return Ok(true);
         }
+        let wanted = (len.max(READ_BYTES) as u64).min(self.files_end - at) as usize;
+        let window = if self.is_aside { &mut self.aside } else { &mut self.window };
+        window.read(&self.pieces, at, wanted)?;
         Ok(true)
+    }
+
+    /// Goes on to a place in what is being read ahead, from where it was; false when it is not
+    /// there.
+    fn go_on(&mut self, at: u64) -> Result<bool, LogError> {
+        let window = &mut self.window;
+        let end = window.end_lsn();
+        let follows = at >= window.lsn() && at <= end;
+        if follows && self.ahead.is_none() {
+            self.ahead = Ahead::start(&self.pieces, end, self.files_end);
+        }
+        let Some(ahead) = self.ahead.as_mut().filter(|_| follows) else {
+            self.ahead = None;
+            return Ok(false);
+        };
+        Ok(ahead.go_on(window, at)?)
     }
 
     /// That the log ends at a place where there is no block.
     fn check_end(&mut self, at: u64, why: &NoBlock) -> Result<(), LogError> {
         let damaged = |scan: &Self| {
-            let (file, offset) = (scan.path(at / scan.file_bytes), at % scan.file_bytes);
+            let (file, offset) =
+                (scan.path(at / scan.pieces.file_bytes), at % scan.pieces.file_bytes);
             LogError::damaged(file, offset, "a block of the log", why.0)
         };
         if self.durable > at {
@@ -273,7 +296,9 @@ impl Scan {
             return Ok(());
         }
         if is_cut {
-            return Err(LogError::Missing { file: self.path(self.files_end / self.file_bytes) });
+            return Err(LogError::Missing {
+                file: self.path(self.files_end / self.pieces.file_bytes),
+            });
         }
         // What was copied from a log is all blocks.
         if self.is_end {
@@ -281,8 +306,8 @@ impl Scan {
         }
         let mut place = at + ALIGN;
         while place - at <= self.reach && self.load(place, HEADER_BYTES)? {
-            let from = (place - self.buffer_lsn) as usize;
-            let lsn = u64::from_le_bytes(std::array::from_fn(|i| self.buffer[from + 8 + i]));
+            let bytes = self.window().from(place);
+            let lsn = u64::from_le_bytes(std::array::from_fn(|i| bytes[8 + i]));
             if lsn == place
                 && let Ok(header) = self.block(place)?
                 && header.durable > at

@@ -63,6 +63,7 @@ impl Locked for FileLock {}
 struct OrdinaryFile {
     file: File,
     path: String,
+    may_write: bool,
     /// The same file past the system's cache, where that can be; found out when first asked for.
     direct: OnceLock<Option<File>>,
 }
@@ -144,7 +145,10 @@ impl Medium for FileMedium {
             {
                 Ok(Arc::new(PmFile::new(file, path, self.cost)?))
             }
-            _ => Ok(Arc::new(OrdinaryFile { file, path, direct: OnceLock::new() })),
+            _ => {
+                let (may_write, direct) = (how != Open::Read, OnceLock::new());
+                Ok(Arc::new(OrdinaryFile { file, path, may_write, direct }))
+            }
         }
     }
 
@@ -248,9 +252,9 @@ pub(super) fn write_zeroes(file: &File, from: u64, to: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The file again, written past the system's cache, if its file system says that it can be in units
+/// The file again, past the system's cache, if its file system says that it can be in units
 /// of [`UNIT_BYTES_MAX`].
-fn open_direct(file: &File) -> Option<File> {
+fn open_direct(file: &File, may_write: bool) -> Option<File> {
     let mut facts = std::mem::MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: the descriptor is open, the path a live, zero-terminated string, and `facts` a valid
     // place for the answer; zeroed bytes are a valid `libc::statx`.
@@ -269,12 +273,21 @@ fn open_direct(file: &File) -> Option<File> {
     }
     // Not by its name, which may be another file's by now.
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
-    OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(again).ok()
+    let mut options = OpenOptions::new();
+    options.read(true).write(may_write).custom_flags(libc::O_DIRECT).open(again).ok()
+}
+
+/// Whether a place and the memory for it begin and end with units.
+fn are_units(offset: u64, bytes: &[u8]) -> bool {
+    let unit = UNIT_BYTES_MAX as usize;
+    offset.is_multiple_of(UNIT_BYTES_MAX)
+        && bytes.len().is_multiple_of(unit)
+        && bytes.as_ptr().addr().is_multiple_of(unit)
 }
 
 impl OrdinaryFile {
     fn direct(&self) -> Option<&File> {
-        self.direct.get_or_init(|| open_direct(&self.file)).as_ref()
+        self.direct.get_or_init(|| open_direct(&self.file, self.may_write)).as_ref()
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> MediumError {
@@ -300,17 +313,25 @@ impl MediumFile for OrdinaryFile {
     }
 
     fn write_units(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
-        let unit = UNIT_BYTES_MAX as usize;
-        let is_whole = offset.is_multiple_of(UNIT_BYTES_MAX)
-            && bytes.len().is_multiple_of(unit)
-            && bytes.as_ptr().addr().is_multiple_of(unit);
-        match self.direct().filter(|_| is_whole).map(|file| file.write_all_at(bytes, offset)) {
+        let direct = self.direct().filter(|_| are_units(offset, bytes));
+        match direct.map(|file| file.write_all_at(bytes, offset)) {
             // Whoever said that it can be done was wrong.
             Some(Err(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
                 self.write_at(offset, bytes)
             }
             Some(done) => done.map_err(self.failed("write")),
             None => self.write_at(offset, bytes),
+        }
+    }
+
+    fn read_units(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        let direct = self.direct().filter(|_| are_units(offset, into));
+        match direct.map(|file| file.read_exact_at(into, offset)) {
+            Some(Err(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.read_at(offset, into)
+            }
+            Some(done) => done.map_err(self.failed("read")),
+            None => self.read_at(offset, into),
         }
     }
 
@@ -357,6 +378,12 @@ mod tests {
         file.sync().unwrap();
         let mut found = vec![0; 4 * unit];
         file.read_at(0, &mut found).unwrap();
+        // Whoever may only read sees the same, wherever it is put.
+        let file = medium.open("log", Open::Read).unwrap();
+        for place in [start, start + 1] {
+            file.read_units(UNIT_BYTES_MAX, &mut memory[place..place + unit]).unwrap();
+            assert_eq!(memory[place..place + unit], found[unit..2 * unit]);
+        }
         let mut expected = vec![0; 4 * unit];
         expected[5..8].fill(9);
         expected[unit..2 * unit].fill(7);

@@ -164,9 +164,9 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
     /// [`MediumError`]. Some of the bytes may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError>;
 
-    /// Bytes of a unit: who writes whole ones by [`MediumFile::write_units`] goes past the system's
-    /// cache, and waits less for them. 1 where there is no such thing; never more than
-    /// [`UNIT_BYTES_MAX`].
+    /// Bytes of a unit: who writes whole ones by [`MediumFile::write_units`], or reads them by
+    /// [`MediumFile::read_units`], goes past the system's cache. 1 where there is no such thing;
+    /// never more than [`UNIT_BYTES_MAX`].
     fn unit(&self) -> u64 {
         1
     }
@@ -178,6 +178,15 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
     /// As there.
     fn write_units(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
         self.write_at(offset, bytes)
+    }
+
+    /// As [`MediumFile::read_at`], of whole units, best into memory that begins at a multiple of
+    /// [`UNIT_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// As there.
+    fn read_units(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        self.read_at(offset, into)
     }
 
     /// Sees to it that the file has at least this size, with zeroes where nothing was written, see

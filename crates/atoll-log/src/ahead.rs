@@ -1,0 +1,181 @@
+//! Reading a log ahead of whoever looks at it, past the system's cache.
+//!
+//! Threads read large pieces in turns, each the next but so many, so that some are always on their
+//! way from the medium while another is looked at. What is read once need not be kept by the
+//! system, nor copied out of its memory.
+//!
+//! - `AHEAD-1`: pieces come in the order of their positions, without a gap.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use atoll_machine::medium::UNIT_BYTES_MAX;
+use atoll_machine::{MediumError, MediumFile};
+
+use crate::block::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
+
+/// Bytes of a piece: the largest block fits.
+const PIECE_BYTES: u64 = 2 << 20;
+/// Threads that read.
+const THREADS: u64 = 2;
+/// Pieces of a thread that may wait to be looked at.
+const PIECES: usize = 1;
+/// Less than this is not worth threads.
+const BYTES_MIN: u64 = 16 << 20;
+/// Room in front of a piece: the beginning of the block that goes on in it.
+const FRONT_BYTES: usize = PAYLOAD_BYTES_MAX + HEADER_BYTES;
+
+/// Bytes of a log.
+#[derive(Default)]
+pub(crate) struct Window {
+    memory: Vec<u8>,
+    /// Which of the memory are the bytes.
+    start: usize,
+    end: usize,
+    /// Position of the first of them.
+    lsn: u64,
+}
+
+impl Window {
+    /// Nothing, from a position on.
+    pub(crate) fn at(lsn: u64) -> Self {
+        Self { lsn, ..Self::default() }
+    }
+
+    /// The position of its first byte.
+    pub(crate) fn lsn(&self) -> u64 {
+        self.lsn
+    }
+
+    /// The position behind its last byte.
+    pub(crate) fn end_lsn(&self) -> u64 {
+        self.lsn + (self.end - self.start) as u64
+    }
+
+    /// The bytes from a position in it on.
+    pub(crate) fn from(&self, lsn: u64) -> &[u8] {
+        &self.memory[self.start + (lsn - self.lsn) as usize..self.end]
+    }
+
+    /// Reads from a position on.
+    pub(crate) fn read(&mut self, span: &Pieces, lsn: u64, len: usize) -> Result<(), MediumError> {
+        self.memory.resize(len, 0);
+        (self.start, self.end, self.lsn) = (0, len, lsn);
+        span.read(lsn, &mut self.memory, |file, offset, bytes| file.read_at(offset, bytes))
+    }
+
+    /// Puts what another one has from a position on in front of where this one begins.
+    fn prepend(&mut self, other: &Self, lsn: u64) {
+        let bytes = &other.from(lsn)[..(self.lsn - lsn) as usize];
+        let start = self.start - bytes.len();
+        self.memory[start..self.start].copy_from_slice(bytes);
+        (self.start, self.lsn) = (start, lsn);
+    }
+}
+
+/// The files of a log, by number, and their size.
+#[derive(Clone)]
+pub(crate) struct Pieces {
+    pub(crate) files: Arc<BTreeMap<u64, Arc<dyn MediumFile>>>,
+    pub(crate) file_bytes: u64,
+}
+
+impl Pieces {
+    fn read(
+        &self,
+        lsn: u64,
+        into: &mut [u8],
+        read: impl Fn(&dyn MediumFile, u64, &mut [u8]) -> Result<(), MediumError>,
+    ) -> Result<(), MediumError> {
+        let mut done = 0;
+        while done < into.len() {
+            let place = lsn + done as u64;
+            let (number, offset) = (place / self.file_bytes, place % self.file_bytes);
+            let len = ((self.file_bytes - offset) as usize).min(into.len() - done);
+            read(&*self.files[&number], offset, &mut into[done..done + len])?;
+            done += len;
+        }
+        Ok(())
+    }
+}
+
+/// See the module.
+pub(crate) struct Ahead {
+    lanes: Vec<Lane>,
+    /// Whose turn it is.
+    turn: usize,
+    /// Where the next piece begins.
+    next: u64,
+}
+
+struct Lane {
+    read: Receiver<Result<Window, MediumError>>,
+    /// To be used again.
+    used: Sender<Window>,
+}
+
+impl Ahead {
+    /// Begins to read at a position, up to another; `None` where that is not worth it, or where
+    /// the files know no units.
+    pub(crate) fn start(span: &Pieces, from: u64, end: u64) -> Option<Self> {
+        let first = span.files.get(&(from / span.file_bytes))?;
+        let is_worth_it = end.saturating_sub(from) >= BYTES_MIN && first.unit() == UNIT_BYTES_MAX;
+        if !is_worth_it {
+            return None;
+        }
+        let begin = from / UNIT_BYTES_MAX * UNIT_BYTES_MAX;
+        let lane = |number: u64| {
+            let (sender, read) = sync_channel(PIECES);
+            let (used, free) = channel();
+            let (span, first) = (span.clone(), begin + number * PIECE_BYTES);
+            let body = move || read_pieces(&span, (first, end), &free, &sender);
+            std::thread::Builder::new().name("atoll-ahead".into()).spawn(body).ok()?;
+            Some(Lane { read, used })
+        };
+        let lanes = (0..THREADS).map(lane).collect::<Option<_>>()?;
+        Some(Self { lanes, turn: 0, next: begin })
+    }
+
+    /// Makes a window one that goes on with the next piece, and keeps what it has from a position
+    /// on; false when there is none.
+    pub(crate) fn go_on(&mut self, window: &mut Window, lsn: u64) -> Result<bool, MediumError> {
+        let lane = &self.lanes[self.turn];
+        let Ok(read) = lane.read.recv() else { return Ok(false) };
+        let mut read = read?;
+        debug_assert_eq!(read.lsn, self.next);
+        self.next = read.end_lsn();
+        self.turn = (self.turn + 1) % self.lanes.len();
+        if lsn < read.lsn {
+            read.prepend(window, lsn);
+        }
+        let used = std::mem::replace(window, read);
+        // Of a thread that has ended nothing more comes.
+        let _ = lane.used.send(used);
+        Ok(true)
+    }
+}
+
+/// What a thread does, until all is read or nobody wants more.
+fn read_pieces(
+    span: &Pieces,
+    (first, end): (u64, u64),
+    free: &Receiver<Window>,
+    sender: &SyncSender<Result<Window, MediumError>>,
+) {
+    let mut lsn = first;
+    while lsn < end {
+        let mut window = free.try_recv().unwrap_or_default();
+        window.memory.resize(FRONT_BYTES + (PIECE_BYTES + UNIT_BYTES_MAX) as usize, 0);
+        let front = window.memory[FRONT_BYTES..].as_ptr().align_offset(UNIT_BYTES_MAX as usize);
+        let start = FRONT_BYTES + front;
+        let len = PIECE_BYTES.min(end - lsn) as usize;
+        (window.start, window.end, window.lsn) = (start, start + len, lsn);
+        let bytes = &mut window.memory[start..start + len];
+        let done = span.read(lsn, bytes, |file, offset, into| file.read_units(offset, into));
+        if sender.send(done.map(|()| window)).is_err() {
+            return;
+        }
+        lsn += THREADS * PIECE_BYTES;
+    }
+}
