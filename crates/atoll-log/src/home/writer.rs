@@ -15,6 +15,9 @@ use crate::error::LogError;
 
 /// Blocks that are written at once, at most.
 const RUN_BLOCKS_MAX: usize = 256;
+/// So many bytes are worth a write of their own, past the system's cache: copying them there takes
+/// longer than anything else that a checkpoint does.
+const DIRECT_BYTES_MIN: usize = 64 << 10;
 /// A block is written whole when more of its lines than this have been, since it was last.
 pub(super) const LINES_MAX: u32 = 16;
 /// Lines of a step take no more memory than this.
@@ -36,8 +39,10 @@ pub type Before<'b> = (&'b Part, &'b [u8]);
 pub struct Writer<'h> {
     home: &'h Home,
     free: Free,
-    /// Blocks that follow each other and have not been written yet.
+    /// Blocks that follow each other and have not been written yet, from where in `run` on they
+    /// are units of the file.
     run: Vec<u8>,
+    run_from: usize,
     run_start: u64,
     blocks: u64,
     waiting: &'h Waiting,
@@ -94,10 +99,14 @@ impl Home {
     /// Begins a checkpoint; blocks of these maps are not written. Lines of those blocks are waiting
     /// to be written with them. A step may write lines; anything else leaves none waiting.
     pub fn writer<'h>(&'h self, kept: &[&Map], waiting: &'h Waiting, is_step: bool) -> Writer<'h> {
+        let mut run = Vec::<u8>::with_capacity((RUN_BLOCKS_MAX + 1) * BLOCK_BYTES);
+        let run_from = run.as_ptr().align_offset(BLOCK_BYTES);
+        run.resize(run_from, 0);
         Writer {
             home: self,
             free: Free::new(kept),
-            run: Vec::new(),
+            run,
+            run_from,
             run_start: 0,
             blocks: 0,
             waiting,
@@ -215,7 +224,7 @@ impl Writer<'_> {
 
     fn block(&mut self, bytes: &[u8]) -> Result<BlockRef, LogError> {
         let number = self.free.take();
-        let run_blocks = self.run.len() / BLOCK_BYTES;
+        let run_blocks = (self.run.len() - self.run_from) / BLOCK_BYTES;
         if number != self.run_start + run_blocks as u64 || run_blocks == RUN_BLOCKS_MAX {
             self.write_run()?;
             self.run_start = number;
@@ -228,10 +237,14 @@ impl Writer<'_> {
     }
 
     fn write_run(&mut self) -> Result<(), LogError> {
-        if !self.run.is_empty() {
-            self.home.file().write_at(self.run_start * BLOCK_BYTES as u64, &self.run)?;
-            self.run.clear();
+        let (run, place) = (&self.run[self.run_from..], self.run_start * BLOCK_BYTES as u64);
+        match run.len() {
+            0 => return Ok(()),
+            // The system gathers what is small.
+            len if len < DIRECT_BYTES_MIN => self.home.file().write_at(place, run)?,
+            _ => self.home.file().write_units(place, run)?,
         }
+        self.run.truncate(self.run_from);
         Ok(())
     }
 

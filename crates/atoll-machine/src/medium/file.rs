@@ -239,14 +239,22 @@ impl Medium for FileMedium {
     }
 }
 
-/// Writes zeroes between two places. Space that is allocated but was never written still costs a
-/// change of metadata when it is: each first sync of such a block takes twice as long.
-pub(super) fn write_zeroes(file: &File, from: u64, to: u64) -> io::Result<()> {
-    let zeroes = vec![0; ZEROES_BYTES.min(to.saturating_sub(from) as usize)];
+/// Has zeroes written between two places, in units as far as they fit. Space that is allocated but
+/// was never written still costs a change of metadata when it is: each first sync of such a block
+/// takes twice as long.
+pub(super) fn write_zeroes<E>(
+    from: u64,
+    to: u64,
+    write: impl Fn(&[u8], u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let unit = UNIT_BYTES_MAX as usize;
+    let zeroes = vec![0; ZEROES_BYTES.min(to.saturating_sub(from) as usize) + unit];
+    let start = zeroes.as_ptr().align_offset(unit);
+    let zeroes = &zeroes[start..zeroes.len() - (unit - start)];
     let mut at = from;
     while at < to {
         let len = zeroes.len().min((to - at) as usize);
-        file.write_all_at(&zeroes[..len], at)?;
+        write(&zeroes[..len], at)?;
         at += len as u64;
     }
     Ok(())
@@ -336,8 +344,8 @@ impl MediumFile for OrdinaryFile {
     }
 
     fn reserve(&self, size_bytes: u64) -> Result<(), MediumError> {
-        let written = write_zeroes(&self.file, self.size()?, size_bytes);
-        written.map_err(self.failed("write"))
+        let from = self.size()?;
+        write_zeroes(from, size_bytes, |zeroes, at| self.write_units(at, zeroes))
     }
 
     fn sync(&self) -> Result<(), MediumError> {

@@ -190,8 +190,9 @@ impl PmFile {
     fn grow(&self, offset: usize, bytes: &[u8]) -> Result<(), MediumError> {
         let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
         *lock(&self.is_grown) = true;
-        file::write_zeroes(&self.file, mapped.size as u64, offset as u64)
-            .and_then(|()| self.file.write_all_at(bytes, offset as u64))
+        let write = |bytes: &[u8], at| self.file.write_all_at(bytes, at);
+        file::write_zeroes(mapped.size as u64, offset as u64, write)
+            .and_then(|()| write(bytes, offset as u64))
             .map_err(self.failed("write"))?;
         let size = mapped.size.max(offset + bytes.len());
         if size >= mapped.capacity {
