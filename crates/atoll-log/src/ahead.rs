@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-use atoll_machine::medium::UNIT_BYTES_MAX;
+use atoll_machine::medium::{UNIT_BYTES_MAX, UnitBuffer};
 use atoll_machine::{MediumError, MediumFile};
 
 use crate::block::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
@@ -24,12 +24,13 @@ const PIECES: usize = 1;
 /// Less than this is not worth threads.
 const BYTES_MIN: u64 = 16 << 20;
 /// Room in front of a piece: the beginning of the block that goes on in it.
-const FRONT_BYTES: usize = PAYLOAD_BYTES_MAX + HEADER_BYTES;
+const FRONT_BYTES: usize =
+    (PAYLOAD_BYTES_MAX + HEADER_BYTES).next_multiple_of(UNIT_BYTES_MAX as usize);
 
 /// Bytes of a log.
 #[derive(Default)]
 pub(crate) struct Window {
-    memory: Vec<u8>,
+    memory: UnitBuffer,
     /// Which of the memory are the bytes.
     start: usize,
     end: usize,
@@ -60,9 +61,12 @@ impl Window {
 
     /// Reads from a position on.
     pub(crate) fn read(&mut self, span: &Pieces, lsn: u64, len: usize) -> Result<(), MediumError> {
-        self.memory.resize(len, 0);
-        (self.start, self.end, self.lsn) = (0, len, lsn);
-        span.read(lsn, &mut self.memory, |file, offset, bytes| file.read_at(offset, bytes))
+        // Nothing until it has been read.
+        (self.start, self.end, self.lsn) = (0, 0, lsn);
+        self.memory.set_len(len);
+        span.read(lsn, &mut self.memory, |file, offset, bytes| file.read_at(offset, bytes))?;
+        self.end = len;
+        Ok(())
     }
 
     /// Puts what another one has from a position on in front of where this one begins.
@@ -166,10 +170,8 @@ fn read_pieces(
     let mut lsn = first;
     while lsn < end {
         let mut window = free.try_recv().unwrap_or_default();
-        window.memory.resize(FRONT_BYTES + (PIECE_BYTES + UNIT_BYTES_MAX) as usize, 0);
-        let front = window.memory[FRONT_BYTES..].as_ptr().align_offset(UNIT_BYTES_MAX as usize);
-        let start = FRONT_BYTES + front;
-        let len = PIECE_BYTES.min(end - lsn) as usize;
+        let (start, len) = (FRONT_BYTES, PIECE_BYTES.min(end - lsn) as usize);
+        window.memory.set_len(start + len);
         (window.start, window.end, window.lsn) = (start, start + len, lsn);
         let bytes = &mut window.memory[start..start + len];
         let done = span.read(lsn, bytes, |file, offset, into| file.read_units(offset, into));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use atoll_machine::medium::{Open, UNIT_BYTES_MAX};
+use atoll_machine::medium::{Open, UNIT_BYTES_MAX, UnitBuffer};
 use atoll_machine::{Medium, MediumError, MediumFile};
 
 use crate::ring::Ring;
@@ -31,10 +31,9 @@ pub struct Files {
     open: BTreeMap<u64, Arc<dyn MediumFile>>,
     /// The number behind the last file that is ready.
     ready: u64,
-    /// From `buffer_start` on, the log from the last multiple of [`UNIT_BYTES_MAX`] to its end: a
-    /// unit is written again when there is more for it.
-    buffer: Vec<u8>,
-    buffer_start: usize,
+    /// The log from the last multiple of [`UNIT_BYTES_MAX`] to its end: a unit is written again
+    /// when there is more for it.
+    buffer: UnitBuffer,
     syncs: bool,
 }
 
@@ -167,11 +166,9 @@ impl Files {
         while numbers.contains(&ready) {
             ready += 1;
         }
-        let mut buffer = Vec::<u8>::with_capacity((WRITE_BYTES_MAX + 3 * UNIT_BYTES_MAX) as usize);
-        let buffer_start = buffer.as_ptr().align_offset(UNIT_BYTES_MAX as usize);
-        buffer.resize(buffer_start + (end % UNIT_BYTES_MAX) as usize, 0);
+        let buffer = UnitBuffer::zeroes((end % UNIT_BYTES_MAX) as usize);
         let open = BTreeMap::new();
-        let mut files = Self { medium, file_bytes, open, ready, buffer, buffer_start, syncs: true };
+        let mut files = Self { medium, file_bytes, open, ready, buffer, syncs: true };
         for number in numbers.into_iter().filter(|number| *number > ready) {
             files.medium.remove(&file_name(number))?;
         }
@@ -191,8 +188,7 @@ impl Files {
             files.add(next.number, file);
         }
         let (file, unit) = (Arc::clone(files.file(current)?), end % UNIT_BYTES_MAX);
-        let bytes = &mut files.buffer[files.buffer_start..];
-        file.read_at(end % file_bytes - unit, bytes)?;
+        file.read_at(end % file_bytes - unit, &mut files.buffer)?;
         Ok(files)
     }
 
@@ -251,6 +247,9 @@ impl Files {
             if self.syncs {
                 file.sync()?;
             }
+            if at == file_start + self.file_bytes {
+                self.open.remove(&number); // It is not written any more.
+            }
         }
         Ok(())
     }
@@ -264,18 +263,17 @@ impl Files {
         ring: &Ring,
         (from, to): (u64, u64),
     ) -> Result<(), MediumError> {
-        let (unit, start) = (file.unit(), self.buffer_start);
+        let (unit, buffer) = (file.unit(), &mut self.buffer);
         let first = from / UNIT_BYTES_MAX * UNIT_BYTES_MAX;
-        debug_assert_eq!(first + (self.buffer.len() - start) as u64, from);
-        ring.read(from, to, &mut self.buffer);
-        let len = self.buffer.len();
+        let (had, len) = ((from - first) as usize, (to - first) as usize);
+        debug_assert_eq!(buffer.len(), had);
+        buffer.set_len(len);
+        ring.read(from, &mut buffer[had..]);
         let begin = from / unit * unit;
-        self.buffer.resize(start + (to.next_multiple_of(unit) - first) as usize, 0);
-        let bytes = &self.buffer[start + (begin - first) as usize..];
-        file.write_units(begin - file_start, bytes)?;
-        let rest = (to % UNIT_BYTES_MAX) as usize;
-        self.buffer.copy_within(len - rest..len, start);
-        self.buffer.truncate(start + rest);
+        buffer.resize((to.next_multiple_of(unit) - first) as usize);
+        file.write_units(begin - file_start, &buffer[(begin - first) as usize..])?;
+        buffer.set_len(len);
+        buffer.remove_front(len - (to % UNIT_BYTES_MAX) as usize);
         Ok(())
     }
 
@@ -335,6 +333,19 @@ mod tests {
         let mut found = vec![0; 4096];
         medium.open(&file_name(1), Open::Read).unwrap().read_at(0, &mut found).unwrap();
         assert_eq!(found, bytes[96..96 + 4096]);
+    }
+
+    #[test]
+    fn a_file_that_is_full_is_not_kept_open() {
+        let medium = CrashMedium::default();
+        let mut files = Files::open(Arc::new(medium), 4096, 0).unwrap();
+        let ring = Ring::new(8192);
+        for number in 0..100 {
+            prepare(&mut files, (number + 2) * 4096);
+            files.write(&ring, number * 4096, number * 4096 + 2000).unwrap();
+            files.write(&ring, number * 4096 + 2000, (number + 1) * 4096).unwrap();
+            assert!(files.open.len() <= 2, "{} are open", files.open.len());
+        }
     }
 
     #[test]

@@ -46,13 +46,12 @@ impl Ring {
         }
     }
 
-    /// Appends the bytes between two positions, multiples of 8, to `out`.
-    pub fn read(&self, from: u64, to: u64, out: &mut Vec<u8>) {
-        out.reserve((to - from) as usize);
-        let mut at = from;
-        while at < to {
-            out.extend_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
-            at += WORD;
+    /// Fills `into` with bytes from a position on; that and their number are multiples of 8.
+    pub fn read(&self, from: u64, into: &mut [u8]) {
+        let (words, rest) = into.as_chunks_mut::<{ WORD as usize }>();
+        debug_assert!(rest.is_empty(), "whole words are read");
+        for (word, at) in words.iter_mut().zip((from..).step_by(WORD as usize)) {
+            *word = self.word(at).load(Ordering::Relaxed).to_le_bytes();
         }
     }
 }
@@ -66,8 +65,8 @@ mod tests {
         let ring = Ring::new(64);
         let bytes: Vec<u8> = (0..45).collect();
         ring.write(1000, &bytes);
-        let mut out = Vec::new();
-        ring.read(1000, 1048, &mut out);
+        let mut out = [0; 48];
+        ring.read(1000, &mut out);
         assert_eq!(out[..45], bytes);
         assert_eq!(out[45..], [0; 3]);
     }

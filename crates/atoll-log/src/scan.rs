@@ -31,6 +31,7 @@ pub struct Scan {
     /// Where it is reading, and what comes next.
     window: Window,
     ahead: Option<Ahead>,
+    may_read_ahead: bool,
     /// What is read elsewhere, between [`Scan::go_to`] and [`Scan::go_back`].
     aside: Window,
     is_aside: bool,
@@ -116,6 +117,7 @@ impl Scan {
             is_end,
             window: Window::at(start),
             ahead: None,
+            may_read_ahead: true,
             aside: Window::at(start),
             is_aside: false,
             at: start,
@@ -269,14 +271,21 @@ impl Scan {
         let window = &mut self.window;
         let end = window.end_lsn();
         let follows = at >= window.lsn() && at <= end;
-        if follows && self.ahead.is_none() {
-            self.ahead = Ahead::start(&self.pieces, end, self.files_end);
-        }
-        let Some(ahead) = self.ahead.as_mut().filter(|_| follows) else {
+        if !follows {
             self.ahead = None;
             return Ok(false);
-        };
-        Ok(ahead.go_on(window, at)?)
+        }
+        if self.ahead.is_none() && self.may_read_ahead {
+            self.ahead = Ahead::start(&self.pieces, end, self.files_end);
+            // There is less behind every later place, and no more threads.
+            self.may_read_ahead = self.ahead.is_some();
+        }
+        let Some(ahead) = &mut self.ahead else { return Ok(false) };
+        let gone_on = ahead.go_on(window, at);
+        if gone_on.is_err() {
+            self.ahead = None; // A piece is missing.
+        }
+        Ok(gone_on?)
     }
 
     /// That the log ends at a place where there is no block.

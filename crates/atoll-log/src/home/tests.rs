@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_machine::CrashMedium;
+use atoll_machine::medium::UnitBuffer;
 use atoll_storage::key::mix;
 
 use super::step::StepBytes;
@@ -18,9 +19,9 @@ fn map_of(part: &Part) -> Map {
 }
 
 fn read(home: &Home, part: &Part) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = UnitBuffer::default();
     home.read(part, None, &mut out).unwrap();
-    out
+    out.to_vec()
 }
 
 #[test]
@@ -204,10 +205,10 @@ impl Run {
             for (name, wanted) in names.into_iter().zip(parts) {
                 let part = self.map.tables[0].segments[at].part(name).unwrap();
                 let lines = self.held.lines.get(&(3, at as u32));
-                let mut found = Vec::new();
+                let mut found = UnitBuffer::default();
                 let lines = lines.and_then(|lines| lines.get(&name));
                 self.home.read(part, lines, &mut found).unwrap();
-                assert!(found == *wanted, "segment {at}, {name:?}");
+                assert!(*found == **wanted, "segment {at}, {name:?}");
             }
         }
     }

@@ -7,17 +7,16 @@
 
 use std::collections::HashMap;
 
+use atoll_machine::medium::UnitBuffer;
+
 use super::map::{BlockRef, Map, Part};
 use super::step::{Line, Lines, PartName};
 use super::store::Home;
-use super::{BLOCK_BYTES, LINE_BYTES};
+use super::{BLOCK_BYTES, DIRECT_BYTES_MIN, LINE_BYTES};
 use crate::error::LogError;
 
 /// Blocks that are written at once, at most.
 const RUN_BLOCKS_MAX: usize = 256;
-/// So many bytes are worth a write of their own, past the system's cache: copying them there takes
-/// longer than anything else that a checkpoint does.
-const DIRECT_BYTES_MIN: usize = 64 << 10;
 /// A block is written whole when more of its lines than this have been, since it was last.
 pub(super) const LINES_MAX: u32 = 16;
 /// Lines of a step take no more memory than this.
@@ -39,10 +38,8 @@ pub type Before<'b> = (&'b Part, &'b [u8]);
 pub struct Writer<'h> {
     home: &'h Home,
     free: Free,
-    /// Blocks that follow each other and have not been written yet, from where in `run` on they
-    /// are units of the file.
-    run: Vec<u8>,
-    run_from: usize,
+    /// Blocks that follow each other and have not been written yet.
+    run: UnitBuffer,
     run_start: u64,
     blocks: u64,
     waiting: &'h Waiting,
@@ -99,14 +96,10 @@ impl Home {
     /// Begins a checkpoint; blocks of these maps are not written. Lines of those blocks are waiting
     /// to be written with them. A step may write lines; anything else leaves none waiting.
     pub fn writer<'h>(&'h self, kept: &[&Map], waiting: &'h Waiting, is_step: bool) -> Writer<'h> {
-        let mut run = Vec::<u8>::with_capacity((RUN_BLOCKS_MAX + 1) * BLOCK_BYTES);
-        let run_from = run.as_ptr().align_offset(BLOCK_BYTES);
-        run.resize(run_from, 0);
         Writer {
             home: self,
             free: Free::new(kept),
-            run,
-            run_from,
+            run: UnitBuffer::default(),
             run_start: 0,
             blocks: 0,
             waiting,
@@ -224,27 +217,27 @@ impl Writer<'_> {
 
     fn block(&mut self, bytes: &[u8]) -> Result<BlockRef, LogError> {
         let number = self.free.take();
-        let run_blocks = (self.run.len() - self.run_from) / BLOCK_BYTES;
+        let run_blocks = self.run.len() / BLOCK_BYTES;
         if number != self.run_start + run_blocks as u64 || run_blocks == RUN_BLOCKS_MAX {
             self.write_run()?;
             self.run_start = number;
         }
         let start = self.run.len();
         self.run.extend_from_slice(bytes);
-        self.run.resize(start + BLOCK_BYTES, 0);
+        self.run.resize(start + BLOCK_BYTES);
         self.blocks += 1;
         Ok(BlockRef { number, crc: crc32c::crc32c(&self.run[start..]) })
     }
 
     fn write_run(&mut self) -> Result<(), LogError> {
-        let (run, place) = (&self.run[self.run_from..], self.run_start * BLOCK_BYTES as u64);
+        let (run, place) = (&self.run[..], self.run_start * BLOCK_BYTES as u64);
         match run.len() {
             0 => return Ok(()),
             // The system gathers what is small.
             len if len < DIRECT_BYTES_MIN => self.home.file().write_at(place, run)?,
             _ => self.home.file().write_units(place, run)?,
         }
-        self.run.truncate(self.run_from);
+        self.run.set_len(0);
         Ok(())
     }
 

@@ -11,7 +11,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Locked, Medium, MediumError, MediumFile, MediumKind, Open, SECTOR_BYTES};
+use super::{
+    Locked, Medium, MediumError, MediumFile, MediumKind, Open, SECTOR_BYTES, UNIT_BYTES_MAX,
+};
 
 /// What happened, in the order in which it did.
 #[derive(Debug, Clone)]
@@ -439,9 +441,10 @@ impl MediumFile for CrashFile {
 
     fn unit(&self) -> u64 {
         match lock(&self.world).unit {
-            0 => SECTOR_BYTES,
-            unit if unit < SECTOR_BYTES => 1, // Memory has no cache of the system.
-            unit => unit,
+            // Memory has no cache of the system.
+            unit if (1..SECTOR_BYTES).contains(&unit) => 1,
+            // Of what is written together, a disk may lose any sector.
+            _ => UNIT_BYTES_MAX,
         }
     }
 

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::pm::{self, PmCost, PmFile};
-use super::{Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX};
+use super::{
+    Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX, UnitBuffer,
+};
 
 /// Zeroes are written in pieces of this size.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -247,10 +249,7 @@ pub(super) fn write_zeroes<E>(
     to: u64,
     write: impl Fn(&[u8], u64) -> Result<(), E>,
 ) -> Result<(), E> {
-    let unit = UNIT_BYTES_MAX as usize;
-    let zeroes = vec![0; ZEROES_BYTES.min(to.saturating_sub(from) as usize) + unit];
-    let start = zeroes.as_ptr().align_offset(unit);
-    let zeroes = &zeroes[start..zeroes.len() - (unit - start)];
+    let zeroes = UnitBuffer::zeroes(ZEROES_BYTES.min(to.saturating_sub(from) as usize));
     let mut at = from;
     while at < to {
         let len = zeroes.len().min((to - at) as usize);

@@ -13,6 +13,7 @@
 //! - `MEDIUM-4`: after [`MediumFile::reserve`] and a sync, writes inside the reserved size need no
 //!   more space and no change of the file's metadata.
 
+pub mod buffer;
 pub mod crash;
 pub mod file;
 pub mod pm;
@@ -21,6 +22,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use buffer::UnitBuffer;
 pub use crash::CrashMedium;
 pub use file::FileMedium;
 pub use pm::PmCost;
@@ -171,8 +173,7 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
         1
     }
 
-    /// As [`MediumFile::write_at`], of whole units, best from memory that begins at a multiple of
-    /// [`UNIT_BYTES_MAX`].
+    /// As [`MediumFile::write_at`], of whole units, best from a [`UnitBuffer`].
     ///
     /// # Errors
     /// As there.
@@ -180,8 +181,7 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
         self.write_at(offset, bytes)
     }
 
-    /// As [`MediumFile::read_at`], of whole units, best into memory that begins at a multiple of
-    /// [`UNIT_BYTES_MAX`].
+    /// As [`MediumFile::read_at`], of whole units, best into a [`UnitBuffer`].
     ///
     /// # Errors
     /// As there.

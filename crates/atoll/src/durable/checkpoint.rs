@@ -16,7 +16,7 @@
 //!   the logs that could not be archived.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -125,6 +125,8 @@ struct Writing<'w> {
     tablespace: usize,
     snapshot: &'w Snapshot,
     is_step: bool,
+    /// Another one could not be written, so this one is for nothing.
+    is_given_up: &'w AtomicBool,
 }
 
 /// What it holds then, the file that says so, and what that means for lines that wait.
@@ -291,11 +293,14 @@ impl Checkpointer {
         form: Form,
         checkpoint: u64,
     ) -> Result<Vec<Written>> {
+        let is_given_up = &AtomicBool::new(false);
         let write = |tablespace: usize| {
             let is_step =
                 form == Form::Any && self.baseline.is_some() && self.chains[tablespace].may_grow();
-            let writing = Writing { inner, tablespace, snapshot, is_step };
-            self.write_home(&writing, checkpoint)
+            let writing = Writing { inner, tablespace, snapshot, is_step, is_given_up };
+            let written = self.write_home(&writing, checkpoint);
+            is_given_up.fetch_or(written.is_err(), Ordering::Relaxed);
+            written
         };
         let write_there = |tablespace: usize| {
             let nodes = &inner.topology.nodes;
@@ -304,7 +309,8 @@ impl Checkpointer {
             write(tablespace)
         };
         if self.homes.len() == 1 || self.logs.options().in_turns {
-            return (0..self.homes.len()).map(write).collect();
+            let written = (0..self.homes.len()).map(write);
+            return written.filter_map(Result::transpose).collect();
         }
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..self.homes.len())
@@ -319,14 +325,15 @@ impl Checkpointer {
                     None => write(tablespace), // There are no threads left.
                 });
             // All of them, so that none is writing when this ends.
-            written.collect::<Vec<_>>().into_iter().collect()
+            let written: Vec<_> = written.collect();
+            written.into_iter().filter_map(Result::transpose).collect()
         })
     }
 
-    /// Writes a tablespace's part of a checkpoint.
-    fn write_home(&self, writing: &Writing<'_>, checkpoint: u64) -> Result<Written> {
+    /// Writes a tablespace's part of a checkpoint; `None` when it was given up.
+    fn write_home(&self, writing: &Writing<'_>, checkpoint: u64) -> Result<Option<Written>> {
         let mut report = CheckpointReport::default();
-        let Writing { inner, tablespace, snapshot, is_step } = *writing;
+        let Writing { inner, tablespace, snapshot, is_step, is_given_up } = *writing;
         let kept: Vec<&Map> = self.maps.iter().map(|maps| &maps[tablespace]).collect();
         let (home, chain) = (&self.homes[tablespace], &self.chains[tablespace]);
         let mut writer = home.writer(&kept, &chain.waiting, is_step);
@@ -343,6 +350,9 @@ impl Checkpointer {
             let mut segments = Vec::with_capacity(table.segment_count());
             let mut changed = Vec::new();
             for number in 0..table.segment_count() {
+                if is_given_up.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
                 let now = table.segment(number)?;
                 let before = before.as_ref().and_then(|(old, map)| {
                     let known = map.segments.get(number)?;
@@ -388,7 +398,7 @@ impl Checkpointer {
             home.write_map(checkpoint, &map)?
         };
         report.file_bytes += file.bytes;
-        Ok(Written { map, file, changed, is_step, report })
+        Ok(Some(Written { map, file, changed, is_step, report }))
     }
 
     /// What the checkpoint before showed of a table, and where it lies.

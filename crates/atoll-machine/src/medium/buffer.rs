@@ -1,0 +1,116 @@
+//! Memory for whole units of a file.
+
+use std::ops::{Deref, DerefMut};
+
+use super::UNIT_BYTES_MAX;
+
+const UNIT: usize = UNIT_BYTES_MAX as usize;
+
+/// Bytes that begin at a multiple of [`UNIT_BYTES_MAX`] in memory, as reading and writing past the
+/// system's cache needs them. What it has had stays allocated.
+#[derive(Debug, Default)]
+pub struct UnitBuffer {
+    memory: Vec<u8>,
+    /// Where the bytes begin in the memory.
+    start: usize,
+    len: usize,
+}
+
+impl UnitBuffer {
+    /// Room for so many bytes, and none in it.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut buffer = Self::default();
+        buffer.grow(bytes);
+        buffer
+    }
+
+    /// So many zeroes.
+    pub fn zeroes(bytes: usize) -> Self {
+        // New memory has nothing else.
+        Self { len: bytes, ..Self::with_capacity(bytes) }
+    }
+
+    /// Makes room for so many bytes and keeps those that there are.
+    fn grow(&mut self, bytes: usize) {
+        if self.start + bytes <= self.memory.len() {
+            return;
+        }
+        let room = bytes.max(2 * self.len).next_multiple_of(UNIT);
+        let mut memory = vec![0; room + UNIT];
+        let start = memory.as_ptr().align_offset(UNIT);
+        memory[start..start + self.len].copy_from_slice(self);
+        (self.memory, self.start) = (memory, start);
+    }
+
+    /// Makes it so long; what is new is zero.
+    pub fn resize(&mut self, bytes: usize) {
+        let had = self.len;
+        self.set_len(bytes);
+        self[had.min(bytes)..].fill(0);
+    }
+
+    /// Makes it so long; what is new is anything.
+    pub fn set_len(&mut self, bytes: usize) {
+        self.grow(bytes);
+        self.len = bytes;
+    }
+
+    /// Appends bytes.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let had = self.len;
+        self.set_len(had + bytes.len());
+        self[had..].copy_from_slice(bytes);
+    }
+
+    /// Removes so many bytes from the front.
+    pub fn remove_front(&mut self, bytes: usize) {
+        self.copy_within(bytes.., 0);
+        self.len -= bytes;
+    }
+}
+
+impl Deref for UnitBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for UnitBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_stay_at_a_unit_and_what_they_were() {
+        let mut buffer = UnitBuffer::default();
+        let mut expected = Vec::new();
+        for round in 1..200_usize {
+            match round % 4 {
+                0 | 1 => {
+                    let more = vec![round as u8; round * 37 % 3000];
+                    buffer.extend_from_slice(&more);
+                    expected.extend(more);
+                }
+                2 => {
+                    let len = round * 91 % 9000;
+                    buffer.resize(len);
+                    expected.resize(len, 0);
+                }
+                _ => {
+                    let gone = expected.len() / 3;
+                    buffer.remove_front(gone);
+                    expected.drain(..gone);
+                }
+            }
+            assert!(*buffer == expected[..], "round {round}");
+            assert!(buffer.as_ptr().addr().is_multiple_of(UNIT));
+        }
+    }
+}
