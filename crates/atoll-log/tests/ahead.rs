@@ -9,6 +9,7 @@ use atoll_log::log::Start;
 use atoll_log::scan::Scan;
 use atoll_log::{Logs, LogsOptions};
 use atoll_machine::medium::UNIT_BYTES_MAX;
+use atoll_machine::medium::crash::Fault;
 use atoll_machine::{CrashMedium, Medium};
 use atoll_storage::redo::Redo;
 use atoll_txn::Journal;
@@ -16,8 +17,9 @@ use atoll_txn::journal::Commit;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Bytes of the log: several pieces.
-const BYTES: usize = 40 << 20;
+/// Bytes of a log that is several pieces, and of one that is not worth reading ahead.
+const LARGE: usize = 40 << 20;
+const SMALL: usize = 8 << 20;
 
 /// The payload of a commit, by its number.
 fn payload(number: u64) -> Vec<u8> {
@@ -32,13 +34,13 @@ fn payload(number: u64) -> Vec<u8> {
     payload
 }
 
-/// Writes a log; how many commits it has.
-fn write(folder: &Arc<dyn Medium>, options: LogsOptions) -> u64 {
+/// Writes a log of so many bytes; how many commits it has.
+fn write(folder: &Arc<dyn Medium>, options: LogsOptions, most: usize) -> u64 {
     let starts = [Start { lsn: 0, gsn: 0 }];
     let logs = Logs::open(std::slice::from_ref(folder), &starts, 1, options).unwrap();
     let mut recorder = Arc::clone(&logs).recorder();
     let (mut number, mut bytes) = (0, 0);
-    while bytes < BYTES {
+    while bytes < most {
         let payload = payload(number);
         let mut redo = Redo::default();
         redo.part(0).extend_from_slice(&payload);
@@ -83,7 +85,50 @@ fn blocks_of_any_size_are_read_ahead_across_pieces_and_files() {
     for file_bytes in [1 << 20, 3 << 20] {
         let options = LogsOptions { file_bytes, ..LogsOptions::default() };
         let folder = CrashMedium::with_unit(UNIT_BYTES_MAX).folder("node-0").unwrap();
-        let count = write(&folder, options);
+        let count = write(&folder, options, LARGE);
         read(&folder, options, count);
     }
+}
+
+/// A read fails, at any place, and the next one does not.
+fn fail_and_mend(bytes: usize) {
+    let options = LogsOptions { file_bytes: 3 << 20, ..LogsOptions::default() };
+    let medium = CrashMedium::default();
+    let folder = medium.folder("node-0").unwrap();
+    write(&folder, options, bytes);
+    let read_all = |fails: &mut dyn FnMut()| {
+        let mut scan = Scan::open(Arc::clone(&folder), 0, options.file_bytes, 0).unwrap();
+        let (mut places, mut failures) = (Vec::new(), 0);
+        loop {
+            fails();
+            match scan.read_next() {
+                Ok(Some((header, _))) => places.push(header.lsn),
+                Ok(None) => return (places, failures),
+                Err(error) => {
+                    assert!(error.to_string().contains("cannot read"), "{error}");
+                    failures += 1;
+                    medium.mend();
+                }
+            }
+        }
+    };
+    let (expected, none) = read_all(&mut || {});
+    assert_eq!(none, 0);
+    let mut random = StdRng::seed_from_u64(1);
+    for _ in 0..20 {
+        let mut left = random.random_range(0..expected.len());
+        let (places, failures) = read_all(&mut || {
+            if left == 0 {
+                medium.fail(Fault::Read, 0);
+            }
+            left = left.wrapping_sub(1);
+        });
+        assert!(places == expected, "after {failures} failures");
+        medium.mend();
+    }
+}
+
+#[test]
+fn what_could_not_be_read_is_read_when_it_can_be() {
+    [SMALL, LARGE].into_iter().for_each(fail_and_mend);
 }

@@ -81,6 +81,8 @@ pub enum Fault {
     Create,
     /// Syncs, with an input/output error.
     Sync,
+    /// Reads, with one.
+    Read,
 }
 
 #[derive(Debug, Default)]
@@ -152,7 +154,7 @@ impl World {
         }
         Err(match what {
             Fault::Full | Fault::Create => io::ErrorKind::StorageFull.into(),
-            Fault::Sync => io::Error::from_raw_os_error(libc::EIO),
+            Fault::Sync | Fault::Read => io::Error::from_raw_os_error(libc::EIO),
         })
     }
 }
@@ -420,7 +422,8 @@ impl MediumFile for CrashFile {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        let world = lock(&self.world);
+        let mut world = lock(&self.world);
+        world.may(Fault::Read).map_err(|source| self.failed("read", source))?;
         let content = &world.files[self.file];
         let range = offset as usize..offset as usize + into.len();
         let bytes = content.get(range);
