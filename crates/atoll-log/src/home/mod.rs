@@ -29,9 +29,6 @@ pub use writer::{Changed, Waiting, Writer};
 pub const BLOCK_BYTES: usize = 4096;
 /// Bytes of a line, the least that is written of a part that has changed.
 pub const LINE_BYTES: usize = 64;
-/// So many bytes are worth a read or a write of their own, past the system's cache. Copying them
-/// there took longer than anything else that a checkpoint did.
-const DIRECT_BYTES_MIN: usize = 64 << 10;
 /// A map is in its file so often.
 pub const MAP_COPIES: u64 = 2;
 /// Name of the file of blocks.

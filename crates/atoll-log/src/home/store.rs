@@ -11,7 +11,7 @@ use atoll_machine::{Medium, MediumFile};
 
 use super::map::{BlockRef, Map, Part};
 use super::step::{self, FileRef, Holding, Line};
-use super::{BLOCK_BYTES, DIRECT_BYTES_MIN, FILE, LINE_BYTES, MAP_COPIES};
+use super::{BLOCK_BYTES, FILE, LINE_BYTES, MAP_COPIES};
 use super::{map_name, map_number, step_name, step_number};
 use crate::control::CheckpointPart;
 use crate::error::LogError;
@@ -153,11 +153,7 @@ impl Home {
             let end = (at..part.blocks.len()).take_while(follows).count() + at;
             let bytes = &mut out[at * BLOCK_BYTES..end * BLOCK_BYTES];
             let place = first * BLOCK_BYTES as u64;
-            let read = match bytes.len() {
-                len if len < DIRECT_BYTES_MIN => self.file.read_at(place, bytes),
-                _ => self.file.read_units(place, bytes),
-            };
-            read.map_err(|error| {
+            self.file.read_at(place, bytes).map_err(|error| {
                 if error.source.kind() == std::io::ErrorKind::UnexpectedEof {
                     return LogError::damaged(&error.path, place, "blocks", "the end of the file");
                 }

@@ -7,12 +7,10 @@
 
 use std::collections::HashMap;
 
-use atoll_machine::medium::UnitBuffer;
-
 use super::map::{BlockRef, Map, Part};
 use super::step::{Line, Lines, PartName};
 use super::store::Home;
-use super::{BLOCK_BYTES, DIRECT_BYTES_MIN, LINE_BYTES};
+use super::{BLOCK_BYTES, LINE_BYTES};
 use crate::error::LogError;
 
 /// Blocks that are written at once, at most.
@@ -39,7 +37,7 @@ pub struct Writer<'h> {
     home: &'h Home,
     free: Free,
     /// Blocks that follow each other and have not been written yet.
-    run: UnitBuffer,
+    run: Vec<u8>,
     run_start: u64,
     blocks: u64,
     waiting: &'h Waiting,
@@ -99,7 +97,7 @@ impl Home {
         Writer {
             home: self,
             free: Free::new(kept),
-            run: UnitBuffer::default(),
+            run: Vec::new(),
             run_start: 0,
             blocks: 0,
             waiting,
@@ -224,20 +222,18 @@ impl Writer<'_> {
         }
         let start = self.run.len();
         self.run.extend_from_slice(bytes);
-        self.run.resize(start + BLOCK_BYTES);
+        self.run.resize(start + BLOCK_BYTES, 0);
         self.blocks += 1;
         Ok(BlockRef { number, crc: crc32c::crc32c(&self.run[start..]) })
     }
 
     fn write_run(&mut self) -> Result<(), LogError> {
-        let (run, place) = (&self.run[..], self.run_start * BLOCK_BYTES as u64);
-        match run.len() {
-            0 => return Ok(()),
-            // The system gathers what is small.
-            len if len < DIRECT_BYTES_MIN => self.home.file().write_at(place, run)?,
-            _ => self.home.file().write_units(place, run)?,
+        if self.run.is_empty() {
+            return Ok(());
         }
-        self.run.set_len(0);
+        // Through the system's cache: whoever opens the database again finds it there.
+        self.home.file().write_at(self.run_start * BLOCK_BYTES as u64, &self.run)?;
+        self.run.clear();
         Ok(())
     }
 
