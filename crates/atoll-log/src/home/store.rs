@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use atoll_machine::medium::{Open, UnitBuffer};
+use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 
 use super::map::{BlockRef, Map, Part};
@@ -143,19 +143,20 @@ impl Home {
         &self,
         part: &Part,
         lines: Option<&BTreeMap<u32, Line>>,
-        out: &mut UnitBuffer,
+        out: &mut Vec<u8>,
     ) -> Result<(), LogError> {
-        out.set_len(part.blocks.len() * BLOCK_BYTES);
+        out.clear();
+        out.resize(part.blocks.len() * BLOCK_BYTES, 0);
         let mut at = 0;
         while at < part.blocks.len() {
             let first = part.blocks[at].number;
             let follows = |i: &usize| part.blocks[*i].number == first + (i - at) as u64;
             let end = (at..part.blocks.len()).take_while(follows).count() + at;
             let bytes = &mut out[at * BLOCK_BYTES..end * BLOCK_BYTES];
-            let place = first * BLOCK_BYTES as u64;
-            self.file.read_at(place, bytes).map_err(|error| {
+            self.file.read_at(first * BLOCK_BYTES as u64, bytes).map_err(|error| {
                 if error.source.kind() == std::io::ErrorKind::UnexpectedEof {
-                    return LogError::damaged(&error.path, place, "blocks", "the end of the file");
+                    let offset = first * BLOCK_BYTES as u64;
+                    return LogError::damaged(&error.path, offset, "blocks", "the end of the file");
                 }
                 error.into()
             })?;
@@ -170,7 +171,7 @@ impl Home {
                 place.copy_from_slice(line);
             }
         }
-        out.set_len(out.len().min(part.bytes as usize));
+        out.truncate(part.bytes as usize);
         Ok(())
     }
 
@@ -271,11 +272,11 @@ mod tests {
         let home = Home::open(Arc::new(medium.clone())).unwrap();
         let part = write(&home, &[3; 3 * BLOCK_BYTES]);
         medium.damage(FILE, BLOCK_BYTES as u64 + 17, 4);
-        let error = home.read(&part, None, &mut UnitBuffer::default()).unwrap_err();
+        let error = home.read(&part, None, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, LogError::Damaged { offset: 4096, .. }), "{error}");
         medium.truncate(FILE, 2 * BLOCK_BYTES as u64);
         medium.damage(FILE, BLOCK_BYTES as u64 + 17, 4);
-        let error = home.read(&part, None, &mut UnitBuffer::default()).unwrap_err();
+        let error = home.read(&part, None, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("end of the file"), "{error}");
     }
 
@@ -318,7 +319,7 @@ mod tests {
         assert_eq!(holding.map, map);
         let lines = &holding.lines[&(0, 0)][&PartName::Presence];
         assert_eq!(lines.keys().copied().collect::<Vec<_>>(), [40, 45]);
-        let mut bytes = UnitBuffer::default();
+        let mut bytes = Vec::new();
         let part = &holding.map.tables[0].segments[0].presence;
         home.read(part, Some(lines), &mut bytes).unwrap();
         let at = |line: usize| (bytes[line * LINE_BYTES], bytes[(line + 1) * LINE_BYTES]);

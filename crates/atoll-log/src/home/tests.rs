@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use atoll_machine::CrashMedium;
-use atoll_machine::medium::UnitBuffer;
 use atoll_storage::key::mix;
 
 use super::step::StepBytes;
@@ -19,9 +18,9 @@ fn map_of(part: &Part) -> Map {
 }
 
 fn read(home: &Home, part: &Part) -> Vec<u8> {
-    let mut out = UnitBuffer::default();
+    let mut out = Vec::new();
     home.read(part, None, &mut out).unwrap();
-    out.to_vec()
+    out
 }
 
 #[test]
@@ -205,10 +204,10 @@ impl Run {
             for (name, wanted) in names.into_iter().zip(parts) {
                 let part = self.map.tables[0].segments[at].part(name).unwrap();
                 let lines = self.held.lines.get(&(3, at as u32));
-                let mut found = UnitBuffer::default();
+                let mut found = Vec::new();
                 let lines = lines.and_then(|lines| lines.get(&name));
                 self.home.read(part, lines, &mut found).unwrap();
-                assert!(*found == **wanted, "segment {at}, {name:?}");
+                assert!(found == *wanted, "segment {at}, {name:?}");
             }
         }
     }

@@ -16,7 +16,7 @@ use atoll_log::home::{
 };
 use atoll_log::origin::Origin;
 use atoll_machine::Medium;
-use atoll_machine::medium::{Locked, UnitBuffer};
+use atoll_machine::medium::Locked;
 
 use super::checkpoint::Checkpointer;
 use super::moment::now_us;
@@ -68,7 +68,7 @@ impl Checkpointer {
             let to = Home::open(medium)?;
             let waiting = Waiting::new();
             let mut writer = to.writer(&[], &waiting, false);
-            let mut copy = Copy { from, writer: &mut writer, room: UnitBuffer::default() };
+            let mut copy = Copy { from, writer: &mut writer, room: Vec::new() };
             let map = match self.maps.first() {
                 Some(maps) => copy.map(&maps[tablespace])?,
                 None => Map::default(),
@@ -112,7 +112,7 @@ impl Checkpointer {
 struct Copy<'h, 'w> {
     from: &'h Home,
     writer: &'h mut Writer<'w>,
-    room: UnitBuffer,
+    room: Vec<u8>,
 }
 
 impl Copy<'_, '_> {

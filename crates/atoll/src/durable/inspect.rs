@@ -8,7 +8,7 @@ use atoll_log::control::{Control, ControlFile};
 use atoll_log::home::Home;
 use atoll_log::scan::Scan;
 use atoll_log::{LogError, block, mark};
-use atoll_machine::medium::{Locked, Open, UnitBuffer};
+use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
 use atoll_storage::redo::{Changes, Kind as Change};
 use atoll_txn::describe;
@@ -111,7 +111,7 @@ fn check_home(
         return Ok(());
     }
     let home = Home::open_to_read(Arc::clone(medium))?;
-    let mut bytes = UnitBuffer::default();
+    let mut bytes = Vec::new();
     for checkpoint in &control.checkpoints {
         let mut helped = Vec::new();
         let part = &checkpoint.parts[tablespace];

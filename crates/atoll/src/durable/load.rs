@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_log::LogError;
 use atoll_log::home::{Holding, Home, Part, PartName};
-use atoll_machine::medium::UnitBuffer;
 use atoll_memory::Member;
 use atoll_storage::Change;
 use atoll_storage::restore::{ColumnImage, SegmentImage};
@@ -74,8 +73,8 @@ pub(super) fn load(
                 return Ok(());
             };
             let lines = holding.lines.get(&(table.id().0, *number as u32));
-            let read = |name: PartName, part: &Part| -> Result<UnitBuffer> {
-                let mut bytes: UnitBuffer = rooms.borrow_mut().pop().unwrap_or_default();
+            let read = |name: PartName, part: &Part| -> Result<Vec<u8>> {
+                let mut bytes: Vec<u8> = rooms.borrow_mut().pop().unwrap_or_default();
                 home.read(part, lines.and_then(|lines| lines.get(&name)), &mut bytes)?;
                 Ok(bytes)
             };
@@ -100,7 +99,7 @@ pub(super) fn load(
                     .map(|(values, validity, heap, zone)| ColumnImage {
                         values,
                         validity: validity.as_deref(),
-                        heap: heap.iter().map(|bytes| &**bytes).collect(),
+                        heap: heap.iter().map(Vec::as_slice).collect(),
                         zone: *zone,
                     })
                     .collect(),
