@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::args::{FileFormat, GlobalArgs, LoadArgs};
-use crate::commands::serve;
+use crate::commands::work;
 use crate::error::{CliError, Result};
 use crate::output::Output;
 use crate::session::Session;
@@ -50,7 +50,6 @@ pub struct Done {
 pub fn run(args: &LoadArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     let jobs = jobs(args)?;
     let session = Session::own(&args.name, &args.owner, global)?;
-    let database = session.database()?.clone();
     let mut shell = Shell::new(session, output);
     if let Some(schema) = &args.schema {
         shell.run_file(schema)?;
@@ -59,14 +58,7 @@ pub fn run(args: &LoadArgs, global: &GlobalArgs, output: &mut Output) -> Result<
         let done = load(shell.session().database()?, job)?;
         write(shell.output(), &done)?;
     }
-    if args.serve {
-        shell.run_scripts(&args.script)?;
-        serve(&args.name)?;
-    } else {
-        shell.run(&args.script)?;
-    }
-    // So that what could not be made durable, or archived, is told.
-    Ok(database.close()?)
+    work(&mut shell, &args.name, args.serve, &args.script)
 }
 
 /// What a command line asks to load.

@@ -1,7 +1,7 @@
 //! `atoll sql`: own a database and work on it.
 
 use crate::args::{GlobalArgs, SqlArgs};
-use crate::commands::serve;
+use crate::commands::work;
 use crate::error::Result;
 use crate::output::Output;
 use crate::session::Session;
@@ -13,14 +13,6 @@ use crate::shell::Shell;
 /// A name that is taken, limits that cannot be had, and the first error of a script.
 pub fn run(args: &SqlArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     let session = Session::own(&args.name, &args.owner, global)?;
-    let database = session.database()?.clone();
     let mut shell = Shell::new(session, output);
-    if args.serve {
-        shell.run_scripts(&args.script)?;
-        serve(&args.name)?;
-    } else {
-        shell.run(&args.script)?;
-    }
-    // So that what could not be made durable, or archived, is told.
-    Ok(database.close()?)
+    work(&mut shell, &args.name, args.serve, &args.script)
 }
