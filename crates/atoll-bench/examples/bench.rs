@@ -1,9 +1,10 @@
-//! `atoll bench` without the rest of the command: built in seconds, for work on the engine. Prints
-//! what a run measured as JSON.
+//! `atoll bench` and `atoll torture` without the rest of the command: built in seconds, for work on
+//! the engine. Prints what a run measured or found as JSON.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use atoll_bench::durable::{checkpoint, commit, recovery};
 use atoll_bench::progress::Unwatched;
+use atoll_bench::torture::{self, TortureArgs};
 use atoll_bench::{BenchError, floor, tpcb, tpcc, ycsb};
 use clap::Parser;
 use serde::Serialize;
@@ -17,6 +18,7 @@ enum Bench {
     Commit(commit::CommitArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Recovery(recovery::RecoveryArgs),
+    Torture(TortureArgs),
 }
 
 fn show<R: Serialize>(report: Result<R, BenchError>) -> Result<(), BenchError> {
@@ -34,5 +36,6 @@ fn main() -> Result<(), BenchError> {
         Bench::Commit(args) => show(commit::run(&args, progress)),
         Bench::Checkpoint(args) => show(checkpoint::run(&args, progress)),
         Bench::Recovery(args) => show(recovery::run(&args, progress)),
+        Bench::Torture(args) => show(torture::run(&args, progress)),
     }
 }

@@ -16,7 +16,7 @@ pub struct Random(u64);
 
 impl Random {
     /// A sequence of its own for each seed.
-    pub fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 

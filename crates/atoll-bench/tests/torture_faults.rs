@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-use atoll::machine::Machine;
+use atoll::machine::{Machine, Native};
 use atoll_bench::torture::lineup::options;
 use atoll_bench::torture::machine::{Stepped, is_on_stage};
 use atoll_bench::torture::run::{Rules, run_native, run_seed};
@@ -304,7 +304,7 @@ fn an_order_against_time_is_found_where_it_is_forbidden() {
 #[test]
 fn threads_of_this_machine_find_faults_as_well() {
     let found = (0..300).find_map(|seed| {
-        let scheme = Faulty(NoWait::new(&options(seed)), Fault::UnlockedReads);
+        let scheme = Faulty(NoWait::<Native>::new(&options(seed)), Fault::UnlockedReads);
         run_native(scheme, seed, 4, &Rules::default()).fault
     });
     assert!(found.is_some());

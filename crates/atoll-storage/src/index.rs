@@ -149,18 +149,21 @@ impl<M: Machine> HashIndex<M> {
     }
 
     /// Adds a row unless there is one with the same hash for which `is_it` holds; returns that one
-    /// then. Two rows of the same key that are added at once exclude each other here.
+    /// then. Two rows of the same key that are added at once exclude each other here: `adding` is
+    /// called when it is sure that this one is added, before anybody can find it.
     pub fn insert(
         &self,
         hash: u64,
         row: RowId,
         mut is_it: impl FnMut(RowId) -> bool,
+        adding: impl FnOnce(),
     ) -> Option<RowId> {
         let part = self.part(hash);
         let _latch = Latch::<M>::take(&part.latch);
         if let Some(other) = part.table().find(hash, &mut is_it) {
             return Some(other);
         }
+        adding();
         while !part.table().insert(entry(hash, row)) {
             part.grow();
         }
@@ -177,11 +180,11 @@ impl<M: Machine> HashIndex<M> {
         }
     }
 
-    /// Removes a row; does nothing if it is not there.
-    pub fn remove(&self, hash: u64, row: RowId) {
+    /// Removes a row; whether it was there.
+    pub fn remove(&self, hash: u64, row: RowId) -> bool {
         let part = self.part(hash);
         let _latch = Latch::<M>::take(&part.latch);
-        part.table().remove(entry(hash, row));
+        part.table().remove(entry(hash, row))
     }
 }
 
@@ -269,14 +272,16 @@ impl<M: Machine> Buckets<M> {
         false
     }
 
-    fn remove(&self, entry: u64) {
+    fn remove(&self, entry: u64) -> bool {
         for distance in 0..self.probes {
             for word in &self.bucket(entry, distance).0 {
                 if word.load(Ordering::Relaxed) == entry {
-                    return word.store(GONE, Ordering::Release);
+                    word.store(GONE, Ordering::Release);
+                    return true;
                 }
             }
         }
+        false
     }
 
     fn entries(&self) -> impl Iterator<Item = u64> {
@@ -320,11 +325,11 @@ mod tests {
         let index = HashIndex::<Native>::default();
         let mut model = HashMap::new();
         for i in 0..200_000u64 {
-            index.insert(mix(i), RowId(i * 7), |_| false);
+            index.insert(mix(i), RowId(i * 7), |_| false, || ());
             model.insert(i, RowId(i * 7));
             if i % 3 == 0 {
-                index.remove(mix(i / 2), RowId(i / 2 * 7));
-                model.remove(&(i / 2));
+                let removed = index.remove(mix(i / 2), RowId(i / 2 * 7));
+                assert_eq!(removed, model.remove(&(i / 2)).is_some());
             }
         }
         for i in 0..200_000u64 {
@@ -336,7 +341,7 @@ mod tests {
     #[test]
     fn room_that_was_made_changes_nothing_else() {
         let index = HashIndex::<Native>::default();
-        let add = |i| assert_eq!(index.insert(mix(i), RowId(i), |_| false), None);
+        let add = |i| assert_eq!(index.insert(mix(i), RowId(i), |_| false, || ()), None);
         (0..100u64).for_each(add);
         for rows in [0, 1, 50_000, 10_000] {
             index.reserve(rows);
@@ -352,10 +357,28 @@ mod tests {
     }
 
     #[test]
+    fn who_adds_a_row_is_told_before_it_can_be_found_and_only_if_it_is_added() {
+        let index = HashIndex::<Native>::default();
+        let mut told = 0;
+        let other = index.insert(
+            7,
+            RowId(1),
+            |_| true,
+            || {
+                told += 1;
+                assert_eq!(index.find(7, |_| true), None);
+            },
+        );
+        assert_eq!((other, told), (None, 1));
+        assert_eq!(index.insert(7, RowId(2), |_| true, || told += 1), Some(RowId(1)));
+        assert_eq!((index.find(7, |_| true), told), (Some(RowId(1)), 1));
+    }
+
+    #[test]
     fn rows_that_share_a_hash_are_told_apart_by_the_caller() {
         let index = HashIndex::<Native>::default();
         for i in 0..2000 {
-            index.insert(42, RowId(i), |_| false);
+            index.insert(42, RowId(i), |_| false, || ());
         }
         assert_eq!(index.find(42, |row| row == RowId(13)), Some(RowId(13)));
         assert_eq!(index.find(42, |_| false), None);
@@ -364,7 +387,10 @@ mod tests {
     #[test]
     fn lookups_beside_growth_miss_nothing_that_was_there() {
         let index = HashIndex::<Native>::default();
-        let add = |i| assert_eq!(index.insert(mix(i), RowId(i), |row| row == RowId(i)), None);
+        let add = |i| {
+            let is_it = |row| row == RowId(i);
+            assert_eq!(index.insert(mix(i), RowId(i), is_it, || ()), None);
+        };
         (0..1000u64).for_each(add);
         std::thread::scope(|scope| {
             scope.spawn(|| (1000..100_000u64).for_each(add));

@@ -425,13 +425,13 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             }
             for ((row, hash), key) in hashed.iter().copied().zip(&keys) {
                 let meta = guard.rows.get(row);
-                meta.set_hash(hash);
                 self.scheme.adopt(&meta.state);
                 let is_same = |other: RowId| {
                     guard.rows.get(other).has_hash(hash)
                         && (table.is_exact(hash) || table.has_key(other, key))
                 };
-                if table.index().insert(hash, row, is_same).is_some() {
+                let named = || meta.set_hash(hash);
+                if table.index().insert(hash, row, is_same, named).is_some() {
                     return Some(table.display_key(key));
                 }
                 let view = Row::stored(&**table, table.slot(row));

@@ -17,6 +17,9 @@
 //!   ended by then is found in step 3: its context is open, or it closed under a later epoch and
 //!   handed over *before* it closed, both under the context's latch.
 //! - `REG-2`: a transaction that ended in `E` or before is not found: it closed before the seal.
+//! - `REG-3`: lists that are found undo different places, so their order does not matter: a
+//!   transaction ends under a sealed epoch (`WORKER-5`), so who stores where it has stored does so
+//!   behind the seal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -128,13 +131,9 @@ impl Taking<'_> {
                 lists.push((open.transaction, open.chunks.clone()));
             }
         });
-        {
-            let mut handed_over = lock(&self.0.handed_over);
-            handed_over.retain(|list| list.ended > epoch);
-            for list in handed_over.iter() {
-                if !lists.iter().any(|(transaction, _)| *transaction == list.transaction) {
-                    lists.push((list.transaction, list.chunks.clone()));
-                }
+        for list in lock(&self.0.handed_over).iter().filter(|list| list.ended > epoch) {
+            if !lists.iter().any(|(transaction, _)| *transaction == list.transaction) {
+                lists.push((list.transaction, list.chunks.clone()));
             }
         }
         let mut out = Vec::new();
@@ -219,5 +218,44 @@ impl Counts {
     /// Aborted for any reason.
     pub fn aborts_all(&self) -> u64 {
         self.aborts.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_storage::RowId;
+    use atoll_storage::undo::Before;
+
+    use super::*;
+
+    /// The rows of a transaction's list: one entry each, of epoch `epoch`.
+    fn list(epoch: u64, rows: &[u64]) -> UndoList {
+        let mut list = UndoList::default();
+        for row in rows {
+            list.push(epoch, TableId(0), RowId(*row), Before::Presence(true));
+        }
+        list
+    }
+
+    fn rows(registry: &Registry, epoch: u64) -> Vec<u64> {
+        let entries = registry.taking().collect(epoch, |_, _| 8);
+        entries.iter().map(|entry| entry.row.0).collect()
+    }
+
+    #[test]
+    fn who_ended_before_the_seal_or_began_behind_it_is_not_found() {
+        let registry = Registry::default();
+        let contexts: Vec<_> = (0..3).map(|_| registry.register()).collect();
+        let taking = registry.taking();
+        contexts[0].open(1, &list(5, &[1]));
+        contexts[0].close(&registry, 5, 5);
+        contexts[1].open(2, &list(5, &[2]));
+        contexts[2].open(3, &list(6, &[3]));
+        assert_eq!(rows(&registry, 5), [2]);
+        contexts[1].close(&registry, 6, 5);
+        assert_eq!(rows(&registry, 5), [2], "handed over");
+        assert_eq!(rows(&registry, 6), [3]);
+        drop(taking);
+        assert_eq!(rows(&registry, 5), [0; 0], "nobody wants it any more");
     }
 }

@@ -3,8 +3,10 @@
 //! The two lie on one cache line, so that a lookup that has found an entry of the index sees with
 //! the line that it needs anyway whether the row has the key.
 //!
-//! - `ROWS-1`: the hash of a slot is set before the index names the row and cleared after the entry
-//!   has gone. A row found by hash whose slot has the hash is the row of a key with this hash.
+//! - `ROWS-1`: the hash of a slot is set under the latch under which the index begins to name the
+//!   row, and cleared after it has ceased to. So a slot that has a hash is that of *the* row of a
+//!   key with this hash, even for somebody who found it there in an earlier life; one that was
+//!   claimed and then not used, because another was faster, never has it.
 
 use std::sync::OnceLock;
 

@@ -2,10 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use atoll::machine::Native;
+use atoll::machine::{Machine, Native};
 use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use atoll_txn::{Scheme, TimestampKind};
 
+use super::hesitant::Hesitant;
 use super::machine::Stepped;
 use super::run::{Rules, Run, failed, run_native, run_seed};
 use super::stage::words;
@@ -39,10 +40,10 @@ impl SchemeVisitor<Stepped> for Seeded<'_> {
 
 struct Threads<'r>(u64, usize, &'r Rules);
 
-impl SchemeVisitor<Native> for Threads<'_> {
+impl<M: Machine> SchemeVisitor<M> for Threads<'_> {
     type Output = Run;
 
-    fn visit<S: Scheme<Native>>(self, scheme: S) -> Run {
+    fn visit<S: Scheme<M>>(self, scheme: S) -> Run {
         run_native(scheme, self.0, self.1, self.2)
     }
 }
@@ -58,10 +59,15 @@ pub fn seed(kind: SchemeKind, seed: u64, keep: bool) -> Run {
     caught(|| kind.visit(&options, Seeded(seed, &rules(kind, &options, keep))))
 }
 
-/// Runs so many threads of this machine once under a scheme.
+/// Runs so many threads of this machine once under a scheme; those of an odd seed hesitate.
 pub fn native(kind: SchemeKind, seed: u64, threads: usize) -> Run {
     let options = options(seed);
-    caught(|| kind.visit(&options, Threads(seed, threads, &rules(kind, &options, false))))
+    let rules = rules(kind, &options, false);
+    let threads = Threads(seed, threads, &rules);
+    caught(|| match seed % 2 {
+        0 => kind.visit::<Native, _>(&options, threads),
+        _ => kind.visit::<Hesitant, _>(&options, threads),
+    })
 }
 
 /// The schemes that a name stands for: `all`, or one.

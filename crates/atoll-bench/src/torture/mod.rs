@@ -4,11 +4,13 @@
 //! between. What each transaction saw and wrote is recorded, and the record is judged
 //! ([`atoll_txn::history`]). Seeded runs are on a machine of their own ([`machine`], [`stage`])
 //! where a seed fixes the interleaving down to single shared accesses: what was found once is found
-//! again. Native runs use threads of this machine, for what only real memory can show.
+//! again. Native runs use threads of this machine, for what only real memory can show; in every
+//! second of them threads fall asleep at random accesses ([`hesitant`]).
 //!
 //! | module | room for |
 //! |---|---|
 //! | [`machine`], [`stage`] | coroutines that give way at shared accesses, and who goes on |
+//! | [`hesitant`] | threads that sleep at shared accesses |
 //! | [`workload`] | what transactions do |
 //! | [`hands`], [`truths`] | the table that they do it to, and what is always true of it |
 //! | [`actor`], [`scene`] | doing it, and recording what came of it |
@@ -19,6 +21,7 @@
 pub mod actor;
 pub mod args;
 pub mod hands;
+pub mod hesitant;
 pub mod lineup;
 pub mod machine;
 pub mod report;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use atoll::machine::Native;
+use atoll::machine::Machine;
 use atoll_txn::Scheme;
 use atoll_txn::history::History;
 
 use super::actor::Actor;
+use super::hesitant;
 use super::machine::{Stepped, step, wait};
 use super::scene::{Scene, Tally};
 use super::stage::{Ended, Part, Turn, play};
@@ -120,8 +121,14 @@ pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run 
     Run { tally, steps: played.steps, fault, kept }
 }
 
-/// Runs threads of this machine against each other once; a moment's work, to be repeated.
-pub fn run_native<S: Scheme<Native>>(scheme: S, seed: u64, threads: usize, rules: &Rules) -> Run {
+/// Runs threads of this machine against each other once; a moment's work, to be repeated. `M` is
+/// `Native`, or [`Hesitant`](super::hesitant::Hesitant).
+pub fn run_native<S: Scheme<M>, M: Machine>(
+    scheme: S,
+    seed: u64,
+    threads: usize,
+    rules: &Rules,
+) -> Run {
     let mut random = Random::new(seed);
     let flavour = Flavour::draw(&mut random);
     let scene = match Scene::new(scheme, rules.partitions, flavour.cast) {
@@ -134,7 +141,9 @@ pub fn run_native<S: Scheme<Native>>(scheme: S, seed: u64, threads: usize, rules
             .map(|thread| {
                 let plans = plans(&mut random, &flavour, NATIVE_PLANS);
                 let scene = Arc::clone(&scene);
+                let sleeps = random.word();
                 scope.spawn(move || {
+                    hesitant::reseed(sleeps);
                     let mut actor = Actor::new(&scene, thread as u32)?;
                     plans.iter().for_each(|plan| actor.run(plan));
                     Ok::<(), String>(())

@@ -36,6 +36,15 @@ enum NotStored {
     Failed(StorageError),
 }
 
+/// `WORKER-5`, inside under `epoch`; `sealed` is the newest of which the worker knows it.
+#[inline]
+pub(super) fn seal<S: Scheme<M>, M: Machine>(engine: &Engine<S, M>, sealed: &mut u64, epoch: u64) {
+    if epoch != *sealed {
+        engine.memory().seal(epoch);
+        *sealed = epoch;
+    }
+}
+
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Commits.
     ///
@@ -67,10 +76,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 Err(refusal) => self.refused(refusal, &mut round)?,
             }
         }
-        self.seal();
-        let Self { engine, member, txn, context, .. } = self;
+        let Self { engine, member, txn, context, sealed, .. } = self;
         let section = member.enter();
         let epoch = section.inside().epoch;
+        seal(engine, sealed, epoch);
         if let Err(reason) = engine.scheme.validate(&mut txn.local, engine.tables(), epoch) {
             drop(section);
             return Err(self.give_up(reason));
@@ -92,26 +101,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(())
     }
 
-    /// `WORKER-5`.
-    fn seal(&mut self) {
-        let epoch = self.engine.memory().epoch();
-        if epoch != self.sealed {
-            self.engine.memory().seal(epoch);
-            self.sealed = epoch;
-        }
-    }
-
     fn store_and_commit(&mut self) -> Result<(), Stop> {
         let mut round = 0;
         let mut stored = 0;
         loop {
-            self.seal();
-            let sealed = self.sealed;
-            let Self { engine, member, txn, context, .. } = self;
+            let Self { engine, member, txn, context, sealed, .. } = self;
             let section = member.enter();
-            if section.inside().epoch != sealed {
-                continue;
-            }
+            seal(engine, sealed, section.inside().epoch);
             let change = Change::forward(section.inside());
             let done = txn.store_some(engine, change, stored);
             if stored > 0 || !matches!(done, Ok(Stored::All)) {

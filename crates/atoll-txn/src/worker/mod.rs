@@ -9,8 +9,9 @@
 //!   once. Errors found before anything is stored leave it as it was.
 //! - `WORKER-4`: a slot is used again only when no entry of an index names it and, for schemes that
 //!   store at commit, nobody can be reading what it held ([`graves`]).
-//! - `WORKER-5`: the first transaction that a worker commits in an epoch seals that epoch before it
-//!   validates, so all that committed in earlier ones has happened before (`SCHEME-4`).
+//! - `WORKER-5`: a transaction ends in a section whose epoch is sealed. So all that committed in
+//!   earlier ones has happened before it validates (`SCHEME-4`), and whoever builds on it does so
+//!   behind every snapshot that undoes it: nobody is inside under an older epoch any more.
 
 mod ahead;
 mod commit;

@@ -7,6 +7,7 @@ use atoll_machine::Machine;
 use atoll_storage::Change;
 use atoll_storage::undo::Entry;
 
+use super::commit::seal;
 use super::entries::key_of;
 use super::{State, Txn, Worker};
 use crate::accounting::Component;
@@ -31,9 +32,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             record.withdraw();
         }
         self.undo_all();
-        let Self { engine, member, txn, context, .. } = self;
+        let Self { engine, member, txn, context, sealed, .. } = self;
         let section = member.enter();
         let change = Change::rollback(section.inside());
+        seal(engine, sealed, change.inside.epoch);
         if Txn::<S, M>::IN_PLACE {
             txn.remove_made(engine, change);
         }
