@@ -40,7 +40,7 @@ pub fn run(bytes: &[u8]) {
         let Some(read) = read else { break };
         let section = member.enter();
         let change = Change::forward(section.inside());
-        if table.redo(change, &read).is_ok() {
+        if table.redo(change, read.head, &read.cells).is_ok() {
             apply(&mut model, &table, &read);
         }
         drop(section);
@@ -60,10 +60,10 @@ fn change(input: &mut Input<'_>, out: &mut Vec<u8>) {
         byte @ 0..240 => u64::from(byte % 8) + u64::from(byte / 120) * SEGMENT_ROWS as u64,
         _ => input.number(),
     };
-    redo::begin(out, TableId(0), RowId(row), kind);
     if kind == Kind::Delete {
-        return;
+        return redo::delete(out, TableId(0), RowId(row));
     }
+    let begun = redo::begin(out, TableId(0), RowId(row), kind);
     let odd = input.byte();
     for (at, column) in schema.columns().iter().enumerate() {
         if odd >> at & 1 == 1 && input.flag() {
@@ -80,7 +80,7 @@ fn change(input: &mut Input<'_>, out: &mut Vec<u8>) {
         let plain = (!column.nullable || byte & 8 == 0).then_some(&bytes[..]);
         redo::cell(out, at, plain);
     }
-    redo::end(out);
+    redo::end(out, begun);
 }
 
 fn read_again(payload: &[u8]) {
@@ -88,11 +88,13 @@ fn read_again(payload: &[u8]) {
     let whole: Vec<_> = changes.iter().flatten().collect();
     let mut again = Vec::new();
     for change in &whole {
-        redo::begin(&mut again, change.table, change.row, change.kind);
-        if change.kind != Kind::Delete {
-            change.cells.iter().for_each(|(at, plain)| redo::cell(&mut again, *at, *plain));
-            redo::end(&mut again);
+        if change.head.kind == Kind::Delete {
+            redo::delete(&mut again, change.head.table, change.head.row);
+            continue;
         }
+        let begun = redo::begin(&mut again, change.head.table, change.head.row, change.head.kind);
+        change.cells.iter().for_each(|(at, plain)| redo::cell(&mut again, *at, *plain));
+        redo::end(&mut again, begun);
     }
     let read: Vec<_> = Changes::new(&again).map(Option::unwrap).collect();
     assert!(read.iter().eq(whole), "what was read is written as something else");
@@ -129,11 +131,11 @@ fn table() -> (Table<Native>, Arc<Memory>) {
 }
 
 fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
-    assert!(change.row.segment() < SEGMENTS);
+    assert!(change.head.row.segment() < SEGMENTS);
     let columns = table.schema().columns();
     let (is_there, values) =
-        model.entry(change.row.0).or_insert_with(|| (false, vec![None; columns.len()]));
-    if change.kind == Kind::Put {
+        model.entry(change.head.row.0).or_insert_with(|| (false, vec![None; columns.len()]));
+    if change.head.kind == Kind::Put {
         values.fill(None);
         let mut given: Vec<usize> = change.cells.iter().map(|(at, _)| *at).collect();
         given.sort_unstable();
@@ -143,7 +145,7 @@ fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
         check(&columns[*at], *plain);
         values[*at] = plain.map(<[u8]>::to_vec);
     }
-    match change.kind {
+    match change.head.kind {
         Kind::Put => *is_there = true,
         Kind::Update => {}
         Kind::Delete => *is_there = false,

@@ -4,6 +4,9 @@
 //! way from the medium while another is looked at. What is read once need not be kept by the
 //! system, nor copied out of its memory.
 //!
+//! Bytes that were read are shared: who looks at a block may keep them ([`Window`]), and the last
+//! one gives the memory back to the thread that filled it.
+//!
 //! - `AHEAD-1`: pieces come in the order of their positions, without a gap.
 
 use std::collections::BTreeMap;
@@ -13,12 +16,12 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use atoll_machine::medium::{UNIT_BYTES_MAX, UnitBuffer};
 use atoll_machine::{MediumError, MediumFile};
 
-use crate::block::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use crate::block::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 
 /// Bytes of a piece: the largest block fits.
 const PIECE_BYTES: u64 = 2 << 20;
 /// Threads that read.
-const THREADS: u64 = 2;
+const THREADS: u64 = 4;
 /// Pieces of a thread that may wait to be looked at.
 const PIECES: usize = 1;
 /// Less than this is not worth threads.
@@ -27,21 +30,34 @@ const BYTES_MIN: u64 = 16 << 20;
 const FRONT_BYTES: usize =
     (PAYLOAD_BYTES_MAX + HEADER_BYTES).next_multiple_of(UNIT_BYTES_MAX as usize);
 
-/// Bytes of a log.
+/// Bytes of a log that were read together.
 #[derive(Default)]
-pub(crate) struct Window {
+pub struct Window {
     memory: UnitBuffer,
     /// Which of the memory are the bytes.
     start: usize,
     end: usize,
     /// Position of the first of them.
     lsn: u64,
+    /// Who uses the memory again.
+    filler: Option<Sender<UnitBuffer>>,
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        if let Some(filler) = &self.filler {
+            // A thread that has ended needs none.
+            let _ = filler.send(std::mem::take(&mut self.memory));
+        }
+    }
 }
 
 impl Window {
     /// Nothing, from a position on.
     pub(crate) fn at(lsn: u64) -> Self {
-        Self { lsn, ..Self::default() }
+        let mut window = Self::default();
+        window.lsn = lsn;
+        window
     }
 
     /// The position of its first byte.
@@ -54,18 +70,35 @@ impl Window {
         self.lsn + (self.end - self.start) as u64
     }
 
+    /// The payload of a block that was found in it.
+    ///
+    /// # Panics
+    /// When the block lies elsewhere.
+    pub fn payload(&self, header: &Header) -> &[u8] {
+        &self.from(header.lsn)[HEADER_BYTES..][..header.payload_bytes as usize]
+    }
+
     /// The bytes from a position in it on.
     pub(crate) fn from(&self, lsn: u64) -> &[u8] {
         &self.memory[self.start + (lsn - self.lsn) as usize..self.end]
     }
 
-    /// Reads from a position on.
-    pub(crate) fn read(&mut self, span: &Pieces, lsn: u64, len: usize) -> Result<(), MediumError> {
+    /// Makes a window one of what lies at a position, in the same memory if nobody keeps it.
+    pub(crate) fn read(
+        window: &mut Arc<Self>,
+        span: &Pieces,
+        lsn: u64,
+        len: usize,
+    ) -> Result<(), MediumError> {
+        if Arc::get_mut(window).is_none() {
+            *window = Arc::default();
+        }
+        let own = Arc::get_mut(window).expect("nobody else knows a new one");
         // Nothing until it has been read.
-        (self.start, self.end, self.lsn) = (0, 0, lsn);
-        self.memory.set_len(len);
-        span.read(lsn, &mut self.memory, |file, offset, bytes| file.read_at(offset, bytes))?;
-        self.end = len;
+        (own.start, own.end, own.lsn) = (0, 0, lsn);
+        own.memory.set_len(len);
+        span.read(lsn, &mut own.memory, |file, offset, bytes| file.read_at(offset, bytes))?;
+        own.end = len;
         Ok(())
     }
 
@@ -113,11 +146,8 @@ pub(crate) struct Ahead {
     next: u64,
 }
 
-struct Lane {
-    read: Receiver<Result<Window, MediumError>>,
-    /// To be used again.
-    used: Sender<Window>,
-}
+/// What a thread has read.
+type Lane = Receiver<Result<Window, MediumError>>;
 
 impl Ahead {
     /// Begins to read at a position, up to another; `None` where that is not worth it, or where
@@ -131,11 +161,10 @@ impl Ahead {
         let begin = from / UNIT_BYTES_MAX * UNIT_BYTES_MAX;
         let lane = |number: u64| {
             let (sender, read) = sync_channel(PIECES);
-            let (used, free) = channel();
             let (span, first) = (span.clone(), begin + number * PIECE_BYTES);
-            let body = move || read_pieces(&span, (first, end), &free, &sender);
+            let body = move || read_pieces(&span, (first, end), &sender);
             std::thread::Builder::new().name("atoll-ahead".into()).spawn(body).ok()?;
-            Some(Lane { read, used })
+            Some(read)
         };
         let lanes = (0..THREADS).map(lane).collect::<Option<_>>()?;
         Some(Self { lanes, turn: 0, next: begin })
@@ -143,9 +172,12 @@ impl Ahead {
 
     /// Makes a window one that goes on with the next piece, and keeps what it has from a position
     /// on; false when there is none.
-    pub(crate) fn go_on(&mut self, window: &mut Window, lsn: u64) -> Result<bool, MediumError> {
-        let lane = &self.lanes[self.turn];
-        let Ok(read) = lane.read.recv() else { return Ok(false) };
+    pub(crate) fn go_on(
+        &mut self,
+        window: &mut Arc<Window>,
+        lsn: u64,
+    ) -> Result<bool, MediumError> {
+        let Ok(read) = self.lanes[self.turn].recv() else { return Ok(false) };
         let mut read = read?;
         debug_assert_eq!(read.lsn, self.next);
         self.next = read.end_lsn();
@@ -153,9 +185,7 @@ impl Ahead {
         if lsn < read.lsn {
             read.prepend(window, lsn);
         }
-        let used = std::mem::replace(window, read);
-        // Of a thread that has ended nothing more comes.
-        let _ = lane.used.send(used);
+        *window = Arc::new(read);
         Ok(true)
     }
 }
@@ -164,15 +194,16 @@ impl Ahead {
 fn read_pieces(
     span: &Pieces,
     (first, end): (u64, u64),
-    free: &Receiver<Window>,
     sender: &SyncSender<Result<Window, MediumError>>,
 ) {
+    let (used, free) = channel::<UnitBuffer>();
     let mut lsn = first;
     while lsn < end {
-        let mut window = free.try_recv().unwrap_or_default();
+        let mut memory = free.try_recv().unwrap_or_default();
         let (start, len) = (FRONT_BYTES, PIECE_BYTES.min(end - lsn) as usize);
-        window.memory.set_len(start + len);
-        (window.start, window.end, window.lsn) = (start, start + len, lsn);
+        memory.set_len(start + len);
+        let filler = Some(used.clone());
+        let mut window = Window { memory, start, end: start + len, lsn, filler };
         let bytes = &mut window.memory[start..start + len];
         let done = span.read(lsn, bytes, |file, offset, into| file.read_units(offset, into));
         if sender.send(done.map(|()| window)).is_err() {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 
-use crate::ahead::{Ahead, Pieces, Window};
+pub use crate::ahead::Window;
+use crate::ahead::{Ahead, Pieces};
 use crate::block::{ALIGN, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, crc, stored_crc};
 use crate::error::LogError;
 use crate::files::{file_name, file_number};
@@ -29,11 +30,11 @@ pub struct Scan {
     files_end: u64,
     is_end: bool,
     /// Where it is reading, and what comes next.
-    window: Window,
+    window: Arc<Window>,
     ahead: Option<Ahead>,
     may_read_ahead: bool,
     /// What is read elsewhere, between [`Scan::go_to`] and [`Scan::go_back`].
-    aside: Window,
+    aside: Arc<Window>,
     is_aside: bool,
     at: u64,
     life: u32,
@@ -115,10 +116,10 @@ impl Scan {
             pieces: Pieces { files: Arc::new(files), file_bytes },
             files_end: end,
             is_end,
-            window: Window::at(start),
+            window: Arc::new(Window::at(start)),
             ahead: None,
             may_read_ahead: true,
-            aside: Window::at(start),
+            aside: Arc::default(),
             is_aside: false,
             at: start,
             life: 0,
@@ -204,15 +205,18 @@ impl Scan {
                 self.at += header.block_bytes();
                 (self.life, self.gsn) = (header.life, header.gsn);
                 self.durable = self.durable.max(header.durable);
-                let bytes = self.window().from(at);
-                let payload = &bytes[HEADER_BYTES..][..header.payload_bytes as usize];
-                Ok(Some((header, payload)))
+                Ok(Some((header, self.window().payload(&header))))
             }
             Err(why) => {
                 self.check_end(at, &why)?;
                 Ok(None)
             }
         }
+    }
+
+    /// Where the block lies that was read last: whoever wants to keep its payload keeps this.
+    pub fn window(&self) -> &Arc<Window> {
+        if self.is_aside { &self.aside } else { &self.window }
     }
 
     /// The block at a place, if there is one; its bytes are in the buffer then.
@@ -236,15 +240,10 @@ impl Scan {
         if !self.load(at, header.block_bytes() as usize)? {
             return Ok(Err(NoBlock("the files end within a block")));
         }
-        let payload = &self.window().from(at)[HEADER_BYTES..][..header.payload_bytes as usize];
-        if crc(&bytes, payload) != stored_crc(&bytes) {
+        if crc(&bytes, self.window().payload(&header)) != stored_crc(&bytes) {
             return Ok(Err(NoBlock("a block with a wrong checksum")));
         }
         Ok(Ok(header))
-    }
-
-    fn window(&self) -> &Window {
-        if self.is_aside { &self.aside } else { &self.window }
     }
 
     /// Brings bytes into the window; false when the files end before.
@@ -261,7 +260,7 @@ impl Scan {
         }
         let wanted = (len.max(READ_BYTES) as u64).min(self.files_end - at) as usize;
         let window = if self.is_aside { &mut self.aside } else { &mut self.window };
-        window.read(&self.pieces, at, wanted)?;
+        Window::read(window, &self.pieces, at, wanted)?;
         Ok(true)
     }
 

@@ -11,7 +11,7 @@ use atoll_machine::medium::Open;
 use crate::error::LogError;
 
 /// Number of the format of a database's files; a version reads its own.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 /// Bytes in front of the body.
 pub const HEADER_BYTES: usize = 24;
 

@@ -5,10 +5,12 @@
 //! number of times, as long as the changes of a row are applied in their order.
 //!
 //! ```text
-//! change = table | row | kind (1 byte) | cell × n | 0          of a delete: no cells, no 0
-//! cell   = column + 1 | 0 for NULL, else 1 + bytes | bytes     plain bytes, see crate::image
+//! change = table | row | kind (1 byte) | bytes of all cells | cell × n     of a delete: no cells
+//! cell   = column | 0 for NULL, else 1 + bytes | bytes        plain bytes, see crate::image
 //! ```
-//! Numbers are unsigned LEB128. The bytes come from a medium, so reading them trusts nothing.
+//! Numbers are unsigned LEB128. Threads that share the work of applying changes step over the
+//! others, which is why their bytes are said. All bytes come from a medium, so reading them
+//! trusts nothing.
 
 use crate::image::Plain;
 use crate::layout::{RowId, TableId};
@@ -96,8 +98,27 @@ impl Redo {
     }
 }
 
-/// Begins a change. Cells follow, and [`end`], but for a delete.
-pub fn begin(out: &mut Vec<u8>, table: TableId, row: RowId, kind: Kind) {
+/// Where the cells of a change begin that is being written.
+#[derive(Debug)]
+#[must_use = "a change ends with `end`"]
+pub struct Begun(usize);
+
+/// Bytes that are kept free for the bytes of all cells; enough for 14 bits.
+const LEN_BYTES: usize = 2;
+
+/// Begins a change that puts or updates a row. Cells follow, and [`end`].
+pub fn begin(out: &mut Vec<u8>, table: TableId, row: RowId, kind: Kind) -> Begun {
+    head(out, table, row, kind);
+    out.extend([0; LEN_BYTES]);
+    Begun(out.len())
+}
+
+/// Writes that a row is gone.
+pub fn delete(out: &mut Vec<u8>, table: TableId, row: RowId) {
+    head(out, table, row, Kind::Delete);
+}
+
+fn head(out: &mut Vec<u8>, table: TableId, row: RowId, kind: Kind) {
     number(out, table.0.into());
     number(out, row.0);
     out.push(kind.byte());
@@ -105,7 +126,7 @@ pub fn begin(out: &mut Vec<u8>, table: TableId, row: RowId, kind: Kind) {
 
 /// Writes a cell.
 pub fn cell(out: &mut Vec<u8>, column: usize, plain: Plain<'_>) {
-    number(out, column as u64 + 1);
+    number(out, column as u64);
     match plain {
         None => number(out, 0),
         Some(bytes) => {
@@ -115,9 +136,17 @@ pub fn cell(out: &mut Vec<u8>, column: usize, plain: Plain<'_>) {
     }
 }
 
-/// Ends the cells of a change.
-pub fn end(out: &mut Vec<u8>) {
-    out.push(0);
+/// Ends a change: says how many bytes its cells have.
+pub fn end(out: &mut Vec<u8>, Begun(cells): Begun) {
+    let len = out.len() - cells;
+    let place = cells - LEN_BYTES..cells;
+    if len < 1 << (7 * LEN_BYTES) {
+        out[place].copy_from_slice(&[len as u8 | 0x80, (len >> 7) as u8]);
+        return;
+    }
+    let mut long = Vec::new();
+    number(&mut long, len as u64);
+    out.splice(place, long);
 }
 
 /// Writes a number.
@@ -129,23 +158,27 @@ pub fn number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A change that was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change<'b> {
+/// Which row has changed, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
     /// The table.
     pub table: TableId,
     /// The row.
     pub row: RowId,
     /// What happened.
     pub kind: Kind,
-    /// Columns and their new values.
-    pub cells: Vec<(usize, Plain<'b>)>,
 }
 
-impl Default for Change<'_> {
-    fn default() -> Self {
-        Self { table: TableId(0), row: RowId(0), kind: Kind::Delete, cells: Vec::new() }
-    }
+/// A column and its new value.
+pub type Cell<'b> = (usize, Plain<'b>);
+
+/// A change that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change<'b> {
+    /// What has changed.
+    pub head: Head,
+    /// The new values.
+    pub cells: Vec<Cell<'b>>,
 }
 
 /// Reads changes one after the other.
@@ -158,53 +191,40 @@ impl<'b> Changes<'b> {
         Self(Input(bytes))
     }
 
-    /// Reads the next change that is wanted into `room`; whether there was one. `None` for bytes
-    /// that are no change.
+    /// Reads the next change that is wanted and appends its cells to others; `Some(None)` at the
+    /// end, `None` for bytes that are no change.
+    #[inline]
     pub fn read(
         &mut self,
-        room: &mut Change<'b>,
-        wanted: impl Fn(TableId, RowId) -> bool,
-    ) -> Option<bool> {
+        cells: &mut Vec<Cell<'b>>,
+        wanted: impl Fn(Head) -> bool,
+    ) -> Option<Option<Head>> {
         while !self.0.0.is_empty() {
-            self.begin(room)?;
-            if wanted(room.table, room.row) {
-                room.cells.clear();
-                self.cells(room.kind, |cell| room.cells.push(cell))?;
-                return Some(true);
+            let (head, mut rest) = self.step()?;
+            if wanted(head) {
+                while !rest.0.is_empty() {
+                    cells.push(rest.cell()?);
+                }
+                return Some(Some(head));
             }
-            self.cells(room.kind, |_| {})?;
         }
-        Some(false)
+        Some(None)
     }
 
-    /// Reads what has happened to which row.
-    fn begin(&mut self, room: &mut Change<'b>) -> Option<()> {
+    /// Steps over the next change: what it is, and its cells.
+    #[inline]
+    fn step(&mut self) -> Option<(Head, Input<'b>)> {
         let input = &mut self.0;
-        room.table = TableId(input.number()?.try_into().ok()?);
-        room.row = RowId(input.number()?);
-        room.kind = match input.take(1)?[0] {
+        let table = TableId(input.number()?.try_into().ok()?);
+        let row = RowId(input.number()?);
+        let kind = match input.take(1)?[0] {
             1 => Kind::Put,
             2 => Kind::Update,
-            3 => Kind::Delete,
+            3 => return Some((Head { table, row, kind: Kind::Delete }, Input(&[]))),
             _ => return None,
         };
-        Some(())
-    }
-
-    /// Reads the cells that follow.
-    fn cells(&mut self, kind: Kind, mut take: impl FnMut((usize, Plain<'b>))) -> Option<()> {
-        let input = &mut self.0;
-        if kind == Kind::Delete {
-            return Some(());
-        }
-        while let Some(column) = input.number()?.checked_sub(1) {
-            let plain = match input.number()?.checked_sub(1) {
-                None => None,
-                Some(len) => Some(input.take(len.try_into().ok()?)?),
-            };
-            take((usize::try_from(column).ok()?, plain));
-        }
-        Some(())
+        let len = input.number()?;
+        Some((Head { table, row, kind }, Input(input.take(len.try_into().ok()?)?)))
     }
 }
 
@@ -216,12 +236,12 @@ impl<'b> Iterator for Changes<'b> {
         if self.0.0.is_empty() {
             return None;
         }
-        let mut change = Change::default();
-        let read = self.read(&mut change, |_, _| true);
+        let mut cells = Vec::new();
+        let read = self.read(&mut cells, |_| true).flatten();
         if read.is_none() {
             self.0.0 = &[];
         }
-        Some(read.map(|_| change))
+        Some(read.map(|head| Change { head, cells }))
     }
 }
 
@@ -248,16 +268,28 @@ impl<'b> Input<'b> {
         self.long_number()
     }
 
+    /// A column and its value.
+    #[inline]
+    fn cell(&mut self) -> Option<Cell<'b>> {
+        let column = usize::try_from(self.number()?).ok()?;
+        let plain = match self.number()?.checked_sub(1) {
+            None => None,
+            Some(len) => Some(self.take(len.try_into().ok()?)?),
+        };
+        Some((column, plain))
+    }
+
+    #[inline]
     fn long_number(&mut self) -> Option<u64> {
         let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.take(1)?[0];
+        for (at, byte) in self.0.iter().take(10).enumerate() {
             let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
+            if at == 9 && bits > 1 {
                 return None;
             }
-            value |= bits << shift;
-            if byte & 0x80 == 0 {
+            value |= bits << (7 * at);
+            if *byte < 0x80 {
+                self.0 = &self.0[at + 1..];
                 return Some(value);
             }
         }
@@ -272,15 +304,15 @@ mod tests {
 
     fn sample() -> Vec<u8> {
         let mut out = Vec::new();
-        begin(&mut out, TableId(300), RowId(u64::MAX), Kind::Put);
+        let put = begin(&mut out, TableId(300), RowId(u64::MAX), Kind::Put);
         cell(&mut out, 0, Some(b"eight by"));
         cell(&mut out, 255, None);
         cell(&mut out, 2, Some(b""));
-        end(&mut out);
-        begin(&mut out, TableId(0), RowId(0), Kind::Delete);
-        begin(&mut out, TableId(1), RowId(9), Kind::Update);
+        end(&mut out, put);
+        delete(&mut out, TableId(0), RowId(0));
+        let update = begin(&mut out, TableId(1), RowId(9), Kind::Update);
         cell(&mut out, 7, Some(&[5; 300]));
-        end(&mut out);
+        end(&mut out, update);
         out
     }
 
@@ -290,13 +322,31 @@ mod tests {
         let changes: Vec<_> = Changes::new(&bytes).map(Option::unwrap).collect();
         assert_eq!(changes.len(), 3);
         let first = &changes[0];
-        assert_eq!(
-            (first.table, first.row, first.kind),
-            (TableId(300), RowId(u64::MAX), Kind::Put)
-        );
+        assert_eq!(first.head, Head { table: TableId(300), row: RowId(u64::MAX), kind: Kind::Put });
         assert_eq!(first.cells, [(0, Some(&b"eight by"[..])), (255, None), (2, Some(&b""[..]))]);
-        assert_eq!((changes[1].kind, changes[1].cells.len()), (Kind::Delete, 0));
+        assert_eq!((changes[1].head.kind, changes[1].cells.len()), (Kind::Delete, 0));
         assert_eq!(changes[2].cells, [(7, Some(&[5; 300][..]))]);
+    }
+
+    #[test]
+    fn cells_of_any_length_come_back_and_are_stepped_over() {
+        for len in [0, 1, 120, 130, 16_370, 16_380, 16_390, 3_000_000] {
+            let (value, mut out) = (vec![6; len], Vec::new());
+            for row in 0..3 {
+                let begun = begin(&mut out, TableId(1), RowId(row), Kind::Put);
+                cell(&mut out, 7, Some(&value));
+                cell(&mut out, 8, None);
+                end(&mut out, begun);
+            }
+            let (mut changes, mut cells) = (Changes::new(&out), Vec::new());
+            for row in [0, 2] {
+                let head = changes.read(&mut cells, |head| head.row.0 % 2 == 0);
+                assert_eq!(head.unwrap().unwrap().row, RowId(row));
+                assert_eq!(cells, [(7, Some(&value[..])), (8, None)]);
+                cells.clear();
+            }
+            assert_eq!(changes.read(&mut cells, |_| true), Some(None));
+        }
     }
 
     #[test]

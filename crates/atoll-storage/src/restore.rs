@@ -11,7 +11,7 @@ use crate::directory::Change;
 use crate::error::StorageError;
 use crate::image::{self, Plain};
 use crate::layout::{RowId, SEGMENT_ROWS};
-use crate::redo::{self, Kind};
+use crate::redo::{Cell as NewValue, Head, Kind};
 use crate::segment::Cell;
 use crate::table::{Filling, Table};
 use crate::types::{COLUMNS_MAX, Column, DataType};
@@ -128,26 +128,30 @@ impl<M: Machine> Table<M> {
     ///
     /// # Errors
     /// [`StorageError::BadRecord`], [`StorageError::Memory`], [`StorageError::TableFull`].
-    pub fn redo(&self, change: Change, record: &redo::Change<'_>) -> Result<(), StorageError> {
-        let row = record.row;
+    pub fn redo(
+        &self,
+        change: Change,
+        Head { row, kind, .. }: Head,
+        cells: &[NewValue<'_>],
+    ) -> Result<(), StorageError> {
         if row.segment() >= self.segment_count() {
             return Err(self.bad(row, "the segment does not exist"));
         }
         let columns = self.schema().columns();
-        for (at, plain) in &record.cells {
+        for (at, plain) in cells {
             let fits = columns.get(*at).is_some_and(|column| is_of(column, *plain));
             if !fits {
                 return Err(self.bad(row, "a value does not fit its column"));
             }
         }
-        if record.kind == Kind::Put && !has_each(columns.len(), &record.cells) {
+        if kind == Kind::Put && !has_each(columns.len(), cells) {
             return Err(self.bad(row, "a row without all of its columns"));
         }
-        for (at, plain) in &record.cells {
+        for (at, plain) in cells {
             self.overwrite(change, row, *at, *plain)?;
         }
         let segment = self.slot(row).segment();
-        match record.kind {
+        match kind {
             Kind::Update => {}
             Kind::Put => self.barrier().set_presence(change, segment, row.slot(), true)?,
             Kind::Delete => {
@@ -159,10 +163,11 @@ impl<M: Machine> Table<M> {
     }
 
     /// Gathers the places that a change goes to, of a segment that exists.
-    pub fn hint_at_redo(&self, record: &redo::Change<'_>, hints: &mut Hints) {
-        if record.row.segment() < self.segment_count() {
-            let slot = self.slot(record.row);
-            record.cells.iter().for_each(|(at, _)| self.hint_at_values(slot, &[*at], hints));
+    #[inline]
+    pub fn hint_at_redo(&self, row: RowId, cells: &[NewValue<'_>], hints: &mut Hints) {
+        if row.segment() < self.segment_count() {
+            let slot = self.slot(row);
+            cells.iter().for_each(|(at, _)| self.hint_at_values(slot, &[*at], hints));
         }
     }
 

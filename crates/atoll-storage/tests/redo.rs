@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_machine::Native;
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
-use atoll_storage::redo::{Change as Record, Kind};
+use atoll_storage::redo::{Head, Kind};
 use atoll_storage::{
     Change, Column, DataType, Directory, RowId, Schema, StorageError, Table, TableId, Value,
 };
@@ -39,14 +39,11 @@ fn a_row_has_each_column_once() {
     let section = member.enter();
     let change = Change::forward(section.inside());
     let (one, two) = (1i64.to_le_bytes(), 2i64.to_le_bytes());
-    let put = |row, cells| {
-        let (table, row, kind) = (TableId(0), RowId(row), Kind::Put);
-        Record { table, row, kind, cells }
-    };
-    table.redo(change, &put(0, vec![(1, Some(b"in any order")), (0, Some(&one))])).unwrap();
+    let put = |row| Head { table: TableId(0), row: RowId(row), kind: Kind::Put };
+    table.redo(change, put(0), &[(1, Some(b"in any order")), (0, Some(&one))]).unwrap();
     for cells in [vec![(0, Some(&two[..])), (0, Some(&two))], vec![(1, None), (1, None)]] {
         for row in [0, 1] {
-            let error = table.redo(change, &put(row, cells.clone())).unwrap_err();
+            let error = table.redo(change, put(row), &cells).unwrap_err();
             assert!(matches!(error, StorageError::BadRecord { .. }), "{error}");
         }
     }

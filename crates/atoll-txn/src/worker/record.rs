@@ -178,11 +178,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let Record { redo, value, .. } = record;
         let out = redo.part(guard.tablespace);
         if edited.what == What::Remove {
-            return redo::begin(out, edited.table, edited.row, Kind::Delete);
+            return redo::delete(out, edited.table, edited.row);
         }
         let is_whole = edited.what.is_whole();
         let kind = if is_whole { Kind::Put } else { Kind::Update };
-        redo::begin(out, edited.table, edited.row, kind);
+        let begun = redo::begin(out, edited.table, edited.row, kind);
         if is_whole {
             for column in guard.table.schema().primary_key() {
                 put_stored(guard, edited.row, *column, value, out);
@@ -191,7 +191,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         for (column, plain) in edits.cells(at) {
             redo::cell(out, column, plain);
         }
-        redo::end(out);
+        redo::end(out, begun);
     }
 }
 
@@ -207,20 +207,20 @@ fn write_down_stored<S: Scheme<M>, M: Machine>(
     match replaced {
         Replaced::Value { column, .. } if is_present => {
             let out = redo.part(guard.tablespace);
-            redo::begin(out, table, row, Kind::Update);
+            let begun = redo::begin(out, table, row, Kind::Update);
             put_stored(guard, row, column.into(), value, out);
-            redo::end(out);
+            redo::end(out, begun);
         }
         Replaced::Presence(_) if is_present => {
             let out = redo.part(guard.tablespace);
-            redo::begin(out, table, row, Kind::Put);
+            let begun = redo::begin(out, table, row, Kind::Put);
             for column in 0..guard.table.schema().columns().len() {
                 put_stored(guard, row, column, value, out);
             }
-            redo::end(out);
+            redo::end(out, begun);
         }
         Replaced::Presence(true) => {
-            redo::begin(redo.part(guard.tablespace), table, row, Kind::Delete);
+            redo::delete(redo.part(guard.tablespace), table, row);
         }
         // It came and went.
         Replaced::Presence(false) | Replaced::Value { .. } => {}

@@ -253,8 +253,8 @@ fn record(header: &Header, payload: &[u8]) -> LogRecord {
 }
 
 fn tell(change: atoll_storage::redo::Change<'_>) -> String {
-    let (segment, slot) = (change.row.segment(), change.row.slot());
-    let what = match change.kind {
+    let (segment, slot) = (change.head.row.segment(), change.head.row.slot());
+    let what = match change.head.kind {
         Change::Put => "put",
         Change::Update => "update",
         Change::Delete => "delete",
@@ -263,7 +263,11 @@ fn tell(change: atoll_storage::redo::Change<'_>) -> String {
         None => format!(" {column}=NULL"),
         Some(bytes) => format!(" {column}={}", show(bytes)),
     });
-    format!("{what} table {} row {segment}/{slot}{}", change.table.0, cells.collect::<String>())
+    format!(
+        "{what} table {} row {segment}/{slot}{}",
+        change.head.table.0,
+        cells.collect::<String>()
+    )
 }
 
 /// A value as people read it: the log does not know its type.

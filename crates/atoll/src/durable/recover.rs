@@ -21,10 +21,10 @@ use atoll_log::LogError;
 use atoll_log::block::{Header, Kind, Rest};
 use atoll_log::control::{Checkpoint, Control};
 use atoll_log::log::Start;
-use atoll_log::scan::Scan;
-use atoll_machine::{Hints, Native};
+use atoll_log::scan::{Scan, Window};
+use atoll_machine::{Hints, Machine, Native};
 use atoll_memory::Member;
-use atoll_storage::redo::{Change as Record, Changes};
+use atoll_storage::redo::Changes;
 use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
 use atoll_txn::describe;
 
@@ -37,6 +37,8 @@ const BATCH_BYTES: usize = 64 << 10;
 const BATCHES: usize = 32;
 /// Changes that are applied in one section of the gate.
 const CHANGES_IN_SECTION: usize = 64;
+/// Bytes of the next commit that are brought in while one is applied.
+const AHEAD_BYTES: usize = 1 << 10;
 
 /// What the logs say.
 pub(super) struct Found {
@@ -73,10 +75,10 @@ struct Tables {
     reading: bool,
 }
 
-/// A transaction that waits for the horizon.
+/// A block that waits for the horizon, and where it lies.
 struct Held {
     header: Header,
-    payload: Vec<u8>,
+    window: Arc<Window>,
 }
 
 /// A log that has been read.
@@ -88,14 +90,51 @@ struct Read {
     rests: Vec<(u32, Rest)>,
     last_gsn: u64,
     redone: u64,
-    /// Commits on their way to those who apply them.
-    batch: Vec<Commit>,
-    batch_bytes: usize,
-    appliers: Vec<SyncSender<Arc<Vec<Commit>>>>,
+    /// On its way to those who apply it.
+    batch: Batch,
+    appliers: Vec<SyncSender<Arc<Batch>>>,
 }
 
-/// A commit that counts: its header and all its changes.
-type Commit = (Header, Vec<u8>);
+/// Commits that count.
+#[derive(Default)]
+struct Batch {
+    commits: Vec<(Header, Place)>,
+    /// What they lie in. Kept once for all, since counting who keeps it is what threads that do so
+    /// for each commit would spend their time with.
+    windows: Vec<Arc<Window>>,
+    bytes: usize,
+}
+
+/// Where the changes of a commit are.
+enum Place {
+    /// In the window of this number.
+    Window(usize),
+    /// Here, put together from pieces.
+    Joined(Vec<u8>),
+}
+
+impl Batch {
+    fn push(&mut self, held: Held) {
+        self.bytes += held.header.payload_bytes as usize;
+        if self.windows.last().is_none_or(|last| !Arc::ptr_eq(last, &held.window)) {
+            self.windows.push(held.window);
+        }
+        self.commits.push((held.header, Place::Window(self.windows.len() - 1)));
+    }
+
+    fn push_joined(&mut self, header: Header, changes: Vec<u8>) {
+        self.bytes += changes.len();
+        self.commits.push((header, Place::Joined(changes)));
+    }
+
+    /// The commits with their changes.
+    fn iter(&self) -> impl Iterator<Item = (&Header, &[u8])> {
+        self.commits.iter().map(|(header, place)| match place {
+            Place::Window(number) => (header, self.windows[*number].payload(header)),
+            Place::Joined(changes) => (header, &changes[..]),
+        })
+    }
+}
 
 /// What applies changes.
 struct Applier {
@@ -119,8 +158,7 @@ impl Applier {
 impl Read {
     /// Gives the batch to all who apply.
     fn send(&mut self) {
-        self.batch_bytes = 0;
-        if self.batch.is_empty() {
+        if self.batch.commits.is_empty() {
             return;
         }
         let batch = Arc::new(std::mem::take(&mut self.batch));
@@ -159,10 +197,8 @@ pub(super) fn replay(
                 let (senders, appliers): (Vec<_>, Vec<_>) = (0..parts)
                     .map(|part| {
                         let (sender, receiver) = sync_channel(BATCHES);
-                        (
-                            sender,
-                            scope.spawn(move || common.apply_all(&receiver, number, (part, parts))),
-                        )
+                        let body = move || common.apply_all(&receiver, number, (part, parts));
+                        (sender, scope.spawn(body))
                     })
                     .unzip();
                 scope.spawn(move || {
@@ -232,7 +268,7 @@ impl Common<'_> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, scan: Scan, appliers: Vec<SyncSender<Arc<Vec<Commit>>>>) -> Result<Read> {
+    fn read(&self, scan: Scan, appliers: Vec<SyncSender<Arc<Batch>>>) -> Result<Read> {
         let begun = scan.at();
         let mut read = Read {
             scan,
@@ -242,8 +278,7 @@ impl Common<'_> {
             rests: Vec::new(),
             last_gsn: 0,
             redone: 0,
-            batch: Vec::new(),
-            batch_bytes: 0,
+            batch: Batch::default(),
             appliers,
         };
         loop {
@@ -254,11 +289,11 @@ impl Common<'_> {
             };
             read.last_gsn = header.gsn;
             self.horizon.fetch_max(header.horizon, Ordering::Relaxed);
-            let payload = match header.kind {
-                Kind::Commit => payload.to_vec(),
+            match header.kind {
+                Kind::Commit => {}
                 Kind::Table => {
-                    let payload = payload.to_vec();
-                    self.lock().pending.push_back(Held { header, payload });
+                    let window = Arc::clone(read.scan.window());
+                    self.lock().pending.push_back(Held { header, window });
                     self.make_tables(self.horizon.load(Ordering::Relaxed))?;
                     self.changed.notify_all();
                     continue;
@@ -278,10 +313,11 @@ impl Common<'_> {
                     continue;
                 }
                 Kind::Open | Kind::Time => continue,
-            };
-            read.held.push_back(Held { header, payload });
+            }
+            let window = Arc::clone(read.scan.window());
+            read.held.push_back(Held { header, window });
             self.pass_on_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
-            if read.batch_bytes >= BATCH_BYTES {
+            if read.batch.bytes >= BATCH_BYTES {
                 read.send();
             }
             if self.failed.load(Ordering::Relaxed) {
@@ -311,7 +347,7 @@ impl Common<'_> {
 
     fn make_next(&self, tables: &mut Tables) -> Result<()> {
         let Some(held) = tables.pending.pop_front() else { return Ok(()) };
-        let described = describe::decode(&held.payload);
+        let described = describe::decode(held.window.payload(&held.header));
         let described = described.ok_or_else(|| bad_block(&held.header, "a table"))?;
         if (described.id as usize) < tables.made {
             return Ok(()); // The checkpoint has it.
@@ -328,42 +364,42 @@ impl Common<'_> {
     }
 
     fn pass_on(&self, read: &mut Read, held: Held) -> Result<()> {
-        let Held { header, mut payload } = held;
+        let header = &held.header;
         let pieces = read.pieces.remove(&(header.life, header.transaction));
         let is_shown = |checkpoint: &Checkpoint| checkpoint.shows(header.life, header.epoch);
         if self.checkpoint.is_some_and(is_shown) {
             return Ok(());
         }
-        if let Some(pieces) = pieces.filter(|_| header.transaction != 0) {
-            // Read again: a transaction that never commits must not fill the memory.
-            let back = read.scan.place();
-            let mut all = Vec::new();
-            for lsn in pieces {
-                read.scan.go_to(lsn);
-                let piece = read.scan.read_next()?;
-                all.extend_from_slice(piece.map(|(_, payload)| payload).unwrap_or_default());
-            }
-            read.scan.go_back(back);
-            all.append(&mut payload);
-            payload = all;
-        }
-        read.batch_bytes += payload.len();
-        read.batch.push((header, payload));
         read.redone += 1;
+        let Some(pieces) = pieces.filter(|_| header.transaction != 0) else {
+            read.batch.push(held);
+            return Ok(());
+        };
+        // Read again: a transaction that never commits must not fill the memory.
+        let back = read.scan.place();
+        let mut all = Vec::new();
+        for lsn in pieces {
+            read.scan.go_to(lsn);
+            let piece = read.scan.read_next()?;
+            all.extend_from_slice(piece.map(|(_, payload)| payload).unwrap_or_default());
+        }
+        read.scan.go_back(back);
+        all.extend_from_slice(held.window.payload(header));
+        read.batch.push_joined(held.header, all);
         Ok(())
     }
 
     /// Applies what comes, as far as it is for its own segments.
     fn apply_all(
         &self,
-        commits: &Receiver<Arc<Vec<Commit>>>,
+        batches: &Receiver<Arc<Batch>>,
         log: usize,
         part: (u64, u64),
     ) -> Result<()> {
         // Who reads the first log has read its tables before it, and may wait for this thread.
         let mut applier = Applier::new(self.engine, part, log != 0)?;
         let mut done = Ok(());
-        while let Ok(batch) = commits.recv() {
+        while let Ok(batch) = batches.recv() {
             if done.is_ok() {
                 done = self.apply(&mut applier, &batch);
             }
@@ -378,31 +414,35 @@ impl Common<'_> {
 
     /// Applies changes of commits in their order, some together: where they go is brought in from
     /// memory for all of those before the first is stored.
-    fn apply(&self, applier: &mut Applier, commits: &[Commit]) -> Result<()> {
+    fn apply(&self, applier: &mut Applier, batch: &Batch) -> Result<()> {
         let Applier { member, part: (part, parts), may_wait, tables, hints } = applier;
-        let mut commits = commits.iter();
+        let mut commits = batch.iter();
         let mut open: Option<(&Header, Changes<'_>)> = None;
-        let mut window = Vec::new();
-        window.resize_with(CHANGES_IN_SECTION, Record::default);
+        // Changes, each with the end of its cells among those of all.
+        let mut window = Vec::with_capacity(CHANGES_IN_SECTION);
+        let mut cells = Vec::with_capacity(4 * CHANGES_IN_SECTION);
         loop {
             let section = member.enter();
             let change = Change::forward(section.inside());
-            let mut filled = 0;
-            while filled < window.len() {
+            window.clear();
+            cells.clear();
+            while window.len() < CHANGES_IN_SECTION {
                 let Some((header, changes)) = &mut open else {
                     let Some((header, payload)) = commits.next() else { break };
+                    // The next commit lies behind this one, mostly.
+                    Native::touch(payload.as_ptr_range().end, AHEAD_BYTES);
                     open = Some((header, Changes::new(payload)));
                     continue;
                 };
-                let record = &mut window[filled];
-                let found = changes.read(record, |table, row| {
-                    (row.segment() + u64::from(table.0)) % *parts == *part
+                let first = cells.len();
+                let read = changes.read(&mut cells, |head| {
+                    (head.row.segment() + u64::from(head.table.0)) % *parts == *part
                 });
-                if !found.ok_or_else(|| bad_block(header, "changes of rows"))? {
+                let Some(head) = read.ok_or_else(|| bad_block(header, "changes of rows"))? else {
                     open = None;
                     continue;
-                }
-                let number = record.table.0 as usize;
+                };
+                let number = head.table.0 as usize;
                 if tables.get(number).is_none_or(Option::is_none) {
                     let Some(table) = self.table(number, *may_wait)? else {
                         if self.failed.load(Ordering::Relaxed) {
@@ -418,17 +458,19 @@ impl Common<'_> {
                     tables[number] = Some(table);
                 }
                 let Some(table) = &tables[number] else { continue };
-                self.add_segments(table, change, record.row.segment())?;
-                table.hint_at_redo(record, hints);
-                filled += 1;
+                self.add_segments(table, change, head.row.segment())?;
+                table.hint_at_redo(head.row, &cells[first..], hints);
+                window.push((head, cells.len()));
             }
             hints.give::<Native>();
-            for record in &window[..filled] {
-                if let Some(table) = &tables[record.table.0 as usize] {
-                    table.redo(change, record)?;
+            let mut first = 0;
+            for (head, end) in window.iter().copied() {
+                if let Some(table) = &tables[head.table.0 as usize] {
+                    table.redo(change, head, &cells[first..end])?;
                 }
+                first = end;
             }
-            if filled < window.len() {
+            if window.len() < CHANGES_IN_SECTION {
                 return Ok(());
             }
         }

@@ -4,7 +4,7 @@ use atoll::machine::medium::Open;
 use atoll::machine::{CrashMedium, Medium};
 use atoll::{Database, DatabaseOptions, Error, LogError, LogsOptions, SchemeKind, TableOptions};
 use atoll_log::block::{HEADER_BYTES, Header, Kind};
-use atoll_storage::redo::{self, Kind as Happened};
+use atoll_storage::redo;
 use atoll_storage::{RowId, TableId};
 use atoll_txn::describe;
 
@@ -50,7 +50,7 @@ fn append(medium: &CrashMedium, blocks: impl IntoIterator<Item = (Kind, Vec<u8>)
 
 fn delete(table: u32) -> Vec<u8> {
     let mut out = Vec::new();
-    redo::begin(&mut out, TableId(table), RowId(0), Happened::Delete);
+    redo::delete(&mut out, TableId(table), RowId(0));
     out
 }
 
