@@ -1,11 +1,15 @@
-//! Placing memory on a node, and asking on which node it lies.
+//! Placing memory on a node, moving it to another, and asking on which node it lies.
 //!
 //! Protocol of [`bind_memory`]: set the policy of the address range, which also moves pages that
 //! are there already; pages touched later are then taken from the node. The policy *prefers* the
 //! node instead of demanding it: when a node is full, a demand makes the kernel kill the process,
 //! while a preference takes the next nearest node and the database goes on.
 //!
-//! - BINDING-1: binding never changes what the memory holds, only where it lies.
+//! [`move_pages`] moves single pages, which come to lie elsewhere and keep their policy. It wants
+//! the kernel's leave and has no other way, so a container that forbids it is told so.
+//!
+//! - BINDING-1: binding and moving never change what the memory holds, only where it lies; whoever
+//!   uses it meanwhile waits for the kernel at most.
 //! - BINDING-2: where a container forbids the call, work goes on unbound; the answer says so and
 //!   [`Binding::warn_if_forbidden`] tells the user once.
 //!
@@ -149,6 +153,83 @@ pub fn node_of(ptr: *const u8) -> Option<NodeId> {
     if rc == 0 { u32::try_from(node).ok().map(NodeId) } else { None }
 }
 
+/// Moves pages of normal memory to `node` (as the kernel numbers it), beside whoever uses them.
+/// Each is named by an address in it.
+///
+/// Some may stay where they are: those that are not in this process's page table or that are mapped
+/// by another mapping too, those that a device works on, and all that the node has no room for.
+/// Returns `false` if it was full; [`nodes_of`] tells what has become of each.
+///
+/// # Errors
+///
+/// [`MachineError::MovingForbidden`] where this process may not move pages,
+/// [`MachineError::NoSuchNode`] when the node has no memory for it, [`MachineError::SystemCall`].
+pub fn move_pages(pages: &[*const u8], node: NodeId) -> Result<bool, MachineError> {
+    let Ok(number) = libc::c_int::try_from(node.0) else {
+        return Err(MachineError::NoSuchNode { node });
+    };
+    // What happened to each is asked afterwards: kernels differ in what they tell here.
+    let (targets, mut states) = (vec![number; pages.len()], vec![0; pages.len()]);
+    match pages_call(pages, Some(&targets), &mut states) {
+        Ok(()) => Ok(true),
+        Err(source) => match source.raw_os_error() {
+            Some(libc::ENOMEM) => Ok(false),
+            Some(libc::ENODEV | libc::EACCES | libc::EINVAL) => {
+                Err(MachineError::NoSuchNode { node })
+            }
+            _ => Err(moving_error(source)),
+        },
+    }
+}
+
+/// The nodes that pages of normal memory lie on, each named by an address in it; `None` for one
+/// that is not in this process's page table. Asking touches none of them.
+///
+/// # Errors
+///
+/// As [`move_pages`].
+pub fn nodes_of(pages: &[*const u8]) -> Result<Vec<Option<NodeId>>, MachineError> {
+    let mut states = vec![-1; pages.len()];
+    pages_call(pages, None, &mut states).map_err(moving_error)?;
+    Ok(states.into_iter().map(|state| u32::try_from(state).ok().map(NodeId)).collect())
+}
+
+fn moving_error(source: io::Error) -> MachineError {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) => MachineError::MovingForbidden { source },
+        _ => MachineError::SystemCall { call: "move_pages", source },
+    }
+}
+
+/// Moves pages of this process or, without targets, only asks where they lie.
+fn pages_call(
+    pages: &[*const u8],
+    targets: Option<&[libc::c_int]>,
+    states: &mut [libc::c_int],
+) -> io::Result<()> {
+    assert_eq!(pages.len(), states.len());
+    assert!(targets.is_none_or(|targets| targets.len() == pages.len()));
+    if pages.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: each of the arrays has an entry for each page, and `states` may be written. The pages
+    // themselves are plain numbers to the kernel, which checks them and changes their placement,
+    // never their bytes (BINDING-1).
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0 as libc::c_ulong, // this process
+            pages.len() as libc::c_ulong,
+            pages.as_ptr(),
+            targets.map_or(std::ptr::null(), <[_]>::as_ptr),
+            states.as_mut_ptr(),
+            MPOL_MF_MOVE,
+        )
+    };
+    // A positive number counts pages that stayed.
+    if rc >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -176,6 +257,11 @@ mod tests {
             };
             assert_ne!(start, libc::MAP_FAILED);
             Self { start: start.cast(), bytes }
+        }
+
+        fn addresses(&self) -> Vec<*const u8> {
+            let each = (0..self.bytes).step_by(page_bytes());
+            each.map(|at| self.start.wrapping_add(at).cast_const()).collect()
         }
 
         fn bytes(&mut self) -> &mut [u8] {
@@ -245,5 +331,88 @@ mod tests {
         }
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("node 1"), "{said:?}");
+    }
+
+    #[test]
+    fn moved_pages_keep_their_bytes_and_lie_on_the_node() {
+        let topology = crate::Topology::discover().unwrap();
+        for node in topology.nodes.iter().filter(|node| node.memory_bytes > 0) {
+            let mut pages = Pages::new(8);
+            pages.bytes().fill(7);
+            let addresses = pages.addresses();
+            match move_pages(&addresses, node.physical) {
+                Ok(had_room) => {
+                    assert!(had_room);
+                    assert_eq!(nodes_of(&addresses).unwrap(), [Some(node.physical); 8]);
+                }
+                Err(error) => assert!(matches!(error, MachineError::MovingForbidden { .. })),
+            }
+            assert!(pages.bytes().iter().all(|&byte| byte == 7));
+        }
+    }
+
+    #[test]
+    fn pages_that_nobody_touched_lie_nowhere_and_asking_changes_nothing() {
+        let mut pages = Pages::new(3);
+        pages.bytes()[page_bytes()] = 1;
+        let Ok(nodes) = nodes_of(&pages.addresses()) else { return };
+        assert_eq!(nodes.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(nodes_of(&pages.addresses()).unwrap(), nodes);
+        assert!(move_pages(&[], NodeId(0)).unwrap() && nodes_of(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn moving_to_a_node_that_does_not_exist_is_an_error() {
+        let mut pages = Pages::new(1);
+        pages.bytes()[0] = 1;
+        for node in [NodeId(1023), NodeId(1024), NodeId(u32::MAX)] {
+            match move_pages(&pages.addresses(), node) {
+                Err(MachineError::NoSuchNode { node: named }) => assert_eq!(named, node),
+                Err(MachineError::MovingForbidden { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_container_that_forbids_moving_is_an_error_that_says_so() {
+        let mut pages = Pages::new(1);
+        pages.bytes()[0] = 1;
+        let addresses: Vec<usize> = pages.addresses().iter().map(|page| page.addr()).collect();
+        let forbidden = std::thread::spawn(move || {
+            let pages: Vec<_> = addresses.into_iter().map(std::ptr::without_provenance).collect();
+            forbid_moving_pages()
+                .then(|| [move_pages(&pages, NodeId(0)).err(), nodes_of(&pages).err()])
+        });
+        let Some(errors) = forbidden.join().unwrap() else {
+            eprintln!("skipped: system calls cannot be forbidden here");
+            return;
+        };
+        for error in errors {
+            let error = error.unwrap();
+            assert!(matches!(error, MachineError::MovingForbidden { .. }), "{error}");
+            assert!(error.to_string().contains("CAP_SYS_NICE"), "{error}");
+        }
+    }
+
+    /// Has the kernel answer `move_pages` with EPERM on this thread from now on, as a container
+    /// may; `false` where it does not take such a rule.
+    fn forbid_moving_pages() -> bool {
+        let does =
+            |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+        let mut rules = [
+            // The number of the call; if it is that one, an error, else whatever it does.
+            does(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            does(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_move_pages as u32),
+            does(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            does(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
+        // SAFETY: `program` and its rules live through the calls, which are about this thread only.
+        unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+                    == 0
+        }
     }
 }

@@ -58,8 +58,8 @@ pub enum MachineError {
         /// Those allowed, sorted.
         allowed: Vec<CpuId>,
     },
-    /// Binding to a node that has no memory for this process.
-    #[error("node {node} has no memory for this process; bind to one listed by the topology")]
+    /// A node for memory that has none for this process.
+    #[error("node {node} has no memory for this process; use one listed by the topology")]
     NoSuchNode {
         /// The node.
         node: NodeId,
@@ -71,6 +71,15 @@ pub enum MachineError {
         address: usize,
         /// Bytes of a page.
         page: usize,
+    },
+    /// This process may not move pages from one node to another.
+    #[error(
+        "this process may not move pages between nodes ({source}); allow move_pages to its \
+         container (CAP_SYS_NICE, or a seccomp profile that lists the call)"
+    )]
+    MovingForbidden {
+        /// Why.
+        source: io::Error,
     },
     /// The kernel has no barrier across threads for this process.
     #[error("the membarrier call is not available: {source}; use fences on both sides")]

@@ -14,7 +14,7 @@
 //! | [`topology`] | which nodes are there, with which CPUs, memory and distances? |
 //! | [`affinity`] | which CPUs may this process use, and how does a thread stay on one? |
 //! | [`binding`] | how does memory come to lie on a node, and where does it lie? |
-//! | [`memory_limit`] | how much memory may this process use? |
+//! | [`memory_limit`] | how much memory may this process use, and a node still take? |
 //! | [`huge_pages`] | how do large arrays come to lie on huge pages? |
 //! | [`hints`] | how is the processor told what will be touched next? |
 //! | [`lines`] | how do bytes leave the caches for persistent memory? |
@@ -45,14 +45,14 @@ pub mod topology;
 pub mod warn_once;
 
 pub use affinity::{allowed_cpus, current_cpu, pin_current_thread};
-pub use binding::{Binding, bind_memory, node_of, page_bytes};
+pub use binding::{Binding, bind_memory, move_pages, node_of, nodes_of, page_bytes};
 pub use error::MachineError;
 pub use hints::Hints;
 pub use ids::{CpuId, NodeId};
 pub use machine::{Machine, Ordering, Word};
 pub use medium::{CrashMedium, FileMedium, Medium, MediumError, MediumFile, MediumKind, PmCost};
 pub use membarrier::membarrier;
-pub use memory_limit::{MemoryAllowed, memory_allowed};
+pub use memory_limit::{MemoryAllowed, memory_allowed, room_on};
 pub use native::{Native, NativeWord};
 pub use pause::{lock_patiently, pause, pause_with};
 pub use topology::{FarPair, Node, Topology};

@@ -1,4 +1,4 @@
-//! How much memory this process may use.
+//! How much memory this process may use, and how much a node can still take.
 //!
 //! Two authorities have a say: the machine, which has so much and so much of it is available, and
 //! the control groups that the process lies in, each of which may set a limit below that. The
@@ -11,6 +11,7 @@
 //!   name. Folders that do not exist set no limit; what is mounted at the root is always asked.
 
 use crate::error::MachineError;
+use crate::ids::NodeId;
 use crate::sysfs::{self, MemorySizes, ParseError, in_file, read_if_present, read_parsed};
 use std::path::Path;
 
@@ -23,6 +24,31 @@ pub struct MemoryAllowed {
     pub available_bytes: u64,
     /// The smallest limit of its control groups, if one is set.
     pub cgroup_limit_bytes: Option<u64>,
+}
+
+/// What a node keeps for the kernel: at most this share of it, and
+const KEPT_SHARE: u64 = 16;
+/// this and a smaller share.
+const KEPT_BYTES: u64 = 256 << 20;
+const KEPT_SHARE_LARGE: u64 = 256;
+
+/// Bytes that a node (as the kernel numbers it) can take before the kernel has to look for memory
+/// there, which takes long where nothing can be given up. An estimate: what the kernel keeps free
+/// of a node it tells in no short file.
+///
+/// # Errors
+///
+/// [`MachineError::Unreadable`] and [`MachineError::Malformed`] name the file.
+pub fn room_on(node: NodeId) -> Result<u64, MachineError> {
+    let path = format!("/sys/devices/system/node/node{node}/meminfo");
+    read_parsed(Path::new(&path), parse_room)
+}
+
+fn parse_room(text: &str) -> Result<u64, ParseError> {
+    let sizes = sysfs::parse_node_meminfo(text)?;
+    let total = sizes.total_bytes;
+    let kept = (total / KEPT_SHARE).min(KEPT_BYTES + total / KEPT_SHARE_LARGE);
+    Ok(sizes.free_bytes.saturating_add(sysfs::parse_node_cache(text)?).saturating_sub(kept))
 }
 
 /// Memory that this process may use now. Where the kernel's files cannot be understood, the
@@ -219,6 +245,27 @@ mod tests {
         assert!(allowed.available_bytes > 0);
         assert!(allowed.available_bytes <= allowed.total_bytes);
         assert!(allowed.cgroup_limit_bytes.is_none_or(|limit| limit >= allowed.total_bytes));
+    }
+
+    #[test]
+    fn a_node_has_room_for_what_is_free_or_cached_but_for_what_is_kept() {
+        let text = |total: u64, free: u64| {
+            format!(
+                "Node 2 MemTotal: {total} kB\nNode 2 MemFree: {free} kB\n\
+                 Node 2 Active(file): 30 kB\nNode 2 Inactive(file): 50 kB\n"
+            )
+        };
+        assert_eq!(parse_room(&text(1600, 500)), Ok(480 << 10));
+        assert_eq!(parse_room(&text(1600, 10)), Ok(0));
+        let (tib, mib) = (1_u64 << 30, 1_u64 << 10);
+        let expected = (tib - (256 + 4096) * mib + 80) << 10;
+        assert_eq!(parse_room(&text(tib, tib)), Ok(expected));
+        assert!(parse_room("Node 2 MemTotal: 16 kB\nNode 2 MemFree: 1 kB\n").is_err());
+        for node in crate::Topology::discover().unwrap().nodes {
+            // A machine without a folder for nodes tells nothing.
+            let room = room_on(node.physical).unwrap_or(0);
+            assert!(room <= node.memory_bytes, "{room} bytes on {node:?}");
+        }
     }
 
     #[test]

@@ -134,15 +134,27 @@ pub fn parse_distances(text: &str, nodes: usize) -> Result<Vec<u32>, ParseError>
 ///
 /// [`ParseError`] when `MemTotal` or `MemFree` is missing or no size.
 pub fn parse_node_meminfo(text: &str) -> Result<MemorySizes, ParseError> {
-    let field = |name: &'static str| {
-        text.lines()
-            .filter_map(|line| line.trim_start().strip_prefix("Node "))
-            .filter_map(|line| line.trim_start().split_once(' '))
-            .find_map(|(_, line)| field_of(line, name))
-            .ok_or(ParseError::NoField { field: name })
-            .and_then(parse_kilobytes)
-    };
+    let field = |name| node_field(text, name);
     Ok(MemorySizes { total_bytes: field("MemTotal")?, free_bytes: field("MemFree")? })
+}
+
+/// Parses the bytes of cached files out of a node's `meminfo`, which the kernel gives up for
+/// others.
+///
+/// # Errors
+///
+/// [`ParseError`] when a line is missing or holds no size.
+pub fn parse_node_cache(text: &str) -> Result<u64, ParseError> {
+    Ok(node_field(text, "Active(file)")?.saturating_add(node_field(text, "Inactive(file)")?))
+}
+
+fn node_field(text: &str, name: &'static str) -> Result<u64, ParseError> {
+    text.lines()
+        .filter_map(|line| line.trim_start().strip_prefix("Node "))
+        .filter_map(|line| line.trim_start().split_once(' '))
+        .find_map(|(_, line)| field_of(line, name))
+        .ok_or(ParseError::NoField { field: name })
+        .and_then(parse_kilobytes)
 }
 
 /// Parses the machine's `meminfo`. What counts as free is `MemAvailable`, or `MemFree` on

@@ -206,6 +206,12 @@ impl Topology {
         cpus
     }
 
+    /// How many nodes have CPUs, and so can have threads work on what lies there; at least one.
+    #[must_use]
+    pub fn working_nodes(&self) -> usize {
+        self.nodes.iter().filter(|node| !node.cpus.is_empty()).count()
+    }
+
     /// The node with this number.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
