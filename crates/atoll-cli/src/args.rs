@@ -14,7 +14,7 @@ use atoll_bench::torture::TortureArgs;
 use atoll_bench::tpcb::TpcbArgs;
 use atoll_bench::tpcc::TpccArgs;
 use atoll_bench::ycsb::YcsbArgs;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::demo::DemoArgs;
 use crate::error::{CliError, Result};
@@ -83,7 +83,8 @@ pub struct GlobalArgs {
     pub nodes: Option<usize>,
 
     /// Most memory that the database may take [default: 80% of what the process may use; with
-    /// --memory-budget sixteen times that, as far as half of the free disk goes]
+    /// --memory-budget sixteen times that, as far as half of the free disk goes; with --cold-node
+    /// the budget and 80% of the node]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
     #[arg(help_heading = LIMITS)]
     pub memory: Option<u64>,
@@ -101,6 +102,7 @@ pub struct GlobalArgs {
 
 /// Settings of commands that own a database.
 #[derive(Debug, Clone, Default, Args)]
+#[command(group = ArgGroup::new("beyond").multiple(true))]
 pub struct OwnerArgs {
     /// How transactions are kept apart: DL_DETECT, NO_WAIT, WAIT_DIE, TIMESTAMP, MVCC, OCC, HSTORE,
     /// SILO, TICTOC or ADAPTIVE
@@ -109,7 +111,7 @@ pub struct OwnerArgs {
 
     /// Keep the database in this folder, so that it is there again after whatever has ended the
     /// process [default: in memory only]
-    #[arg(long, value_name = "DIR", help_heading = LIMITS)]
+    #[arg(long, value_name = "DIR", help_heading = LIMITS, group = "beyond")]
     pub data: Option<PathBuf>,
 
     /// Let the tablespace of the next node lie in this folder, on its own persistent memory or
@@ -117,11 +119,17 @@ pub struct OwnerArgs {
     #[arg(long = "node-folder", value_name = "DIR", help_heading = LIMITS, requires = "data")]
     pub node_folders: Vec<PathBuf>,
 
-    /// Keep so much of the database in memory and what was not used for longest on the disk, in
-    /// DIR or in DIR/spill if that is there [default: everything in memory]
+    /// Keep so much of the database in DRAM and what was not used for longest on the disk, in DIR
+    /// or in DIR/spill if that is there, or on the cold node [default: everything in DRAM]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
-    #[arg(help_heading = LIMITS, requires = "data")]
+    #[arg(help_heading = LIMITS, requires = "beyond")]
     pub memory_budget: Option<u64>,
+
+    /// Let what is beyond --memory-budget wait on this node of slower memory (persistent or CXL
+    /// memory that the system uses as memory; `atoll nodes` lists them), and be read there
+    #[arg(long, value_name = "NODE", help_heading = LIMITS)]
+    #[arg(requires = "memory_budget", group = "beyond")]
+    pub cold_node: Option<u32>,
 
     /// Archive the logs of the database in this folder before they are used again, so that
     /// `atoll restore` can make it as it was at any moment since a backup [default: they are gone]
@@ -167,6 +175,7 @@ impl GlobalArgs {
             checkpoint_interval: owner.checkpoint_every,
             node_folders: owner.node_folders.clone(),
             memory_budget_bytes: owner.memory_budget,
+            cold_node: owner.cold_node.map(atoll::machine::NodeId),
             archive: owner.archive.clone(),
             ..atoll::DatabaseOptions::default()
         }
@@ -652,13 +661,20 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_budget_is_a_size_and_needs_a_folder() {
+    fn a_memory_budget_is_a_size_and_needs_a_folder_or_a_cold_node() {
         let line = ["atoll", "sql", "bank", "--memory-budget", "4GiB", "--data", "bank"];
         let Command::Sql(args) = Cli::try_parse_from(line).expect("parses").command else {
             panic!("it is sql")
         };
         assert_eq!(args.owner.memory_budget, Some(4 << 30));
         assert!(Cli::try_parse_from(&line[..5]).is_err(), "without a folder");
+        let line = ["atoll", "sql", "bank", "--memory-budget", "4GiB", "--cold-node", "2"];
+        let cli = Cli::try_parse_from(line).expect("parses");
+        let Command::Sql(args) = &cli.command else { panic!("it is sql") };
+        let options = cli.global.database_options(&args.owner);
+        assert_eq!(options.cold_node, Some(atoll::machine::NodeId(2)));
+        let alone = ["atoll", "sql", "bank", "--cold-node", "2"];
+        assert!(Cli::try_parse_from(alone).is_err(), "without a budget");
     }
 
     #[test]

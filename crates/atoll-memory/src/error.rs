@@ -1,5 +1,6 @@
 //! The errors of this crate: what was wrong, with which input, and what to do about it.
 
+use atoll_machine::{MachineError, NodeId};
 use std::io;
 
 /// Why memory could not be had.
@@ -149,6 +150,14 @@ pub enum MemoryError {
     SpillFailed {
         /// Why.
         source: io::Error,
+    },
+    /// A node that cannot take the pages of a store that are not used.
+    #[error("node {node} cannot hold what is not used: {source}; or do without a cold node")]
+    ColdNode {
+        /// The node, as the kernel numbers it.
+        node: NodeId,
+        /// Why not, and what to do.
+        source: MachineError,
     },
     /// A system call failed.
     #[error("{call} failed: {source}")]

@@ -41,7 +41,7 @@ fn filled() -> (Arc<Store>, Access, Residency) {
     store.commit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES).unwrap();
     let access = Access::new(Arc::clone(&store));
     words().for_each(|at| access.store_u64(at, at));
-    let residency = Residency::new(Arc::clone(&store), BUDGET_BYTES).unwrap();
+    let residency = Residency::on_file(Arc::clone(&store), BUDGET_BYTES).unwrap();
     (store, access, residency)
 }
 
@@ -92,12 +92,12 @@ fn a_folder_that_cannot_hold_a_store_is_named() {
 fn nothing_is_done_below_the_budget_and_nobody_but_the_owner_does_it() {
     let store = unnamed();
     store.commit(CHUNK_BYTES, CHUNK_BYTES).unwrap();
-    let residency = Residency::new(Arc::clone(&store), BUDGET_BYTES).unwrap();
+    let residency = Residency::on_file(Arc::clone(&store), BUDGET_BYTES).unwrap();
     assert_eq!(residency.tend(|| false).unwrap(), Tended::default());
     let resident = residency.resident_bytes().unwrap();
     assert!(resident > 0 && resident <= 2 * CHUNK_BYTES, "{resident}");
     let reader = Arc::new(Store::attach(store.read_only_fd().unwrap()).unwrap());
-    assert!(matches!(Residency::new(reader, 1), Err(MemoryError::ReadOnly)));
+    assert!(matches!(Residency::on_file(reader, 1), Err(MemoryError::ReadOnly)));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn when_the_disk_fails_nothing_is_lost_and_nothing_more_leaves_memory() {
     store.commit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES).unwrap();
     let access = Access::new(Arc::clone(&store));
     words().for_each(|at| access.store_u64(at, at));
-    let residency = Residency::new(store, BUDGET_BYTES).unwrap();
+    let residency = Residency::on_file(store, BUDGET_BYTES).unwrap();
     residency.check().unwrap();
     let failed = (0..20).map(|_| residency.tend(|| false)).find_map(Result::err);
     let error = failed.expect("the disk has room for half of it");

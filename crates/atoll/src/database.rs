@@ -58,7 +58,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Memory`] when its store cannot be made, [`Error::Machine`];
-    /// [`Error::BudgetWithoutFolder`].
+    /// [`Error::BudgetWithoutFolder`], [`Error::ColdNodeWithoutBudget`], [`Error::NoColdNode`].
     pub fn create(options: DatabaseOptions) -> Result<Self> {
         Self::derive(Vec::new(), options)
     }
@@ -102,7 +102,7 @@ impl Database {
     ) -> Result<Self> {
         let inner = Inner::new(Vec::new(), &options, medium.on_file_system())?;
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let tablespaces = options.tablespaces.unwrap_or(inner.topology.nodes.len());
+        let tablespaces = options.tablespaces.unwrap_or(inner.topology.working_nodes());
         let most = atoll_log::logs::TABLESPACES_MAX;
         let tablespaces = tablespaces.clamp(1, most);
         let folders = options.node_folders;
@@ -318,12 +318,12 @@ impl Database {
         tables.iter().map(|table| table.name().to_owned()).collect()
     }
 
-    /// How many tablespaces it has: those of its folder, or one for each node when it is in memory
-    /// only, where they are no more than a number.
+    /// How many tablespaces it has: those of its folder, or one for each node with CPUs when it is in
+    /// memory only, where they are no more than a number.
     pub fn tablespaces(&self) -> usize {
         let inner = &self.0.inner;
         let logs = inner.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
-        logs.unwrap_or(inner.topology.nodes.len())
+        logs.unwrap_or(inner.topology.working_nodes())
     }
 
     /// Begins a transaction.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use atoll_log::LogError;
-use atoll_machine::{MachineError, MediumError};
+use atoll_machine::{MachineError, MediumError, NodeId};
 use atoll_memory::MemoryError;
 use atoll_memory::lease::LeaseError;
 use atoll_storage::StorageError;
@@ -43,10 +43,28 @@ pub enum Error {
     NotDurable,
     /// A budget of memory for a database that has no place for what is beyond it.
     #[error(
-        "a memory budget needs a folder for what does not fit: open the database in one, or set a \
-         memory limit instead"
+        "a memory budget needs a place for what does not fit: open the database in a folder, name \
+         a cold node, or set a memory limit instead"
     )]
     BudgetWithoutFolder,
+    /// A cold node for a database that has no budget beyond which it would be used.
+    #[error(
+        "node {0} is to hold what does not fit DRAM, but nothing says how much fits: set a memory \
+         budget too, or do without a cold node"
+    )]
+    ColdNodeWithoutBudget(NodeId),
+    /// A cold node that is not there, or has no memory.
+    #[error(
+        "node {node} cannot be the cold node: it is not there or has no memory that this process \
+         may use; those with memory are {}",
+        list(with_memory)
+    )]
+    NoColdNode {
+        /// The node, as the kernel numbers it.
+        node: NodeId,
+        /// The nodes that would do.
+        with_memory: Vec<NodeId>,
+    },
     /// Something about this machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
@@ -150,6 +168,10 @@ impl std::fmt::Display for Expiry {
             Self::Bytes => f.write_str("it keeps more replaced data alive than its owner allows"),
         }
     }
+}
+
+fn list(nodes: &[NodeId]) -> String {
+    nodes.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn by(pid: Option<u32>) -> String {

@@ -1,4 +1,4 @@
-//! The thread that keeps a database's store within its budget of memory, see
+//! The thread that keeps a database's store within its budget of DRAM, see
 //! [`atoll_memory::Residency`]. Nobody waits for it, and it waits for nobody but the disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use atoll_memory::{MemoryError, Residency, Store};
+use atoll_machine::NodeId;
+use atoll_memory::{MemoryError, Residency};
 
 use crate::error::Result;
 
@@ -16,17 +17,23 @@ const PERIOD: Duration = Duration::from_millis(20);
 const STUCK: Duration = Duration::from_millis(200);
 /// It looks for at most this share of the time, however large the store is.
 const LOOKING_SHARE: u32 = 20;
+/// Most page faults a second that it causes only to see what is used.
+const FAULTS_PER_S: u32 = 50_000;
 
-/// A budget of memory, and how it is kept.
+/// A budget of DRAM, and how it is kept.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Budget {
-    /// Bytes of the store that are to be in memory at most. Passed for moments, while more comes
-    /// than goes; and by what other processes have mapped.
+    /// Bytes of the store that are to be in DRAM at most. Passed for moments, while more comes
+    /// than goes; by what other processes have mapped; and when the cold node is full.
     pub budget_bytes: u64,
-    /// Bytes of it that are in memory.
+    /// Bytes of it that are in DRAM.
     pub resident_bytes: u64,
-    /// Bytes that have left memory so far, those that came back meanwhile included.
+    /// Bytes that have left DRAM so far, those that came back meanwhile included.
     pub evicted_bytes: u64,
+    /// Bytes that were brought back from the cold node so far.
+    pub returned_bytes: u64,
+    /// The number of that node; `None` if what leaves waits on a file.
+    pub cold_node: Option<u32>,
     /// Whether writing what does not fit has failed: nothing leaves memory any more then, and no
     /// checkpoint is taken.
     pub has_failed: bool,
@@ -35,6 +42,7 @@ pub struct Budget {
 /// The thread and what it works on. Stops when dropped.
 pub(crate) struct Evictor {
     residency: Arc<Residency>,
+    cold_node: Option<NodeId>,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
@@ -60,8 +68,8 @@ impl Stop {
 }
 
 impl Evictor {
-    pub(crate) fn start(store: Arc<Store>, budget_bytes: u64) -> Result<Self> {
-        let residency = Arc::new(Residency::new(store, budget_bytes)?);
+    pub(crate) fn start(residency: Residency, cold_node: Option<NodeId>) -> Result<Self> {
+        let residency = Arc::new(residency);
         let stop = Arc::new(Stop::default());
         let thread = std::thread::Builder::new().name("atoll-evictor".into()).spawn({
             let (residency, stop) = (Arc::clone(&residency), Arc::clone(&stop));
@@ -69,7 +77,10 @@ impl Evictor {
                 while !stop.is_wanted() {
                     let pause = match residency.tend(|| stop.is_wanted()) {
                         Ok(tended) if tended.is_stuck => STUCK,
-                        Ok(tended) => PERIOD.max(tended.measuring * LOOKING_SHARE),
+                        Ok(tended) => {
+                            let faults = Duration::from_secs(tended.faults) / FAULTS_PER_S;
+                            PERIOD.max(tended.measuring * LOOKING_SHARE).max(faults)
+                        }
                         Err(MemoryError::SpillFailed { .. }) => return,
                         // The system is short of something; it can be better next time.
                         Err(_) => PERIOD,
@@ -80,7 +91,7 @@ impl Evictor {
         });
         let call = "spawn of the thread that evicts";
         let thread = thread.map_err(|source| MemoryError::System { call, source })?;
-        Ok(Self { residency, stop, thread: Some(thread) })
+        Ok(Self { residency, cold_node, stop, thread: Some(thread) })
     }
 
     pub(crate) fn budget(&self) -> Result<Budget> {
@@ -88,6 +99,8 @@ impl Evictor {
             budget_bytes: self.residency.budget_bytes(),
             resident_bytes: self.residency.resident_bytes()?,
             evicted_bytes: self.residency.evicted_bytes(),
+            returned_bytes: self.residency.returned_bytes(),
+            cold_node: self.cold_node.map(|node| node.0),
             has_failed: self.residency.check().is_err(),
         })
     }

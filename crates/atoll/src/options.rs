@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use atoll_log::LogsOptions;
+use atoll_machine::NodeId;
 use atoll_txn::{SchemeKind, SchemeOptions, TimestampKind};
 
 use crate::durable::Durability;
@@ -17,13 +18,19 @@ const CHECKPOINT_STEPS_MAX: u64 = 64;
 #[derive(Debug, Clone)]
 pub struct DatabaseOptions {
     /// Most bytes that its store may take; by default 80 % of what the process may use, or, with a
-    /// budget, sixteen times that as far as half of what is free on the disk goes.
+    /// budget, sixteen times that as far as half of what is free on the disk goes. With a cold node
+    /// it is 80 % too, and no more than the budget and 80 % of that node.
     pub memory_limit_bytes: Option<u64>,
     /// Bytes of its store that are kept in memory, at least 32 MiB, for a database that is opened
     /// in a folder; what was not used for longest waits in a file there (in the folder `spill`
-    /// within it, if there is one). Not counted are indexes and what schemes keep beside rows. By
-    /// default none: everything is in memory.
+    /// within it, if there is one), or on the [`cold_node`](Self::cold_node). Not counted are
+    /// indexes and what schemes keep beside rows. By default none: everything is in memory.
     pub memory_budget_bytes: Option<u64>,
+    /// Where what does not fit the budget waits and is read, instead of a file: a node of slower
+    /// memory, as the kernel numbers it. Persistent or CXL memory that the kernel uses as memory is
+    /// such a node, without CPUs; a node with CPUs will do as well. The store lies in memory then,
+    /// so the database need not be in a folder.
+    pub cold_node: Option<NodeId>,
     /// Logical nodes; by default the machine's own.
     pub nodes: Option<usize>,
     /// Oldest age of a snapshot; by default none.
@@ -44,7 +51,7 @@ pub struct DatabaseOptions {
     /// What an acknowledged commit survives, for a database that is opened in a folder.
     pub durability: Durability,
     /// Tablespaces of a database that is made in a folder, each with a log and a home of its own;
-    /// by default one for each node.
+    /// by default one for each node that has CPUs.
     pub tablespaces: Option<usize>,
     /// Where the tablespaces of a database that is made lie, in their order: folders on other
     /// disks, or on the persistent memory of the nodes, that are empty or are made. Links in the
@@ -71,6 +78,7 @@ impl Default for DatabaseOptions {
         Self {
             memory_limit_bytes: None,
             memory_budget_bytes: None,
+            cold_node: None,
             nodes: None,
             snapshot_age_max: None,
             snapshot_bytes_max: None,

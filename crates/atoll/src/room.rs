@@ -1,17 +1,19 @@
-//! The room that a database has: its store, in memory or on a file, and how far it may go.
+//! The room that a database has: its store, in memory or on a file, how far it may go, and where
+//! what does not fit its budget waits.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atoll_machine::medium::file::free_bytes;
-use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_machine::{NodeId, Topology};
+use atoll_memory::{Memory, Residency, Store, StoreOptions, SwingConfig, SwingMalloc};
 
 use crate::error::{Error, Result};
 use crate::evictor::Evictor;
 use crate::leases::Limits;
 use crate::options::DatabaseOptions;
 
-/// Share of what a process may use that a database takes at most, in percent.
+/// Share of what a process may use, or of a cold node, that a database takes at most, in percent.
 const MEMORY_PERCENT: u64 = 80;
 /// Share of the memory limit that is kept back for rollbacks.
 const HEADROOM_SHARE: u64 = 64;
@@ -44,23 +46,21 @@ impl Room {
     /// leaves no trace there.
     pub(crate) fn new(options: &DatabaseOptions, folder: Option<&Path>) -> Result<Self> {
         let budget_bytes = options.memory_budget_bytes.map(|bytes| bytes.max(MEMORY_BYTES_MIN));
-        let spill = match budget_bytes {
-            Some(budget_bytes) => {
-                let folder = folder.ok_or(Error::BudgetWithoutFolder)?;
-                let within = folder.join(SPILL_FOLDER);
-                Some((if within.is_dir() { within } else { folder.to_owned() }, budget_bytes))
-            }
-            None => None,
+        let beyond = Beyond::new(options, folder)?;
+        let allowed_bytes = || {
+            let allowed = atoll_machine::memory_allowed();
+            let most = allowed.cgroup_limit_bytes.unwrap_or(u64::MAX);
+            percent(allowed.total_bytes.min(most))
         };
-        let limit_bytes = match (options.memory_limit_bytes, &spill) {
+        let budget_or_all = budget_bytes.unwrap_or(u64::MAX);
+        let limit_bytes = match (options.memory_limit_bytes, &beyond) {
             (Some(bytes), _) => bytes,
-            (None, Some((folder, budget_bytes))) => {
-                budget_bytes.saturating_mul(BUDGETS).min(free_bytes(folder)? / DISK_SHARE)
+            (None, Beyond::Nothing) => allowed_bytes(),
+            (None, Beyond::File(folder)) => {
+                budget_or_all.saturating_mul(BUDGETS).min(free_bytes(folder)? / DISK_SHARE)
             }
-            (None, None) => {
-                let allowed = atoll_machine::memory_allowed();
-                let most = allowed.cgroup_limit_bytes.unwrap_or(u64::MAX);
-                allowed.total_bytes.min(most) / 100 * MEMORY_PERCENT
+            (None, Beyond::Node(cold)) => {
+                budget_or_all.saturating_add(percent(cold.memory_bytes)).min(allowed_bytes())
             }
         };
         let limit_bytes = limit_bytes.max(MEMORY_BYTES_MIN);
@@ -73,19 +73,127 @@ impl Room {
             limit_bytes,
             huge_pages: true,
         };
-        let store = Arc::new(match &spill {
-            Some((folder, _)) => Store::create_unnamed(folder, &store_options)?,
-            None => Store::create_memfd("atoll", &store_options)?,
+        let store = Arc::new(match &beyond {
+            Beyond::Nothing => Store::create_memfd("atoll", &store_options)?,
+            Beyond::File(folder) => Store::create_unnamed(folder, &store_options)?,
+            Beyond::Node(_) => Store::create_moving("atoll", &store_options)?,
         });
-        let evicting = |bytes| Evictor::start(Arc::clone(&store), bytes);
-        let evictor = budget_bytes.map(evicting).transpose()?;
+        let its = || Arc::clone(&store);
+        let evictor = match beyond {
+            Beyond::Nothing => None,
+            Beyond::File(_) => {
+                Some(Evictor::start(Residency::on_file(its(), budget_or_all)?, None)?)
+            }
+            Beyond::Node(Cold { node, dram, .. }) => {
+                let residency = Residency::on_node(its(), budget_or_all, node, dram)?;
+                Some(Evictor::start(residency, Some(node))?)
+            }
+        };
         let swing = SwingMalloc::create(Arc::clone(&store), &swing_config)?;
         swing.set_headroom(limit_bytes / HEADROOM_SHARE);
-        swing.set_warm_bytes(limit_bytes.min(budget_bytes.unwrap_or(u64::MAX)) / WARM_SHARE);
+        swing.set_warm_bytes(limit_bytes.min(budget_or_all) / WARM_SHARE);
         let limits = Limits {
             age: options.snapshot_age_max,
             bytes: options.snapshot_bytes_max.unwrap_or(limit_bytes / SNAPSHOT_SHARE),
         };
         Ok(Self { memory: Arc::new(Memory::new(store, swing)), limits, evictor })
+    }
+}
+
+fn percent(bytes: u64) -> u64 {
+    bytes / 100 * MEMORY_PERCENT
+}
+
+/// Where what is beyond the budget waits.
+enum Beyond {
+    /// There is no budget.
+    Nothing,
+    /// On a file in this folder.
+    File(PathBuf),
+    Node(Cold),
+}
+
+impl Beyond {
+    fn new(options: &DatabaseOptions, folder: Option<&Path>) -> Result<Self> {
+        match (options.memory_budget_bytes, options.cold_node) {
+            (None, None) => Ok(Self::Nothing),
+            (None, Some(node)) => Err(Error::ColdNodeWithoutBudget(node)),
+            (Some(_), Some(node)) => Ok(Self::Node(Cold::new(node, &Topology::discover()?)?)),
+            (Some(_), None) => {
+                let folder = folder.ok_or(Error::BudgetWithoutFolder)?;
+                let within = folder.join(SPILL_FOLDER);
+                Ok(Self::File(if within.is_dir() { within } else { folder.to_owned() }))
+            }
+        }
+    }
+}
+
+/// A node of slower memory, and those that what is used returns to.
+#[derive(Debug, PartialEq, Eq)]
+struct Cold {
+    node: NodeId,
+    memory_bytes: u64,
+    dram: Vec<NodeId>,
+}
+
+impl Cold {
+    fn new(node: NodeId, topology: &Topology) -> Result<Self> {
+        let with_memory = topology.nodes.iter().filter(|node| node.memory_bytes > 0);
+        let Some(cold) = with_memory.clone().find(|one| one.id == node) else {
+            let with_memory = with_memory.map(|node| node.id).collect();
+            return Err(Error::NoColdNode { node, with_memory });
+        };
+        // Other nodes without CPUs are slower memory too, as a rule; without any other, they do.
+        let others = || with_memory.clone().filter(|one| one.id != node);
+        let mut dram: Vec<_> = others().filter(|one| !one.cpus.is_empty()).collect();
+        if dram.is_empty() {
+            dram = others().collect();
+        }
+        let at = topology.nodes.iter().position(|one| one.id == node);
+        dram.sort_by_key(|one| at.and_then(|at| one.distances.get(at)));
+        let dram = dram.into_iter().map(|node| node.id).collect();
+        Ok(Self { node, memory_bytes: cold.memory_bytes, dram })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use atoll_machine::{CpuId, Topology};
+
+    /// Nodes with these CPUs, one for each; 3 has no memory. Those with numbers that differ less
+    /// are nearer.
+    fn machine(cpus: &[Option<u32>]) -> Topology {
+        let count = cpus.len() as u32;
+        let node = |id: u32| atoll_machine::Node {
+            id: NodeId(id),
+            physical: NodeId(id),
+            cpus: cpus[id as usize].map(CpuId).into_iter().collect(),
+            memory_bytes: if id == 3 { 0 } else { 1 << 30 },
+            free_bytes: 0,
+            distances: (0..count).map(|other| 10 + 10 * other.abs_diff(id)).collect(),
+            logical: false,
+        };
+        Topology { nodes: (0..count).map(node).collect() }
+    }
+
+    fn dram(cold: u32, cpus: &[Option<u32>]) -> Vec<u32> {
+        let cold = Cold::new(NodeId(cold), &machine(cpus)).unwrap();
+        cold.dram.into_iter().map(|node| node.0).collect()
+    }
+
+    #[test]
+    fn what_is_used_returns_to_nodes_with_cpus_the_nearest_first() {
+        assert_eq!(dram(2, &[Some(0), Some(1), None]), [1, 0]);
+        assert_eq!(dram(4, &[Some(0), None, Some(2), Some(3), None]), [2, 0]);
+        assert_eq!(dram(1, &[Some(0), Some(1)]), [0], "a node with CPUs may be cold");
+        assert_eq!(dram(0, &[Some(0), None]), [1], "there is no other");
+        assert!(dram(0, &[Some(0)]).is_empty());
+        for cold in [3, 9] {
+            let made = Cold::new(NodeId(cold), &machine(&[Some(0), None, None, Some(3)]));
+            let Err(Error::NoColdNode { node, with_memory }) = made else { panic!("{made:?}") };
+            assert_eq!((node.0, with_memory), (cold, [0, 1, 2].map(NodeId).to_vec()));
+        }
     }
 }

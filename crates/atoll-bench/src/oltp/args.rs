@@ -4,9 +4,10 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde::Serialize;
 
+use atoll::machine::NodeId;
 use atoll::{Database, DatabaseOptions, Durability, SchemeKind, TimestampKind};
 
 use crate::durable::folder::Folder;
@@ -17,6 +18,7 @@ const THREADS_MAX: usize = 1024;
 
 /// How a workload runs, whatever it does.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(group = ArgGroup::new("beyond").multiple(true))]
 pub struct OltpArgs {
     /// Concurrency-control scheme
     #[arg(long, value_name = "SCHEME", default_value_t, value_parser = parse_scheme)]
@@ -51,7 +53,7 @@ pub struct OltpArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Keep the database in a folder that is made here, and removed afterwards [default: in memory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", group = "beyond")]
     pub data: Option<PathBuf>,
     /// What a commit survives: strict, group, group:N (milliseconds) or none
     #[arg(long, default_value_t, value_name = "WHAT", requires = "data")]
@@ -63,10 +65,13 @@ pub struct OltpArgs {
     /// Take a checkpoint after so many MiB of log [default: 256]
     #[arg(long, value_name = "MIB", requires = "data")]
     pub checkpoint_log_mib: Option<u64>,
-    /// Keep so many MiB of it in memory, and what was not used for longest in a file in that folder
-    /// [default: everything in memory]
-    #[arg(long, value_name = "MIB", requires = "data")]
+    /// Keep so many MiB of it in DRAM, and what was not used for longest in a file in that folder
+    /// or on the cold node [default: everything in DRAM]
+    #[arg(long, value_name = "MIB", requires = "beyond")]
     pub budget_mib: Option<u64>,
+    /// Let what is beyond the budget wait on this node of slower memory, and be read there
+    #[arg(long, value_name = "NODE", requires = "budget_mib", group = "beyond")]
+    pub cold_node: Option<u32>,
     /// Logical nodes; the program that embeds the benchmark sets it.
     #[arg(skip)]
     pub nodes: Option<usize>,
@@ -162,6 +167,7 @@ impl OltpArgs {
             durability: self.durability,
             checkpoint_interval: self.checkpoint_every.map(Duration::from_secs_f64),
             memory_budget_bytes: self.budget_mib.map(|mib| mib.saturating_mul(1 << 20)),
+            cold_node: self.cold_node.map(NodeId),
             ..usual
         }
     }
@@ -192,5 +198,32 @@ impl Deref for Opened {
 
     fn deref(&self) -> &Database {
         &self.db
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: OltpArgs,
+    }
+
+    #[test]
+    fn a_budget_needs_a_folder_or_a_cold_node_and_a_cold_node_a_budget() {
+        let parse = |line: &str| Program::try_parse_from(line.split(' ')).map(|it| it.args);
+        for refused in ["x --budget-mib 9", "x --cold-node 1", "x --data d --cold-node 1"] {
+            assert!(parse(refused).is_err(), "{refused}");
+        }
+        let both = parse("x --budget-mib 9 --data d --cold-node 1").unwrap();
+        assert_eq!((both.budget_mib, both.cold_node), (Some(9), Some(1)));
+        let options = parse("x --budget-mib 9 --cold-node 1").unwrap().database_options(1);
+        assert_eq!(options.memory_budget_bytes, Some(9 << 20));
+        assert_eq!(options.cold_node, Some(NodeId(1)));
+        assert!(parse("x --budget-mib 9 --data d").unwrap().cold_node.is_none());
     }
 }

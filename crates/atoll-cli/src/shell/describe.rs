@@ -155,9 +155,14 @@ pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
         ("aborts", size::count(counters.aborts)),
     ];
     if let Some(budget) = budget {
-        lines.insert(1, ("of it in memory", size::bytes(budget.resident_bytes)));
+        let place = if budget.cold_node.is_some() { "of it in DRAM" } else { "of it in memory" };
+        lines.insert(1, (place, size::bytes(budget.resident_bytes)));
         lines.insert(2, ("budget of memory", size::bytes(budget.budget_bytes)));
         lines.insert(3, ("evicted so far", size::bytes(budget.evicted_bytes)));
+        if let Some(node) = budget.cold_node {
+            lines.insert(4, ("waiting on node", node.to_string()));
+            lines.insert(5, ("come back so far", size::bytes(budget.returned_bytes)));
+        }
         if budget.has_failed {
             lines.insert(4, ("evicting", "has failed: open the database again".to_owned()));
         }

@@ -1,8 +1,9 @@
 //! The first page of a store: what it is, which version, whose, how large.
 //!
-//! Layout, little-endian: magic (8), version (4), chunk size (4), id (16), capacity (8), FNV-1a
-//! checksum of all before it (8). Written once, before anyone else can see the store; a reader
-//! reads it with `pread`, never through a mapping, so that a truncated file cannot raise SIGBUS.
+//! Layout, little-endian: magic (8), version (4), chunk size (4), id (16), capacity (8), flags (8),
+//! FNV-1a checksum of all before it (8). Written once, before anyone else can see the store; a
+//! reader reads it with `pread`, never through a mapping, so that a truncated file cannot raise
+//! SIGBUS.
 
 use super::{CHUNK_BYTES, StoreId};
 use crate::error::MemoryError;
@@ -10,16 +11,20 @@ use crate::error::MemoryError;
 /// Bytes at the start of a store that belong to this header.
 pub(crate) const HEADER_BYTES: u64 = 4096;
 /// The version that this program writes and reads.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"ATOLLSTO";
+/// The only flag: [`Header::pages_move`].
+const PAGES_MOVE: u64 = 1;
 /// Bytes in use.
-pub(super) const ENCODED_BYTES: usize = 48;
+pub(super) const ENCODED_BYTES: usize = 56;
 
 /// The decoded header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) id: StoreId,
     pub(super) capacity_bytes: u64,
+    /// Whether pages are moved between nodes of memory, unless others have them mapped.
+    pub(super) pages_move: bool,
 }
 
 impl Header {
@@ -31,8 +36,10 @@ impl Header {
         out[12..16].copy_from_slice(&(CHUNK_BYTES as u32).to_le_bytes());
         out[16..32].copy_from_slice(&self.id.0.to_le_bytes());
         out[32..40].copy_from_slice(&self.capacity_bytes.to_le_bytes());
-        let sum = fnv1a(&out[..40]);
-        out[40..48].copy_from_slice(&sum.to_le_bytes());
+        let flags = if self.pages_move { PAGES_MOVE } else { 0 };
+        out[40..48].copy_from_slice(&flags.to_le_bytes());
+        let sum = fnv1a(&out[..48]);
+        out[48..56].copy_from_slice(&sum.to_le_bytes());
         out
     }
 
@@ -59,7 +66,7 @@ impl Header {
                 expected: VERSION,
             });
         }
-        if read_u64(bytes, 40) != fnv1a(&bytes[..40]) {
+        if read_u64(bytes, 48) != fnv1a(&bytes[..48]) {
             return Err(MemoryError::Corrupt { what: "the checksum of its header is wrong" });
         }
         let capacity_bytes = read_u64(bytes, 32);
@@ -67,6 +74,10 @@ impl Header {
             || !capacity_bytes.is_multiple_of(CHUNK_BYTES)
         {
             return Err(MemoryError::Corrupt { what: "its chunk size is impossible" });
+        }
+        let flags = read_u64(bytes, 40);
+        if flags & !PAGES_MOVE != 0 {
+            return Err(MemoryError::Corrupt { what: "it has flags that nobody knows" });
         }
         if file_bytes < capacity_bytes {
             return Err(MemoryError::Truncated {
@@ -78,7 +89,7 @@ impl Header {
             return Err(MemoryError::Corrupt { what: "the file is larger than its header says" });
         }
         let id = StoreId(u128::from(read_u64(bytes, 16)) | (u128::from(read_u64(bytes, 24)) << 64));
-        Ok(Header { id, capacity_bytes })
+        Ok(Header { id, capacity_bytes, pages_move: flags & PAGES_MOVE != 0 })
     }
 }
 

@@ -109,6 +109,12 @@ impl Mapping {
         unsafe { libc::madvise(self.base.cast(), self.len, libc::MADV_RANDOM) };
     }
 
+    /// Keeps pages small, for a mapping whose pages are moved one by one.
+    pub(super) fn refuse_huge_pages(&self) {
+        // SAFETY: MAP-1; the advice changes no contents.
+        unsafe { libc::madvise(self.base.cast(), self.len, libc::MADV_NOHUGEPAGE) };
+    }
+
     /// Begins to read the pages of a range that are not in memory; an optimisation only.
     pub(super) fn fetch(&self, offset: u64, len: u64) {
         debug_assert!(offset + len <= self.len as u64);
@@ -129,6 +135,18 @@ impl Mapping {
             let start = self.base.add(offset as usize);
             libc::madvise(start.cast(), len as usize, libc::MADV_POPULATE_WRITE);
         }
+    }
+
+    /// Puts the pages of a range into this process's page table, as reading them would: a hole gets
+    /// pages too.
+    pub(super) fn map_pages(&self, offset: u64, len: u64) -> Result<(), MemoryError> {
+        debug_assert!(offset + len <= self.len as u64);
+        // SAFETY: MAP-1, within the mapping; it is as if its bytes were read.
+        let rc = unsafe {
+            let start = self.base.add(offset as usize);
+            libc::madvise(start.cast(), len as usize, libc::MADV_POPULATE_READ)
+        };
+        if rc == 0 { Ok(()) } else { Err(MemoryError::last_os("madvise(MADV_POPULATE_READ)")) }
     }
 
     /// Takes the pages of a range out of this process's page table. The file keeps them, with what

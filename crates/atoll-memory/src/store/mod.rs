@@ -1,8 +1,9 @@
 //! A store: a sparse, shareable memory file that each process maps whole, once.
 //!
-//! DRAM (a memfd) or an ordinary file, with or without a name. The owner maps it writable and
+//! Memory (a memfd) or an ordinary file, with or without a name. The owner maps it writable and
 //! passes a read-only descriptor to others, who attach it. Everything in it is addressed by offset.
-//! What lies on a file may be more than there is memory: [`Residency`] sees to it.
+//! What lies on a file may be more than there is memory, and what lies in memory may be spread over
+//! faster and slower nodes of it: [`Residency`] sees to both.
 //!
 //! Space is reserved before use: [`Store::commit`] gives chunks of 2 MiB real space and counts
 //! them against a limit, so that a full memory or disk is an error from `commit` and never a
@@ -89,6 +90,17 @@ impl Store {
         Store::create(sys::memfd(name, capacity)?, capacity, options)
     }
 
+    /// As [`Store::create_memfd`], with pages that [`Residency::on_node`] can move one by one: no
+    /// huge pages, and whoever attaches it lets go of what it has read ([`Store::let_go`]).
+    ///
+    /// # Errors
+    /// As [`Store::create_memfd`].
+    pub fn create_moving(name: &str, options: &StoreOptions) -> Result<Store, MemoryError> {
+        let capacity = checked_capacity(options)?;
+        let options = StoreOptions { huge_pages: false, ..options.clone() };
+        Store::create_as(sys::memfd(name, capacity)?, capacity, &options, true)
+    }
+
     /// Makes a store in a file without a name in `folder`: it can be larger than memory, and goes
     /// with the last process that has it, however that ends.
     ///
@@ -127,9 +139,21 @@ impl Store {
     }
 
     fn create(fd: OwnedFd, capacity: u64, options: &StoreOptions) -> Result<Store, MemoryError> {
-        let header = Header { id: StoreId(sys::random_u128()?), capacity_bytes: capacity };
-        let mapping = Mapping::new(fd.as_fd(), capacity, true)?;
+        Store::create_as(fd, capacity, options, false)
+    }
+
+    fn create_as(
+        fd: OwnedFd,
+        capacity_bytes: u64,
+        options: &StoreOptions,
+        pages_move: bool,
+    ) -> Result<Store, MemoryError> {
+        let header = Header { id: StoreId(sys::random_u128()?), capacity_bytes, pages_move };
+        let mapping = Mapping::new(fd.as_fd(), capacity_bytes, true)?;
         mapping.advise(options.huge_pages);
+        if pages_move {
+            mapping.refuse_huge_pages();
+        }
         let is_on_file = !sys::is_in_memory(fd.as_fd());
         if is_on_file {
             mapping.expect_no_order();
@@ -141,7 +165,7 @@ impl Store {
             writable: true,
             is_on_file,
             limit_bytes: options.limit_bytes,
-            ledger: Ledger::new(capacity / CHUNK_BYTES),
+            ledger: Ledger::new(capacity_bytes / CHUNK_BYTES),
             latch: Mutex::new(Vec::new()),
             claim_ended: Condvar::new(),
         };
@@ -197,6 +221,9 @@ impl Store {
         let fd = OwnedFd::from(file);
         let mapping = Mapping::new(fd.as_fd(), header.capacity_bytes, writable)?;
         mapping.advise(false);
+        if header.pages_move {
+            mapping.refuse_huge_pages();
+        }
         let is_on_file = !sys::is_in_memory(fd.as_fd());
         let ledger = Ledger::new(header.capacity_bytes / CHUNK_BYTES);
         let (latch, claim_ended) = (Mutex::new(Vec::new()), Condvar::new());
@@ -291,10 +318,11 @@ impl Store {
         }
     }
 
-    /// Takes all pages out of this process's page table, unless the store is in memory anyway:
-    /// while a page is mapped here, its owner cannot evict it. Whoever reads on maps it again.
+    /// Takes all pages out of this process's page table, unless they stay where they are anyway:
+    /// while a page is mapped here, its owner cannot evict or move it. Whoever reads on maps it
+    /// again.
     pub fn let_go(&self) {
-        if self.is_on_file {
+        if self.is_on_file || self.header.pages_move {
             // An optimisation only: pages that stay mapped are as good as pages in use.
             let _ = self.mapping.unmap_pages(0, self.capacity_bytes());
         }

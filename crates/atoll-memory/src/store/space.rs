@@ -112,6 +112,26 @@ impl Store {
         self.end_claim(&(first..end), || runs.into_iter().for_each(|run| self.ledger.clear(run)));
     }
 
+    /// Puts ranges of a chunk into this process's page table, as if they were read; nothing if it
+    /// has no space, which reading it would give it (STORE-2).
+    pub(super) fn map_committed(
+        &self,
+        chunk: u64,
+        ranges: &[Range<u64>],
+    ) -> Result<(), MemoryError> {
+        let chunks = chunk..chunk + 1;
+        // Nobody takes the space back meanwhile.
+        self.unclaimed(&chunks).push(Claim { chunks: chunks.clone(), missing: 0 });
+        let mapped = match self.ledger.has(chunk) {
+            true => {
+                ranges.iter().try_for_each(|r| self.mapping.map_pages(r.start, r.end - r.start))
+            }
+            false => Ok(()),
+        };
+        self.end_claim(&chunks, || ());
+        mapped
+    }
+
     /// Bytes of the chunks touched by a range that are committed; whole chunks count whole.
     pub(crate) fn committed_in(&self, offset: u64, len: u64) -> u64 {
         if self.check(offset, len).is_err() {
@@ -175,6 +195,10 @@ impl Store {
 
     fn reserve_run(&self, run: &Range<u64>, asked_bytes: u64) -> Result<(), MemoryError> {
         let (offset, len) = (run.start * CHUNK_BYTES, (run.end - run.start) * CHUNK_BYTES);
+        if self.header.pages_move {
+            // The mapping asks for small pages; the file alone might take huge ones.
+            self.mapping.populate(offset, len);
+        }
         match sys::reserve(self.fd(), offset, len) {
             Ok(()) => {
                 self.mapping.populate(offset, len);
@@ -198,4 +222,36 @@ impl Store {
 fn touched(offset: u64, len: u64) -> Range<u64> {
     let first = offset / CHUNK_BYTES;
     if len == 0 { first..first } else { first..(offset + len).div_ceil(CHUNK_BYTES) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::store::StoreOptions;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn space_that_is_given_back_while_it_is_mapped_stays_given_back() {
+        let (capacity_bytes, limit_bytes) = (4 * CHUNK_BYTES, 4 * CHUNK_BYTES);
+        let options = StoreOptions { capacity_bytes, limit_bytes, huge_pages: false };
+        let store = Store::create_moving("test", &options).unwrap();
+        let (whole, stop) = (CHUNK_BYTES..2 * CHUNK_BYTES, AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    store.map_committed(1, std::slice::from_ref(&whole)).unwrap();
+                }
+            });
+            let occupied: Vec<u64> = (0..200)
+                .map(|_| {
+                    store.commit(whole.start, CHUNK_BYTES).unwrap();
+                    store.decommit(whole.start, CHUNK_BYTES);
+                    sys::sizes(store.fd()).unwrap().1
+                })
+                .collect();
+            stop.store(true, Ordering::Relaxed);
+            assert!(occupied.iter().all(|bytes| *bytes == CHUNK_BYTES), "{occupied:?}");
+        });
+    }
 }

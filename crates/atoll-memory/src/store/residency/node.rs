@@ -1,0 +1,340 @@
+//! What is not used of a store in memory waits on a node of slower memory, and is read there.
+//!
+//! The kernel moves pages beside whoever uses them. It moves only what is in this process's page
+//! table, so the second hand maps pages for the move and takes them out after it: being in the page
+//! table stays the record of use.
+//!
+//! Where each page lies is written down here, for nobody tells it of pages that are not mapped. It
+//! is asked of all pages that are, before the first hand takes them out. What has changed in
+//! between was used, so it is mapped and will be asked: a chunk that was given back and taken
+//! again, a page that the kernel has moved or taken from another node because the nearest was full.
+//!
+//! How often a page is used is counted in *turns* of its chunk: whether it was touched in each of
+//! the last eight. A page that was touched in two turns in a row is hot.
+//!
+//! - `COLD-1`: what is written down decides only what is tried. Where a page lies after a move the
+//!   kernel is asked.
+
+use super::{
+    CHUNK_BYTES, Need, PageTable, Place, RUN_CHUNKS, Resident, Sorted, Spares, Store, add_page,
+};
+use crate::error::MemoryError;
+use atoll_machine::{MachineError, NodeId, move_pages, nodes_of, room_on};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A chunk's turn lasts until the second hand comes, but at least so long. In need the hands come
+/// often, and too short a look tells little.
+const TURN: Duration = Duration::from_millis(200);
+/// Most pages of a chunk: the smallest are of 4 KiB.
+const PAGES_MAX: usize = (CHUNK_BYTES / 4096) as usize;
+
+/// A node of slower memory, and what is known of the pages of a store.
+#[derive(Debug)]
+pub(super) struct OnNode {
+    table: PageTable,
+    cold: NodeId,
+    /// Where pages return to; empty where there is no other node.
+    dram: Vec<NodeId>,
+    known: Mutex<BTreeMap<u64, Chunk>>,
+}
+
+/// How often a page is used: a bit for each of the last eight turns of its chunk, the highest for
+/// the one that goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Heat(u8);
+
+impl Heat {
+    fn touch(&mut self) {
+        self.0 |= 1 << 7;
+    }
+
+    fn turn(&mut self) {
+        self.0 >>= 1;
+    }
+
+    fn times(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Whether it was touched in both of the last two turns.
+    fn is_hot(self) -> bool {
+        self.0 >> 6 == 3
+    }
+
+    fn is_spared(self, spares: Spares) -> bool {
+        match spares {
+            Spares::MoreOftenThan(times) => self.times() > times,
+            Spares::Lately => self.0 >> 6 != 0,
+        }
+    }
+}
+
+/// What is known of a chunk.
+#[derive(Debug)]
+struct Chunk {
+    /// Pages that lie on the cold node.
+    cold: PageSet,
+    heat: [Heat; PAGES_MAX],
+    /// When its turn began that goes on.
+    turn: Instant,
+    /// Pages that the second hand has left in the page table.
+    left: PageSet,
+    /// The node, of those to return to, that its pages were first on.
+    home: usize,
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        let (cold, left) = Default::default();
+        Self { cold, heat: [Heat::default(); PAGES_MAX], turn: Instant::now(), left, home: 0 }
+    }
+}
+
+/// Some of the pages of a chunk.
+#[derive(Debug, Default)]
+struct PageSet([u64; PAGES_MAX / 64]);
+
+impl PageSet {
+    fn has(&self, page: usize) -> bool {
+        self.0[page / 64] & 1 << (page % 64) != 0
+    }
+
+    fn put(&mut self, page: usize, is_in: bool) {
+        let bit = 1 << (page % 64);
+        if is_in { self.0[page / 64] |= bit } else { self.0[page / 64] &= !bit }
+    }
+
+    fn len(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+impl OnNode {
+    pub(super) fn new(
+        store: Arc<Store>,
+        cold: NodeId,
+        dram: Vec<NodeId>,
+    ) -> Result<OnNode, MemoryError> {
+        let place = OnNode { table: PageTable::new(store)?, cold, dram, known: Mutex::default() };
+        // Rather now than in the middle of the work: the page of the header goes there. A node that
+        // is full now may have room later.
+        let header = 0..place.table.page_bytes;
+        place.table.mapped_pages(0)?;
+        place.store().map_committed(0, &[header])?;
+        place.send(&[(0, 0)], cold)?;
+        place.ask(&mut place.known(), &[(0, 0)])?;
+        Ok(place)
+    }
+
+    fn store(&self) -> &Store {
+        &self.table.store
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Chunk>> {
+        // Nothing under the lock panics half-way through a change.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offset(&self, (chunk, page): (u64, usize)) -> u64 {
+        chunk * CHUNK_BYTES + page as u64 * self.table.page_bytes
+    }
+
+    fn addresses(&self, pages: &[(u64, usize)]) -> Vec<*const u8> {
+        let base = self.store().base();
+        pages.iter().map(|page| base.wrapping_add(self.offset(*page) as usize)).collect()
+    }
+
+    /// Writes down where pages lie that are in the page table. Returns how many of them lie on the
+    /// cold node, and how many do not.
+    fn ask(
+        &self,
+        known: &mut BTreeMap<u64, Chunk>,
+        pages: &[(u64, usize)],
+    ) -> Result<(u64, u64), MemoryError> {
+        let nodes = nodes_of(&self.addresses(pages)).map_err(|source| self.refused(source))?;
+        let (mut cold, mut elsewhere) = (0, 0);
+        for ((chunk, page), node) in pages.iter().zip(nodes) {
+            let Some(node) = node else { continue };
+            let chunk = known.entry(*chunk).or_default();
+            chunk.cold.put(*page, node == self.cold);
+            *if node == self.cold { &mut cold } else { &mut elsewhere } += 1;
+            if let Some(home) = self.dram.iter().position(|dram| *dram == node) {
+                chunk.home = home;
+            }
+        }
+        Ok((cold, elsewhere))
+    }
+
+    fn refused(&self, source: MachineError) -> MemoryError {
+        MemoryError::ColdNode { node: self.cold, source }
+    }
+
+    /// Moves pages that are mapped to a node, as far as it has room, and says whether it had.
+    fn send(&self, pages: &[(u64, usize)], node: NodeId) -> Result<bool, MemoryError> {
+        move_pages(&self.addresses(pages), node).map_err(|source| self.refused(source))
+    }
+
+    /// As many of these pages as a node has room for. On a full one the kernel would look for
+    /// memory again and again, for seconds.
+    fn fitting<'p>(&self, pages: &'p [(u64, usize)], node: NodeId) -> &'p [(u64, usize)] {
+        if pages.is_empty() {
+            return pages;
+        }
+        // A machine that does not tell has one node only.
+        let room = room_on(node).unwrap_or(u64::MAX) / self.table.page_bytes;
+        &pages[..pages.len().min(room as usize)]
+    }
+
+    /// Moves pages to the cold node, as far as it has room, and says how many lie there now and
+    /// whether it had. They are in ascending order.
+    fn send_away(
+        &self,
+        known: &mut BTreeMap<u64, Chunk>,
+        wanted: &[(u64, usize)],
+    ) -> Result<(u64, bool), MemoryError> {
+        let pages = self.fitting(wanted, self.cold);
+        let mut runs: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+        for page in pages {
+            let runs = runs.entry(page.0).or_default();
+            add_page(runs, self.offset(*page), self.table.page_bytes);
+        }
+        runs.iter().try_for_each(|(chunk, runs)| self.store().map_committed(*chunk, runs))?;
+        let had_room = self.send(pages, self.cold)? && pages.len() == wanted.len();
+        let (cold, _) = self.ask(known, pages)?;
+        for run in runs.values().flatten() {
+            self.store().mapping.unmap_pages(run.start, run.end - run.start)?;
+        }
+        Ok((cold, had_room))
+    }
+
+    /// Moves pages back to where their chunks were, as far as there is room. Returns how many are
+    /// back.
+    fn bring_back(
+        &self,
+        known: &mut BTreeMap<u64, Chunk>,
+        pages: &[(u64, usize)],
+    ) -> Result<u64, MemoryError> {
+        let mut homes: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        for page in pages {
+            let home = known.get(&page.0).map_or(0, |chunk| chunk.home);
+            homes.entry(home).or_default().push(*page);
+        }
+        let mut back = 0;
+        for (home, pages) in homes {
+            let Some(node) = self.dram.get(home) else { continue };
+            let fitting = self.fitting(&pages, *node);
+            let had_room = self.send(fitting, *node)? && fitting.len() == pages.len();
+            back += self.ask(known, fitting)?.1;
+            for (chunk, _) in pages.iter().filter(|_| !had_room) {
+                // Another one may have room, next time.
+                known.entry(*chunk).or_default().home = (home + 1) % self.dram.len();
+            }
+        }
+        Ok(back)
+    }
+}
+
+impl Place for OnNode {
+    /// All chunks that have space: what is used must be found wherever it lies.
+    fn resident(&self) -> Result<Resident, MemoryError> {
+        let all = 0..self.store().capacity_bytes() / CHUNK_BYTES;
+        let runs = self.store().ledger.runs(all, true, RUN_CHUNKS);
+        let chunks: Vec<u64> = runs.into_iter().flatten().collect();
+        let mut known = self.known();
+        known.retain(|chunk, _| chunks.binary_search(chunk).is_ok());
+        let cold: u64 = known.values().map(|chunk| chunk.cold.len()).sum();
+        let bytes = chunks.len() as u64 * CHUNK_BYTES - cold * self.table.page_bytes;
+        Ok(Resident { chunks, bytes })
+    }
+
+    fn unmap(&self, chunk: u64) -> Result<u64, MemoryError> {
+        let mapped = self.table.mapped_pages(chunk)?.into_iter().enumerate();
+        let pages: Vec<_> = mapped.filter(|(_, is)| *is).map(|(page, _)| (chunk, page)).collect();
+        let mut known = self.known();
+        self.ask(&mut known, &pages)?;
+        self.store().mapping.unmap_pages(chunk * CHUNK_BYTES, CHUNK_BYTES)?;
+        // What was touched while the second hand was away counts if that was not long.
+        let chunk = known.entry(chunk).or_default();
+        if chunk.turn.elapsed() < TURN {
+            let touched = pages.iter().filter(|(_, page)| !chunk.left.has(*page));
+            touched.for_each(|(_, page)| chunk.heat[*page].touch());
+        }
+        Ok(pages.len() as u64)
+    }
+
+    fn sort(&self, chunks: &[u64], need: Need) -> Result<Sorted, MemoryError> {
+        let mut known = self.known();
+        let (mut leaving, mut returning) = (Vec::new(), Vec::new());
+        for at in chunks {
+            let chunk = known.entry(*at).or_default();
+            if chunk.turn.elapsed() >= TURN {
+                chunk.heat.iter_mut().for_each(Heat::turn);
+                chunk.turn = Instant::now();
+            }
+            for (page, is_touched) in self.table.mapped_pages(*at)?.into_iter().enumerate() {
+                chunk.left.put(page, is_touched);
+                let heat = &mut chunk.heat[page];
+                if is_touched {
+                    heat.touch();
+                }
+                match chunk.cold.has(page) {
+                    true if is_touched && heat.is_hot() => returning.push((*at, page)),
+                    false if !heat.is_spared(need.spares) => leaving.push((*heat, (*at, page))),
+                    _ => {}
+                }
+            }
+        }
+        let page_bytes = self.table.page_bytes;
+        leaving.sort_by_key(|(heat, _)| heat.times());
+        leaving.truncate((need.evict_bytes / page_bytes) as usize);
+        let mut leaving: Vec<_> = leaving.into_iter().map(|(_, page)| page).collect();
+        leaving.sort_unstable();
+        let (left, had_room) = self.send_away(&mut known, &leaving)?;
+        let room = (need.room_bytes / page_bytes + left) as usize;
+        let turned_away = returning.len().saturating_sub(room);
+        returning.truncate(room);
+        let returned = self.bring_back(&mut known, &returning)?;
+        Ok(Sorted {
+            evicted_bytes: left * page_bytes,
+            returned_bytes: returned * page_bytes,
+            turned_away_bytes: turned_away as u64 * page_bytes,
+            is_full: !had_room,
+        })
+    }
+
+    fn holds_any(&self) -> bool {
+        !self.dram.is_empty() && self.known().values().any(|chunk| chunk.cold.len() > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heat_is_in_how_many_turns_a_page_was_touched() {
+        let of = |turns: &[bool]| {
+            turns.iter().fold(Heat::default(), |mut heat, is_touched| {
+                heat.turn();
+                if *is_touched {
+                    heat.touch();
+                    heat.touch();
+                }
+                heat
+            })
+        };
+        let (often, once) = (of(&[true, false, true, true, false]), of(&[true]));
+        assert_eq!((often.times(), once.times()), (3, 1));
+        assert!(often.is_spared(Spares::MoreOftenThan(2)));
+        assert!(!often.is_spared(Spares::MoreOftenThan(3)));
+        assert!(of(&[true, false]).is_spared(Spares::Lately));
+        assert!(!of(&[true, false, false]).is_spared(Spares::Lately));
+        assert!(of(&[false, true, true]).is_hot() && !of(&[true, false, true]).is_hot());
+        assert!(!of(&[true, true, false]).is_hot());
+        let forgotten = of(&[[true].as_slice(), &[false; 8]].concat());
+        assert_eq!(forgotten, Heat::default());
+        assert!(!of(&[true; 9]).is_spared(Spares::MoreOftenThan(super::super::PRESS_MAX)));
+    }
+}
