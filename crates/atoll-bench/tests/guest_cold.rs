@@ -1,0 +1,60 @@
+//! A guest with a node that has memory and no CPUs, and a database that lets what is not used wait
+//! there. Where a guest cannot run, the test says so and passes.
+//!
+//! What the launcher gives is nodes with a CPU each; the program switches that of one of them off,
+//! which is all that tells such a node from one that never had any. The emulator shows where pages
+//! lie and that nothing is lost on the way, not how fast it is.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "../../atoll-machine/tests/launcher/mod.rs"]
+mod launcher;
+
+use std::path::Path;
+use std::process::Command;
+
+const NODES: &str = "3";
+const NODE_MIB: &str = "512";
+
+/// What the program has to say.
+const WANTED: [&str; 9] = [
+    "PASS node 2 has memory and no CPUs",
+    "PASS a node that is not there is refused",
+    "PASS pages wait on the cold node and return to where they were",
+    "PASS what is mapped elsewhere stays until it is let go",
+    "PASS a full cold node costs nothing but the budget",
+    "PASS a database four times its budget keeps to it, the rest is on the cold node",
+    "PASS rows and snapshots are right under concurrent transactions",
+    "PASS rows used over and over come back to DRAM",
+    "PASS they stay there while others leave",
+];
+
+#[test]
+fn cold_pages_wait_on_a_node_without_cpus_and_hot_ones_come_back() {
+    let launcher = match launcher::ready() {
+        Ok(launcher) => launcher,
+        Err(why) => {
+            println!("skipped: a guest with a node of memory only cannot run here: {why}");
+            return;
+        }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let program = stripped(Path::new(env!("CARGO_BIN_EXE_guest-cold")), folder.path());
+    let output = Command::new(launcher)
+        .args(["-n", NODES, "-m", NODE_MIB, "-p", "0", "-t", "400"])
+        .arg(&program)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{said}\n{errors}", output.status);
+    for line in WANTED {
+        assert!(said.lines().any(|said| said.trim_end() == line), "no {line:?} in\n{said}");
+    }
+}
+
+/// The program without what only a debugger needs: it is copied into the guest's memory.
+fn stripped(program: &Path, folder: &Path) -> std::path::PathBuf {
+    let small = folder.join("guest-cold");
+    let done = Command::new("strip").arg("-o").arg(&small).arg(program).status();
+    if done.is_ok_and(|status| status.success()) { small } else { program.to_owned() }
+}
