@@ -318,8 +318,8 @@ impl Database {
         tables.iter().map(|table| table.name().to_owned()).collect()
     }
 
-    /// How many tablespaces it has: those of its folder, or one for each node with CPUs when it is in
-    /// memory only, where they are no more than a number.
+    /// How many tablespaces it has: those of its folder, or one for each node with CPUs when it is
+    /// in memory only, where they are no more than a number.
     pub fn tablespaces(&self) -> usize {
         let inner = &self.0.inner;
         let logs = inner.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
