@@ -40,7 +40,7 @@ fn only_node() -> Option<NodeId> {
     let node = with_memory.next().map(|node| node.physical)?;
     let why = if with_memory.next().is_some() {
         "there are several nodes"
-    } else if atoll_machine::move_pages(&[], node).is_err() {
+    } else if atoll_machine::nodes_of(&[std::ptr::from_ref(&node).cast()]).is_err() {
         "pages may not be moved here"
     } else {
         return Some(node);

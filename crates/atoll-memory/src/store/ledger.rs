@@ -1,15 +1,17 @@
-//! Which chunks of a store have real space behind them: one bit per chunk, in this process's DRAM.
+//! Which chunks of a store have real space behind them: one bit per chunk, in this process's DRAM;
+//! and how often each has lost it.
 //!
 //! Reading a bit takes no latch; bits change only under the store's latch (`STORE-2`).
 
 use super::CHUNK_BYTES;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The bitmap and the count of its ones.
 #[derive(Debug)]
 pub(super) struct Ledger {
     words: Box<[AtomicU64]>,
+    lives: Box<[AtomicU32]>,
     committed: AtomicU64,
 }
 
@@ -17,7 +19,8 @@ impl Ledger {
     /// A ledger for `chunks` chunks, none committed.
     pub(super) fn new(chunks: u64) -> Ledger {
         let words = (0..chunks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ledger { words, committed: AtomicU64::new(0) }
+        let lives = (0..chunks).map(|_| AtomicU32::new(0)).collect();
+        Ledger { words, lives, committed: AtomicU64::new(0) }
     }
 
     /// Bytes committed.
@@ -29,6 +32,11 @@ impl Ledger {
     pub(super) fn has(&self, chunk: u64) -> bool {
         let word = self.words[(chunk / 64) as usize].load(Ordering::Acquire);
         word & (1 << (chunk % 64)) != 0
+    }
+
+    /// Changes whenever a chunk loses its space: what was known of its pages is no longer so.
+    pub(super) fn life(&self, chunk: u64) -> u32 {
+        self.lives[chunk as usize].load(Ordering::Acquire)
     }
 
     /// Marks chunks as committed.
@@ -48,6 +56,7 @@ impl Ledger {
             let bit = 1_u64 << (chunk % 64);
             let old = self.words[(chunk / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
             if old & bit != 0 {
+                self.lives[chunk as usize].fetch_add(1, Ordering::AcqRel);
                 self.committed.fetch_sub(1, Ordering::AcqRel);
             }
         }

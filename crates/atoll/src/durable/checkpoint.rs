@@ -303,9 +303,10 @@ impl Checkpointer {
             written
         };
         let write_there = |tablespace: usize| {
-            let nodes = &inner.topology.nodes;
+            let working = inner.topology.nodes.iter().filter(|node| !node.cpus.is_empty());
+            let node = working.cycle().nth(tablespace);
             // Who may not run there writes from elsewhere.
-            let _ = pin_current_thread(&nodes[tablespace % nodes.len()].cpus);
+            let _ = node.map(|node| pin_current_thread(&node.cpus));
             write(tablespace)
         };
         if self.homes.len() == 1 || self.logs.options().in_turns {

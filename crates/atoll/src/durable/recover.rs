@@ -35,6 +35,8 @@ use crate::inner::Engine;
 /// Commits are passed on when they have so many bytes together, and so many batches may wait.
 const BATCH_BYTES: usize = 64 << 10;
 const BATCHES: usize = 32;
+/// So many pieces of a log does a batch keep in memory at most, if few of their bytes count.
+const BATCH_WINDOWS: usize = 2;
 /// Changes that are applied in one section of the gate.
 const CHANGES_IN_SECTION: usize = 64;
 /// Bytes of the next commit that are brought in while one is applied.
@@ -317,7 +319,7 @@ impl Common<'_> {
             let window = Arc::clone(read.scan.window());
             read.held.push_back(Held { header, window });
             self.pass_on_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
-            if read.batch.bytes >= BATCH_BYTES {
+            if read.batch.bytes >= BATCH_BYTES || read.batch.windows.len() >= BATCH_WINDOWS {
                 read.send();
             }
             if self.failed.load(Ordering::Relaxed) {

@@ -83,12 +83,14 @@ struct Chunk {
     left: PageSet,
     /// The node, of those to return to, that its pages were first on.
     home: usize,
+    /// Of which life of the chunk all that is, see `Ledger::life`.
+    life: u32,
 }
 
-impl Default for Chunk {
-    fn default() -> Self {
+impl Chunk {
+    fn new(life: u32) -> Self {
         let (cold, left) = Default::default();
-        Self { cold, heat: [Heat::default(); PAGES_MAX], turn: Instant::now(), left, home: 0 }
+        Self { cold, heat: [Heat::default(); PAGES_MAX], turn: Instant::now(), left, home: 0, life }
     }
 }
 
@@ -137,6 +139,11 @@ impl OnNode {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is known of a chunk.
+    fn chunk<'k>(&self, known: &'k mut BTreeMap<u64, Chunk>, at: u64) -> &'k mut Chunk {
+        known.entry(at).or_insert_with(|| Chunk::new(self.store().ledger.life(at)))
+    }
+
     fn offset(&self, (chunk, page): (u64, usize)) -> u64 {
         chunk * CHUNK_BYTES + page as u64 * self.table.page_bytes
     }
@@ -157,7 +164,7 @@ impl OnNode {
         let (mut cold, mut elsewhere) = (0, 0);
         for ((chunk, page), node) in pages.iter().zip(nodes) {
             let Some(node) = node else { continue };
-            let chunk = known.entry(*chunk).or_default();
+            let chunk = self.chunk(known, *chunk);
             chunk.cold.put(*page, node == self.cold);
             *if node == self.cold { &mut cold } else { &mut elsewhere } += 1;
             if let Some(home) = self.dram.iter().position(|dram| *dram == node) {
@@ -229,7 +236,7 @@ impl OnNode {
             back += self.ask(known, fitting)?.1;
             for (chunk, _) in pages.iter().filter(|_| !had_room) {
                 // Another one may have room, next time.
-                known.entry(*chunk).or_default().home = (home + 1) % self.dram.len();
+                self.chunk(known, *chunk).home = (home + 1) % self.dram.len();
             }
         }
         Ok(back)
@@ -243,7 +250,9 @@ impl Place for OnNode {
         let runs = self.store().ledger.runs(all, true, RUN_CHUNKS);
         let chunks: Vec<u64> = runs.into_iter().flatten().collect();
         let mut known = self.known();
-        known.retain(|chunk, _| chunks.binary_search(chunk).is_ok());
+        known.retain(|at, chunk| {
+            chunks.binary_search(at).is_ok() && chunk.life == self.store().ledger.life(*at)
+        });
         let cold: u64 = known.values().map(|chunk| chunk.cold.len()).sum();
         let bytes = chunks.len() as u64 * CHUNK_BYTES - cold * self.table.page_bytes;
         Ok(Resident { chunks, bytes })
@@ -256,7 +265,7 @@ impl Place for OnNode {
         self.ask(&mut known, &pages)?;
         self.store().mapping.unmap_pages(chunk * CHUNK_BYTES, CHUNK_BYTES)?;
         // What was touched while the second hand was away counts if that was not long.
-        let chunk = known.entry(chunk).or_default();
+        let chunk = self.chunk(&mut known, chunk);
         if chunk.turn.elapsed() < TURN {
             let touched = pages.iter().filter(|(_, page)| !chunk.left.has(*page));
             touched.for_each(|(_, page)| chunk.heat[*page].touch());
@@ -267,8 +276,9 @@ impl Place for OnNode {
     fn sort(&self, chunks: &[u64], need: Need) -> Result<Sorted, MemoryError> {
         let mut known = self.known();
         let (mut leaving, mut returning) = (Vec::new(), Vec::new());
-        for at in chunks {
-            let chunk = known.entry(*at).or_default();
+        // One that has lost its space since the first hand passed has no pages to send.
+        for at in chunks.iter().filter(|at| self.store().ledger.has(**at)) {
+            let chunk = self.chunk(&mut known, *at);
             if chunk.turn.elapsed() >= TURN {
                 chunk.heat.iter_mut().for_each(Heat::turn);
                 chunk.turn = Instant::now();
