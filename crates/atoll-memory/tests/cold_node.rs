@@ -203,3 +203,18 @@ fn what_has_no_space_gets_none_by_being_looked_at() {
     assert_eq!(store.committed_bytes(), CHUNK_BYTES);
     assert!(occupied(&store) <= CHUNK_BYTES, "{} bytes", occupied(&store));
 }
+
+#[test]
+fn space_that_was_given_back_and_taken_again_is_new() {
+    let Some(node) = only_node() else { return };
+    let (store, _) = filled();
+    let residency = Residency::on_node(Arc::clone(&store), BUDGET_BYTES, node, Vec::new()).unwrap();
+    for _ in 0..3 {
+        residency.tend(|| false).unwrap();
+    }
+    assert!(residency.resident_bytes().unwrap() <= BUDGET_BYTES);
+    store.decommit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES);
+    store.commit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES).unwrap();
+    // Nobody has asked where it lies, so it is where new space is.
+    assert!(residency.resident_bytes().unwrap() >= CHUNKS * CHUNK_BYTES);
+}
