@@ -21,8 +21,10 @@ const PERIOD_MAX: Duration = Duration::from_millis(50);
 const MARK_PERIOD: Duration = Duration::from_secs(1);
 /// Share of the memory that a checkpoint may keep alive before the next is taken.
 const KEPT_SHARE: u64 = 8;
-/// Pause after a checkpoint that failed.
+/// Pause after a checkpoint that failed; twice as long after each that fails as well, up to the
+/// greatest, since each may have written a home in vain.
 const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// When checkpoints are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,15 +186,23 @@ impl Shared {
 
     fn checkpoint_until_stopped(&self, inner: &Weak<Inner>, policy: Policy) {
         let mut pause = policy.period();
+        let mut after_failure = PAUSE;
         while !self.wait(pause) {
             pause = policy.period();
             let Some(inner) = inner.upgrade() else { return };
             // Decided while nobody else takes one, so that none is taken for what that one shows.
             let mut checkpointer = lock(&self.checkpointer);
             let due = is_due(&inner, &self.progress, &self.logs, policy);
-            if due && self.checkpoint(&mut checkpointer, &inner).is_err() {
-                // The logs go on; perhaps there is space, or memory, later.
-                pause = PAUSE;
+            if !due {
+                continue;
+            }
+            match self.checkpoint(&mut checkpointer, &inner) {
+                Ok(_) => after_failure = PAUSE,
+                Err(_) => {
+                    // The logs go on; perhaps there is space, or memory, later.
+                    pause = after_failure;
+                    after_failure = (2 * after_failure).min(PAUSE_MAX);
+                }
             }
         }
     }
