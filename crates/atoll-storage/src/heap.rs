@@ -28,6 +28,8 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// many.
 const SPARSE_SHARE: u64 = 3;
 const LIST_CAPACITY_FIRST: u64 = 7;
+/// Values up to this size are shown without allocating.
+const SHOWN_BYTES: usize = 256;
 
 /// What the owner knows of a column's blocks.
 #[derive(Default)]
@@ -135,10 +137,35 @@ impl Barrier {
 
     /// Reads the bytes of a value in the heap; `None` when the place is not in its list.
     pub fn heap_read(&self, target: &Segment, at: usize, place: HeapPlace) -> Option<Vec<u8>> {
+        let offset = self.heap_offset(target, at, place)?;
+        let mut out = vec![0; place.len as usize];
+        self.memory().access().read(offset, &mut out);
+        Some(out)
+    }
+
+    /// Shows the bytes of a value in the heap; `None` when the place is not in its list.
+    pub fn heap_show<R>(
+        &self,
+        target: &Segment,
+        at: usize,
+        place: HeapPlace,
+        body: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> R {
+        let mut room = [0; SHOWN_BYTES];
+        let Some(short) = room.get_mut(..place.len as usize) else {
+            return body(self.heap_read(target, at, place).as_deref());
+        };
+        let Some(offset) = self.heap_offset(target, at, place) else { return body(None) };
+        self.memory().access().read(offset, short);
+        body(Some(short))
+    }
+
+    /// Offset in the store of a value in the heap.
+    fn heap_offset(&self, target: &Segment, at: usize, place: HeapPlace) -> Option<u64> {
         let access = self.memory().access();
         let line = target.node() + crate::layout::column_line(at);
         let list = access.word(line + column::HEAP).load(Ordering::Acquire);
-        read_place(access, list, place)
+        offset_of(access, list, place)
     }
 
     /// Address and size of a value in the heap, to be hinted at.
@@ -148,11 +175,8 @@ impl Barrier {
         at: usize,
         place: HeapPlace,
     ) -> Option<(*const u8, usize)> {
-        let access = self.memory().access();
-        let line = target.node() + crate::layout::column_line(at);
-        let list = access.word(line + column::HEAP).load(Ordering::Acquire);
-        let offset = offset_of(access, list, place)?;
-        let address = access.address(offset, place.len.into())?;
+        let offset = self.heap_offset(target, at, place)?;
+        let address = self.memory().access().address(offset, place.len.into())?;
         Some((address, place.len as usize))
     }
 
@@ -273,13 +297,6 @@ fn retire(memory: &Memory, change: Change, block: &Block) {
     let Extent { offset, size_bytes } = block.extent;
     let retired = Retired { offset, size_bytes, birth: block.birth };
     memory.retire(retired, change.inside.epoch);
-}
-
-fn read_place(access: &Access, list: u64, place: HeapPlace) -> Option<Vec<u8>> {
-    let offset = offset_of(access, list, place)?;
-    let mut out = vec![0; place.len as usize];
-    access.read(offset, &mut out);
-    Some(out)
 }
 
 /// Offset in the store of the bytes at a place.

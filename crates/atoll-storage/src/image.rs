@@ -117,6 +117,12 @@ pub fn heap_place(view: &[u8]) -> Option<HeapPlace> {
     Some(HeapPlace { len, block: word(8)?, offset: word(12)? })
 }
 
+/// The bytes of a text or binary that lies in its view; `None` for a view into the heap.
+pub fn inline(view: &[u8]) -> Option<&[u8]> {
+    let len = u32::from_le_bytes(view.get(..4)?.try_into().ok()?) as usize;
+    view.get(4..4 + len).filter(|_| len <= INLINE_BYTES_MAX)
+}
+
 /// The value of an image without a heap; `None` for a view into the heap or an image of the wrong
 /// width.
 pub fn decode(data_type: DataType, image: &[u8]) -> Option<Value> {
@@ -137,8 +143,7 @@ pub fn decode(data_type: DataType, image: &[u8]) -> Option<Value> {
         DataType::Decimal { .. } => Value::Decimal(fixed!(i128)),
         DataType::FixedBinary(_) => Value::Binary(image.to_vec()),
         DataType::Text | DataType::Binary => {
-            let len = u32::from_le_bytes(image.get(..4)?.try_into().ok()?) as usize;
-            return of_bytes(data_type, image.get(4..4 + len).filter(|_| len <= 12)?.to_vec());
+            return of_bytes(data_type, inline(image)?.to_vec());
         }
     })
 }

@@ -185,7 +185,7 @@ impl<M: Machine> Table<M> {
             self.load(self.slot(row), at, &mut view);
             image::heap_place(&view)
         });
-        self.fill_value(change, row, at, plain)?;
+        self.fill_value(change, self.slot(row), at, plain)?;
         self.release_heap(change, row, at, before.flatten());
         Ok(())
     }

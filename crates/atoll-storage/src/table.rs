@@ -31,6 +31,8 @@ use crate::undo::{Before, Replaced, UndoList};
 
 /// So many bytes of long values must have gone before looking for sparse blocks pays.
 const SPARSE_BYTES_MIN: u64 = 1 << 20;
+/// Values of a fixed size up to this one are shown without allocating.
+const SHOWN_BYTES: usize = 64;
 
 /// See the module.
 pub struct Table<M: Machine> {
@@ -402,9 +404,10 @@ impl<M: Machine> Table<M> {
         row: RowId,
         wanted: &[Value],
     ) -> Result<(), StorageError> {
+        let slot = self.slot(row);
         for (at, value) in self.schema.primary_key().iter().zip(wanted) {
             let mut room = [0; 16];
-            let stored = self.fill_value(change, row, *at, image::plain(value, &mut room));
+            let stored = self.fill_value(change, slot, *at, image::plain(value, &mut room));
             if stored.is_err() {
                 self.vacate(change, row);
             }
@@ -417,18 +420,20 @@ impl<M: Machine> Table<M> {
     ///
     /// # Errors
     /// [`StorageError::Memory`]; nothing is changed then.
+    #[inline]
     pub fn fill_value(
         &self,
         change: Change,
-        row: RowId,
+        slot: Slot<'_>,
         at: usize,
         plain: Plain<'_>,
     ) -> Result<(), StorageError> {
+        let Slot { id: row, segment } = slot;
         let Column { data_type, nullable, .. } = *self.column(at);
         let mut room = [0; 16];
         let image = self.encode(change, row, at, plain, &mut room)?;
         let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
-        self.barrier.store_value(change, self.segment(row), row.slot(), cell).map_err(|error| {
+        self.barrier.store_value(change, segment, row.slot(), cell).map_err(|error| {
             let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
             self.release_heap(change, row, at, place);
             error.into()
@@ -458,8 +463,23 @@ impl<M: Machine> Table<M> {
         (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
     }
 
-    #[inline]
+    #[inline(always)]
     fn encode<'v>(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        plain: Plain<'v>,
+        room: &'v mut [u8; 16],
+    ) -> Result<&'v [u8], StorageError> {
+        match plain {
+            // What most values are; a result of another function would come through memory.
+            Some(bytes) if !self.column(at).data_type.is_view() => Ok(bytes),
+            _ => self.encode_view(change, row, at, plain, room),
+        }
+    }
+
+    fn encode_view<'v>(
         &self,
         change: Change,
         row: RowId,
@@ -580,29 +600,47 @@ impl<M: Machine> Table<M> {
 
     /// Appends the plain bytes of a value of a row to `out`; returns whether it is valid.
     pub fn plain_into(&self, slot: Slot<'_>, at: usize, out: &mut Vec<u8>) -> bool {
-        let data_type = self.column(at).data_type;
-        let start = out.len();
-        out.resize(start + data_type.width().max(1), 0);
-        if !self.load(slot, at, &mut out[start..]) {
-            out.truncate(start);
-            return false;
-        }
-        if data_type.is_view() {
-            let mut view = [0; 16];
-            view.copy_from_slice(&out[start..]);
-            out.truncate(start);
-            match image::heap_place(&view) {
-                Some(place) => {
-                    let bytes = self.barrier.heap_read(slot.segment, at, place);
-                    out.extend(bytes.unwrap_or_default());
-                }
-                None => {
-                    let len = (view[0] as usize).min(image::INLINE_BYTES_MAX);
-                    out.extend_from_slice(&view[4..4 + len]);
-                }
+        self.show_plain(slot, at, |plain| plain.map(|bytes| out.extend_from_slice(bytes)).is_some())
+    }
+
+    /// Shows the plain bytes of a value of a row.
+    #[inline]
+    pub fn show_plain<R>(&self, slot: Slot<'_>, at: usize, body: impl FnOnce(Plain<'_>) -> R) -> R {
+        let width = self.column(at).data_type.width().max(1);
+        let mut room = [0; SHOWN_BYTES];
+        let mut wide = Vec::new();
+        let image = match room.get_mut(..width) {
+            Some(room) => room,
+            None => {
+                wide.resize(width, 0);
+                &mut wide[..]
             }
+        };
+        if self.load(slot, at, image) {
+            self.show_plain_of_image(slot, at, image, body)
+        } else {
+            body(None)
         }
-        true
+    }
+
+    /// Shows the plain bytes of a valid image of a row, be it the one that stands there or an older
+    /// one. Only a row that is being changed under a reader who will look again may show something
+    /// else, or NULL.
+    #[inline]
+    pub fn show_plain_of_image<R>(
+        &self,
+        slot: Slot<'_>,
+        at: usize,
+        image: &[u8],
+        body: impl FnOnce(Plain<'_>) -> R,
+    ) -> R {
+        if !self.column(at).data_type.is_view() {
+            return body(Some(image));
+        }
+        match image::heap_place(image) {
+            Some(place) => self.barrier.heap_show(slot.segment, at, place, body),
+            None => body(image::inline(image)),
+        }
     }
 
     /// Whether enough long values went since the last call that blocks may be sparse.

@@ -83,13 +83,17 @@ impl<'a, M: Machine> Row<'a, M> {
         self.table.schema().columns()[column].data_type
     }
 
-    /// The plain bytes that the transaction itself has put there.
-    fn with_own<R>(&self, column: usize, body: impl FnOnce(Plain<'_>) -> R) -> Option<R> {
-        let own = self.own?;
+    /// Shows the plain bytes that the transaction itself has put there; if it has put none, gives
+    /// back what would have looked at them.
+    #[inline]
+    fn with_own<R, F: FnOnce(Plain<'_>) -> R>(&self, column: usize, body: F) -> Result<R, F> {
+        let Some(own) = self.own else { return Err(body) };
         let edits = own.edits.borrow();
         let since = own.since.and_then(|mark| edits.get_since(mark, column));
-        let plain = since.or_else(|| own.at.and_then(|at| edits.get(at, column)))?;
-        Some(body(plain))
+        match since.or_else(|| own.at.and_then(|at| edits.get(at, column))) {
+            Some(plain) => Ok(body(plain)),
+            None => Err(body),
+        }
     }
 
     /// Copies the bytes of a column of a fixed width; false, and nothing is copied, for NULL.
@@ -97,7 +101,7 @@ impl<'a, M: Machine> Row<'a, M> {
     fn copy(&self, column: usize, into: &mut [u8]) -> bool {
         let own =
             self.with_own(column, |plain| plain.map(|bytes| into.copy_from_slice(bytes)).is_some());
-        if let Some(valid) = own {
+        if let Ok(valid) = own {
             return valid;
         }
         match self.image.and_then(|image| image.get(column)) {
@@ -136,13 +140,31 @@ impl<'a, M: Machine> Row<'a, M> {
     pub fn value(&self, column: usize) -> Value {
         let data_type = self.data_type(column);
         let own = self.with_own(column, |plain| image::value_of_plain(data_type, plain));
-        if let Some(value) = own {
+        if let Ok(value) = own {
             return value.unwrap_or(Value::Null);
         }
         match self.image.and_then(|image| image.get(column)) {
             Some((true, bytes)) => self.table.value_of_image(self.slot.id(), column, bytes),
             Some((false, _)) => Value::Null,
             None => self.table.value(self.slot.id(), column),
+        }
+    }
+
+    /// Shows the bytes of a value, `None` for NULL, without allocating unless they are many:
+    /// numbers little-endian, one byte for a `bool`, all of a text or binary.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    #[inline]
+    pub fn show<R>(&self, column: usize, body: impl FnOnce(Option<&[u8]>) -> R) -> R {
+        let body = match self.with_own(column, body) {
+            Ok(shown) => return shown,
+            Err(body) => body,
+        };
+        match self.image.and_then(|image| image.get(column)) {
+            Some((true, bytes)) => self.table.show_plain_of_image(self.slot, column, bytes, body),
+            Some((false, _)) => body(None),
+            None => self.table.show_plain(self.slot, column, body),
         }
     }
 
@@ -165,7 +187,7 @@ impl<'a, M: Machine> Row<'a, M> {
             return self.value(column) == Value::Null;
         }
         let own = self.with_own(column, |plain| plain.is_none());
-        if let Some(null) = own {
+        if let Ok(null) = own {
             return null;
         }
         match self.image.and_then(|image| image.get(column)) {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use atoll::{Range, Row, Transaction, Value};
+use atoll::{Range, Row, Transaction, Value, Visit, Want};
 
 use super::field::{Field, Who, draw_district, show};
 use super::random::TpccRandom;
@@ -23,6 +23,10 @@ const SHOWN: [usize; 5] = [
 pub struct OrderStatus {
     warehouse: i16,
     who: Who,
+    /// Keys of the lines of the order.
+    keys: Vec<Value>,
+    /// Which of them are there.
+    seen: Vec<bool>,
 }
 
 impl OrderStatus {
@@ -50,17 +54,36 @@ impl OrderStatus {
         let newest_first = Range::prefix(key).descending();
         let look = |row: &Row<'_>| {
             show(row, &[orders::ENTRY, orders::CARRIER]);
-            row.i32(orders::O)
+            (row.i32(orders::O), row.i16(orders::LINES))
         };
-        tx.scan(&tables.orders_by_customer, newest_first, look, |number| {
-            last = Some(number);
+        tx.scan(&tables.orders_by_customer, newest_first, look, |order| {
+            last = Some(order);
             ControlFlow::Break(())
         })?;
         // Every customer has had an order from the beginning.
-        let number = found(last, "orders", key)?;
-        let order = [key[0].clone(), key[1].clone(), Value::Int32(number)];
-        let lines = Range::prefix(&order);
-        let all = |()| ControlFlow::Continue(());
-        Ok(tx.scan(&tables.order_line_by_order, lines, |row| show(row, &SHOWN), all)?)
+        let (number, lines) = found(last, "orders", key)?;
+        let Self { keys, seen, .. } = self;
+        keys.clear();
+        for line in 1..=lines {
+            keys.extend_from_slice(&key[..2]);
+            keys.extend([Value::Int32(number), Value::Int16(line)]);
+        }
+        seen.clear();
+        seen.resize(lines as usize, false);
+        tx.visit(
+            &tables.order_line,
+            keys,
+            |_| Want::read(&SHOWN),
+            |at, row| {
+                seen[at] = matches!(row, Visit::Read(_));
+                if let Visit::Read(row) = row {
+                    show(row, &SHOWN);
+                }
+            },
+        )?;
+        match seen.iter().position(|is_there| !is_there) {
+            Some(missing) => found(None, "order_line", &keys[4 * missing..4 * missing + 4]),
+            None => Ok(()),
+        }
     }
 }

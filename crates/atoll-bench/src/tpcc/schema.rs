@@ -5,6 +5,7 @@
 //!   warehouse as the first column of their key: it decides the partition. ITEM is replicated.
 //! - Money is a `bigint` in hundredths, taxes and discounts an `integer` in ten-thousandths.
 //! - Text of a fixed size is `binary(n)`, text of a varying size is `text`.
+//! - An order says how many lines it has, so that their keys are known: they need no ordered index.
 //! - The specification gives HISTORY no key; here it is the warehouse, the thread that wrote the
 //!   row (−1: the load), and a number.
 
@@ -194,8 +195,6 @@ pub struct Tables {
     pub orders_by_customer: Index,
     /// (w, d, o).
     pub new_order_by_district: Index,
-    /// (w, d, o, number).
-    pub order_line_by_order: Index,
 }
 
 struct Maker<'d>(&'d Database);
@@ -268,12 +267,7 @@ impl Tables {
             &["no_w_id", "no_d_id", "no_o_id"],
             ("new_order_by_district", &["no_w_id", "no_d_id", "no_o_id"]),
         )?;
-        let (order_line, order_line_by_order) = make.indexed(
-            "order_line",
-            order_line::COLUMNS,
-            &["ol_w_id", "ol_d_id", "ol_o_id", "ol_number"],
-            ("order_line_by_order", &["ol_w_id", "ol_d_id", "ol_o_id", "ol_number"]),
-        )?;
+        let order_line_key = ["ol_w_id", "ol_d_id", "ol_o_id", "ol_number"];
         let replicated = TableOptions { replicated: true, ..TableOptions::default() };
         let history_key = ["h_w_id", "h_worker", "h_number"];
         Ok(Self {
@@ -281,15 +275,14 @@ impl Tables {
             district: make.plain("district", district::COLUMNS, &["d_w_id", "d_id"])?,
             history: make.plain("history", history::COLUMNS, &history_key)?,
             item: make.table("item", item::COLUMNS, &["i_id"], &replicated)?,
+            order_line: make.plain("order_line", order_line::COLUMNS, &order_line_key)?,
             stock: make.plain("stock", stock::COLUMNS, &["s_w_id", "s_i_id"])?,
             customer,
             new_order,
             orders,
-            order_line,
             customer_by_name,
             orders_by_customer,
             new_order_by_district,
-            order_line_by_order,
         })
     }
 

@@ -1,12 +1,10 @@
 //! Stock-Level (clause 2.8): how many items of a district's last 20 orders are low in stock.
 
-use std::ops::{Bound, ControlFlow};
-
-use atoll::{Range, Row, Transaction, Value, Visit, Want};
+use atoll::{Transaction, Value, Visit, Want};
 
 use super::field::{Field, draw_district};
 use super::random::TpccRandom;
-use super::schema::{Tables, district, order_line, stock};
+use super::schema::{Tables, district, order_line, orders, stock};
 use super::stop::{Ran, found};
 
 /// Orders that are looked at.
@@ -18,7 +16,9 @@ pub struct StockLevel {
     warehouse: i16,
     district: i16,
     threshold: i32,
-    items: Vec<i32>,
+    /// Lines of the orders; 0 for one that is not there.
+    orders: Vec<i16>,
+    items: Vec<Option<i32>>,
     keys: Vec<Value>,
     quantities: Vec<Option<i32>>,
 }
@@ -40,22 +40,12 @@ impl StockLevel {
         let place = [Value::Int16(self.warehouse), Value::Int16(self.district)];
         let row = tx.read_with(&tables.district, &place, |row| row.i32(district::NEXT_ORDER))?;
         let next = found(row, "district", &place)?;
-        let bound = |number| [place[0].clone(), place[1].clone(), Value::Int32(number)];
-        let (from, to) = (bound(next - ORDERS), bound(next));
-        let range =
-            Range { from: Bound::Included(&from), to: Bound::Excluded(&to), descending: false };
-        let items = &mut self.items;
-        items.clear();
-        let item = |row: &Row<'_>| row.i32(order_line::ITEM);
-        tx.scan(&tables.order_line_by_order, range, item, |item| {
-            items.push(item);
-            ControlFlow::Continue(())
-        })?;
-        items.sort_unstable();
-        items.dedup();
+        self.find_items(tx, tables, next)?;
         let Self { items, keys, quantities, .. } = self;
         keys.clear();
-        items.iter().for_each(|item| keys.extend([place[0].clone(), Value::Int32(*item)]));
+        for item in items.iter().flatten() {
+            keys.extend([place[0].clone(), Value::Int32(*item)]);
+        }
         quantities.clear();
         quantities.resize(items.len(), None);
         tx.visit(
@@ -74,6 +64,56 @@ impl StockLevel {
             low += u32::from(found(*quantity, "stock", key)? < self.threshold);
         }
         std::hint::black_box(low);
+        Ok(())
+    }
+
+    /// The items of the orders before the next one, each once.
+    fn find_items(&mut self, tx: &mut Transaction, tables: &Tables, next: i32) -> Ran<()> {
+        let Self { warehouse, district, orders, items, keys, .. } = self;
+        let order =
+            |number| [Value::Int16(*warehouse), Value::Int16(*district), Value::Int32(number)];
+        let first = next - ORDERS;
+        keys.clear();
+        (first..next).for_each(|number| keys.extend(order(number)));
+        orders.clear();
+        orders.resize(ORDERS as usize, 0);
+        let wanted = [orders::LINES];
+        tx.visit(
+            &tables.orders,
+            keys,
+            |_| Want::read(&wanted),
+            |at, row| {
+                orders[at] = match row {
+                    Visit::Read(row) => row.i16(orders::LINES),
+                    _ => 0,
+                }
+            },
+        )?;
+        keys.clear();
+        for (number, lines) in (first..next).zip(orders.iter()) {
+            for line in 1..=*lines {
+                keys.extend(order(number));
+                keys.push(Value::Int16(line));
+            }
+        }
+        items.clear();
+        items.resize(keys.len() / 4, None);
+        tx.visit(
+            &tables.order_line,
+            keys,
+            |_| Want::read(&[order_line::ITEM]),
+            |at, row| {
+                items[at] = match row {
+                    Visit::Read(row) => Some(row.i32(order_line::ITEM)),
+                    _ => None,
+                }
+            },
+        )?;
+        if let Some(missing) = items.iter().position(Option::is_none) {
+            return found(None, "order_line", &keys[4 * missing..4 * missing + 4]);
+        }
+        items.sort_unstable();
+        items.dedup();
         Ok(())
     }
 }

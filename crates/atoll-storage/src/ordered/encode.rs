@@ -17,6 +17,7 @@
 
 use std::ops::Bound;
 
+use crate::image::{Plain, plain};
 use crate::types::{Column, DataType, Value};
 
 const VALUE: u8 = 1;
@@ -47,43 +48,49 @@ pub fn encode(columns: &[KeyColumn], values: &[Value], out: &mut Vec<u8>) {
 
 /// Appends the bytes of one value.
 pub fn encode_value(column: KeyColumn, value: &Value, out: &mut Vec<u8>) {
-    if matches!(value, Value::Null) {
-        return out.push(NULL);
-    }
+    let mut room = [0; 16];
+    encode_plain(column, plain(value, &mut room), out);
+}
+
+/// Appends the bytes of one value that is given as plain bytes.
+#[inline]
+pub fn encode_plain(column: KeyColumn, plain: Plain<'_>, out: &mut Vec<u8>) {
+    let Some(bytes) = plain else { return out.push(NULL) };
     if column.nullable {
         out.push(VALUE);
     }
-    match value {
-        Value::Null => {}
-        Value::Int16(value) => out.extend((*value ^ i16::MIN).to_be_bytes()),
-        Value::Int32(value) | Value::Date(value) => out.extend((*value ^ i32::MIN).to_be_bytes()),
-        Value::Int64(value) | Value::Timestamp(value) => {
-            out.extend((*value ^ i64::MIN).to_be_bytes());
+    match column.data_type {
+        DataType::Int16 | DataType::Int32 | DataType::Date => integer(bytes, out),
+        DataType::Int64 | DataType::Timestamp => integer(bytes, out),
+        DataType::Decimal { precision, .. } => {
+            integer(if precision <= 18 { &bytes[..bytes.len().min(8)] } else { bytes }, out);
         }
-        Value::Float32(value) => {
-            let value = if value.is_nan() { f32::NAN.abs() } else { *value + 0.0 };
+        DataType::Float32 => {
+            let value = f32::from_le_bytes(bytes.try_into().unwrap_or_default());
+            let value = if value.is_nan() { f32::NAN.abs() } else { value + 0.0 };
             let bits = value.to_bits();
             let flip = if bits >> 31 == 1 { u32::MAX } else { 1 << 31 };
             out.extend((bits ^ flip).to_be_bytes());
         }
-        Value::Float64(value) => {
-            let value = if value.is_nan() { f64::NAN.abs() } else { *value + 0.0 };
+        DataType::Float64 => {
+            let value = f64::from_le_bytes(bytes.try_into().unwrap_or_default());
+            let value = if value.is_nan() { f64::NAN.abs() } else { value + 0.0 };
             let bits = value.to_bits();
             let flip = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
             out.extend((bits ^ flip).to_be_bytes());
         }
-        Value::Bool(value) => out.push((*value).into()),
-        Value::Decimal(digits) => match column.data_type {
-            DataType::Decimal { precision, .. } if precision <= 18 => {
-                out.extend((*digits as i64 ^ i64::MIN).to_be_bytes());
-            }
-            _ => out.extend((*digits ^ i128::MIN).to_be_bytes()),
-        },
-        Value::Text(text) => escape(text.as_bytes(), out),
-        Value::Binary(bytes) if matches!(column.data_type, DataType::FixedBinary(_)) => {
-            out.extend_from_slice(bytes);
-        }
-        Value::Binary(bytes) => escape(bytes, out),
+        DataType::Bool | DataType::FixedBinary(_) => out.extend_from_slice(bytes),
+        DataType::Text | DataType::Binary => escape(bytes, out),
+    }
+}
+
+/// A little-endian integer: big-endian, with its sign bit flipped.
+#[inline]
+fn integer(bytes: &[u8], out: &mut Vec<u8>) {
+    let from = out.len();
+    out.extend(bytes.iter().rev());
+    if let Some(first) = out.get_mut(from) {
+        *first ^= 1 << 7;
     }
 }
 

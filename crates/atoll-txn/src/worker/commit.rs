@@ -149,16 +149,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             guard.table.index().remove(gone.hash, gone.row);
             guard.rows.get(gone.row).clear_hash();
         }
-        let Self { entries, local, .. } = self;
-        let mut now = Vec::new();
+        let Self { entries, local, entry_key: now, .. } = self;
         for entry in &entries.gone {
             let guard = engine.tables.guard(entry.table);
             let ordered = &guard.indexes[entry.index];
             if guard.table.is_present(entry.row) {
                 // Moved; perhaps there and back again.
                 let view = Row::stored(&*guard.table, guard.table.slot(entry.row));
-                key_of(ordered, &view, &mut now);
-                if now == entries.key(entry) {
+                key_of(ordered, &view, now);
+                if *now == entries.key(entry) {
                     continue;
                 }
             }
@@ -248,7 +247,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let slot = table.slot(row);
         for (column, plain) in edits.cells(at) {
             if what == What::Add {
-                table.fill_value(change, row, column, plain)?;
+                table.fill_value(change, slot, column, plain)?;
             } else {
                 table.store(change, slot, column, plain, &mut self.undo)?;
             }

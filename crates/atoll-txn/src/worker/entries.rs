@@ -6,7 +6,7 @@
 
 use atoll_machine::Machine;
 use atoll_storage::ordered::encode;
-use atoll_storage::{RowId, TableId, Value};
+use atoll_storage::{RowId, TableId};
 
 use crate::engine::{Guard, Ordered};
 use crate::row::{ColumnSet, Row};
@@ -61,9 +61,10 @@ pub(crate) fn key_of<S: Scheme<M>, M: Machine>(
     out.clear();
     let mut unique = ordered.unique;
     for (column, key) in ordered.columns.iter().zip(&ordered.key) {
-        let value = row.value(*column);
-        unique &= value != Value::Null;
-        encode::encode_value(*key, &value, out);
+        row.show(*column, |plain| {
+            unique &= plain.is_some();
+            encode::encode_plain(*key, plain, out);
+        });
     }
     unique
 }

@@ -233,17 +233,18 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.made.push(named);
         if Self::IN_PLACE {
             let mut room = [0; 16];
+            let slot = table.slot(at);
             let filled = row.iter().enumerate().try_for_each(|(column, value)| {
                 if table.schema().primary_key().contains(&column) {
                     return Ok(());
                 }
-                table.fill_value(change, at, column, plain(value, &mut room))
+                table.fill_value(change, slot, column, plain(value, &mut room))
             });
             let filled = filled.and_then(|()| table.appear(change, at, &mut self.undo));
             if let Err(error) = filled {
                 return Step::Failed(error.into());
             }
-            let view = Row::stored(&**table, table.slot(at));
+            let view = Row::stored(&**table, slot);
             self.entries.note_made(guard, at, &view, false);
         } else {
             self.keep(guard, at, What::Add, row);
