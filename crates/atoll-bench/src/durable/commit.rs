@@ -3,6 +3,7 @@
 //! Clients are lanes of a few threads, as sessions of a server are: a thread goes on with others
 //! while one waits, and when all wait, one flush is for all of them.
 
+use std::cell::Cell;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -97,11 +98,15 @@ pub struct CommitReport {
     pub share_of_floor: f64,
     /// From the beginning of a transaction until its client was told.
     pub latency_us: Latency,
+    /// From when the transaction asked to commit until its client was told.
+    pub commit_us: Latency,
 }
 
 struct Update {
     key: Value,
     begun: Instant,
+    /// When it asked to commit.
+    asked: Cell<Instant>,
     options: TransactionOptions,
 }
 
@@ -152,10 +157,10 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
                 let (db, table, barrier) = (&db, &table, &barrier);
                 let (measuring, stopped) = (&measuring, &stopped);
                 let clients = (args.clients + thread) / threads;
-                scope.spawn(move || -> Result<Histogram, BenchError> {
+                scope.spawn(move || -> Result<(Histogram, Histogram), BenchError> {
                     let mut lanes = db.lanes(clients)?;
                     let mut random = Random::new(thread as u64 + 1);
-                    let mut histogram = Histogram::default();
+                    let (mut whole, mut commit) = (Histogram::default(), Histogram::default());
                     let mut failed = None;
                     let durability = Some(args.durability);
                     barrier.wait();
@@ -166,17 +171,22 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
                                 TransactionOptions { durability, ..TransactionOptions::default() };
                             let begun = Instant::now();
                             let go_on = !stopped.load(Ordering::Relaxed);
-                            go_on.then_some(Update { key, begun, options })
+                            let asked = Cell::new(begun);
+                            go_on.then_some(Update { key, begun, asked, options })
                         },
                         async |tx, update| {
                             let key = std::slice::from_ref(&update.key);
                             tx.fetch(table, key, &[1]).await;
                             tx.update_with(table, key, |row| row.set_i64(1, row.i64(1) + 1))?;
+                            update.asked.set(Instant::now());
                             Ok(())
                         },
                         |update, done| match done {
                             Ok(()) if measuring.load(Ordering::Relaxed) => {
-                                histogram.record(update.begun.elapsed().as_nanos() as u64);
+                                let now = Instant::now();
+                                let since = |then| now.duration_since(then).as_nanos() as u64;
+                                whole.record(since(update.begun));
+                                commit.record(since(update.asked.get()));
                             }
                             Ok(()) => {}
                             Err(error) => {
@@ -185,7 +195,7 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
                             }
                         },
                     );
-                    failed.map_or(Ok(histogram), |error| Err(error.into()))
+                    failed.map_or(Ok((whole, commit)), |error| Err(error.into()))
                 })
             })
             .collect();
@@ -201,8 +211,11 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
         let done = workers.into_iter().map(|worker| worker.join().expect("no panic"));
         done.collect::<Result<Vec<_>, _>>().map(|all| (all, seconds, flushes, bytes))
     })?;
-    let mut all = Histogram::default();
-    histograms.iter().for_each(|one| all.merge(one));
+    let (mut all, mut commits) = (Histogram::default(), Histogram::default());
+    for (whole, commit) in &histograms {
+        all.merge(whole);
+        commits.merge(commit);
+    }
     db.close()?;
     let bytes_per_flush = bytes as f64 / flushes.max(1) as f64;
     let flush_probe_us = if beside.kind() == MediumKind::Files {
@@ -222,6 +235,7 @@ pub fn run(args: &CommitArgs, progress: Progress<'_>) -> Result<CommitReport, Be
         flush_probe_us,
         share_of_floor: commits_s / (args.clients as f64 * 1e6 / flush_probe_us),
         latency_us: all.latency(),
+        commit_us: commits.latency(),
     })
 }
 
@@ -237,6 +251,8 @@ impl fmt::Display for CommitReport {
             "the probe's flush takes {flush_probe_us:.2} us on {medium}: {share:.0} % of its floor"
         )?;
         let Latency { p50, p99, p999, .. } = self.latency_us;
-        writeln!(f, "latency: median {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us")
+        writeln!(f, "latency: median {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us")?;
+        let Latency { p50, p99, p999, .. } = self.commit_us;
+        writeln!(f, "commit alone: median {p50:.2} us, p99 {p99:.1} us, p99.9 {p999:.1} us")
     }
 }
