@@ -4,7 +4,7 @@ use atoll::{AbortReason, RowEdit, Transaction, TxnError, Value, Visit, Want};
 
 use super::field::{Field, draw_district, now, show};
 use super::random::TpccRandom;
-use super::schema::{Tables, customer, district, item, stock, warehouse};
+use super::schema::{Tables, customer, district, item, order_line, stock, warehouse};
 use super::stop::{Ran, found};
 
 /// Most lines of an order.
@@ -13,6 +13,8 @@ const LINES_MAX: usize = 15;
 const ROLLBACK_PERCENT: u64 = 1;
 /// Of 100 lines, those that another warehouse supplies.
 const REMOTE_PERCENT: u64 = 1;
+
+const LINE_COLUMNS: usize = order_line::COLUMNS.len();
 
 /// Columns that are read: the first is needed, the others are for the terminal.
 const CUSTOMER_SEEN: [usize; 3] = [customer::DISCOUNT, customer::LAST, customer::CREDIT];
@@ -41,12 +43,10 @@ pub struct NewOrder {
     items: Vec<Value>,
     /// Keys of the stocks, two values each.
     stocks: Vec<Value>,
-    /// Keys of the lines, four values each.
-    line_keys: Vec<Value>,
     /// The order.
     order: Vec<Value>,
-    /// One line of it.
-    order_line: Vec<Value>,
+    /// Its lines.
+    order_lines: Vec<Value>,
     /// Run as the engine of the study does: without inserts and rollbacks.
     reduced: bool,
 }
@@ -84,9 +84,8 @@ impl NewOrder {
             lines: Vec::with_capacity(LINES_MAX),
             items: Vec::with_capacity(LINES_MAX),
             stocks: Vec::with_capacity(2 * LINES_MAX),
-            line_keys: Vec::with_capacity(4 * LINES_MAX),
             order,
-            order_line,
+            order_lines: vec![order_line; LINES_MAX].concat(),
             reduced,
         }
     }
@@ -119,7 +118,14 @@ impl NewOrder {
         self.order[4] = Value::Timestamp(now());
         self.order[6] = Value::Int16(count as i16);
         self.order[7] = Value::Int16(all_local.into());
-        self.order_line[..2].clone_from_slice(&self.customer[..2]);
+        for (at, row) in self.order_lines.chunks_mut(LINE_COLUMNS).take(count as usize).enumerate()
+        {
+            row[..2].clone_from_slice(&self.customer[..2]);
+            row[order_line::NUMBER] = Value::Int16(at as i16 + 1);
+            row[order_line::ITEM] = self.items[at].clone();
+            row[order_line::SUPPLY] = Value::Int16(self.lines[at].supply);
+            row[order_line::QUANTITY] = Value::Int16(self.lines[at].quantity);
+        }
     }
 
     /// The partitions that it touches.
@@ -150,8 +156,9 @@ impl NewOrder {
         let discount = found(row, "customer", &self.customer)?;
         if !reduced {
             self.order[2] = Value::Int32(number);
-            self.order_line[2] = Value::Int32(number);
-            self.prefetch_lines(tx, tables, number);
+            for row in self.order_lines.chunks_mut(LINE_COLUMNS) {
+                row[order_line::O] = Value::Int32(number);
+            }
             tx.insert(&tables.orders, &self.order)?;
             tx.insert(&tables.new_order, &self.order[..3])?;
         }
@@ -159,10 +166,7 @@ impl NewOrder {
         // Only the last can be unknown; what the others take is taken before.
         let known = self.lines.iter().take_while(|line| line.price.is_some()).count();
         self.take_from_stock(tx, tables, known)?;
-        let mut sum = 0;
-        for line in 0..known {
-            sum += self.add_line(tx, tables, line)?;
-        }
+        let sum = self.add_lines(tx, tables, known)?;
         if known < self.lines.len() {
             // No such item: the customer has made a mistake, the order is given up.
             return Err(TxnError::Abort(AbortReason::Requested).into());
@@ -178,16 +182,6 @@ impl NewOrder {
     fn prefetch(&self, tx: &mut Transaction, tables: &Tables) {
         let seen = if self.reduced { 1 } else { 3 };
         tx.prefetch(&tables.customer, &self.customer, &CUSTOMER_SEEN[..seen]);
-    }
-
-    /// The places where the lines of the order will be named.
-    fn prefetch_lines(&mut self, tx: &mut Transaction, tables: &Tables, number: i32) {
-        self.line_keys.clear();
-        for line in 1..=self.lines.len() as i16 {
-            self.line_keys.extend_from_slice(&self.customer[..2]);
-            self.line_keys.extend([Value::Int32(number), Value::Int16(line)]);
-        }
-        tx.prefetch(&tables.order_line, &self.line_keys, &[]);
     }
 
     /// Reads the items of all lines.
@@ -240,24 +234,22 @@ impl NewOrder {
         }
     }
 
-    /// Adds a line; returns its amount.
-    fn add_line(&mut self, tx: &mut Transaction, tables: &Tables, at: usize) -> Ran<i64> {
-        let line = self.lines[at];
-        let amount = line.price.unwrap_or_default() * i64::from(line.quantity);
-        if self.reduced {
-            return Ok(amount);
+    /// Adds the first lines; returns what they amount to.
+    fn add_lines(&mut self, tx: &mut Transaction, tables: &Tables, known: usize) -> Ran<i64> {
+        let Self { lines, order_lines, .. } = self;
+        let mut sum = 0;
+        for (line, row) in lines[..known].iter().zip(order_lines.chunks_mut(LINE_COLUMNS)) {
+            let amount = line.price.unwrap_or_default() * i64::from(line.quantity);
+            sum += amount;
+            row[order_line::AMOUNT] = Value::Int64(amount);
+            if let Value::Binary(info) = &mut row[order_line::DIST_INFO] {
+                info.copy_from_slice(&line.dist_info);
+            }
         }
-        let Value::Binary(dist_info) = &mut self.order_line[9] else {
-            unreachable!("the last column of an order line is made as binary");
-        };
-        dist_info.copy_from_slice(&line.dist_info);
-        self.order_line[3] = Value::Int16(at as i16 + 1);
-        self.order_line[4] = self.items[at].clone();
-        self.order_line[5] = Value::Int16(line.supply);
-        self.order_line[7] = Value::Int16(line.quantity);
-        self.order_line[8] = Value::Int64(amount);
-        tx.insert(&tables.order_line, &self.order_line)?;
-        Ok(amount)
+        if !self.reduced {
+            tx.insert_rows(&tables.order_line, &self.order_lines[..known * LINE_COLUMNS])?;
+        }
+        Ok(sum)
     }
 }
 

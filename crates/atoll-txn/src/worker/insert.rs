@@ -6,6 +6,9 @@
 //!    where two who insert the same key at once meet;
 //! 3. disturb the gap, so that whoever found the key absent is ordered before or stops;
 //! 4. the same for each ordered index.
+//!
+//! Rows that are given together take these steps in one section of the gate, a window at a time,
+//! but for the ordered indexes, which come after the window's last row.
 
 use atoll_machine::Machine;
 use atoll_storage::image::plain;
@@ -21,43 +24,88 @@ use crate::error::Stop;
 use crate::row::{Own, Row};
 use crate::scheme::{AbortReason, Refusal, Scheme};
 
+/// A transaction with many rows must not leave its worker with room for all their keys.
+const KEPT_MAX: usize = 4096;
+/// Rows that are inserted in one section of the gate, unless the scheme refuses one.
+const WINDOW: usize = 16;
+
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Inserts a row.
+    /// Inserts rows, as if one after the other. Their values lie one after the other, each row with
+    /// as many as the table has columns.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::DuplicateKey`] and [`Stop::Storage`]; [`Stop::ReadOnly`].
-    pub fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), Stop> {
+    /// [`Stop::Abort`]; [`Stop::ReadOnly`], and [`Stop::Storage`] for values that do not fit:
+    /// nothing has been done then; [`Stop::DuplicateKey`]: the rows before have been inserted.
+    pub fn insert(&mut self, table: &Table<M>, rows: &[Value]) -> Result<(), Stop> {
         self.check_open()?;
         self.check_table(table)?;
         self.check_writable(table)?;
-        table.schema().check_row(row)?;
-        let mut key = std::mem::take(&mut self.key);
-        key.clear();
-        key.extend(table.schema().primary_key().iter().map(|at| row[*at].clone()));
-        let done = self.insert_row(table, &key, row);
-        self.key = key;
+        let schema = table.schema();
+        let (columns, width) = (schema.columns().len(), schema.primary_key().len());
+        if rows.is_empty() {
+            schema.check_row(rows)?;
+        }
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.clear();
+        let checked = rows.chunks(columns).try_for_each(|row| {
+            schema.check_row(row)?;
+            keys.extend(schema.primary_key().iter().map(|at| row[*at].clone()));
+            Ok::<_, Stop>(())
+        });
+        let done = checked.and_then(|()| {
+            let mut windows = rows.chunks(WINDOW * columns).zip(keys.chunks(WINDOW * width));
+            windows.try_for_each(|(rows, keys)| self.insert_window(table, rows, keys))
+        });
+        if keys.capacity() <= KEPT_MAX {
+            self.keys = keys;
+        }
         done
     }
 
-    fn insert_row(&mut self, table: &Table<M>, key: &[Value], row: &[Value]) -> Result<(), Stop> {
-        self.check_partition(table, key.first(), true)?;
-        let wanted = Wanted { hash: table.hash(key), key };
-        let is_new = self.until_done(table, |engine, txn, guard, change| {
-            txn.insert(engine, guard, change, wanted, row)
-        })?;
-        if !is_new {
-            self.check_consistent()?;
-            let (table, key) = (table.name().to_owned(), table.display_key(key));
-            return Err(Stop::DuplicateKey { table, key });
+    fn insert_window(
+        &mut self,
+        table: &Table<M>,
+        rows: &[Value],
+        keys: &[Value],
+    ) -> Result<(), Stop> {
+        let schema = table.schema();
+        let (columns, width) = (schema.columns().len(), schema.primary_key().len());
+        let count = rows.len() / columns;
+        let mut hashes = [0; WINDOW];
+        for (hash, key) in hashes.iter_mut().zip(keys.chunks(width)) {
+            self.check_partition(table, key.first(), true)?;
+            *hash = table.hash(key);
         }
-        self.until_done(table, |engine, txn, guard, _| {
-            let (place, gap) = guard.stripe(wanted.hash);
-            match engine.scheme.disturb(&mut txn.local, place, gap) {
-                Ok(()) => Step::Done(()),
-                Err(refusal) => Step::Refused(refusal),
+        if count > 1 {
+            hashes[..count].iter().for_each(|hash| M::touch(table.index().line_of(*hash), 1));
+        }
+        let (mut at, mut is_placed) = (0, false);
+        let duplicate = self.until_done(table, |engine, txn, guard, change| {
+            while at < count {
+                let wanted = Wanted { hash: hashes[at], key: &keys[at * width..][..width] };
+                if !is_placed {
+                    let row = &rows[at * columns..][..columns];
+                    match txn.insert(engine, guard, change, wanted, row) {
+                        Step::Done(true) => is_placed = true,
+                        Step::Done(false) => return Step::Done(Some(wanted.key)),
+                        Step::Again => return Step::Again,
+                        Step::Refused(refusal) => return Step::Refused(refusal),
+                        Step::Failed(stop) => return Step::Failed(stop),
+                    }
+                }
+                let (place, gap) = guard.stripe(wanted.hash);
+                if let Err(refusal) = engine.scheme.disturb(&mut txn.local, place, gap) {
+                    return Step::Refused(refusal);
+                }
+                (at, is_placed) = (at + 1, false);
             }
+            Step::Done(None)
         })?;
-        self.add_entries(table)
+        self.add_entries(table)?;
+        let Some(key) = duplicate else { return Ok(()) };
+        self.check_consistent()?;
+        let (table, key) = (table.name().to_owned(), table.display_key(key));
+        Err(Stop::DuplicateKey { table, key })
     }
 
     /// Adds the entries that have been noted to their indexes.

@@ -75,7 +75,7 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     /// The epoch of the last section in which the worker validated.
     sealed: u64,
     /// Room that is used again.
-    key: Vec<Value>,
+    keys: Vec<Value>,
     scan_room: ScanRoom,
     sought: Vec<Sought>,
     /// The transaction is the database's own and is not counted.
@@ -198,7 +198,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             hurried: false,
             partitions: Vec::new(),
             sealed: 0,
-            key: Vec::new(),
+            keys: Vec::new(),
             scan_room: ScanRoom::default(),
             sought: Vec::new(),
             upkeep: false,

@@ -1,0 +1,160 @@
+//! Many rows inserted in one call: as if one after the other.
+#![allow(clippy::unwrap_used)]
+
+use std::ops::ControlFlow;
+
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Error, Index, IndexSpec, Range, Row, Schema,
+    SchemeKind, Table, TableOptions, Transaction, TxnError, TxnResult, Value,
+};
+
+/// More than are inserted in one section, and not a multiple of it.
+const ROWS: i64 = 40;
+
+type Numbers = [i64; 3];
+
+/// A table with a unique and another ordered index.
+struct Place {
+    db: Database,
+    table: Table,
+    by_rank: Index,
+    by_group: Index,
+}
+
+fn place(scheme: SchemeKind) -> Place {
+    let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
+    let db = Database::create(options).unwrap();
+    let columns = ["id", "rank", "group"].map(|name| Column::new(name, DataType::Int64));
+    let index = |name: &str, column: &str, unique| IndexSpec {
+        name: name.into(),
+        columns: vec![column.into()],
+        unique,
+    };
+    let indexes = vec![index("by_rank", "rank", true), index("by_group", "group", false)];
+    let options = TableOptions { indexes, ..TableOptions::default() };
+    let schema = Schema::new(columns.into(), &["id"]).unwrap();
+    let table = db.create_table_with("t", schema, &options).unwrap();
+    let (by_rank, by_group) = (table.index("by_rank").unwrap(), table.index("by_group").unwrap());
+    Place { db, table, by_rank, by_group }
+}
+
+fn row(id: i64) -> Numbers {
+    [id, 1000 - id, id / 10]
+}
+
+fn flat(rows: impl IntoIterator<Item = Numbers>) -> Vec<Value> {
+    rows.into_iter().flatten().map(Value::Int64).collect()
+}
+
+/// All rows as an index has them.
+fn rows(tx: &mut Transaction, index: &Index) -> TxnResult<Vec<Numbers>> {
+    let mut all = Vec::new();
+    let look = |row: &Row<'_>| [0, 1, 2].map(|at| row.i64(at));
+    tx.scan(index, Range::ALL, look, |row| {
+        all.push(row);
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
+impl Place {
+    /// All rows by id, which both indexes and the table agree in.
+    fn rows(&self) -> Vec<Numbers> {
+        let (mut by_rank, mut by_group) = self
+            .db
+            .transaction(|tx| Ok((rows(tx, &self.by_rank)?, rows(tx, &self.by_group)?)))
+            .unwrap();
+        assert!(by_rank.is_sorted_by_key(|row| row[1]), "{by_rank:?}");
+        assert!(by_group.is_sorted_by_key(|row| row[2]), "{by_group:?}");
+        by_rank.sort_unstable();
+        by_group.sort_unstable();
+        assert_eq!(by_rank, by_group);
+        let found = self.db.transaction(|tx| {
+            by_rank.iter().map(|row| tx.read(&self.table, &[row[0].into()])).collect()
+        });
+        let found: Vec<Option<Vec<Value>>> = found.unwrap();
+        let expected = by_rank.iter().map(|row| Some(row.map(Value::Int64).to_vec()));
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        by_rank
+    }
+}
+
+#[test]
+fn all_are_there_under_every_scheme() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let place = place(scheme);
+        let all = flat((0..ROWS).map(row));
+        let seen = place.db.transaction(|tx| {
+            tx.insert_rows(&place.table, &all)?;
+            tx.insert_rows(&place.table, &[])?;
+            tx.read_columns(&place.table, &[Value::Int64(17)], &[1])
+        });
+        assert_eq!(seen.unwrap(), Some(vec![Value::Int64(983)]), "{scheme}");
+        assert_eq!(place.rows(), (0..ROWS).map(row).collect::<Vec<_>>(), "{scheme}");
+    }
+}
+
+#[test]
+fn at_a_key_that_is_there_the_rows_before_have_been_inserted() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        // First, in the middle and last of a window; in the second one; a row of the call itself.
+        for (taken, given) in [(100, 0), (100, 7), (100, 15), (100, 16), (100, 23), (5, 23)] {
+            let place = place(scheme);
+            let insert = |tx: &mut Transaction| {
+                tx.insert(&place.table, &row(100).map(Value::Int64))?;
+                let mut ids: Vec<i64> = (0..ROWS).collect();
+                ids[given] = taken;
+                let told = tx.insert_rows(&place.table, &flat(ids.into_iter().map(row)));
+                let Err(TxnError::Error(Error::DuplicateKey { key, .. })) = &told else {
+                    panic!("{scheme}: {told:?}");
+                };
+                assert_eq!(*key, taken.to_string());
+                // The transaction may go on, or commit what it has.
+                match given % 2 {
+                    0 => tx.insert(&place.table, &row(200).map(Value::Int64)),
+                    _ => Ok(()),
+                }
+            };
+            place.db.transaction(insert).unwrap();
+            let after = (given % 2 == 0).then_some(200);
+            let ids = (0..given as i64).chain([100]).chain(after);
+            let expected: Vec<Numbers> = ids.map(row).collect();
+            assert_eq!(place.rows(), expected, "{scheme}, {taken} at {given}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_do_not_fit_change_nothing_and_a_rank_that_is_taken_rolls_back() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let place = place(scheme);
+        let mut short = flat((0..ROWS).map(row));
+        short.pop();
+        let mut other = flat((0..ROWS).map(row));
+        other[37 * 3 + 1] = Value::Text("many".into());
+        let two = flat([row(1), row(2)]);
+        place
+            .db
+            .transaction(|tx| {
+                for bad in [&short, &other] {
+                    let told = tx.insert_rows(&place.table, bad);
+                    assert!(matches!(told, Err(TxnError::Error(Error::Storage(_)))), "{told:?}");
+                }
+                // One row is what `insert` takes.
+                for bad in [&two[..], &[]] {
+                    let told = tx.insert(&place.table, bad);
+                    assert!(matches!(told, Err(TxnError::Error(Error::Storage(_)))), "{told:?}");
+                }
+                tx.insert(&place.table, &row(300).map(Value::Int64))
+            })
+            .unwrap();
+        assert_eq!(place.rows(), [row(300)], "{scheme}");
+        let told = place.db.transaction(|tx| {
+            let mut all: Vec<Numbers> = (0..ROWS).map(row).collect();
+            all[20][1] = 700; // that of row 300
+            tx.insert_rows(&place.table, &flat(all))
+        });
+        assert!(told.is_err(), "{scheme}");
+        assert_eq!(place.rows(), [row(300)], "{scheme}");
+    }
+}
