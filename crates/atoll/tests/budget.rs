@@ -13,7 +13,7 @@ use atoll::machine::CrashMedium;
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Durability, Error, Schema, Snapshot, Table, Value,
 };
-use limits_common::{eventually, in_time, is_out_of_memory};
+use limits_common::{Mounted, eventually, in_time, is_out_of_memory};
 
 const BUDGET_BYTES: u64 = 32 << 20;
 const PAYLOAD: u32 = 1024;
@@ -234,7 +234,7 @@ fn the_limit_of_the_store_is_a_multiple_of_the_budget_as_far_as_the_disk_goes() 
     assert!(limit_bytes(large.path()).abs_diff(expected) < expected / 4, "others write there too");
     let small = folder();
     let spill = small.path().join("spill");
-    let Some(_disk) = SmallDisk::new(&spill, 100) else { return };
+    let Some(_disk) = Mounted::small_disk(&spill, 100) else { return };
     assert_eq!(limit_bytes(small.path()), 50 << 20);
     let error = atoll::machine::medium::file::free_bytes(&spill.join("nothing")).unwrap_err();
     assert!(error.to_string().contains("nothing"), "{error}");
@@ -259,36 +259,11 @@ fn a_folder_that_is_not_a_databases_stays_as_it_is() {
     assert_eq!(names.len(), 1, "{names:?}");
 }
 
-/// A small file system for what does not fit memory; unmounted on drop.
-struct SmallDisk<'f>(&'f Path);
-
-impl<'f> SmallDisk<'f> {
-    fn new(at: &'f Path, mib: u64) -> Option<Self> {
-        std::fs::create_dir(at).unwrap();
-        let size = format!("size={mib}m");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(at)
-            .output()
-            .is_ok_and(|output| output.status.success());
-        if !mounted {
-            eprintln!("skipped: mounting a tmpfs is not permitted here");
-        }
-        mounted.then_some(Self(at))
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_an_error_and_the_database_goes_on() {
     let folder = folder();
     let spill = folder.path().join("spill");
-    let Some(_disk) = SmallDisk::new(&spill, 80) else { return };
+    let Some(_disk) = Mounted::small_disk(&spill, 80) else { return };
     // The limit has room for more than the disk.
     let rows = {
         let db = Database::open(folder.path(), options()).unwrap();

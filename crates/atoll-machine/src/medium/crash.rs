@@ -75,7 +75,8 @@ impl Naming {
 /// Which operation is to fail, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Writes and reservations, for want of space.
+    /// Writes, reservations and making files, for want of space. Of what is to be written, the
+    /// first half still fits.
     Full,
     /// Making files, for want of space.
     Create,
@@ -83,6 +84,8 @@ pub enum Fault {
     Sync,
     /// Reads, with one.
     Read,
+    /// Whatever changes something, as on a file system that is mounted to be read.
+    ReadOnly,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +97,8 @@ struct World {
     began_names: BTreeMap<String, usize>,
     events: Vec<Event>,
     fault: Option<(Fault, usize)>,
+    /// How often it was met.
+    failures: u64,
     locked: BTreeSet<String>,
     sync_time: Duration,
     /// Bytes that survive together; 0: those of a sector.
@@ -152,10 +157,17 @@ impl World {
             *left -= 1;
             return Ok(());
         }
+        self.failures += 1;
         Err(match what {
             Fault::Full | Fault::Create => io::ErrorKind::StorageFull.into(),
             Fault::Sync | Fault::Read => io::Error::from_raw_os_error(libc::EIO),
+            Fault::ReadOnly => io::ErrorKind::ReadOnlyFilesystem.into(),
         })
+    }
+
+    /// As [`World::may`], for what changes something.
+    fn may_change(&mut self, what: Fault) -> io::Result<()> {
+        self.may(Fault::ReadOnly).and_then(|()| self.may(what))
     }
 }
 
@@ -214,6 +226,11 @@ impl CrashMedium {
     /// Nothing fails any more.
     pub fn mend(&self) {
         lock(&self.world).fault = None;
+    }
+
+    /// Operations that have failed because they were told to.
+    pub fn failures(&self) -> u64 {
+        lock(&self.world).failures
     }
 
     /// A copy of the world as it is, without its past.
@@ -333,7 +350,7 @@ impl Medium for CrashMedium {
             }
             (Some(file), _) => file,
             (None, Open::Create) => {
-                let made = world.may(Fault::Create).and_then(|()| world.may(Fault::Full));
+                let made = world.may_change(Fault::Create).and_then(|()| world.may(Fault::Full));
                 made.map_err(|source| self.failed("create", name, source))?;
                 world.files.push(Vec::new());
                 let file = world.files.len() - 1;
@@ -367,6 +384,7 @@ impl Medium for CrashMedium {
         if !world.names.contains_key(&self.full(from)) {
             return Err(self.failed("rename", from, io::ErrorKind::NotFound.into()));
         }
+        world.may(Fault::ReadOnly).map_err(|source| self.failed("rename", from, source))?;
         naming.apply(&mut world.names);
         world.events.push(Event::Name(naming));
         Ok(())
@@ -375,6 +393,7 @@ impl Medium for CrashMedium {
     fn remove(&self, name: &str) -> Result<(), MediumError> {
         let mut world = lock(&self.world);
         let full = self.full(name);
+        world.may(Fault::ReadOnly).map_err(|source| self.failed("remove", name, source))?;
         if world.names.remove(&full).is_none() {
             return Err(self.failed("remove", name, io::ErrorKind::NotFound.into()));
         }
@@ -394,6 +413,12 @@ impl Medium for CrashMedium {
     }
 
     fn lock(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError> {
+        let may = lock(&self.world).may(Fault::ReadOnly);
+        may.map_err(|source| self.failed("lock", "lock", source))?;
+        self.lock_to_read()
+    }
+
+    fn lock_to_read(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError> {
         if !lock(&self.world).locked.insert(self.folder.clone()) {
             return Ok(Err(None));
         }
@@ -435,11 +460,13 @@ impl MediumFile for CrashFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
         let mut world = lock(&self.world);
-        world.may(Fault::Full).map_err(|source| self.failed("write", source))?;
+        world.may(Fault::ReadOnly).map_err(|source| self.failed("write", source))?;
+        let may = world.may(Fault::Full).map_err(|source| self.failed("write", source));
+        let bytes = if may.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
         put(&mut world.files[self.file], offset, bytes);
         let event = Event::Write { file: self.file, offset, bytes: bytes.to_vec() };
         world.events.push(event);
-        Ok(())
+        may
     }
 
     fn unit(&self) -> u64 {
@@ -453,7 +480,7 @@ impl MediumFile for CrashFile {
 
     fn reserve(&self, size_bytes: u64) -> Result<(), MediumError> {
         let mut world = lock(&self.world);
-        world.may(Fault::Full).map_err(|source| self.failed("reserve", source))?;
+        world.may_change(Fault::Full).map_err(|source| self.failed("reserve", source))?;
         let content = &mut world.files[self.file];
         if content.len() < size_bytes as usize {
             content.resize(size_bytes as usize, 0);
@@ -557,7 +584,9 @@ mod tests {
         let file = medium.open("log", Open::Create).unwrap();
         medium.fail(Fault::Full, 1);
         file.write_at(0, b"fits").unwrap();
+        assert_eq!(medium.failures(), 0);
         assert!(file.write_at(4, b"does not").unwrap_err().is_full());
+        assert_eq!((read(&medium, "log"), medium.failures()), (b"fitsdoes".to_vec(), 1));
         medium.fail(Fault::Sync, 0);
         assert!(file.sync().is_err());
         medium.mend();

@@ -56,9 +56,19 @@ pub const LOCK_FILE: &str = "lock";
 
 /// The lock goes with the descriptor, however the process ends.
 #[derive(Debug)]
-struct FileLock(#[allow(dead_code, reason = "held, not used")] File);
+struct FileLock(Option<File>);
 
 impl Locked for FileLock {}
+
+impl Drop for FileLock {
+    /// Lets go at once, even if a child of this process that is being started has the descriptor.
+    fn drop(&mut self) {
+        if let Some(file) = &self.0 {
+            // If that fails, it goes when the last descriptor does.
+            let _ = flock(file, libc::LOCK_UN);
+        }
+    }
+}
 
 /// A file of it.
 #[derive(Debug)]
@@ -218,18 +228,37 @@ impl Medium for FileMedium {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(failed)?;
-        // SAFETY: the descriptor is open for as long as `file` lives.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::WouldBlock {
-                return Err(failed(error));
-            }
-            let holder = io::read_to_string(&file).map_err(failed)?;
-            return Ok(Err(holder.trim().parse().ok()));
+        if let Err(holder) = flock(&file, libc::LOCK_EX).map_err(failed)? {
+            return Ok(Err(holder));
         }
         file.set_len(0).map_err(failed)?;
-        file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0).map_err(failed)?;
-        Ok(Ok(Box::new(FileLock(file))))
+        let told = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
+        // Without space nobody is told who has it; it is locked all the same.
+        if let Err(error) = told.map_err(failed)
+            && !error.is_full()
+        {
+            return Err(error);
+        }
+        Ok(Ok(Box::new(FileLock(Some(file)))))
+    }
+
+    fn lock_to_read(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError> {
+        match self.lock() {
+            Err(error) if error.is_read_only() => {}
+            done => return done,
+        }
+        let path = self.root.join(LOCK_FILE);
+        let failed = |source| MediumError::new("lock", path.to_string_lossy(), source);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // A copy without the file: whoever had it open would have made one.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Ok(Box::new(FileLock(None))));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let locked = flock(&file, libc::LOCK_SH).map_err(failed)?;
+        Ok(locked.map(|()| Box::new(FileLock(Some(file))) as _))
     }
 
     fn path(&self, name: &str) -> String {
@@ -239,6 +268,19 @@ impl Medium for FileMedium {
     fn on_file_system(&self) -> Option<&Path> {
         Some(&self.root)
     }
+}
+
+/// Locks a file at once, or says who has it, if that is known.
+fn flock(file: &File, how: libc::c_int) -> io::Result<Result<(), Option<u32>>> {
+    // SAFETY: the descriptor is open for as long as `file` lives.
+    if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
+        return Ok(Ok(()));
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() != io::ErrorKind::WouldBlock {
+        return Err(error);
+    }
+    Ok(Err(io::read_to_string(file)?.trim().parse().ok()))
 }
 
 /// Has zeroes written between two places, in units as far as they fit. Space that is allocated but
@@ -365,6 +407,20 @@ impl MediumFile for OrdinaryFile {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_lock_goes_at_once_though_a_child_that_is_being_started_has_its_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let medium = FileMedium::new(folder.path()).unwrap();
+        let file = File::create(folder.path().join(LOCK_FILE)).unwrap();
+        flock(&file, libc::LOCK_EX).unwrap().unwrap();
+        let of_the_child = file.try_clone().unwrap();
+        let locked = FileLock(Some(file));
+        assert!(medium.lock().unwrap().is_err());
+        drop(locked);
+        assert!(medium.lock().unwrap().is_ok());
+        drop(of_the_child);
+    }
 
     #[test]
     fn units_go_where_other_bytes_go_and_are_read_like_them() {

@@ -121,6 +121,15 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
     /// [`MediumError`].
     fn lock(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError>;
 
+    /// As [`Medium::lock`], for somebody who only reads, so also where nothing can be written:
+    /// there those who read do not keep each other out, only somebody who has it as another medium.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn lock_to_read(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError> {
+        self.lock()
+    }
+
     /// How people find a file of this name.
     fn path(&self, name: &str) -> String;
 
@@ -231,6 +240,12 @@ impl MediumError {
             self.source.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         )
+    }
+
+    /// Whether it can only be read, by this user at least.
+    pub fn is_read_only(&self) -> bool {
+        let kind = self.source.kind();
+        matches!(kind, io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
     }
 
     /// Whether there is no such file.

@@ -46,6 +46,11 @@ pub(super) fn lock(root: &dyn Medium) -> Result<Box<dyn Locked>> {
     root.lock()?.map_err(|pid| Error::InUse { path: root.path(""), pid })
 }
 
+/// Keeps those away from a folder who would change it while it is read.
+pub(super) fn lock_to_read(root: &dyn Medium) -> Result<Box<dyn Locked>> {
+    root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })
+}
+
 impl Checkpointer {
     /// Copies the last checkpoint into an empty folder; returns the bytes written home.
     pub(super) fn copy_to(&mut self, root: &dyn Medium) -> Result<u64> {

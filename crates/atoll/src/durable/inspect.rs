@@ -60,14 +60,14 @@ struct Folder {
     _locked: Box<dyn Locked>,
 }
 
-/// Opens a folder to look at it; nobody else may have it open.
+/// Opens a folder to look at it; nobody else may have it open to work.
 fn look(folder: &Path) -> Result<Folder> {
     let root = FileMedium::existing(folder)?;
     let names = root.names()?;
     if !names.iter().any(|name| name == atoll_log::control::FILE) {
         return Err(LogError::NoDatabase { path: root.path("") }.into());
     }
-    let _locked = match root.lock()? {
+    let _locked = match root.lock_to_read()? {
         Ok(locked) => locked,
         Err(pid) => return Err(Error::InUse { path: root.path(""), pid }),
     };
@@ -80,6 +80,7 @@ fn look(folder: &Path) -> Result<Folder> {
 }
 
 /// Reads everything that opening the database in a folder could need, and reports what is damaged.
+/// The folder may be one that can only be read.
 ///
 /// # Errors
 /// [`Error::Log`] when the folder cannot be read or its control file is of no use;

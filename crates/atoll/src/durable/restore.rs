@@ -24,7 +24,7 @@ use atoll_log::origin::{self, Origin};
 use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
 
-use super::backup::{CHECKPOINT, LIFE, lock, lock_empty};
+use super::backup::{CHECKPOINT, LIFE, lock_empty, lock_to_read};
 use super::moment::{Moment, utc};
 use super::open::{existing_media, folder_name};
 use super::survey::{self, Survey};
@@ -192,7 +192,7 @@ impl<'s> Begin<'s> {
         if !has(origin::FILE) || !has(control::FILE) {
             return Err(no_backup().into());
         }
-        let mut locked = vec![lock(backup)?];
+        let mut locked = vec![lock_to_read(backup)?];
         let (_, control) = ControlFile::open(backup, Open::Read)?;
         let origin = Origin::read(backup)?;
         // Whoever opens a backup writes into its homes.
@@ -206,7 +206,7 @@ impl<'s> Begin<'s> {
         }
         let (mut own, mut own_media) = (None, Vec::new());
         if let Some(data) = data {
-            locked.push(lock(data)?);
+            locked.push(lock_to_read(data)?);
             let (_, found) = ControlFile::open(data, Open::Read)?;
             if found.id != origin.id || found.tablespaces != tablespaces {
                 return Err(LogError::AnotherDatabase { path: data.path("") }.into());

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -104,5 +106,49 @@ pub fn in_time(body: impl FnOnce() + Send + 'static) {
     assert_ne!(hung, Err(std::sync::mpsc::RecvTimeoutError::Timeout), "it hangs");
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
+    }
+}
+
+/// Something that is mounted on a folder; unmounted on drop.
+pub struct Mounted<'f>(&'f Path);
+
+impl<'f> Mounted<'f> {
+    /// A small file system in memory.
+    pub fn small_disk(at: &'f Path, mib: u64) -> Option<Self> {
+        Self::new(at, &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"])
+    }
+
+    /// Another folder, to be read only.
+    pub fn read_only(at: &'f Path, of: &Path) -> Option<Self> {
+        let mounted = Self::new(at, &["--bind", of.to_str().unwrap()])?;
+        mounted.remount("bind,ro");
+        Some(mounted)
+    }
+
+    /// Mounts something on a folder, which is made; `None` where that is not permitted.
+    fn new(at: &'f Path, what: &[&str]) -> Option<Self> {
+        std::fs::create_dir(at).unwrap();
+        if !mount(what, at) {
+            eprintln!("skipped: mounting is not permitted here");
+            return None;
+        }
+        Some(Self(at))
+    }
+
+    /// Mounts it again with other options.
+    pub fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        assert!(mount(&["-o", &options], self.0), "{options}");
+    }
+}
+
+fn mount(arguments: &[&str], at: &Path) -> bool {
+    let mounted = Command::new("mount").args(arguments).arg(at).output();
+    mounted.is_ok_and(|output| output.status.success())
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
     }
 }
