@@ -4,6 +4,7 @@
 mod checkpoints;
 mod damage;
 mod folders;
+mod harm;
 mod hostile;
 mod recovery;
 mod scene;
