@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use atoll::{Database, SchemeKind};
 use atoll_bench::crash::judge::judge;
@@ -21,6 +22,11 @@ const SCHEME: &str = "ATOLL_TEST_KILLED_SCHEME";
 const THREADS: i64 = 3;
 /// Kills of one database.
 const ROUNDS: u64 = 10;
+/// What the process says before it opens the database, and when it has.
+const OPENING: &str = "opening";
+const READY: &str = "ready";
+/// The longest that it works.
+const WORK: Duration = Duration::from_millis(30);
 
 fn open(folder: &Path, scheme: SchemeKind) -> Database {
     Database::open(folder, scene::options(scheme, &How::default())).unwrap()
@@ -32,12 +38,13 @@ fn the_process_that_is_killed() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let next = AtomicI64::new(std::env::var(FIRST).unwrap().parse().unwrap());
     let scheme: SchemeKind = std::env::var(SCHEME).unwrap().parse().unwrap();
+    writeln!(std::io::stdout(), "{OPENING}").unwrap();
     let db = open(Path::new(&folder), scheme);
     let tables = match Tables::find(&db) {
         Ok(tables) => tables,
         Err(_) => Tables::create(&db).unwrap(),
     };
-    writeln!(std::io::stdout(), "ready").unwrap();
+    writeln!(std::io::stdout(), "{READY}").unwrap();
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u64 {
             let (db, tables, next) = (&db, &tables, &next);
@@ -57,8 +64,25 @@ fn the_process_that_is_killed() {
     });
 }
 
-/// Starts a process, kills it after a while and returns what it has acknowledged.
-fn kill(folder: &Path, scheme: SchemeKind, first: i64, after: Duration) -> Vec<u64> {
+/// When a process is killed.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    /// So long after it has begun to open the database, ready or not.
+    Opening(Duration),
+    /// So long after it was ready.
+    Ready(Duration),
+}
+
+/// What was seen of a process that was killed.
+struct Killed {
+    /// How long it took to open the database at most; `None` when it was killed before it had.
+    opened: Option<Duration>,
+    /// The transactions that it has acknowledged.
+    told: Vec<u64>,
+}
+
+/// Starts a process, which goes on with what it finds, and kills it.
+fn kill(folder: &Path, scheme: SchemeKind, first: i64, when: When) -> Killed {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_process_that_is_killed", "--nocapture"])
         .env(FOLDER, folder)
@@ -68,13 +92,42 @@ fn kill(folder: &Path, scheme: SchemeKind, first: i64, after: Duration) -> Vec<u
         .stderr(Stdio::inherit())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().ends_with("ready")), "it could not begin");
-    std::thread::sleep(after);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.ends_with(OPENING)), "it could not begin");
+    let begun = Instant::now();
+    let mut opened = None;
+    match when {
+        When::Opening(after) => std::thread::sleep(after),
+        When::Ready(after) => {
+            assert!(lines.any(|line| line == READY), "it could not open the database");
+            opened = Some(begun.elapsed());
+            std::thread::sleep(after);
+        }
+    }
     child.kill().unwrap();
-    child.wait().unwrap();
-    let told = lines.map_while(Result::ok);
-    told.filter_map(|line| line.strip_prefix("done ")?.parse().ok()).collect()
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(9), "it ended by itself: {status}");
+    let mut told = Vec::new();
+    for line in lines {
+        if line == READY {
+            opened = Some(begun.elapsed());
+        }
+        told.extend(line.strip_prefix("done ").and_then(|id| id.parse::<u64>().ok()));
+    }
+    Killed { opened, told }
+}
+
+/// Copies what a process has left, so that it can be looked at and left as it is.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&path, &to),
+            false => drop(std::fs::copy(&path, &to).unwrap()),
+        }
+    }
 }
 
 #[test]
@@ -82,22 +135,42 @@ fn what_was_acknowledged_is_there_after_every_kill() {
     let rounds: u64 =
         std::env::var("ATOLL_TEST_KILLS").map_or(200, |rounds| rounds.parse().unwrap());
     let mut random = Random::new(7);
-    let mut all = 0;
+    let (mut all, mut early) = (0, 0);
+    // What opening has taken when that was last seen to its end.
+    let mut opening = WORK;
     for database in 0..rounds.div_ceil(ROUNDS) {
-        let folder = tempfile::tempdir().unwrap();
+        let room = tempfile::tempdir().unwrap();
+        let (folder, shown) = (room.path().join("db"), room.path().join("copy"));
         let scheme = SchemeKind::ALL[database as usize % SchemeKind::ALL.len()];
         let (mut acknowledged, mut begun) = (Vec::new(), 0);
         for round in 0..ROUNDS {
-            let after = Duration::from_micros(random.below(30_000));
-            let told = kill(folder.path(), scheme, begun + 1, after);
+            let mut drawn =
+                |most: Duration| Duration::from_micros(random.below(most.as_micros() as u64 + 1));
+            let when = match round % 2 {
+                0 => When::Ready(drawn(WORK)),
+                _ => When::Opening(drawn(opening)),
+            };
+            let Killed { opened, told } = kill(&folder, scheme, begun + 1, when);
+            early += u64::from(opened.is_none());
+            if let (When::Ready(_), Some(took)) = (when, opened) {
+                opening = took.min(4 * WORK);
+            }
             // Of each thread, one transaction at most was not acknowledged.
             begun += told.len() as i64 + THREADS;
             all += told.len();
             acknowledged.extend(told);
-            let db = open(folder.path(), scheme);
+            // The next process begins with what this one has left.
+            copy(&folder, &shown);
+            let db = open(&shown, scheme);
             let wrong = judge(&db, &acknowledged, begun).unwrap();
-            assert_eq!(wrong, None, "{scheme} round {round}: {:?}", db.recovery());
+            assert_eq!(wrong, None, "{scheme} round {round}, {when:?}: {:?}", db.recovery());
+            drop(db);
+            std::fs::remove_dir_all(&shown).unwrap();
         }
+        let db = open(&folder, scheme);
+        let wrong = judge(&db, &acknowledged, begun).unwrap();
+        assert_eq!(wrong, None, "{scheme}: {:?}", db.recovery());
     }
     assert!(all as u64 > rounds, "{all} transactions in {rounds} rounds");
+    assert!(early > 0, "no process was killed before it was ready");
 }
