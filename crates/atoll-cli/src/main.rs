@@ -16,6 +16,7 @@ mod session;
 mod shell;
 mod size;
 
+mod watch;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -8,7 +8,8 @@ use atoll_sql::{Outcome, SqlError, SqlSession, tablespace_name};
 
 use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
-use crate::output::say;
+use crate::output::{Style, say};
+use crate::watch::{Teller, Watch};
 
 /// A session on a database or a snapshot.
 pub struct Session {
@@ -18,7 +19,7 @@ pub struct Session {
 }
 
 enum Target {
-    Owned(Database),
+    Owned { database: Database, watch: Watch },
     Attached { attachment: Attachment, snapshot: Snapshot, taken: Instant },
 }
 
@@ -40,6 +41,7 @@ impl Session {
     /// Those of [`Database::create`] and [`Database::publish`].
     pub fn own(name: &str, owner: &OwnerArgs, global: &GlobalArgs) -> Result<Self> {
         let options = global.database_options(owner);
+        let style = Style::of_stderr(global.color);
         let database = match &owner.data {
             Some(folder) => Database::open(folder, options)?,
             None => Database::create(options)?,
@@ -47,7 +49,8 @@ impl Session {
         database.recovery().map(recovered).into_iter().for_each(|text| say(&text));
         database.publish(name, global.runtime_dir.as_deref())?;
         let sql = SqlSession::on_database(database.clone());
-        Ok(Self { name: name.to_owned(), target: Target::Owned(database), sql })
+        let watch = Watch::start(&database, style);
+        Ok(Self { name: name.to_owned(), target: Target::Owned { database, watch }, sql })
     }
 
     /// Attaches to a database and works on a snapshot of it.
@@ -74,7 +77,7 @@ impl Session {
     /// [`CliError::Said`] for a snapshot.
     pub fn database(&self) -> Result<&Database> {
         match &self.target {
-            Target::Owned(database) => Ok(database),
+            Target::Owned { database, .. } => Ok(database),
             Target::Attached { .. } => Err(CliError::with_hint(
                 "this shell reads a snapshot, which never changes",
                 "change the database in the process that owns it",
@@ -82,10 +85,17 @@ impl Session {
         }
     }
 
+    /// Tells what goes wrong with the database in another way than on the standard error output.
+    pub fn tell_by(&self, teller: Teller) {
+        if let Target::Owned { watch, .. } = &self.target {
+            watch.tell_by(teller);
+        }
+    }
+
     /// The snapshot and when it was taken, if this process does not own the database.
     pub fn snapshot(&self) -> Option<(&Snapshot, Instant)> {
         match &self.target {
-            Target::Owned(_) => None,
+            Target::Owned { .. } => None,
             Target::Attached { snapshot, taken, .. } => Some((snapshot, *taken)),
         }
     }
@@ -114,7 +124,7 @@ impl Session {
     /// Those of asking the owner.
     pub fn snapshots(&self) -> Result<Vec<atoll::SnapshotInfo>> {
         match &self.target {
-            Target::Owned(database) => Ok(database.snapshots()),
+            Target::Owned { database, .. } => Ok(database.snapshots()),
             Target::Attached { attachment, .. } => Ok(attachment.snapshots()?),
         }
     }
@@ -139,7 +149,7 @@ impl Session {
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
         let mut tables = Vec::new();
         match &self.target {
-            Target::Owned(database) => {
+            Target::Owned { database, .. } => {
                 let has_several = database.tablespaces() > 1;
                 for name in database.tables() {
                     let table = database.table(&name)?;
@@ -160,7 +170,7 @@ impl Session {
     /// No such table, and a snapshot that has expired or is damaged.
     pub fn row_count(&self, table: &str) -> Result<u64> {
         match &self.target {
-            Target::Owned(database) => match database.table(table) {
+            Target::Owned { database, .. } => match database.table(table) {
                 Ok(table) => Ok(table.row_count()),
                 Err(unknown) => {
                     let base = database.bases().iter().find_map(|base| base.table(table).ok());

@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
 use common::World;
 
 #[test]
@@ -171,6 +175,34 @@ fn quit_ends_a_script() {
     let world = World::new();
     let out = world.pipe(&["sql", "bank"], "SELECT 1 AS a;\n\\q\nSELECT 2 AS b;\n").ok();
     assert!(out.contains("a") && !out.contains("b"), "{out}");
+}
+
+#[test]
+fn what_is_wrong_with_a_database_is_told_once_and_to_whoever_asks() {
+    let world = World::new();
+    let path = |name: &str| world.runtime_dir().with_file_name(name);
+    let (data, archive) = (path("data"), path("archive"));
+    let words = ["--data", data.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
+    let mut owner = world.command(&[&["sql", "bank"], &words[..]].concat());
+    owner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut owner = owner.spawn().unwrap();
+    let mut out = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut err = BufReader::new(owner.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let say = |text: &str| owner.stdin.as_ref().unwrap().write_all(text.as_bytes()).unwrap();
+    let mut hear = |text: &str| assert!(out.any(|line| line.contains(text)), "{text}");
+    say("CREATE TABLE acc (id bigint PRIMARY KEY);\n\\health\n");
+    hear("nothing is wrong");
+    std::fs::rename(&archive, path("elsewhere")).unwrap();
+    say("INSERT INTO acc VALUES (1);\n\\checkpoint\n");
+    // Nobody has asked.
+    assert!(err.any(|line| line.starts_with("warning: the logs could not be archived")));
+    say("INSERT INTO acc VALUES (2);\n\\checkpoint\n\\health\n");
+    hear("checkpoint 2");
+    hear("the logs could not be archived");
+    drop(owner.stdin.take());
+    assert_eq!(owner.wait().unwrap().code(), Some(1));
+    let rest: Vec<String> = err.collect();
+    assert!(!rest.iter().any(|line| line.contains("warning")), "{rest:?}");
 }
 
 #[test]

@@ -252,6 +252,11 @@ impl Logs {
         self.logs.iter().any(|log| log.check().is_err())
     }
 
+    /// Why flushes have failed, of each log of which one has: a [`LogError::Poisoned`].
+    pub fn failures(&self) -> Vec<LogError> {
+        self.logs.iter().filter_map(|log| log.check().err()).collect()
+    }
+
     /// Whether changes are taken: a log that fails takes the others with it, since nothing could
     /// be acknowledged any more.
     pub(crate) fn check(&self) -> Result<(), LogError> {

@@ -11,6 +11,7 @@ use atoll_txn::{Component, SchemeKind, TableOptions};
 
 use crate::counters::{Accounting, Counters};
 use crate::durable::flusher::{Flusher, Policy};
+use crate::durable::health::{Health, Notes};
 use crate::durable::moment::{Moment, now_us};
 use crate::durable::open::OpenOptions;
 use crate::durable::{self, Acknowledger, BackupReport, CheckpointReport, RecoveryReport};
@@ -38,6 +39,8 @@ struct Handle {
     _keeper: Keeper,
     /// Of a durable database; stops before the rest goes.
     flusher: Mutex<Option<Flusher>>,
+    /// What its threads have met.
+    notes: Arc<Notes>,
     recovery: Option<RecoveryReport>,
     inner: Arc<Inner>,
 }
@@ -136,7 +139,9 @@ impl Database {
 
     fn of(inner: Arc<Inner>, flusher: Option<Flusher>, recovery: Option<RecoveryReport>) -> Self {
         let (server, _keeper) = (Mutex::default(), Keeper::start(&inner));
-        Self(Arc::new(Handle { server, _keeper, flusher: Mutex::new(flusher), recovery, inner }))
+        let notes = flusher.as_ref().map(Flusher::notes).unwrap_or_default();
+        let flusher = Mutex::new(flusher);
+        Self(Arc::new(Handle { server, _keeper, flusher, notes, recovery, inner }))
     }
 
     /// Bytes that have been written into the logs since it was opened.
@@ -199,10 +204,13 @@ impl Database {
         Ok(Moment { gsn: mark.gsn, time_us: mark.time_us })
     }
 
-    /// Why the logs could not be archived when that was last tried, with the last checkpoint; they
-    /// are kept where they are until they can.
-    pub fn archive_failure(&self) -> Option<LogError> {
-        lock(&self.0.flusher).as_ref().and_then(Flusher::not_archived)
+    /// What is wrong with its durability: flushes, files and checkpoints that have failed, also
+    /// where no transaction waits for them. Never waits for any of them.
+    pub fn health(&self) -> Health {
+        let Handle { notes, inner, .. } = &*self.0;
+        let logs = inner.acknowledger.get().map(|acknowledger| acknowledger.logs.failures());
+        let spill = inner.check_spill().err().map(|error| error.to_string());
+        notes.health(logs.unwrap_or_default(), spill)
     }
 
     /// Waits until everything that has been committed is durable, whatever durability was asked

@@ -48,6 +48,7 @@ pub use atoll_txn::{
 pub use attach::{Attachment, attach};
 pub use counters::{Accounting, Counters};
 pub use database::Database;
+pub use durable::health::{CheckpointFailure, Health};
 pub use durable::inspect;
 pub use durable::moment::Moment;
 pub use durable::restore::{self, RestoreError, RestoreReport, Until};

@@ -187,7 +187,7 @@ fn history(seed: u64, ends_closed: bool) -> (World, Vec<(Moment, Rows)>) {
         match random.random_range(0..12) {
             0 | 1 => {
                 db.checkpoint().unwrap();
-                assert!(db.archive_failure().is_none());
+                assert!(db.health().archive.is_none());
             }
             2 => {
                 db.close().unwrap();
@@ -420,13 +420,13 @@ fn a_full_archive_keeps_the_logs_and_holds_up_nobody() {
         };
         work(&db, 0..20);
         db.backup_on(&*world.folder("backup")).unwrap();
-        assert!(db.archive_failure().is_none());
+        assert!(db.health().archive.is_none());
         archive.fail(Fault::Full, after);
         let before = world.logs("db");
         let checkpoints = db.checkpoints();
         work(&db, 20..200);
         assert!(db.checkpoints() > checkpoints);
-        let error = db.archive_failure().unwrap();
+        let error = db.health().archive.unwrap();
         let LogError::NotArchived { cause } = &error else { panic!("{error}") };
         assert!(matches!(&**cause, LogError::Medium(cause) if cause.is_full()), "{error}");
         let kept = world.logs("db");
@@ -437,7 +437,7 @@ fn a_full_archive_keeps_the_logs_and_holds_up_nobody() {
         archive.mend();
         let report = db.checkpoint().unwrap();
         assert!(report.archived_bytes > FILE_BYTES);
-        assert!(db.archive_failure().is_none());
+        assert!(db.health().archive.is_none());
         assert!(world.logs("db")[0] > kept[0]);
         let expected = work(&db, 200..205);
         // Told at the end too; and what is there still has the rest.
@@ -637,7 +637,7 @@ fn a_history_that_has_branched_is_not_archived_with_the_other() {
         write(&db, &mut now, writer, &[(0, writer), (1, writer)], true);
     }
     db.checkpoint().unwrap();
-    assert!(db.archive_failure().is_none());
+    assert!(db.health().archive.is_none());
     db.close().unwrap();
     let archive = Some(world.folder("archive"));
     let db =
@@ -647,7 +647,7 @@ fn a_history_that_has_branched_is_not_archived_with_the_other() {
         write(&db, &mut other, writer, &[(0, writer), (1, writer)], true);
     }
     db.checkpoint().unwrap();
-    let failure = db.archive_failure().expect("it is told");
+    let failure = db.health().archive.expect("it is told");
     assert!(failure.to_string().contains("another history"), "{failure}");
     // Nothing of either is lost.
     drop(db);

@@ -1,4 +1,4 @@
-//! What `\d` and `\memory` show.
+//! What `\d`, `\memory` and `\health` show.
 
 use atoll::Schema;
 use serde::Serialize;
@@ -173,5 +173,37 @@ pub fn memory(session: &Session, output: &mut Output) -> Result<()> {
     }
     let (width, style) = (output.width(), output.style);
     grid.write(output, width, style)?;
+    Ok(())
+}
+
+/// What programs are told of durability.
+#[derive(Serialize)]
+struct Health {
+    is_well: bool,
+    troubles: Vec<String>,
+    checkpoints_failed: u64,
+}
+
+/// Writes what is wrong with the durability of the database.
+///
+/// # Errors
+/// [`CliError::Said`] on a snapshot; those of writing.
+pub fn health(session: &Session, output: &mut Output) -> Result<()> {
+    let health = session.database()?.health();
+    let (is_well, troubles) = (health.is_well(), health.troubles());
+    let checkpoints_failed = health.checkpoint.map_or(0, |failed| failed.in_a_row);
+    if output.json {
+        return Ok(output.json(&Health { is_well, troubles, checkpoints_failed })?);
+    }
+    if is_well {
+        output.line("nothing is wrong")?;
+    }
+    for trouble in &troubles {
+        output.line(trouble)?;
+    }
+    if checkpoints_failed > 0 {
+        let count = size::counted(checkpoints_failed, "checkpoint");
+        output.line(&format!("{count} in a row could not be taken"))?;
+    }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{ColorMode, CompletionType, Config, Editor};
+use rustyline::{ColorMode, CompletionType, Config, Editor, ExternalPrinter};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
@@ -34,6 +34,14 @@ pub fn run(shell: &mut Shell<'_>) -> Result<()> {
     let style = shell.output.style;
     let mut editor = editor(style)?;
     let busy = watch_interrupts()?;
+    // Above the line that is being typed.
+    if let Ok(mut printer) = editor.create_external_printer() {
+        shell.session().tell_by(Box::new(move |line| {
+            if printer.print(format!("{line}\n")).is_err() {
+                say(line);
+            }
+        }));
+    }
     if let Err(error) = history::load(&mut editor) {
         say(&format!("warning: the history cannot be read: {error}"));
     }

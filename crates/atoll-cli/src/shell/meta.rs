@@ -7,16 +7,16 @@ use atoll_sql::Format;
 
 use crate::commands::{load, snapshots};
 use crate::error::{CliError, Result};
-use crate::output::say;
 use crate::shell::{Flow, Shell, describe};
 use crate::size;
 
 /// Each command with its arguments, and what it does.
-pub const COMMANDS: [(&str, &str); 14] = [
+pub const COMMANDS: [(&str, &str); 15] = [
     (r"\?", "this help"),
     (r"\backup DIR", "a copy of the database in an empty folder, as it is now"),
     (r"\checkpoint", "write what has changed home, so that opening again is fast"),
     (r"\d [TABLE]", "the tables, or the columns and key of one"),
+    (r"\health", "what is wrong with its files, if anything is"),
     (r"\i FILE", "run the statements of a file"),
     (r"\load FILE TABLE [KEY]", "load a CSV or Parquet file; KEY (a,b) creates the table"),
     (r"\memory", "what the database has done and what it uses"),
@@ -61,6 +61,8 @@ pub enum Meta {
     Snapshots,
     /// `\memory`.
     Memory,
+    /// `\health`.
+    Health,
     /// `\backup`.
     Backup(PathBuf),
     /// `\checkpoint`.
@@ -126,6 +128,7 @@ pub fn parse(line: &str) -> Result<Meta> {
         (r"\refresh", []) => Ok(Meta::Refresh),
         (r"\snapshots", []) => Ok(Meta::Snapshots),
         (r"\memory", []) => Ok(Meta::Memory),
+        (r"\health", []) => Ok(Meta::Health),
         (r"\backup", [folder]) => Ok(Meta::Backup(PathBuf::from(folder))),
         (r"\checkpoint", []) => Ok(Meta::Checkpoint),
         _ => Err(misunderstood(name)),
@@ -206,28 +209,19 @@ pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
             snapshots::write(shell.output, &held)?;
         }
         Meta::Memory => describe::memory(&shell.session, shell.output)?,
+        Meta::Health => describe::health(&shell.session, shell.output)?,
         Meta::Backup(folder) => {
             let report = shell.session.database()?.backup(&folder)?;
             let (bytes, folder) = (size::bytes(report.bytes), folder.display());
             confirm(shell, &format!("{bytes} of tables in {folder}"))?;
-            warn_of_archive(shell)?;
         }
         Meta::Checkpoint => {
             let report = shell.session.database()?.checkpoint()?;
             let bytes = size::bytes(report.bytes);
             confirm(shell, &format!("checkpoint {}: {bytes} written", report.number))?;
-            warn_of_archive(shell)?;
         }
     }
     Ok(Flow::Continue)
-}
-
-/// Tells that the logs could not be archived.
-fn warn_of_archive(shell: &Shell<'_>) -> Result<()> {
-    if let Some(error) = shell.session.database()?.archive_failure() {
-        say(&format!("warning: {error}"));
-    }
-    Ok(())
 }
 
 fn on_off(value: bool) -> &'static str {

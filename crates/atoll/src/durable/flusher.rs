@@ -4,10 +4,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use atoll_log::{LogError, Logs};
+use atoll_log::Logs;
 use atoll_machine::Medium;
 
 use super::checkpoint::{self, Checkpointer, Form, Progress};
+use super::health::Notes;
 use super::moment::now_us;
 use super::{BackupReport, CheckpointReport, Durability};
 use crate::error::{Error, Result};
@@ -53,6 +54,7 @@ struct Shared {
     checkpointer: Mutex<Checkpointer>,
     logs: Arc<Logs>,
     progress: Progress,
+    notes: Arc<Notes>,
     stopped: Mutex<bool>,
     stop: Condvar,
 }
@@ -67,7 +69,8 @@ impl Flusher {
         let progress = Progress::new(&checkpointer.control);
         let checkpointer = Mutex::new(checkpointer);
         let (stopped, stop) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { checkpointer, logs, progress, stopped, stop });
+        let notes = Arc::default();
+        let shared = Arc::new(Shared { checkpointer, logs, progress, notes, stopped, stop });
         // Apart, so that neither files nor a checkpoint keep a flush waiting.
         let preparing = {
             let shared = Arc::clone(&shared);
@@ -110,9 +113,9 @@ impl Flusher {
         Ok(BackupReport { checkpoint, bytes })
     }
 
-    /// Why the logs could not be archived when that was last tried.
-    pub(crate) fn not_archived(&self) -> Option<LogError> {
-        lock(&self.shared.checkpointer).not_archived.clone()
+    /// What its threads meet, to be asked for while they are at work.
+    pub(crate) fn notes(&self) -> Arc<Notes> {
+        Arc::clone(&self.shared.notes)
     }
 
     fn stop(&mut self) {
@@ -165,7 +168,7 @@ impl Shared {
         let mut last = Instant::now();
         let mut marked = last;
         while !self.wait(period.min(PERIOD_MAX)) {
-            // Failures are told to those who wait for a flush.
+            // A log that fails says so: to those who wait for a flush, and in `Health`.
             if marked.elapsed() >= MARK_PERIOD && self.logs.has_unmarked() {
                 let _ = self.logs.mark(now_us);
                 marked = Instant::now();
@@ -179,8 +182,8 @@ impl Shared {
 
     fn prepare_until_stopped(&self) {
         while !self.wait(PERIOD_MAX) {
-            // Failures are told to those who want room.
-            let _ = self.logs.prepare_ahead(|| *lock(&self.stopped));
+            let made = self.logs.prepare_ahead(|| *lock(&self.stopped));
+            self.notes.note_files(made);
         }
     }
 
@@ -221,8 +224,20 @@ impl Shared {
         done
     }
 
-    /// Takes a checkpoint and notes that it has.
+    /// Takes a checkpoint and notes how that went.
     fn take(
+        &self,
+        checkpointer: &mut Checkpointer,
+        inner: &Arc<Inner>,
+        form: Form,
+    ) -> Result<CheckpointReport> {
+        let done = self.try_to_take(checkpointer, inner, form);
+        self.notes.note_checkpoint(&done);
+        self.notes.note_archive(checkpointer.not_archived.clone());
+        done
+    }
+
+    fn try_to_take(
         &self,
         checkpointer: &mut Checkpointer,
         inner: &Arc<Inner>,

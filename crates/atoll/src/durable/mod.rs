@@ -15,6 +15,7 @@
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
 //!
 //! A checkpoint is a snapshot, so it shows committed data only and nothing ever has to be undone at
+//! | [`health`] | what goes wrong meanwhile, for whoever runs the database |
 //! recovery: a commit that the logs hold up to the durable horizon is applied again, anything else
 //! is as if it had never been (`docs/decisions/2026-11-21-redo-only.md`).
 
@@ -24,6 +25,7 @@ pub(crate) mod flusher;
 mod image;
 pub mod inspect;
 mod load;
+pub(crate) mod health;
 pub(crate) mod moment;
 pub(crate) mod open;
 mod recover;

@@ -1,8 +1,10 @@
 //! What is damaged, lost or full: told, and never made worse.
 
+use std::time::Duration;
+
 use atoll::machine::medium::crash::Fault;
 use atoll::machine::{CrashMedium, Medium};
-use atoll::{Database, Error, LogError, SchemeKind, Value};
+use atoll::{Database, DatabaseOptions, Durability, Error, Health, LogError, SchemeKind, Value};
 
 use super::scene::{Rows, create, options, row, rows, work};
 
@@ -27,6 +29,98 @@ fn a_failed_flush_ends_acknowledgements_and_reading_goes_on() {
     // Of what was never acknowledged, the first may be there.
     found.remove(&5_000);
     assert_eq!(found, expected);
+}
+
+/// Waits until the database says something of its health; the deadline is for a test that hangs.
+fn wait_for(db: &Database, is_so: impl Fn(&Health) -> bool) -> Health {
+    let deadline = std::time::Instant::now() + Duration::from_secs(120);
+    loop {
+        let health = db.health();
+        if is_so(&health) {
+            return health;
+        }
+        assert!(std::time::Instant::now() < deadline, "{health:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_log_that_fails_is_told_to_who_asks_and_nothing_acknowledged_is_lost() {
+    for (fault, call) in [(Fault::Full, "write"), (Fault::Sync, "sync")] {
+        // Also where nobody waits for the flush that fails.
+        for durability in [Durability::Strict, Durability::Group(Duration::from_millis(1))] {
+            let medium = CrashMedium::default();
+            let options = DatabaseOptions { durability, ..options(SchemeKind::default()) };
+            let db = Database::open_on(&medium, options.clone()).unwrap();
+            let table = create(&db, "table_0");
+            let mut expected = Rows::new();
+            work(&db, &table, &mut expected, 0);
+            db.flush().unwrap(); // Acknowledges all, where a commit does not.
+            assert!(db.health().is_well(), "{:?}", db.health());
+            medium.fail(fault, 0);
+            let insert = |id: i64| db.transaction(|tx| tx.insert(&table, &row(id, 0)));
+            let first = insert(5_000);
+            assert_eq!(first.is_err(), durability == Durability::Strict, "{first:?}");
+            let health = wait_for(&db, |health| !health.logs.is_empty());
+            let [LogError::Poisoned { tablespace: 0, cause }] = &health.logs[..] else {
+                panic!("{health:?}")
+            };
+            assert_eq!(cause.what, call);
+            // It stays so when the medium is mended, and a checkpoint does not help.
+            medium.mend();
+            for id in 5_001..5_010 {
+                let refused = insert(id).unwrap_err();
+                assert!(matches!(refused, Error::Log(LogError::Poisoned { .. })), "{refused}");
+            }
+            assert!(db.flush().is_err() && db.checkpoint().is_err() && db.checkpoint().is_err());
+            let health = db.health();
+            assert_eq!((health.logs.len(), health.checkpoint.as_ref().unwrap().in_a_row), (1, 2));
+            // Once, though two things have failed.
+            let [told] = &health.troubles()[..] else { panic!("{:?}", health.troubles()) };
+            assert!(told.contains("a flush failed") && told.contains(&cause.path), "{told}");
+            // Reading goes on, of what the flush has lost too.
+            let mut seen = rows(&db, "table_0");
+            assert_eq!(seen.remove(&5_000), Some(row(5_000, 0)));
+            assert_eq!(seen, expected);
+            let crashed = medium.crash(medium.events(), || false);
+            let again = Database::open_on(&crashed, options).unwrap();
+            assert_eq!(rows(&again, "table_0"), expected, "{call} {durability}");
+            assert!(again.health().is_well());
+        }
+    }
+}
+
+#[test]
+fn what_fails_where_nobody_waits_is_told_until_it_is_done() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let table = create(&db, "table_0");
+    let mut expected = Rows::new();
+    work(&db, &table, &mut expected, 0);
+    // The next file of a log, which is made ahead of need.
+    medium.fail(Fault::Create, 0);
+    for id in 10_000.. {
+        let mut new = row(id, 0);
+        new[1] = Value::Text("y".repeat(10_000));
+        if db.transaction(|tx| tx.insert(&table, &new)).is_err() {
+            break;
+        }
+        expected.insert(id, new);
+    }
+    wait_for(&db, |health| health.files.is_some());
+    // A checkpoint, whose map needs a file too.
+    for in_a_row in 1..=3 {
+        assert!(db.checkpoint().is_err());
+        let failed = db.health().checkpoint.unwrap();
+        assert_eq!(failed.in_a_row, in_a_row);
+        assert!(failed.cause.contains("free some space"), "{}", failed.cause);
+    }
+    let health = db.health();
+    assert!(health.logs.is_empty() && health.troubles().len() == 2, "{health:?}");
+    medium.mend();
+    db.checkpoint().unwrap();
+    wait_for(&db, Health::is_well);
+    assert_eq!(rows(&db, "table_0"), expected);
 }
 
 #[test]
