@@ -10,13 +10,14 @@ mod commands;
 mod demo;
 mod error;
 mod moment;
+mod opening;
 mod output;
 mod render;
 mod session;
 mod shell;
 mod size;
-
 mod watch;
+
 use std::io::Write;
 use std::process::ExitCode;
 

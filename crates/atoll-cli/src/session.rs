@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Instant;
 
-use atoll::{Attachment, Database, RecoveryReport, Schema, Snapshot};
+use atoll::{Attachment, Database, Schema, Snapshot};
 use atoll_sql::{Outcome, SqlError, SqlSession, tablespace_name};
 
 use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
-use crate::output::{Style, say};
+use crate::opening;
+use crate::output::Style;
 use crate::watch::{Teller, Watch};
 
 /// A session on a database or a snapshot.
@@ -43,10 +44,9 @@ impl Session {
         let options = global.database_options(owner);
         let style = Style::of_stderr(global.color);
         let database = match &owner.data {
-            Some(folder) => Database::open(folder, options)?,
+            Some(folder) => opening::open(folder, options, style)?,
             None => Database::create(options)?,
         };
-        database.recovery().map(recovered).into_iter().for_each(|text| say(&text));
         database.publish(name, global.runtime_dir.as_deref())?;
         let sql = SqlSession::on_database(database.clone());
         let watch = Watch::start(&database, style);
@@ -180,26 +180,6 @@ impl Session {
             Target::Attached { snapshot, .. } => Ok(snapshot.table(table)?.row_count()?),
         }
     }
-}
-
-/// What opening a folder has found, in a line.
-fn recovered(report: &RecoveryReport) -> String {
-    let RecoveryReport { checkpoint, redone, dropped, rows, notes, .. } = report;
-    if report.created {
-        return "a new database".to_owned();
-    }
-    let seconds = report.home_s + report.log_s + report.index_s;
-    let mut text = format!(
-        "{rows} rows from checkpoint {checkpoint} and {redone} transactions of the log, in \
-         {seconds:.2} s"
-    );
-    if *dropped > 0 {
-        text.push_str(&format!("; {dropped} that nobody was told of are not there"));
-    }
-    for note in notes {
-        text.push_str(&format!("\nwarning: {note}"));
-    }
-    text
 }
 
 /// Adds the tables of a snapshot that none of `tables` hides.

@@ -175,6 +175,36 @@ impl Scan {
         self.is_aside = false;
     }
 
+    /// About where the log ends, for whoever wants to tell how far it has been read: where the last
+    /// file ends in which a block begins.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn about_end(&self) -> Result<u64, LogError> {
+        let Pieces { files, file_bytes } = &self.pieces;
+        // Files behind the end are new, or hold blocks of other positions.
+        let (mut low, mut high) = (self.at / file_bytes, self.files_end / file_bytes);
+        let mut bytes = Vec::new();
+        while low + 1 < high {
+            let number = low.midpoint(high);
+            // What begins in the file before ends within so many bytes.
+            bytes.resize((*file_bytes).min(2 * PAYLOAD_BYTES_MAX as u64) as usize, 0);
+            files[&number].read_at(0, &mut bytes)?;
+            let start = number * file_bytes;
+            let is_own = |at: usize| {
+                let place = (start + at as u64).to_le_bytes();
+                bytes.get(at + 8..at + 16).is_some_and(|lsn| *lsn == place)
+                    && bytes[at..].first_chunk().and_then(Header::decode).is_some()
+            };
+            if (0..bytes.len()).step_by(ALIGN as usize).any(is_own) {
+                low = number;
+            } else {
+                high = number;
+            }
+        }
+        Ok((low + 1) * file_bytes)
+    }
+
     /// Makes durable what has been read: of a process that was killed, it may be there and not be
     /// durable, and what is built on it must not be more durable than it is.
     ///

@@ -467,3 +467,27 @@ fn nothing_is_written_after_a_close_that_failed() {
     std::thread::sleep(std::time::Duration::from_millis(400));
     assert_eq!(second.events(), closed);
 }
+
+#[test]
+fn where_a_log_ends_is_known_for_a_file_without_reading_it() {
+    let medium = CrashMedium::default();
+    let logs = open(&medium, 1);
+    let mut recorder = Arc::clone(&logs).recorder();
+    let about = |start| {
+        let medium = Arc::clone(&media(&medium, 1)[0]);
+        Scan::open(medium, 0, OPTIONS.file_bytes, start).unwrap().about_end().unwrap()
+    };
+    let mut start = 0;
+    for round in 0..60 {
+        // Some blocks begin in one file and end in the next; some files are used again.
+        let gsn = commit(&mut *recorder, &[0], &vec![1; 70_000 + round], 0);
+        logs.settle(gsn).unwrap();
+        let end = logs.ends()[0];
+        let about = about(start);
+        assert!(about + 71_000 >= end && about <= end + OPTIONS.file_bytes, "{about} {end}");
+        if round % 20 == 19 {
+            start = end;
+            logs.release(&[start], 6).unwrap();
+        }
+    }
+}

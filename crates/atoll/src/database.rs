@@ -111,7 +111,7 @@ impl Database {
         let folders = options.node_folders;
         let steps_max = options.checkpoint_steps_max;
         let checkpoint_log_bytes = options.checkpoint_log_bytes;
-        let logs = options.logs;
+        let (logs, progress) = (options.logs, options.progress);
         let how = OpenOptions {
             tablespaces,
             folders,
@@ -120,6 +120,7 @@ impl Database {
             logs,
             archive,
             threads,
+            progress,
         };
         let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
         let logs = checkpointer.logs();

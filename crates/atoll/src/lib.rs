@@ -51,6 +51,7 @@ pub use database::Database;
 pub use durable::health::{CheckpointFailure, Health};
 pub use durable::inspect;
 pub use durable::moment::Moment;
+pub use durable::progress::{OpenPart, OpenProgress};
 pub use durable::restore::{self, RestoreError, RestoreReport, Until};
 pub use durable::{BackupReport, CheckpointReport, Durability, RecoveryReport, UnknownDurability};
 pub use error::{Error, Expiry, Result, TxnError, TxnResult};

@@ -1,6 +1,7 @@
 //! Settings of a database.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_log::LogsOptions;
@@ -8,6 +9,7 @@ use atoll_machine::NodeId;
 use atoll_txn::{SchemeKind, SchemeOptions, TimestampKind};
 
 use crate::durable::Durability;
+use crate::durable::progress::OpenProgress;
 
 /// After so many bytes of log a checkpoint is taken.
 const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;
@@ -69,6 +71,8 @@ pub struct DatabaseOptions {
     /// A checkpoint is taken so long after the last one has ended, if anything has been logged
     /// since; by default only for the bytes of log.
     pub checkpoint_interval: Option<Duration>,
+    /// Counters that grow while a database in a folder is opened, for another thread to look at.
+    pub progress: Option<Arc<OpenProgress>>,
     /// Bytes of a file of a log and of what can wait for a flush.
     pub logs: LogsOptions,
 }
@@ -94,6 +98,7 @@ impl Default for DatabaseOptions {
             checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
             checkpoint_steps_max: CHECKPOINT_STEPS_MAX,
             checkpoint_interval: None,
+            progress: None,
             logs: LogsOptions::default(),
         }
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_log::LogError;
-use atoll_log::home::{Holding, Home, Part, PartName};
+use atoll_log::home::{BLOCK_BYTES, Holding, Home, Part, PartName, SegmentMap};
 use atoll_memory::Member;
 use atoll_storage::Change;
 use atoll_storage::restore::{ColumnImage, SegmentImage};
 use atoll_txn::describe;
 
+use super::progress::OpenPart;
 use crate::error::{Error, Result};
 use crate::inner::Engine;
 
@@ -25,6 +26,7 @@ pub(super) fn load(
     homes: &[Home],
     holdings: &[Holding],
     threads: usize,
+    progress: &OpenPart,
 ) -> Result<()> {
     let mut tables: Vec<_> = holdings
         .iter()
@@ -62,6 +64,10 @@ pub(super) fn load(
         let numbered = map.segments.iter().enumerate();
         segments.extend(numbered.map(|(at, map)| (from, Arc::clone(&table), at as u64, map)));
     }
+    let bytes = |map: &SegmentMap| {
+        map.parts().map(|part| (part.blocks.len() * BLOCK_BYTES) as u64).sum::<u64>()
+    };
+    progress.begin(segments.iter().map(|(.., map)| bytes(map)).sum());
     let next = AtomicU64::new(0);
     each(threads, || {
         let mut member = member(engine)?;
@@ -107,6 +113,7 @@ pub(super) fn load(
             let section = member.enter();
             table.restore_segment(Change::forward(section.inside()), *number, &image)?;
             drop(section);
+            progress.add(bytes(map));
             let mut rooms = rooms.borrow_mut();
             rooms.push(presence);
             for (values, validity, heap, _) in columns {
@@ -128,7 +135,7 @@ fn each(threads: usize, body: impl Fn() -> Result<()> + Sync) -> Result<()> {
 }
 
 /// Gives all rows their entries in the indexes.
-pub(super) fn index(engine: &Engine, threads: usize) -> Result<u64> {
+pub(super) fn index(engine: &Engine, threads: usize, progress: &OpenPart) -> Result<u64> {
     let mut work = Vec::new();
     for table in engine.all_tables() {
         let mut member = member(engine)?;
@@ -138,6 +145,7 @@ pub(super) fn index(engine: &Engine, threads: usize) -> Result<u64> {
         table.index().reserve(table.row_count());
         work.extend((0..table.segment_count()).map(|number| (table.id(), number)));
     }
+    progress.begin(work.len() as u64);
     let next = AtomicU64::new(0);
     each(threads, || {
         let mut member = member(engine)?;
@@ -147,6 +155,7 @@ pub(super) fn index(engine: &Engine, threads: usize) -> Result<u64> {
             let section = member.enter();
             let twice = engine.adopt(*table, *number..*number + 1);
             drop(section);
+            progress.add(1);
             if let Some(key) = twice {
                 let what = format!("a second row with the key ({key})");
                 let expected = "one row for each key".to_owned();

@@ -5,6 +5,7 @@
 //! | [`open`] | opening a folder: a new database, or one that is recovered |
 //! | [`load`] | making the tables of a checkpoint, and indexes |
 //! | [`recover`] | applying again what the logs have behind it |
+//! | [`progress`] | how far that is |
 //! | [`checkpoint`] | writing what has changed home, so that the logs can be short |
 //! | [`inspect`] | looking at the files of a database that is not open |
 //! | [`backup`] | a copy of a database that is open |
@@ -13,21 +14,22 @@
 //! | [`moment`] | moments, and how people read them |
 //! | [`image`] | the bytes of a segment of a snapshot |
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
+//! | [`health`] | what goes wrong meanwhile, for whoever runs the database |
 //!
 //! A checkpoint is a snapshot, so it shows committed data only and nothing ever has to be undone at
-//! | [`health`] | what goes wrong meanwhile, for whoever runs the database |
 //! recovery: a commit that the logs hold up to the durable horizon is applied again, anything else
 //! is as if it had never been (`docs/decisions/2026-11-21-redo-only.md`).
 
 mod backup;
 pub(crate) mod checkpoint;
 pub(crate) mod flusher;
+pub(crate) mod health;
 mod image;
 pub mod inspect;
 mod load;
-pub(crate) mod health;
 pub(crate) mod moment;
 pub(crate) mod open;
+pub(crate) mod progress;
 mod recover;
 pub mod restore;
 mod survey;

@@ -15,6 +15,7 @@ use atoll_machine::Medium;
 use atoll_machine::medium::{Open, file};
 
 use super::checkpoint::{Chain, Checkpointer, spare_files};
+use super::progress::{OpenPart, OpenProgress};
 use super::{RecoveryReport, load, recover};
 use crate::error::{Error, Result};
 use crate::inner::Engine;
@@ -34,6 +35,8 @@ pub(crate) struct OpenOptions {
     pub(crate) archive: Option<Arc<dyn Medium>>,
     /// Threads that recover.
     pub(crate) threads: usize,
+    /// Of whoever wants to know how far it is.
+    pub(crate) progress: Option<Arc<OpenProgress>>,
 }
 
 /// The folder of a tablespace.
@@ -96,11 +99,13 @@ pub(crate) fn open(
         media: media.iter().map(|medium| medium.kind().name()).collect(),
         ..RecoveryReport::default()
     };
+    let unseen = OpenProgress::default();
+    let progress = options.progress.as_deref().unwrap_or(&unseen);
     let holdings = newest_holdings(&mut control, &homes, &mut report)?;
     let begin = Instant::now();
     if let Some(holdings) = holdings.first() {
         report.checkpoint = control.checkpoints[0].number;
-        load::load(engine, &homes, holdings, options.threads)?;
+        load::load(engine, &homes, holdings, options.threads, &progress.home)?;
     }
     let maps_of = |all: Vec<Holding>| all.into_iter().map(|holding| holding.map).collect();
     let maps = holdings.into_iter().map(maps_of).collect();
@@ -110,7 +115,7 @@ pub(crate) fn open(
     let starts = if control.life == 0 {
         vec![Start { lsn: 0, gsn: 0 }; control.tablespaces]
     } else {
-        let found = replay(engine, &media, &control, options.threads)?;
+        let found = replay(engine, &media, &control, options)?;
         control.life = control.life.max(found.life);
         report.log_bytes = found.log_bytes;
         (report.redone, report.dropped) = (found.redone, found.dropped);
@@ -118,7 +123,7 @@ pub(crate) fn open(
     };
     report.log_s = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
-    report.rows = load::index(engine, options.threads)?;
+    report.rows = load::index(engine, options.threads, &progress.indexes)?;
     report.index_s = begin.elapsed().as_secs_f64();
     // Before anything of this life is written: RECOVER-2.
     control.life += 1;
@@ -245,7 +250,7 @@ fn replay(
     engine: &Engine,
     media: &[Arc<dyn Medium>],
     control: &Control,
-    threads: usize,
+    options: &OpenOptions,
 ) -> Result<recover::Found> {
     let checkpoint = control.checkpoints.first();
     let mut scans = Vec::with_capacity(media.len());
@@ -257,7 +262,22 @@ fn replay(
         scan.reach(control.ring_bytes);
         scans.push(scan);
     }
-    let found = recover::replay(engine, control, scans, threads)?;
+    let unseen = OpenPart::default();
+    let progress = match &options.progress {
+        None => &unseen,
+        Some(progress) => {
+            let ends = scans.iter().enumerate().map(|(number, scan)| match &control.ends {
+                Some(ends) => Ok(ends[number]),
+                None => scan.about_end(),
+            });
+            let ends = ends.sum::<std::result::Result<u64, LogError>>()?;
+            let starts: u64 = scans.iter().map(Scan::at).sum();
+            progress.log.begin(ends.saturating_sub(starts));
+            &progress.log
+        }
+    };
+    let found = recover::replay(engine, control, scans, options.threads, progress)?;
+    progress.end();
     for (number, start) in found.starts.iter().enumerate() {
         if let Some(damage) = control.ends_too_early(number, start.lsn) {
             return Err(damage.into());

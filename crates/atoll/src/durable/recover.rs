@@ -29,6 +29,7 @@ use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
 use atoll_txn::describe;
 
 use super::load::member;
+use super::progress::OpenPart;
 use crate::error::{Error, Result};
 use crate::inner::Engine;
 
@@ -65,6 +66,7 @@ struct Common<'e> {
     failed: AtomicBool,
     /// One at a time adds segments.
     adding: Mutex<()>,
+    progress: &'e OpenPart,
 }
 
 /// The tables, which the first log describes in their order.
@@ -177,6 +179,7 @@ pub(super) fn replay(
     control: &Control,
     scans: Vec<Scan>,
     threads: usize,
+    progress: &OpenPart,
 ) -> Result<Found> {
     let made = engine.all_tables().len();
     let common = Common {
@@ -188,6 +191,7 @@ pub(super) fn replay(
         changed: Condvar::new(),
         failed: AtomicBool::new(false),
         adding: Mutex::default(),
+        progress,
     };
     let parts = (threads / scans.len().max(1)).max(1) as u64;
     let mut reads = std::thread::scope(|scope| {
@@ -271,7 +275,7 @@ impl Common<'_> {
     }
 
     fn read(&self, scan: Scan, appliers: Vec<SyncSender<Arc<Batch>>>) -> Result<Read> {
-        let begun = scan.at();
+        let (begun, mut counted) = (scan.at(), scan.at());
         let mut read = Read {
             scan,
             begun,
@@ -284,7 +288,13 @@ impl Common<'_> {
             appliers,
         };
         loop {
+            // Not for each block, since the threads would spend their time with counting.
+            if read.scan.at() - counted >= BATCH_BYTES as u64 {
+                self.progress.add(read.scan.at() - counted);
+                counted = read.scan.at();
+            }
             let Some((header, payload)) = read.scan.read_next()? else {
+                self.progress.add(read.scan.at() - counted);
                 read.send();
                 read.appliers.clear();
                 return Ok(read);

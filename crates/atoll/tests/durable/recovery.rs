@@ -1,14 +1,16 @@
 //! What was committed is there again, however the database ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use atoll::machine::CrashMedium;
+use atoll::machine::medium::crash::Fault;
 use atoll::{
-    Database, DatabaseOptions, Durability, Error, IndexSpec, LogError, SchemeKind, TableOptions,
-    Value,
+    Database, DatabaseOptions, Durability, Error, IndexSpec, LogError, OpenProgress, SchemeKind,
+    TableOptions, Value,
 };
 
-use super::scene::{Rows, create, options, row, rows, schema, work};
+use super::scene::{LOGS, Rows, create, options, row, rows, schema, work};
 
 #[test]
 fn every_scheme_finds_everything_again_after_closing_and_without() {
@@ -176,4 +178,49 @@ fn a_table_that_was_refused_is_not_in_the_log() {
     let db = Database::open_on(&killed, options(SchemeKind::default())).unwrap();
     assert_eq!(db.tables(), ["table_0"]);
     assert_eq!(rows(&db, "table_0"), expected);
+}
+
+#[test]
+fn how_far_the_opening_is_can_be_watched() {
+    let medium = CrashMedium::default();
+    let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
+    let (near, far) = (create(&db, "table_0"), create(&db, "table_1"));
+    let mut expected = [Rows::new(), Rows::new()];
+    work(&db, &near, &mut expected[0], 0);
+    work(&db, &far, &mut expected[1], 0);
+    db.checkpoint().unwrap();
+    work(&db, &near, &mut expected[0], 1);
+    let killed = medium.crash(medium.events(), || false);
+    db.close().unwrap();
+    for (medium, is_closed) in [(medium, true), (killed, false)] {
+        // Reads fail from the first on, from the second on, and so forth.
+        let mut reached = Vec::new();
+        let report = (0..).find_map(|reads| {
+            let medium = medium.copy();
+            medium.fail(Fault::Read, reads);
+            let progress = Arc::new(OpenProgress::default());
+            let watched = Some(Arc::clone(&progress));
+            let options = DatabaseOptions { progress: watched, ..options(SchemeKind::default()) };
+            let opened = Database::open_on(&medium, options);
+            let OpenProgress { home, log, indexes } = &*progress;
+            reached.push([home, log, indexes].map(|part| (part.done(), part.total())));
+            opened.ok().map(|db| db.recovery().unwrap().clone())
+        });
+        let report = report.unwrap();
+        assert_eq!(report.was_closed, is_closed);
+        assert_eq!(reached[0], [(0, 0); 3]);
+        let [home, log, indexes] = reached.pop().unwrap();
+        assert!(home.0 > 0 && home.0 == home.1 && home.0.is_multiple_of(4096), "{home:?}");
+        assert_eq!(log, (report.log_bytes, report.log_bytes));
+        assert_eq!(indexes, (2, 2));
+        // Half of the home has been read; or all of it, and none of the log yet.
+        assert!(reached.iter().any(|parts| parts[0].0 > 0 && parts[0].0 < home.1), "{reached:?}");
+        let in_log =
+            |parts: &[(u64, u64); 3]| parts[0] == home && parts[1].0 < log.0 && parts[2] == (0, 0);
+        assert!(reached.iter().any(in_log), "{reached:?}");
+        // What a log has that was not closed is known for about a file.
+        let most = if is_closed { log.1 } else { log.1 + 2 * LOGS.file_bytes };
+        let begun = reached.iter().map(|parts| parts[1]).find(|part| part.1 > 0).unwrap();
+        assert!(begun.0 <= begun.1 && (log.1..=most).contains(&begun.1), "{reached:?}");
+    }
 }
