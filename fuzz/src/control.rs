@@ -37,7 +37,7 @@ fn sealed(input: &mut Input<'_>) {
     let medium = medium_of(&[(FILE.to_owned(), bytes)].into());
     let Ok((mut file, found)) = ControlFile::open(&medium, Open::Write) else { return };
     for tablespace in 0..found.tablespaces {
-        let _ = found.ends_too_early(tablespace, input.number());
+        let _ = found.ends_too_early(tablespace, &medium, input.number());
     }
     // As a database that is opened does, until nobody can count any further.
     let (life, sequence) = (found.life.min(LIFE_MAX - 1) + 1, found.sequence.min(NUMBER_MAX - 2));

@@ -414,12 +414,19 @@ crash, any subset of sectors survives. The status is 1 when something is wrong a
 Examples:
   atoll check ./bank
   atoll check ./bank --json
+  atoll check ./bank --archive ./bank-logs
+                                        the copies of logs in its archive, too
 
 Everything that opening the database could need is read: the control file, the last two checkpoints
-and the logs behind them. The status is 1 when something is damaged.")]
+and the logs behind them; of a backup, where in the logs it begins. Every damage is told with its
+file, its offset there, and what was expected and found. The status is 1 when something is damaged.")]
 pub struct CheckArgs {
     /// The folder of the database
     pub folder: PathBuf,
+
+    /// The archive of its logs: to be checked as well
+    #[arg(long, value_name = "DIR")]
+    pub archive: Option<PathBuf>,
 }
 
 /// `atoll log`.

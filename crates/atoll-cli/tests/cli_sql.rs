@@ -241,6 +241,18 @@ fn a_database_in_a_folder_is_there_again_and_can_be_checked_shown_and_copied() {
     }
     let (ok, out, err) = atoll(&["log", data]);
     assert!(ok && out.contains("open"), "{out}{err}");
+    // Both slots of the control file, and a program is told where.
+    let control = std::path::Path::new(backup).join("control");
+    let mut bytes = std::fs::read(&control).expect("read");
+    [50, (16 << 10) + 50].into_iter().for_each(|at: usize| bytes[at] ^= 1);
+    std::fs::write(&control, bytes).expect("written");
+    let (ok, out, err) = atoll(&["check", backup, "--json"]);
+    assert!(!ok && err.contains("2 places are damaged"), "{out}{err}");
+    for field in
+        [r#""file":""#, r#"/control","offset":16396,"expected":"checksum "#, r#""found":""#]
+    {
+        assert!(out.contains(field), "{field} in {out}");
+    }
     let (ok, _, err) = atoll(&["check", home.path().to_str().expect("UTF-8")]);
     assert!(!ok && err.contains("no database"), "{err}");
     let (ok, _, err) = atoll(&["sql", "bank", "--durability", "none", "-c", "SELECT 1"]);

@@ -133,6 +133,16 @@ impl Archived {
     }
 }
 
+/// That an archived file is as it was written; how many bytes of the log it has.
+///
+/// # Errors
+/// [`LogError::Damaged`], [`LogError::Medium`].
+pub fn verify(archive: &dyn Medium, number: u64) -> Result<u64, LogError> {
+    let (file, bytes) = open(archive, number)?;
+    check(&*file, bytes)?;
+    Ok(bytes)
+}
+
 /// An archived file and how many bytes of the log it has.
 fn open(archive: &dyn Medium, number: u64) -> Result<(Arc<dyn MediumFile>, u64), LogError> {
     let file = archive.open(&file_name(number), Open::Read)?;
@@ -161,7 +171,7 @@ fn check(file: &dyn MediumFile, bytes: u64) -> Result<(), LogError> {
     })?;
     let stored = u32::from_le_bytes(std::array::from_fn(|at| footer[at]));
     if crc != stored || footer[4..8] != [0; 4] {
-        return damaged(format!("checksum {crc:08x}"), format!("{stored:08x}"));
+        return damaged(format!("checksum {crc:08x} of {bytes} bytes"), format!("{stored:08x}"));
     }
     Ok(())
 }

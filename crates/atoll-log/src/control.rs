@@ -21,6 +21,7 @@ use atoll_storage::redo::{Input, number};
 
 use crate::block::{LIFE_MAX, NUMBER_MAX};
 use crate::error::LogError;
+use crate::files::place_of;
 use crate::home::FileRef;
 use crate::logs::{FILE_BYTES, RING_BYTES_MAX, TABLESPACES_MAX};
 pub use crate::sealed::FORMAT;
@@ -190,18 +191,21 @@ pub(crate) fn life(input: &mut Input<'_>) -> Option<u32> {
 }
 
 impl Control {
-    /// What is wrong if a tablespace's log ends at a position: it was read, and is durable, up to
-    /// where this life began, and up to where it was closed.
-    pub fn ends_too_early(&self, tablespace: usize, end: u64) -> Option<LogError> {
+    /// What is wrong if a tablespace's log, which lies on `medium`, ends at a position: it was read,
+    /// and is durable, up to where this life began, and up to where it was closed.
+    pub fn ends_too_early(
+        &self,
+        tablespace: usize,
+        medium: &dyn Medium,
+        end: u64,
+    ) -> Option<LogError> {
         let closed = self.ends.as_ref().map(|ends| (ends[tablespace], "where it was closed"));
         let begun = (self.cuts[tablespace], "where it was opened last");
         let (wanted, what) = closed.into_iter().chain([begun]).find(|(at, _)| end < *at)?;
-        Some(LogError::Damaged {
-            file: format!("log of tablespace {tablespace}"),
-            offset: end,
-            expected: format!("blocks up to position {wanted}, {what}"),
-            found: "its end".to_owned(),
-        })
+        let (file, offset) = place_of(medium, self.file_bytes, end);
+        let (until, byte) = place_of(medium, self.file_bytes, wanted);
+        let expected = format!("blocks of the log, up to byte {byte} of {until}, {what}");
+        Some(LogError::damaged(file, offset, expected, "its end"))
     }
 }
 

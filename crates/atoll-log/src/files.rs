@@ -145,6 +145,11 @@ pub fn file_name(number: u64) -> String {
     format!("log-{number:012x}")
 }
 
+/// The file that a position of the log lies in, as people find it, and where in it.
+pub fn place_of(medium: &dyn Medium, file_bytes: u64, position: u64) -> (String, u64) {
+    (medium.path(&file_name(position / file_bytes)), position % file_bytes)
+}
+
 /// The number of a file, from its name.
 pub fn file_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("log-").filter(|digits| digits.len() == 12)?;

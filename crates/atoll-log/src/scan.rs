@@ -320,8 +320,7 @@ impl Scan {
     /// That the log ends at a place where there is no block.
     fn check_end(&mut self, at: u64, why: &NoBlock) -> Result<(), LogError> {
         let damaged = |scan: &Self| {
-            let (file, offset) =
-                (scan.path(at / scan.pieces.file_bytes), at % scan.pieces.file_bytes);
+            let (file, offset) = scan.place_of(at);
             LogError::damaged(file, offset, "a block of the log", why.0)
         };
         if self.durable > at {
@@ -342,18 +341,46 @@ impl Scan {
         if self.is_end {
             return Err(damaged(self));
         }
+        let last = at.saturating_add(self.reach);
         let mut place = at + ALIGN;
-        while place - at <= self.reach && self.load(place, HEADER_BYTES)? {
+        while let Some(header) = self.find(place, last)? {
+            if header.durable > at {
+                return Err(damaged(self));
+            }
+            place = header.lsn + ALIGN;
+        }
+        Ok(())
+    }
+
+    /// The first block that begins between two places.
+    fn find(&mut self, first: u64, last: u64) -> Result<Option<Header>, LogError> {
+        let mut place = first;
+        while place <= last && self.load(place, HEADER_BYTES)? {
             let bytes = self.window().from(place);
             let lsn = u64::from_le_bytes(std::array::from_fn(|i| bytes[8 + i]));
             if lsn == place
                 && let Ok(header) = self.block(place)?
-                && header.durable > at
             {
-                return Err(damaged(self));
+                return Ok(Some(header));
             }
             place += ALIGN;
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Goes on to the next place where a block is, behind damage or from where no block need begin;
+    /// false when there is none. For whoever looks at what is left: a log with damage is none.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn go_on_to_block(&mut self) -> Result<bool, LogError> {
+        let found = self.find(self.at, u64::MAX)?;
+        self.at = found.map_or(self.at, |header| header.lsn);
+        Ok(found.is_some())
+    }
+
+    /// The file that a position lies in, as people find it, and where in it.
+    pub fn place_of(&self, lsn: u64) -> (String, u64) {
+        (self.path(lsn / self.pieces.file_bytes), lsn % self.pieces.file_bytes)
     }
 }

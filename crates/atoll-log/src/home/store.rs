@@ -98,6 +98,49 @@ impl Home {
         Ok(holding)
     }
 
+    /// The newest checkpoint of which there are files, as they say themselves, for whoever has no
+    /// control file: it may be one that was not finished.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`].
+    pub fn newest(&self) -> Result<Option<(u64, CheckpointPart)>, LogError> {
+        let names = self.medium.names()?;
+        let newest =
+            |number: fn(&str) -> Option<u64>| names.iter().filter_map(|name| number(name)).max();
+        let Some(base) = newest(map_number) else { return Ok(None) };
+        let step = newest(step_number).filter(|step| *step > base);
+        let (name, copies) = match step {
+            Some(step) => (step_name(step), 1),
+            None => (map_name(base), MAP_COPIES),
+        };
+        let file = self.medium.open(&name, Open::Read)?;
+        let bytes = file.size()? / copies;
+        let mut crcs = (0..copies).map(|copy| {
+            let mut content = vec![0; bytes as usize];
+            file.read_at(copy * bytes, &mut content)?;
+            let is_map = step.is_some() || Map::decode(&content).is_some();
+            Ok::<_, LogError>((is_map, crc32c::crc32c(&content)))
+        });
+        // Of a map, the copy that is one.
+        let crc = crcs.try_fold(None, |found, next| {
+            let (is_map, crc) = next?;
+            Ok::<_, LogError>(found.or(is_map.then_some(crc)))
+        })?;
+        let file = FileRef { bytes, crc: crc.unwrap_or(0) };
+        Ok(Some((step.unwrap_or(base), CheckpointPart { start: 0, base, file })))
+    }
+
+    /// What is wrong with the blocks of a part, each for itself.
+    pub fn verify(&self, part: &Part) -> Vec<LogError> {
+        let mut bytes = Vec::new();
+        if self.read(part, None, &mut bytes).is_ok() {
+            return Vec::new();
+        }
+        let alone = |block: &BlockRef| Part { blocks: vec![*block], bytes: BLOCK_BYTES as u64 };
+        let each = part.blocks.iter().map(alone);
+        each.filter_map(|block| self.read(&block, None, &mut bytes).err()).collect()
+    }
+
     fn is_none(&self, name: &str, expected: &str) -> LogError {
         LogError::damaged(self.medium.path(name), 0, expected, "something else")
     }

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atoll_log::block::{Header, Kind};
-use atoll_log::control::{Control, ControlFile};
-use atoll_log::home::Home;
+use atoll_log::control::{self, Control, ControlFile};
 use atoll_log::scan::Scan;
 use atoll_log::{LogError, block, mark};
 use atoll_machine::medium::{Locked, Open};
@@ -14,24 +13,10 @@ use atoll_storage::redo::{Changes, Kind as Change};
 use atoll_txn::describe;
 use serde::Serialize;
 
+pub use super::check::{CheckReport, Damage, check};
 use super::moment::utc;
 use super::open::folder_name;
 use crate::error::{Error, Result};
-
-/// What a check has found.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct CheckReport {
-    /// Checkpoints whose maps and blocks were read.
-    pub checkpoints: u64,
-    /// Blocks of the homes.
-    pub home_blocks: u64,
-    /// Blocks of the logs.
-    pub log_blocks: u64,
-    /// Bytes of the logs.
-    pub log_bytes: u64,
-    /// Everything that is not as it should be.
-    pub damages: Vec<String>,
-}
 
 /// A block of a log, for people.
 #[derive(Debug, Clone, Serialize)]
@@ -60,90 +45,38 @@ struct Folder {
     _locked: Box<dyn Locked>,
 }
 
-/// Opens a folder to look at it; nobody else may have it open to work.
-fn look(folder: &Path) -> Result<Folder> {
-    let root = FileMedium::existing(folder)?;
-    let names = root.names()?;
-    if !names.iter().any(|name| name == atoll_log::control::FILE) {
+/// Takes the folder of a database to look at it; nobody else may have it open to work.
+pub(super) fn lock(root: &FileMedium) -> Result<Box<dyn Locked>> {
+    let is_there = root.names()?.iter().any(|name| name == control::FILE);
+    if !is_there && !root.folders()?.contains(&folder_name(0)) {
         return Err(LogError::NoDatabase { path: root.path("") }.into());
     }
-    let _locked = match root.lock_to_read()? {
-        Ok(locked) => locked,
-        Err(pid) => return Err(Error::InUse { path: root.path(""), pid }),
-    };
+    root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })
+}
+
+/// The folder of a tablespace.
+pub(super) fn existing(
+    root: &FileMedium,
+    folder: &Path,
+    tablespace: usize,
+) -> std::result::Result<Arc<dyn Medium>, LogError> {
+    let name = folder_name(tablespace);
+    let medium = FileMedium::existing(&folder.join(&name));
+    medium.map(|medium| Arc::new(medium) as _).map_err(|error| {
+        if error.is_missing() { LogError::Missing { file: root.path(&name) } } else { error.into() }
+    })
+}
+
+fn look(folder: &Path) -> Result<Folder> {
+    let root = FileMedium::existing(folder)?;
+    let _locked = lock(&root)?;
     let (_, control) = ControlFile::open(&root, Open::Read)?;
-    let mut media: Vec<Arc<dyn Medium>> = Vec::new();
-    for tablespace in 0..control.tablespaces {
-        media.push(Arc::new(FileMedium::existing(&folder.join(folder_name(tablespace)))?));
-    }
+    let media = (0..control.tablespaces).map(|tablespace| existing(&root, folder, tablespace));
+    let media = media.collect::<std::result::Result<_, _>>()?;
     Ok(Folder { control, media, _locked })
 }
 
-/// Reads everything that opening the database in a folder could need, and reports what is damaged.
-/// The folder may be one that can only be read.
-///
-/// # Errors
-/// [`Error::Log`] when the folder cannot be read or its control file is of no use;
-/// [`Error::InUse`].
-pub fn check(folder: &Path) -> Result<CheckReport> {
-    let Folder { control, media, _locked } = look(folder)?;
-    let mut report = CheckReport::default();
-    let root = FileMedium::existing(folder)?;
-    report.damages.extend(ControlFile::check(&root)?.iter().map(ToString::to_string));
-    for (tablespace, medium) in media.iter().enumerate() {
-        if let Err(error) = check_home(medium, tablespace, &control, &mut report) {
-            report.damages.push(error.to_string());
-        }
-        if let Err(error) = check_log(medium, tablespace, &control, &mut report) {
-            report.damages.push(error.to_string());
-        }
-    }
-    report.checkpoints = control.checkpoints.len() as u64;
-    Ok(report)
-}
-
-fn check_home(
-    medium: &Arc<dyn Medium>,
-    tablespace: usize,
-    control: &Control,
-    report: &mut CheckReport,
-) -> std::result::Result<(), LogError> {
-    if control.checkpoints.is_empty() {
-        return Ok(());
-    }
-    let home = Home::open_to_read(Arc::clone(medium))?;
-    let mut bytes = Vec::new();
-    for checkpoint in &control.checkpoints {
-        let mut helped = Vec::new();
-        let part = &checkpoint.parts[tablespace];
-        let holding = home.read_holding(checkpoint.number, part, &mut helped);
-        for text in helped.iter().map(LogError::to_string) {
-            if !report.damages.contains(&text) {
-                report.damages.push(text);
-            }
-        }
-        let map = match holding {
-            Ok(holding) => holding.map,
-            Err(error) => {
-                report.damages.push(error.to_string());
-                continue;
-            }
-        };
-        for part in map.tables.iter().flat_map(|table| &table.segments).flat_map(|one| one.parts())
-        {
-            report.home_blocks += part.blocks.len() as u64;
-            if let Err(error) = home.read(part, None, &mut bytes) {
-                let text = error.to_string();
-                if !report.damages.contains(&text) {
-                    report.damages.push(text);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-fn scan(
+pub(super) fn scan(
     medium: &Arc<dyn Medium>,
     tablespace: usize,
     control: &Control,
@@ -156,46 +89,11 @@ fn scan(
     Ok(scan)
 }
 
-fn check_log(
-    medium: &Arc<dyn Medium>,
-    tablespace: usize,
-    control: &Control,
-    report: &mut CheckReport,
-) -> std::result::Result<(), LogError> {
-    if control.life == 0 {
-        return Ok(());
-    }
-    let mut scan = scan(medium, tablespace, control)?;
-    while let Some((header, payload)) = scan.read_next()? {
-        report.log_blocks += 1;
-        report.log_bytes += header.block_bytes();
-        let is_sound = match header.kind {
-            // A transaction with pieces is cut anywhere.
-            Kind::Commit => {
-                header.transaction != 0 || Changes::new(payload).all(|change| change.is_some())
-            }
-            Kind::Table => describe::decode(payload).is_some(),
-            Kind::Rest => block::Rest::decode_all(payload).is_some(),
-            Kind::Time => mark::time_us(payload).is_some(),
-            Kind::Piece | Kind::Open => true,
-        };
-        if !is_sound {
-            let at = header.lsn;
-            let what = header.kind.name();
-            report
-                .damages
-                .push(format!("log of tablespace {tablespace}: a {what} at {at} means nothing"));
-        }
-    }
-    report.damages.extend(control.ends_too_early(tablespace, scan.at()).map(|one| one.to_string()));
-    Ok(())
-}
-
 /// Calls `body` with the blocks of a tablespace's log, or of all logs one after the other, from the
 /// oldest that opening could need, until it breaks.
 ///
 /// # Errors
-/// As [`check`]; [`Error::Log`] at the first place that is damaged.
+/// [`Error::Log`] when the folder cannot be read, and at the first place that is damaged.
 pub fn log_records(
     folder: &Path,
     tablespace: Option<usize>,

@@ -7,7 +7,8 @@
 //! | [`recover`] | applying again what the logs have behind it |
 //! | [`progress`] | how far that is |
 //! | [`checkpoint`] | writing what has changed home, so that the logs can be short |
-//! | [`inspect`] | looking at the files of a database that is not open |
+//! | [`check`] | looking for damage in the files of a database that is not open |
+//! | [`inspect`] | showing what its logs have |
 //! | [`backup`] | a copy of a database that is open |
 //! | [`restore`] | a database as it was at some moment, from a backup and archived logs |
 //! | [`survey`] | what logs have, and how far they reach together |
@@ -21,6 +22,7 @@
 //! is as if it had never been (`docs/decisions/2026-11-21-redo-only.md`).
 
 mod backup;
+mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod flusher;
 pub(crate) mod health;

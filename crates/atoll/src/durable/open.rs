@@ -276,10 +276,10 @@ fn replay(
             &progress.log
         }
     };
-    let found = recover::replay(engine, control, scans, options.threads, progress)?;
+    let found = recover::replay(engine, control, (scans, media), options.threads, progress)?;
     progress.end();
     for (number, start) in found.starts.iter().enumerate() {
-        if let Some(damage) = control.ends_too_early(number, start.lsn) {
+        if let Some(damage) = control.ends_too_early(number, &*media[number], start.lsn) {
             return Err(damage.into());
         }
     }

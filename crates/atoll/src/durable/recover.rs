@@ -20,9 +20,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use atoll_log::LogError;
 use atoll_log::block::{Header, Kind, Rest};
 use atoll_log::control::{Checkpoint, Control};
+use atoll_log::files::place_of;
 use atoll_log::log::Start;
 use atoll_log::scan::{Scan, Window};
-use atoll_machine::{Hints, Machine, Native};
+use atoll_machine::{Hints, Machine, Medium, Native};
 use atoll_memory::Member;
 use atoll_storage::redo::Changes;
 use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
@@ -67,6 +68,9 @@ struct Common<'e> {
     /// One at a time adds segments.
     adding: Mutex<()>,
     progress: &'e OpenPart,
+    /// What the logs lie on, and the bytes of their files.
+    media: &'e [Arc<dyn Medium>],
+    file_bytes: u64,
 }
 
 /// The tables, which the first log describes in their order.
@@ -177,7 +181,7 @@ impl Read {
 pub(super) fn replay(
     engine: &Engine,
     control: &Control,
-    scans: Vec<Scan>,
+    (scans, media): (Vec<Scan>, &[Arc<dyn Medium>]),
     threads: usize,
     progress: &OpenPart,
 ) -> Result<Found> {
@@ -192,6 +196,8 @@ pub(super) fn replay(
         failed: AtomicBool::new(false),
         adding: Mutex::default(),
         progress,
+        media,
+        file_bytes: control.file_bytes,
     };
     let parts = (threads / scans.len().max(1)).max(1) as u64;
     let mut reads = std::thread::scope(|scope| {
@@ -259,10 +265,11 @@ fn durable_horizon(reads: &[Read], control: &Control) -> Result<u64> {
         // What an earlier life left behind its end was cut off.
         let cut = if *life < control.life { control.cuts[number] } else { u64::MAX };
         if other.scan.at() < rest.lsn.min(cut) {
-            let file = format!("log of tablespace {number}");
-            let expected = format!("blocks up to position {}", rest.lsn);
-            let found = format!("its end at {}", other.scan.at());
-            return Err(LogError::Damaged { file, offset: rest.lsn, expected, found }.into());
+            let (file, offset) = other.scan.place_of(other.scan.at());
+            let (until, end) = other.scan.place_of(rest.lsn);
+            let expected = format!("blocks of the log, up to byte {end} of {until}");
+            let found = "its end".to_owned();
+            return Err(LogError::Damaged { file, offset, expected, found }.into());
         }
         gsns[number] = gsns[number].max(rest.gsn);
     }
@@ -360,15 +367,15 @@ impl Common<'_> {
     fn make_next(&self, tables: &mut Tables) -> Result<()> {
         let Some(held) = tables.pending.pop_front() else { return Ok(()) };
         let described = describe::decode(held.window.payload(&held.header));
-        let described = described.ok_or_else(|| bad_block(&held.header, "a table"))?;
+        let described = described.ok_or_else(|| self.bad_block(&held.header, "a table"))?;
         if (described.id as usize) < tables.made {
             return Ok(()); // The checkpoint has it.
         }
         if described.id as usize != tables.made {
-            return Err(bad_block(&held.header, "the next table"));
+            return Err(self.bad_block(&held.header, "the next table"));
         }
         if described.options.tablespace.is_none_or(|number| number as usize >= self.tablespaces) {
-            return Err(bad_block(&held.header, "a table of a tablespace that there is"));
+            return Err(self.bad_block(&held.header, "a table of a tablespace that there is"));
         }
         self.engine.restore_table(described).map_err(Error::of_stop)?;
         tables.made += 1;
@@ -450,7 +457,8 @@ impl Common<'_> {
                 let read = changes.read(&mut cells, |head| {
                     (head.row.segment() + u64::from(head.table.0)) % *parts == *part
                 });
-                let Some(head) = read.ok_or_else(|| bad_block(header, "changes of rows"))? else {
+                let Some(head) = read.ok_or_else(|| self.bad_block(header, "changes of rows"))?
+                else {
                     open = None;
                     continue;
                 };
@@ -460,11 +468,11 @@ impl Common<'_> {
                         if self.failed.load(Ordering::Relaxed) {
                             return Ok(()); // Somebody else's error says why.
                         }
-                        return Err(bad_block(header, "changes of known tables"));
+                        return Err(self.bad_block(header, "changes of known tables"));
                     };
                     let tablespace = self.engine.table_options(table.id()).tablespace;
                     if tablespace != Some(header.tablespace.into()) {
-                        return Err(bad_block(header, "changes of its own tables"));
+                        return Err(self.bad_block(header, "changes of its own tables"));
                     }
                     tables.resize(tables.len().max(number + 1), None);
                     tables[number] = Some(table);
@@ -505,6 +513,14 @@ impl Common<'_> {
         Ok(table.add_segments(change, number + 1)?)
     }
 
+    /// A block with the right checksum whose payload means nothing.
+    fn bad_block(&self, header: &Header, expected: &str) -> Error {
+        let medium = &*self.media[usize::from(header.tablespace)];
+        let (file, offset) = place_of(medium, self.file_bytes, header.lsn);
+        let (expected, found) = (expected.to_owned(), "something else".to_owned());
+        LogError::Damaged { file, offset, expected, found }.into()
+    }
+
     /// A table, once it has been read. Whoever has changed it comes after it, so it counts.
     fn table(&self, number: usize, may_wait: bool) -> Result<Option<Arc<Table<Native>>>> {
         let mut tables = self.lock();
@@ -521,15 +537,4 @@ impl Common<'_> {
         drop(tables);
         Ok(self.engine.all_tables().get(number).cloned())
     }
-}
-
-/// A block with the right checksum whose payload means nothing.
-fn bad_block(header: &Header, expected: &str) -> Error {
-    LogError::Damaged {
-        file: format!("log of tablespace {}", header.tablespace),
-        offset: header.lsn,
-        expected: expected.to_owned(),
-        found: "something else".to_owned(),
-    }
-    .into()
 }

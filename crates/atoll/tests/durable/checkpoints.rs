@@ -166,7 +166,7 @@ fn a_backup_of_a_database_at_work_is_a_database() {
             let to = path(&format!("backup_{number}"));
             let report = db.backup(&to).unwrap();
             assert!(report.bytes > 0);
-            assert!(atoll::inspect::check(&to).unwrap().damages.is_empty());
+            assert!(atoll::inspect::check(&to, None).unwrap().damages.is_empty());
             let error = db.backup(&to).unwrap_err();
             assert!(matches!(error, Error::Log(LogError::NotEmpty { .. })), "{error}");
             let copy = Database::open(&to, options(SchemeKind::ALL[4])).unwrap();

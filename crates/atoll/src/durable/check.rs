@@ -1,0 +1,311 @@
+//! Looking for damage in the files of a database that is not open, and in the archive of its logs.
+//!
+//! Everything is told that can be found, not only what comes first: behind damage a log is read on
+//! from the next block that is found in it, and what a control file of no use would have said is
+//! taken from the other files, as far as they say it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atoll_log::archive::{self, Owner};
+use atoll_log::archived::{self, Archived, Places};
+use atoll_log::block::{Header, Kind, Rest};
+use atoll_log::control::{self, Control, ControlFile};
+use atoll_log::files::{file_name, file_number};
+use atoll_log::home::Home;
+use atoll_log::origin::{self, Origin};
+use atoll_log::scan::Scan;
+use atoll_log::{LogError, mark};
+use atoll_machine::medium::Open;
+use atoll_machine::{FileMedium, Medium};
+use atoll_storage::redo::Changes;
+use atoll_txn::describe;
+use serde::Serialize;
+
+use super::backup::LIFE;
+use super::inspect::{existing, lock, scan};
+use super::open::folder_name;
+use crate::error::Result;
+
+/// What a check has found.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CheckReport {
+    /// Checkpoints whose maps and blocks were read.
+    pub checkpoints: u64,
+    /// Blocks of the homes.
+    pub home_blocks: u64,
+    /// Blocks of the logs.
+    pub log_blocks: u64,
+    /// Bytes of the logs.
+    pub log_bytes: u64,
+    /// Files of logs in the archive, if there is one to be checked.
+    pub archived_files: u64,
+    /// Everything that is not as it should be.
+    pub damages: Vec<Damage>,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// Where, in bytes from its start.
+    pub offset: u64,
+    /// What should be there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { file, offset, expected, found } = self;
+        write!(f, "{file} at byte {offset}: expected {expected}, found {found}")
+    }
+}
+
+impl From<LogError> for Damage {
+    fn from(error: LogError) -> Self {
+        let of = |file: String, expected: &str, found: String| Self {
+            file,
+            offset: 0,
+            expected: expected.to_owned(),
+            found,
+        };
+        match error {
+            LogError::Damaged { file, offset, expected, found } => {
+                Self { file, offset, expected, found }
+            }
+            LogError::Missing { file } => of(file, "a file", "nothing".to_owned()),
+            LogError::Version { file, found, known } => {
+                of(file, &format!("format {known}"), format!("format {found}"))
+            }
+            LogError::Medium(error) => of(error.path, "what can be read", error.source.to_string()),
+            LogError::NoArchive { path } => of(path, "an archive of logs", "none".to_owned()),
+            LogError::AnotherDatabase { path } => {
+                of(path, "the logs of this database", "those of another one".to_owned())
+            }
+            other => of("the database".to_owned(), "none of this", other.to_string()),
+        }
+    }
+}
+
+type Checked = std::result::Result<(), LogError>;
+
+/// Reads everything that opening the database in a folder could need, and what restoring it would
+/// need of an archive of its logs, and reports what is damaged. The folder may be one that can only
+/// be read.
+///
+/// # Errors
+/// [`crate::Error::Log`] when the folder is no database's, cannot be read, or is of another version;
+/// [`crate::Error::InUse`].
+pub fn check(folder: &Path, archive: Option<&Path>) -> Result<CheckReport> {
+    let root = FileMedium::existing(folder)?;
+    let _locked = lock(&root)?;
+    let mut report = CheckReport::default();
+    let control = match ControlFile::open(&root, Open::Read) {
+        Ok((_, control)) => Some(control),
+        Err(error @ LogError::Version { .. }) => return Err(error.into()),
+        Err(LogError::Missing { file }) => {
+            report.tell(LogError::Missing { file });
+            None
+        }
+        Err(_) => None, // Told with the slots.
+    };
+    if root.names()?.iter().any(|name| name == control::FILE) {
+        ControlFile::check(&root)?.into_iter().for_each(|error| report.tell(error));
+    }
+    let has_origin = root.names()?.iter().any(|name| name == origin::FILE);
+    let origin = has_origin.then(|| report.note(Origin::read(&root)));
+    let tablespaces = match &control {
+        Some(control) => control.tablespaces,
+        None => count(&root)?,
+    };
+    for tablespace in 0..tablespaces {
+        let Some(medium) = report.note(existing(&root, folder, tablespace)) else { continue };
+        let checked = report.check_home(&medium, tablespace, control.as_ref());
+        report.note(checked);
+        let checked = report.check_log(&medium, tablespace, control.as_ref());
+        report.note(checked);
+    }
+    report.checkpoints = control.as_ref().map_or(0, |control| control.checkpoints.len() as u64);
+    if let Some(archive) = archive {
+        // A backup that was not opened yet goes on with the logs of what it was made of.
+        let owned = control.and_then(|control| match origin {
+            Some(origin) if control.life == LIFE => origin.map(|origin| origin.id),
+            _ => Some(control.id),
+        });
+        let checked = report.check_archive(&FileMedium::existing(archive)?, owned);
+        report.note(checked);
+    }
+    Ok(report)
+}
+
+/// How many tablespaces have folders here.
+fn count(root: &FileMedium) -> Result<usize> {
+    let folders = root.folders()?;
+    Ok((0..).take_while(|number| folders.contains(&folder_name(*number))).count())
+}
+
+impl CheckReport {
+    /// Once each: two checkpoints may need the same block.
+    fn tell(&mut self, error: LogError) {
+        let damage = Damage::from(error);
+        if !self.damages.contains(&damage) {
+            self.damages.push(damage);
+        }
+    }
+
+    fn note<T>(&mut self, done: std::result::Result<T, LogError>) -> Option<T> {
+        done.map_err(|error| self.tell(error)).ok()
+    }
+
+    fn check_home(
+        &mut self,
+        medium: &Arc<dyn Medium>,
+        tablespace: usize,
+        control: Option<&Control>,
+    ) -> Checked {
+        let checkpoints: Vec<_> = match control {
+            Some(control) => {
+                let parts = control.checkpoints.iter();
+                parts.map(|one| (one.number, one.parts[tablespace])).collect()
+            }
+            None => Home::open_to_read(Arc::clone(medium))?.newest()?.into_iter().collect(),
+        };
+        if checkpoints.is_empty() {
+            return Ok(());
+        }
+        let home = Home::open_to_read(Arc::clone(medium))?;
+        for (number, part) in checkpoints {
+            let mut helped = Vec::new();
+            let holding = home.read_holding(number, &part, &mut helped);
+            helped.into_iter().for_each(|error| self.tell(error));
+            let Some(holding) = self.note(holding) else { continue };
+            let segments = holding.map.tables.iter().flat_map(|table| &table.segments);
+            for part in segments.flat_map(|segment| segment.parts()) {
+                self.home_blocks += part.blocks.len() as u64;
+                home.verify(part).into_iter().for_each(|error| self.tell(error));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_log(
+        &mut self,
+        medium: &Arc<dyn Medium>,
+        tablespace: usize,
+        control: Option<&Control>,
+    ) -> Checked {
+        let Some(control) = control else {
+            let names = medium.names()?;
+            let mut numbers = names.iter().filter_map(|name| file_number(name));
+            let Some(first) = numbers.next() else { return Ok(()) };
+            let file_bytes = medium.open(&file_name(first), Open::Read)?.size()?;
+            let start = first * file_bytes;
+            let mut scan = Scan::open(Arc::clone(medium), tablespace as u8, file_bytes, start)?;
+            scan.go_on_to_block()?;
+            return self.check_blocks(&mut scan, |_| None);
+        };
+        if control.life == 0 {
+            return Ok(());
+        }
+        let mut scan = scan(medium, tablespace, control)?;
+        self.check_blocks(&mut scan, |end| control.ends_too_early(tablespace, &**medium, end))
+    }
+
+    /// Reads a log to its end, which `ends_too_early` may say that it is not, and on behind damage.
+    fn check_blocks(
+        &mut self,
+        scan: &mut Scan,
+        ends_too_early: impl Fn(u64) -> Option<LogError>,
+    ) -> Checked {
+        loop {
+            let damage = match scan.read_next() {
+                Ok(Some((header, payload))) => {
+                    self.log_blocks += 1;
+                    self.log_bytes += header.block_bytes();
+                    if !means_something(&header, payload) {
+                        let (file, offset) = scan.place_of(header.lsn);
+                        let expected = format!("what a {} says", header.kind.name());
+                        let found = "something else".to_owned();
+                        self.tell(LogError::Damaged { file, offset, expected, found });
+                    }
+                    continue;
+                }
+                Ok(None) => match ends_too_early(scan.at()) {
+                    None => return Ok(()),
+                    Some(damage) => damage,
+                },
+                Err(damage @ LogError::Damaged { .. }) => damage,
+                Err(error) => return Err(error),
+            };
+            self.tell(damage);
+            if !scan.go_on_to_block()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// `owned` is the database whose logs should be there, if that is known.
+    fn check_archive(&mut self, root: &FileMedium, owned: Option<u64>) -> Checked {
+        let owner = Owner::read(root)?;
+        if owned.is_some_and(|id| id != owner.id) {
+            return Err(LogError::AnotherDatabase { path: root.path("") });
+        }
+        let folders = root.folders()?;
+        for tablespace in 0..owner.tablespaces {
+            let name = archive::folder_name(tablespace);
+            if !folders.contains(&name) {
+                self.tell(LogError::Missing { file: root.path(&name) });
+                continue;
+            }
+            let medium = root.folder(&name)?;
+            let checked = self.check_archived(&*medium, tablespace, owner.file_bytes);
+            self.note(checked);
+        }
+        Ok(())
+    }
+
+    fn check_archived(
+        &mut self,
+        medium: &dyn Medium,
+        tablespace: usize,
+        file_bytes: u64,
+    ) -> Checked {
+        let names = medium.names()?;
+        let numbers: Vec<u64> = names.iter().filter_map(|name| file_number(name)).collect();
+        let Some(first) = numbers.first() else { return Ok(()) };
+        let (mut next, mut is_sound) = (*first, true);
+        for number in &numbers {
+            (next..*number).for_each(|lost| {
+                self.tell(LogError::Missing { file: medium.path(&file_name(lost)) });
+            });
+            next = number + 1;
+            self.archived_files += 1;
+            is_sound &= self.note(archived::verify(medium, *number)).is_some();
+        }
+        if !is_sound {
+            return Ok(()); // What was copied wrongly is looked for in what is as it was copied.
+        }
+        let places = Places { archive: medium, own: None, file_bytes };
+        let log = Archived::find(places, tablespace as u8, first * file_bytes)?;
+        let mut scan = log.scan();
+        scan.go_on_to_block()?;
+        self.check_blocks(&mut scan, |_| None)
+    }
+}
+
+/// Whether a block with the right checksum has a payload of its kind.
+fn means_something(header: &Header, payload: &[u8]) -> bool {
+    match header.kind {
+        // A transaction with pieces is cut anywhere.
+        Kind::Commit => {
+            header.transaction != 0 || Changes::new(payload).all(|change| change.is_some())
+        }
+        Kind::Table => describe::decode(payload).is_some(),
+        Kind::Rest => Rest::decode_all(payload).is_some(),
+        Kind::Time => mark::time_us(payload).is_some(),
+        Kind::Piece | Kind::Open => true,
+    }
+}

@@ -1,0 +1,200 @@
+//! What a check of the files tells: every damage with its place, and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use atoll::inspect::{self, CheckReport, Damage};
+use atoll::machine::FileMedium;
+use atoll::{Database, DatabaseOptions, SchemeKind};
+use atoll_log::control::SLOT_BYTES;
+use atoll_log::home::{BLOCK_BYTES, Home};
+
+use super::scene::{LOGS, create, options, rows, work};
+
+const LOG: &str = "node-0/log-000000000000";
+const NOTHING: [Damage; 0] = [];
+
+/// A database that was opened several times and is closed now, with an archive of its logs and a
+/// backup.
+struct Scene {
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn make() -> Self {
+        let scene = Self { folder: tempfile::tempdir().unwrap() };
+        for round in 0..3 {
+            let archive = Some(scene.path("archive"));
+            let options = DatabaseOptions { archive, ..options(SchemeKind::default()) };
+            let db = Database::open(&scene.path("db"), options).unwrap();
+            let table =
+                if round == 0 { create(&db, "table_0") } else { db.table("table_0").unwrap() };
+            let mut expected = rows(&db, "table_0");
+            work(&db, &table, &mut expected, round);
+            if round == 0 {
+                db.backup(&scene.path("backup")).unwrap();
+            }
+            db.checkpoint().unwrap();
+            work(&db, &table, &mut expected, round + 1);
+            db.close().unwrap();
+            assert_eq!(scene.check("db").damages, NOTHING);
+        }
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn check(&self, name: &str) -> CheckReport {
+        inspect::check(&self.path(name), Some(&self.path("archive"))).unwrap()
+    }
+
+    /// Flips bits of bytes of a file; what a check of the database tells then. The file is as it
+    /// was afterwards.
+    fn damaged(&self, name: &str, places: &[usize]) -> Vec<Damage> {
+        self.damaged_of("db", name, places)
+    }
+
+    fn damaged_of(&self, database: &str, name: &str, places: &[usize]) -> Vec<Damage> {
+        let file = self.path(name);
+        let sound = fs::read(&file).unwrap();
+        flip(&file, places);
+        let damages = self.check(database).damages;
+        fs::write(&file, sound).unwrap();
+        damages
+    }
+}
+
+fn flip(file: &Path, places: &[usize]) {
+    let mut bytes = fs::read(file).unwrap();
+    places.iter().for_each(|place| bytes[*place] ^= 0x40);
+    fs::write(file, bytes).unwrap();
+}
+
+/// Files, as far as they are told by their ends, and offsets.
+fn places(damages: &[Damage], names: &[&str]) -> Vec<(usize, u64)> {
+    let number = |damage: &Damage| names.iter().position(|name| damage.file.ends_with(name));
+    let mut found: Vec<_> = damages
+        .iter()
+        .map(|damage| (number(damage).unwrap_or(usize::MAX), damage.offset))
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// Where commits begin in the first log, of those in its first file.
+fn blocks(scene: &Scene) -> Vec<usize> {
+    let mut blocks = Vec::new();
+    inspect::log_records(&scene.path("db"), Some(0), |record| {
+        if record.kind == "commit" {
+            blocks.push(record.lsn as usize);
+        }
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    blocks.retain(|lsn| *lsn < LOGS.file_bytes as usize);
+    assert!(blocks.len() > 20, "{blocks:?}");
+    blocks
+}
+
+/// A block that the newest checkpoint of the first tablespace needs.
+fn home_block(scene: &Scene, control: &atoll_log::control::Control) -> u64 {
+    let medium = FileMedium::existing(&scene.path("db/node-0")).unwrap();
+    let home = Home::open_to_read(std::sync::Arc::new(medium)).unwrap();
+    let newest = &control.checkpoints[0];
+    let holding = home.read_holding(newest.number, &newest.parts[0], &mut Vec::new()).unwrap();
+    holding.map.tables[0].segments[0].presence.blocks[0].number
+}
+
+fn control(scene: &Scene) -> atoll_log::control::Control {
+    let root = FileMedium::existing(&scene.path("db")).unwrap();
+    let how = atoll::machine::medium::Open::Read;
+    atoll_log::control::ControlFile::open(&root, how).unwrap().1
+}
+
+#[test]
+fn damage_in_several_places_is_all_told_with_its_place() {
+    let scene = Scene::make();
+    let report = scene.check("db");
+    assert!(report.home_blocks > 0 && report.archived_files > 0, "{report:?}");
+    let lsns = blocks(&scene);
+    let (first, second) = (lsns[lsns.len() / 3], lsns[lsns.len() * 2 / 3]);
+    let home = home_block(&scene, &control(&scene)) * BLOCK_BYTES as u64;
+    let (log, homes) = (scene.path("db").join(LOG), scene.path("db/node-0/home"));
+    let sound = (fs::read(&log).unwrap(), fs::read(&homes).unwrap());
+    flip(&homes, &[home as usize + 9]);
+    // A payload, or what a header says of the block's length.
+    for at in [70, 4] {
+        flip(&log, &[first + at, second + at]);
+        let damages = scene.check("db").damages;
+        let names = [LOG, "node-0/home"];
+        let expected = [(0, first as u64), (0, second as u64), (1, home)];
+        assert_eq!(places(&damages, &names), expected, "{damages:?}");
+        assert!(damages.iter().all(|one| !one.expected.is_empty() && one.expected != one.found));
+        fs::write(&log, &sound.0).unwrap();
+    }
+    fs::write(&homes, &sound.1).unwrap();
+    // All that lies between two blocks.
+    let between: Vec<usize> = (first..second).collect();
+    let damages = scene.damaged(&format!("db/{LOG}"), &between);
+    assert_eq!(places(&damages, &[LOG]), [(0, first as u64)], "{damages:?}");
+}
+
+#[test]
+fn a_control_file_of_no_use_is_told_with_what_else_is_damaged() {
+    let scene = Scene::make();
+    let one_slot = scene.damaged("db/control", &[50]);
+    let names = ["/control", LOG, "node-0/home"];
+    assert_eq!(places(&one_slot, &names), [(0, 12)], "{one_slot:?}");
+    let lsns = blocks(&scene);
+    let home = home_block(&scene, &control(&scene)) * BLOCK_BYTES as u64;
+    let slots = [(0, 12), (0, SLOT_BYTES as u64 + 12)];
+    let both = [50, SLOT_BYTES + 50];
+    let damages = scene.damaged("db/control", &both);
+    assert_eq!(places(&damages, &names), slots, "{damages:?}");
+    let control = scene.path("db/control");
+    flip(&control, &both);
+    assert!(scene.check("db").log_blocks > 20 && scene.check("db").home_blocks > 0);
+    flip(&scene.path("db").join(LOG), &[lsns[5] + 70, lsns[9] + 70]);
+    flip(&scene.path("db/node-0/home"), &[home as usize]);
+    let more = [(1, lsns[5] as u64), (1, lsns[9] as u64), (2, home)];
+    let damages = scene.check("db").damages;
+    assert_eq!(places(&damages, &names), [&slots[..], &more].concat(), "{damages:?}");
+    // Not even there, it is told as any other.
+    fs::remove_file(&control).unwrap();
+    let damages = scene.check("db").damages;
+    assert_eq!(places(&damages, &names), [&[(0, 0)][..], &more].concat(), "{damages:?}");
+}
+
+#[test]
+fn archives_and_origins_are_verified() {
+    let scene = Scene::make();
+    assert_eq!(scene.check("backup").damages, NOTHING);
+    let origin = scene.damaged_of("backup", "backup/origin", &[30]);
+    assert_eq!(places(&origin, &["backup/origin"]), [(0, 12)], "{origin:?}");
+    let archived = format!("archive/{LOG}");
+    let bytes = fs::metadata(scene.path(&archived)).unwrap().len() - 16;
+    let damages = scene.damaged(&archived, &[100]);
+    assert_eq!(places(&damages, &[&archived]), [(0, bytes)], "{damages:?}");
+    // Of a copy that is as it was made, what was copied.
+    let lsns = blocks(&scene);
+    let sound = fs::read(scene.path(&archived)).unwrap();
+    let mut copied = sound.clone();
+    copied[lsns[7] + 70] ^= 1;
+    let crc = crc32c::crc32c(&copied[..bytes as usize]);
+    copied[bytes as usize..][..4].copy_from_slice(&crc.to_le_bytes());
+    fs::write(scene.path(&archived), copied).unwrap();
+    let damages = scene.check("db").damages;
+    assert_eq!(places(&damages, &[&archived]), [(0, lsns[7] as u64)], "{damages:?}");
+    fs::write(scene.path(&archived), sound).unwrap();
+    // Somebody else's.
+    let other = scene.path("other");
+    let options =
+        DatabaseOptions { archive: Some(other.clone()), ..options(SchemeKind::default()) };
+    Database::open(&scene.path("second"), options).unwrap().close().unwrap();
+    let damages = inspect::check(&scene.path("db"), Some(&other)).unwrap().damages;
+    assert!(matches!(&damages[..], [one] if one.found.contains("another")), "{damages:?}");
+    let damages = inspect::check(&scene.path("db"), Some(&scene.path("db"))).unwrap().damages;
+    assert!(matches!(&damages[..], [one] if one.expected.contains("archive")), "{damages:?}");
+}
