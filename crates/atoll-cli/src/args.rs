@@ -136,8 +136,9 @@ pub struct OwnerArgs {
     #[arg(long, value_name = "DIR", help_heading = LIMITS, requires = "data")]
     pub archive: Option<PathBuf>,
 
-    /// What a commit that was acknowledged survives: strict (everything), group or group:N
-    /// (everything but the last N milliseconds), none
+    /// What a commit that was acknowledged survives. strict: the process killed and the power lost.
+    /// group, or group:N: both, but for the last 10, or N, milliseconds. none: neither; the database
+    /// is as it was at some earlier moment
     #[arg(long, value_name = "WHAT", default_value_t, help_heading = LIMITS, requires = "data")]
     pub durability: atoll::Durability,
 

@@ -47,16 +47,16 @@ use crate::error::Result;
 /// What a commit that was acknowledged survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The end of the process, of the operating system and of the power: `commit` returns when the
-    /// transaction, and everything that it has seen, is on the medium.
+    /// Process killed: all. Power lost, or the operating system stopped: all. `commit` returns when
+    /// the transaction, and everything that it has seen, is on the medium.
     #[default]
     Strict,
-    /// As [`Durability::Strict`], but for transactions of about the last so much time: `commit`
-    /// returns at once, and what was committed is flushed together within this bound. What is lost
-    /// is the end of the history: never one transaction without a later one that depends on it.
+    /// Process killed, or power lost: all but about the last so much time. `commit` returns at
+    /// once, and what was committed is flushed together within this bound. What is lost is the end
+    /// of the history: never one transaction without a later one that depends on it.
     Group(Duration),
-    /// Nothing in particular: flushed once in a while. A database that was closed is whole, and one
-    /// that was not is as it was at some earlier moment.
+    /// Process killed, or power lost: all up to some earlier moment, since it is flushed once in a
+    /// while. A database that was closed is whole.
     None,
 }
 
