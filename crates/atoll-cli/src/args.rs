@@ -136,9 +136,9 @@ pub struct OwnerArgs {
     #[arg(long, value_name = "DIR", help_heading = LIMITS, requires = "data")]
     pub archive: Option<PathBuf>,
 
-    /// What a commit that was acknowledged survives. strict: the process killed and the power lost.
-    /// group, or group:N: both, but for the last 10, or N, milliseconds. none: neither; the database
-    /// is as it was at some earlier moment
+    /// What a commit that was acknowledged survives. strict: the process killed and the power
+    /// lost. group, or group:N: both, but for the last 10, or N, milliseconds. none: neither; the
+    /// database is as it was at some earlier moment
     #[arg(long, value_name = "WHAT", default_value_t, help_heading = LIMITS, requires = "data")]
     pub durability: atoll::Durability,
 
@@ -420,7 +420,7 @@ Examples:
 
 Everything that opening the database could need is read: the control file, the last two checkpoints
 and the logs behind them; of a backup, where in the logs it begins. Every damage is told with its
-file, its offset there, and what was expected and found. The status is 1 when something is damaged.")]
+file, its offset there, and what was expected and found. The status is 1 when there is any.")]
 pub struct CheckArgs {
     /// The folder of the database
     pub folder: PathBuf,

@@ -191,8 +191,8 @@ pub(crate) fn life(input: &mut Input<'_>) -> Option<u32> {
 }
 
 impl Control {
-    /// What is wrong if a tablespace's log, which lies on `medium`, ends at a position: it was read,
-    /// and is durable, up to where this life began, and up to where it was closed.
+    /// What is wrong if a tablespace's log, which lies on `medium`, ends at a position: it was
+    /// read, and is durable, up to where this life began, and up to where it was closed.
     pub fn ends_too_early(
         &self,
         tablespace: usize,

@@ -1,5 +1,5 @@
-//! The progress of a benchmark, or of what else takes long, on the standard error output: lines that
-//! stay, and a bar below them.
+//! The progress of a benchmark, or of what else takes long, on the standard error output: lines
+//! that stay, and a bar below them.
 //!
 //! Where that is no terminal, there is no bar; how it goes is told every few seconds.
 

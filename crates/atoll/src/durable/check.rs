@@ -97,8 +97,8 @@ type Checked = std::result::Result<(), LogError>;
 /// be read.
 ///
 /// # Errors
-/// [`crate::Error::Log`] when the folder is no database's, cannot be read, or is of another version;
-/// [`crate::Error::InUse`].
+/// [`crate::Error::Log`] when the folder is no database's, cannot be read, or is of another
+/// version; [`crate::Error::InUse`].
 pub fn check(folder: &Path, archive: Option<&Path>) -> Result<CheckReport> {
     let root = FileMedium::existing(folder)?;
     let _locked = lock(&root)?;
