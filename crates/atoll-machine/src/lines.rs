@@ -6,11 +6,17 @@
 //! processor: `clwb` leaves the line in the cache, `clflushopt` does not, `clflush` is slow and
 //! everywhere.
 //!
+//! What is done to lines goes through [`Lines`], so that a medium that crashes can stand where the
+//! processor does (`medium/crash/lines.rs`).
+//!
 //! - `LINES-1`: when [`copy_through`] returns, the bytes have left the caches, whichever thread
 //!   asks: the fence is the copying thread's own.
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
+/// Bytes of the smaller of the stores past the caches.
+pub const WORD: usize = 8;
+const PAIR: usize = 2 * WORD;
 
 /// How this processor writes a line back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +29,96 @@ pub enum WriteBack {
     Clflush,
 }
 
-pub use imp::{copy_through, is_supported, write_back};
+/// What stores bytes and gets them out of the caches: a processor, or a model of one that
+/// remembers.
+///
+/// # Safety
+/// Of the functions that take an address: the bytes there are writable memory of whatever this is,
+/// and nobody else touches them meanwhile.
+#[allow(unsafe_code)]
+pub trait Lines {
+    /// Stores two words past the caches, at a multiple of their size.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn stream_pair(&self, to: *mut u8, words: &[[u8; WORD]; 2]);
+
+    /// Stores a word past the caches, at a multiple of its size.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn stream_word(&self, to: *mut u8, word: &[u8; WORD]);
+
+    /// Stores bytes of one word into the caches.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn store(&self, to: *mut u8, bytes: &[u8]);
+
+    /// Begins to write back the line of a byte.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn write_back(&self, at: *mut u8);
+
+    /// Waits until what this thread has streamed and begun to write back has left the caches.
+    fn fence(&self);
+}
+
+/// Copies bytes to where nobody else reads or writes meanwhile, see `LINES-1`.
+///
+/// # Safety
+/// So many bytes from `to` on are writable memory of `lines`, and nobody else touches them
+/// meanwhile.
+#[allow(unsafe_code)]
+pub unsafe fn copy_through(lines: &impl Lines, to: *mut u8, bytes: &[u8]) {
+    let head = to.align_offset(WORD).min(bytes.len());
+    let (first, rest) = bytes.split_at(head);
+    // SAFETY: `first` and `rest` together are the bytes that the caller vouches for; `at` is
+    // within them or just behind, and aligned to the store that is used.
+    unsafe {
+        copy_and_write_back(lines, to, first);
+        let mut at = to.add(head);
+        let (mut words, last) = rest.as_chunks::<WORD>();
+        if at.align_offset(PAIR) != 0
+            && let Some((word, others)) = words.split_first()
+        {
+            lines.stream_word(at, word);
+            (at, words) = (at.add(WORD), others);
+        }
+        let (pairs, odd) = words.as_chunks::<2>();
+        for pair in pairs {
+            lines.stream_pair(at, pair);
+            at = at.add(PAIR);
+        }
+        for word in odd {
+            lines.stream_word(at, word);
+            at = at.add(WORD);
+        }
+        copy_and_write_back(lines, at, last);
+    }
+    lines.fence();
+}
+
+/// # Safety
+/// As [`copy_through`]; fewer bytes than a word.
+#[allow(unsafe_code)]
+unsafe fn copy_and_write_back(lines: &impl Lines, to: *mut u8, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    // SAFETY: the caller's; all the bytes lie in one word, so in one line.
+    unsafe {
+        lines.store(to, bytes);
+        lines.write_back(to);
+    }
+}
+
+pub use imp::{is_supported, write_back};
+
+/// The processor that this runs on.
+#[derive(Debug, Clone, Copy)]
+pub struct Processor;
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -34,10 +129,7 @@ mod imp {
     };
     use std::sync::LazyLock;
 
-    use super::{LINE_BYTES, WriteBack};
-
-    const WORD: usize = 8;
-    const PAIR: usize = 16;
+    use super::{LINE_BYTES, Lines, Processor, WORD, WriteBack};
 
     /// Whether this processor can be told to write back lines.
     pub fn is_supported() -> bool {
@@ -59,54 +151,44 @@ mod imp {
         *FOUND
     }
 
-    /// Copies bytes to where nobody else reads or writes meanwhile, see `LINES-1`.
-    ///
-    /// # Safety
-    /// So many bytes from `to` on are writable memory, and nobody else touches them meanwhile.
-    pub unsafe fn copy_through(to: *mut u8, bytes: &[u8]) {
-        let head = to.align_offset(WORD).min(bytes.len());
-        let (first, rest) = bytes.split_at(head);
-        // SAFETY: `first` and `rest` together are the bytes that the caller vouches for; `at` is
-        // within them or just behind, and aligned to the store that is used.
-        unsafe {
-            copy_and_write_back(to, first);
-            let mut at = to.add(head);
-            let (mut words, last) = rest.as_chunks::<WORD>();
-            if at.align_offset(PAIR) != 0
-                && let Some((word, others)) = words.split_first()
-            {
-                _mm_stream_si64(at.cast(), i64::from_le_bytes(*word));
-                (at, words) = (at.add(WORD), others);
-            }
-            let (pairs, odd) = words.as_chunks::<2>();
-            for pair in pairs {
-                _mm_stream_si128(at.cast(), std::ptr::read_unaligned(pair.as_ptr().cast()));
-                at = at.add(PAIR);
-            }
-            for word in odd {
-                _mm_stream_si64(at.cast(), i64::from_le_bytes(*word));
-                at = at.add(WORD);
-            }
-            copy_and_write_back(at, last);
-            _mm_sfence();
+    impl Lines for Processor {
+        #[inline]
+        unsafe fn stream_pair(&self, to: *mut u8, words: &[[u8; WORD]; 2]) {
+            // SAFETY: the caller's.
+            unsafe { _mm_stream_si128(to.cast(), std::ptr::read_unaligned(words.as_ptr().cast())) }
         }
-    }
 
-    /// # Safety
-    /// As [`copy_through`]; fewer bytes than a word.
-    unsafe fn copy_and_write_back(to: *mut u8, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
+        #[inline]
+        unsafe fn stream_word(&self, to: *mut u8, word: &[u8; WORD]) {
+            // SAFETY: the caller's.
+            unsafe { _mm_stream_si64(to.cast(), i64::from_le_bytes(*word)) }
         }
-        // SAFETY: the caller's; all the bytes lie in one word, so in one line.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-            let line = to.map_addr(|address| address & !(LINE_BYTES - 1));
-            match write_back() {
-                WriteBack::Clwb => asm!("clwb [{}]", in(reg) line, options(nostack)),
-                WriteBack::ClflushOpt => asm!("clflushopt [{}]", in(reg) line, options(nostack)),
-                WriteBack::Clflush => _mm_clflush(line),
+
+        #[inline]
+        unsafe fn store(&self, to: *mut u8, bytes: &[u8]) {
+            // SAFETY: the caller's.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+        }
+
+        #[inline]
+        unsafe fn write_back(&self, at: *mut u8) {
+            let line = at.map_addr(|address| address & !(LINE_BYTES - 1));
+            // SAFETY: the caller's; what the line holds stays.
+            unsafe {
+                match write_back() {
+                    WriteBack::Clwb => asm!("clwb [{}]", in(reg) line, options(nostack)),
+                    WriteBack::ClflushOpt => {
+                        asm!("clflushopt [{}]", in(reg) line, options(nostack));
+                    }
+                    WriteBack::Clflush => _mm_clflush(line),
+                }
             }
+        }
+
+        #[inline]
+        fn fence(&self) {
+            // SAFETY: every processor of this kind has the instruction.
+            unsafe { _mm_sfence() }
         }
     }
 }
@@ -114,7 +196,7 @@ mod imp {
 #[cfg(not(target_arch = "x86_64"))]
 #[allow(unsafe_code)]
 mod imp {
-    use super::WriteBack;
+    use super::{Lines, Processor, WORD, WriteBack};
 
     /// Whether this processor can be told to write back lines. Not here: persistent memory is then
     /// used through its file system, as any file.
@@ -127,13 +209,26 @@ mod imp {
         WriteBack::Clflush
     }
 
-    /// Copies bytes; they do not leave the caches here.
-    ///
-    /// # Safety
-    /// So many bytes from `to` on are writable memory, and nobody else touches them meanwhile.
-    pub unsafe fn copy_through(to: *mut u8, bytes: &[u8]) {
-        // SAFETY: the caller's.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    // The bytes do not leave the caches here.
+    impl Lines for Processor {
+        unsafe fn stream_pair(&self, to: *mut u8, words: &[[u8; WORD]; 2]) {
+            // SAFETY: the caller's.
+            unsafe { self.store(to, words.as_flattened()) }
+        }
+
+        unsafe fn stream_word(&self, to: *mut u8, word: &[u8; WORD]) {
+            // SAFETY: the caller's.
+            unsafe { self.store(to, word) }
+        }
+
+        unsafe fn store(&self, to: *mut u8, bytes: &[u8]) {
+            // SAFETY: the caller's.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+        }
+
+        unsafe fn write_back(&self, _at: *mut u8) {}
+
+        fn fence(&self) {}
     }
 }
 
@@ -150,7 +245,7 @@ mod tests {
                 let mut target = [0xee; 256];
                 let bytes = &source[start..start + len];
                 // SAFETY: 216 bytes are left behind the 40th.
-                unsafe { copy_through(target[start..].as_mut_ptr(), bytes) };
+                unsafe { copy_through(&Processor, target[start..].as_mut_ptr(), bytes) };
                 assert_eq!(&target[start..start + len], bytes, "{start} {len}");
                 let around = target[..start].iter().chain(&target[start + len..]);
                 assert!(around.into_iter().all(|byte| *byte == 0xee), "{start} {len}");

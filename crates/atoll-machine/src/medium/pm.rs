@@ -12,6 +12,7 @@
 //! - `PM-2`: bytes that were stored are durable at once; what the kernel wrote, and the size, with
 //!   the next sync.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -22,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use super::{MediumError, MediumFile, file};
-use crate::lines;
+use crate::lines::{self, Lines, Processor, copy_through};
 use crate::machine::Machine;
 use crate::native::Native;
 
@@ -66,21 +67,73 @@ fn take_until(begun: u64, ns: u64) {
     }
 }
 
+/// What a file lies on: the kernel and the processor, or a model of both that remembers.
+pub(super) trait Backing: fmt::Debug + Send + Sync {
+    /// What stores into the mapping.
+    type Lines: Lines;
+
+    fn lines(&self) -> &Self::Lines;
+
+    /// The file in memory, which is writable through the lines as far as it has its space.
+    fn map(&self, size: usize) -> io::Result<Mapped>;
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes as the kernel does: durable after a sync, as is a size that it changes.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// An open file of a file system.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    file: File,
+    flags: libc::c_int,
+}
+
+impl Backing for Kernel {
+    type Lines = Processor;
+
+    fn lines(&self) -> &Processor {
+        &Processor
+    }
+
+    fn map(&self, size: usize) -> io::Result<Mapped> {
+        map(&self.file, size, self.flags)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(into, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // SAFETY: the descriptor is open for as long as `file` lives.
+        match unsafe { libc::fdatasync(self.file.as_raw_fd()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
 /// A file; see the module.
 #[derive(Debug)]
-pub(super) struct PmFile {
-    file: File,
+pub(super) struct PmFile<B = Kernel> {
+    backing: B,
     path: String,
     mapped: RwLock<Mapped>,
     /// The kernel has written something since the last sync. Held while it is made durable.
     is_grown: Mutex<bool>,
-    flags: libc::c_int,
     cost: Option<PmCost>,
 }
 
 /// Where a file lies in memory.
 #[derive(Debug)]
-struct Mapped {
+pub(super) struct Mapped {
     address: NonNull<u8>,
     /// Of the mapping; the file may be shorter.
     capacity: usize,
@@ -104,16 +157,38 @@ impl Drop for Mapped {
 const SYNC: libc::c_int = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
 
 fn map(file: &File, size: usize, flags: libc::c_int) -> io::Result<Mapped> {
-    let capacity = (size + 1).next_multiple_of(STEP_BYTES);
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping of an open file, at a place that the kernel chooses.
-    let address =
-        unsafe { libc::mmap(std::ptr::null_mut(), capacity, access, flags, file.as_raw_fd(), 0) };
-    if address == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
+    Mapped::new(size, access, flags, file.as_raw_fd())
+}
+
+impl Mapped {
+    /// A mapping of a file of this size, with room for it to grow.
+    fn new(
+        size: usize,
+        access: libc::c_int,
+        flags: libc::c_int,
+        file: libc::c_int,
+    ) -> io::Result<Self> {
+        let capacity = (size + 1).next_multiple_of(STEP_BYTES);
+        // SAFETY: a new mapping, at a place that the kernel chooses.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), capacity, access, flags, file, 0) };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { address, capacity, size })
     }
-    let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-    Ok(Mapped { address, capacity, size })
+
+    /// Addresses for a file that is not there: who touches one gets a signal.
+    pub(super) fn of_nothing(size: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        Self::new(size, libc::PROT_NONE, flags, -1)
+    }
+
+    /// The first of the addresses.
+    pub(super) fn address(&self) -> usize {
+        self.address.addr().get()
+    }
 }
 
 /// Whether files in a folder lie on persistent memory that can be written with stores. Tried, with
@@ -166,16 +241,33 @@ impl PmFile {
     /// [`MediumError`].
     pub(super) fn new(file: File, path: String, cost: Option<PmCost>) -> Result<Self, MediumError> {
         let flags = if cost.is_some() { libc::MAP_SHARED } else { SYNC };
-        let mapped = file.metadata().map(|known| known.len()).and_then(|size| {
+        let size = file.metadata().and_then(|known| {
             // A copy of a file may have got holes: PM-1.
-            if size > 0 {
-                take_space(&file, size)?;
+            if known.len() > 0 {
+                take_space(&file, known.len())?;
             }
-            map(&file, size as usize, flags)
+            Ok(known.len())
         });
+        let size = size.map_err(|source| MediumError::new("map", &path, source))?;
+        Self::on(Kernel { file, flags }, size as usize, path, cost)
+    }
+}
+
+impl<B: Backing> PmFile<B> {
+    /// A file of this size, all of which has its space.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    pub(super) fn on(
+        backing: B,
+        size: usize,
+        path: String,
+        cost: Option<PmCost>,
+    ) -> Result<Self, MediumError> {
+        let mapped = backing.map(size);
         let mapped = mapped.map_err(|source| MediumError::new("map", &path, source))?;
         let (mapped, is_grown) = (RwLock::new(mapped), Mutex::new(false));
-        Ok(Self { file, path, mapped, is_grown, flags, cost })
+        Ok(Self { backing, path, mapped, is_grown, cost })
     }
 
     fn mapped(&self) -> RwLockReadGuard<'_, Mapped> {
@@ -189,28 +281,29 @@ impl PmFile {
     /// Writes what goes beyond the end of the file, and what is missing before it.
     fn grow(&self, offset: usize, bytes: &[u8]) -> Result<(), MediumError> {
         let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
+        let write = |bytes: &[u8], at| self.backing.write_at(bytes, at);
+        let written = file::write_zeroes(mapped.size as u64, offset as u64, write)
+            .and_then(|()| write(bytes, offset as u64));
+        // Not before: a sync of somebody else would have taken it for what it makes durable.
         *lock(&self.is_grown) = true;
-        let write = |bytes: &[u8], at| self.file.write_all_at(bytes, at);
-        file::write_zeroes(mapped.size as u64, offset as u64, write)
-            .and_then(|()| write(bytes, offset as u64))
-            .map_err(self.failed("write"))?;
+        written.map_err(self.failed("write"))?;
         let size = mapped.size.max(offset + bytes.len());
         if size >= mapped.capacity {
-            *mapped = map(&self.file, size, self.flags).map_err(self.failed("map"))?;
+            *mapped = self.backing.map(size).map_err(self.failed("map"))?;
         }
         mapped.size = size;
         Ok(())
     }
 }
 
-impl MediumFile for PmFile {
+impl<B: Backing> MediumFile for PmFile<B> {
     fn size(&self) -> Result<u64, MediumError> {
         Ok(self.mapped().size as u64)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
         let begun = Native::now_ns();
-        self.file.read_exact_at(into, offset).map_err(self.failed("read"))?;
+        self.backing.read_at(into, offset).map_err(self.failed("read"))?;
         if let Some(cost) = self.cost {
             take_until(begun, cost.read_ns(into.len()));
         }
@@ -225,9 +318,10 @@ impl MediumFile for PmFile {
             drop(mapped);
             self.grow(offset, bytes)?;
         } else {
+            let lines = self.backing.lines();
             // SAFETY: the file has its space up to `size` (PM-1) and is mapped that far, for as
             // long as the guard lives; who writes to a place of a file has it for itself.
-            unsafe { lines::copy_through(mapped.address.add(offset).as_ptr(), bytes) };
+            unsafe { copy_through(lines, mapped.address.add(offset).as_ptr(), bytes) };
         }
         if let Some(cost) = self.cost {
             take_until(begun, cost.write_ns(bytes.len()));
@@ -247,10 +341,7 @@ impl MediumFile for PmFile {
         // PM-2: what was stored is durable already.
         let mut is_grown = lock(&self.is_grown);
         if *is_grown {
-            // SAFETY: the descriptor is open for as long as `file` lives.
-            if unsafe { libc::fdatasync(self.file.as_raw_fd()) } != 0 {
-                return Err(self.failed("sync")(io::Error::last_os_error()));
-            }
+            self.backing.sync().map_err(self.failed("sync"))?;
             *is_grown = false;
         }
         Ok(())
@@ -264,6 +355,8 @@ impl MediumFile for PmFile {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::{Arc, OnceLock, Weak};
+
     use super::super::{FileMedium, Medium, MediumKind, Open};
     use super::*;
 
@@ -311,5 +404,50 @@ mod tests {
         let mut bytes = [0; 14];
         file.read_at(STEP_BYTES as u64, &mut bytes).unwrap();
         assert_eq!(bytes, *b"\0\0laST\0\0\0\0more");
+    }
+
+    /// A file that somebody else syncs before every write of the kernel.
+    #[derive(Debug, Default)]
+    struct Synced {
+        file: OnceLock<Weak<PmFile<Self>>>,
+        done: Mutex<Vec<&'static str>>,
+    }
+
+    impl Backing for Synced {
+        type Lines = Processor;
+
+        fn lines(&self) -> &Processor {
+            &Processor
+        }
+
+        fn map(&self, size: usize) -> io::Result<Mapped> {
+            Mapped::of_nothing(size)
+        }
+
+        fn read_at(&self, _into: &mut [u8], _offset: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_at(&self, _bytes: &[u8], _offset: u64) -> io::Result<()> {
+            self.file.get().unwrap().upgrade().unwrap().sync().unwrap();
+            lock(&self.done).push("write");
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            lock(&self.done).push("sync");
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_grows_a_file_is_synced_whoever_else_syncs_it() {
+        let file = PmFile::on(Synced::default(), 0, "home".to_owned(), None).unwrap();
+        let file = Arc::new(file);
+        file.backing.file.set(Arc::downgrade(&file)).unwrap();
+        file.write_at(10, b"behind a hole").unwrap();
+        file.sync().unwrap();
+        file.sync().unwrap();
+        assert_eq!(*lock(&file.backing.done), ["write", "write", "sync"]);
     }
 }

@@ -4,13 +4,19 @@
 //! After a run, [`CrashMedium::crash`] makes the medium that would be found if the machine had lost
 //! power behind a given event: everything that was synced is there, and of what was not any subset
 //! of units (sectors, or the words of persistent memory) and any beginning of the changes of names
-//! (`MEDIUM-1` to `MEDIUM-3`).
+//! (`MEDIUM-1` to `MEDIUM-3`). Persistent memory is written by the code that writes the real one,
+//! and what that does to lines is remembered ([`lines`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+pub mod lines;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
+use self::lines::{Gathered, LineEvent, LinesFile, Skipped, durable_stores};
+use super::pm::PmFile;
 use super::{
     Locked, Medium, MediumError, MediumFile, MediumKind, Open, SECTOR_BYTES, UNIT_BYTES_MAX,
 };
@@ -27,6 +33,8 @@ enum Event {
         file: usize,
         size_bytes: u64,
     },
+    /// To lines of persistent memory, by a thread.
+    Line(ThreadId, LineEvent),
     /// Of what was written before the event `begun`.
     Sync {
         file: usize,
@@ -103,6 +111,9 @@ struct World {
     sync_time: Duration,
     /// Bytes that survive together; 0: those of a sector.
     unit: u64,
+    /// Stores that are no event yet.
+    gathered: HashMap<ThreadId, Gathered>,
+    skipped: Option<Skipped>,
 }
 
 /// A folder of a world that somebody has locked.
@@ -146,6 +157,31 @@ fn put(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     content[offset as usize..end].copy_from_slice(bytes);
 }
 
+/// Puts those units that are kept; nobody is asked for what makes no difference.
+fn put_some(
+    content: &mut Vec<u8>,
+    offset: u64,
+    bytes: &[u8],
+    unit: u64,
+    keeps: &mut impl FnMut() -> bool,
+) {
+    let mut done = 0;
+    while done < bytes.len() {
+        let place = offset + done as u64;
+        let unit_end = (place / unit + 1) * unit;
+        let len = ((unit_end - place) as usize).min(bytes.len() - done);
+        let part = &bytes[done..done + len];
+        if !holds(content, place, part) && keeps() {
+            put(content, place, part);
+        }
+        done += len;
+    }
+}
+
+fn holds(content: &[u8], offset: u64, bytes: &[u8]) -> bool {
+    content.get(offset as usize..offset as usize + bytes.len()) == Some(bytes)
+}
+
 impl World {
     /// Fails when that was asked for.
     fn may(&mut self, what: Fault) -> io::Result<()> {
@@ -169,10 +205,46 @@ impl World {
     fn may_change(&mut self, what: Fault) -> io::Result<()> {
         self.may(Fault::ReadOnly).and_then(|()| self.may(what))
     }
+
+    fn is_pm(&self) -> bool {
+        (1..SECTOR_BYTES).contains(&self.unit)
+    }
+
+    fn read(&mut self, file: usize, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.may(Fault::Read)?;
+        let range = offset as usize..offset as usize + into.len();
+        let bytes = self.files[file].get(range).ok_or(io::ErrorKind::UnexpectedEof)?;
+        into.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write(&mut self, file: usize, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.may(Fault::ReadOnly)?;
+        let may = self.may(Fault::Full);
+        let bytes = if may.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
+        put(&mut self.files[file], offset, bytes);
+        self.events.push(Event::Write { file, offset, bytes: bytes.to_vec() });
+        may
+    }
+}
+
+fn sync(world: &Mutex<World>, file: usize) -> io::Result<()> {
+    let mut locked = lock(world);
+    // What is written meanwhile is not made durable by it.
+    let (time, begun) = (locked.sync_time, locked.events.len());
+    if !time.is_zero() {
+        drop(locked);
+        std::thread::sleep(time);
+        locked = lock(world);
+    }
+    locked.may(Fault::Sync)?;
+    locked.events.push(Event::Sync { file, begun });
+    Ok(())
 }
 
 impl CrashMedium {
-    /// A medium that writes so many bytes whole or not at all.
+    /// A medium that writes so many bytes whole or not at all; less than a sector is persistent
+    /// memory.
     ///
     /// # Panics
     /// When it is none.
@@ -208,9 +280,11 @@ impl CrashMedium {
     pub fn persist_points(&self) -> Vec<usize> {
         let world = lock(&self.world);
         let numbered = world.events.iter().enumerate();
-        let syncs = numbered
-            .filter(|(_, event)| matches!(event, Event::Sync { .. } | Event::SyncNames { .. }));
-        syncs.map(|(at, _)| at + 1).collect()
+        let is_point = |event: &Event| match event {
+            Event::Line(_, event) => matches!(event, LineEvent::Fence),
+            event => matches!(event, Event::Sync { .. } | Event::SyncNames { .. }),
+        };
+        numbered.filter(|(_, event)| is_point(event)).map(|(at, _)| at + 1).collect()
     }
 
     /// After so many more operations of its kind, all of them fail.
@@ -221,6 +295,12 @@ impl CrashMedium {
     /// From now on a sync takes so long, in which others go on.
     pub fn slow(&self, sync_time: Duration) {
         lock(&self.world).sync_time = sync_time;
+    }
+
+    /// What persistent memory is not told from now on.
+    #[doc(hidden)]
+    pub fn skip(&self, what: Option<Skipped>) {
+        lock(&self.world).skipped = what;
     }
 
     /// Nothing fails any more.
@@ -246,7 +326,8 @@ impl CrashMedium {
     }
 
     /// The world as it could be found after a crash behind `events` events. `keeps` is asked for
-    /// each unit, size and name that no sync has made durable whether it survives.
+    /// each unit, size and name that no sync has made durable, and that would make a difference,
+    /// whether it survives.
     pub fn crash(&self, events: usize, mut keeps: impl FnMut() -> bool) -> Self {
         let world = lock(&self.world);
         let happened = &world.events[..events];
@@ -259,26 +340,28 @@ impl CrashMedium {
                 last_sync[*file] = last_sync[*file].max(*begun);
             }
         }
+        let durable_stores = durable_stores(happened);
         for (at, event) in happened.iter().enumerate() {
             match event {
                 Event::Write { file, offset, bytes } if at < last_sync[*file] => {
                     put(&mut files[*file], *offset, bytes);
                 }
                 Event::Write { file, offset, bytes } => {
-                    let mut done = 0;
-                    while done < bytes.len() {
-                        let place = offset + done as u64;
-                        let unit_end = (place / unit + 1) * unit;
-                        let len = ((unit_end - place) as usize).min(bytes.len() - done);
-                        if keeps() {
-                            put(&mut files[*file], place, &bytes[done..done + len]);
-                        }
-                        done += len;
+                    put_some(&mut files[*file], *offset, bytes, unit, &mut keeps);
+                }
+                Event::Line(_, LineEvent::Store { file, offset, bytes, .. }) => {
+                    // A store does not bring back a size that was lost.
+                    let room = files[*file].len().saturating_sub(*offset as usize);
+                    let bytes = &bytes[..bytes.len().min(room)];
+                    if durable_stores.contains(&at) {
+                        put(&mut files[*file], *offset, bytes);
+                    } else {
+                        put_some(&mut files[*file], *offset, bytes, unit, &mut keeps);
                     }
                 }
                 Event::Reserve { file, size_bytes } => {
-                    let size = (*size_bytes as usize).max(files[*file].len());
-                    if at < last_sync[*file] || keeps() {
+                    let size = *size_bytes as usize;
+                    if files[*file].len() < size && (at < last_sync[*file] || keeps()) {
                         files[*file].resize(size, 0);
                     }
                 }
@@ -360,7 +443,14 @@ impl Medium for CrashMedium {
             }
             (None, _) => return Err(self.failed("open", name, io::ErrorKind::NotFound.into())),
         };
-        Ok(Arc::new(CrashFile { world: Arc::clone(&self.world), file, path: self.path(name) }))
+        let (path, size) = (self.path(name), world.files[file].len());
+        // As on a file system.
+        if world.is_pm() && how != Open::Read {
+            let backing = LinesFile::new(Arc::clone(&self.world), file);
+            drop(world);
+            return Ok(Arc::new(PmFile::on(backing, size, path, None)?));
+        }
+        Ok(Arc::new(CrashFile { world: Arc::clone(&self.world), file, path }))
     }
 
     fn names(&self) -> Result<Vec<String>, MediumError> {
@@ -447,35 +537,19 @@ impl MediumFile for CrashFile {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
-        let mut world = lock(&self.world);
-        world.may(Fault::Read).map_err(|source| self.failed("read", source))?;
-        let content = &world.files[self.file];
-        let range = offset as usize..offset as usize + into.len();
-        let bytes = content.get(range);
-        let bytes =
-            bytes.ok_or_else(|| self.failed("read", io::ErrorKind::UnexpectedEof.into()))?;
-        into.copy_from_slice(bytes);
-        Ok(())
+        let read = lock(&self.world).read(self.file, offset, into);
+        read.map_err(|source| self.failed("read", source))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
-        let mut world = lock(&self.world);
-        world.may(Fault::ReadOnly).map_err(|source| self.failed("write", source))?;
-        let may = world.may(Fault::Full).map_err(|source| self.failed("write", source));
-        let bytes = if may.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
-        put(&mut world.files[self.file], offset, bytes);
-        let event = Event::Write { file: self.file, offset, bytes: bytes.to_vec() };
-        world.events.push(event);
-        may
+        let written = lock(&self.world).write(self.file, offset, bytes);
+        written.map_err(|source| self.failed("write", source))
     }
 
     fn unit(&self) -> u64 {
-        match lock(&self.world).unit {
-            // Memory has no cache of the system.
-            unit if (1..SECTOR_BYTES).contains(&unit) => 1,
-            // Of what is written together, a disk may lose any sector.
-            _ => UNIT_BYTES_MAX,
-        }
+        // Memory has no cache of the system; of what is written together, a disk may lose any
+        // sector.
+        if lock(&self.world).is_pm() { 1 } else { UNIT_BYTES_MAX }
     }
 
     fn reserve(&self, size_bytes: u64) -> Result<(), MediumError> {
@@ -490,17 +564,7 @@ impl MediumFile for CrashFile {
     }
 
     fn sync(&self) -> Result<(), MediumError> {
-        let mut world = lock(&self.world);
-        // What is written meanwhile is not made durable by it.
-        let (time, begun) = (world.sync_time, world.events.len());
-        if !time.is_zero() {
-            drop(world);
-            std::thread::sleep(time);
-            world = lock(&self.world);
-        }
-        world.may(Fault::Sync).map_err(|source| self.failed("sync", source))?;
-        world.events.push(Event::Sync { file: self.file, begun });
-        Ok(())
+        sync(&self.world, self.file).map_err(|source| self.failed("sync", source))
     }
 
     fn path(&self) -> &str {
@@ -509,87 +573,4 @@ impl MediumFile for CrashFile {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    const SECTOR: usize = SECTOR_BYTES as usize;
-
-    fn read(medium: &CrashMedium, name: &str) -> Vec<u8> {
-        let file = medium.open(name, Open::Read).unwrap();
-        let mut bytes = vec![0; file.size().unwrap() as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        bytes
-    }
-
-    #[test]
-    fn what_was_synced_survives_and_the_rest_may() {
-        let medium = CrashMedium::default();
-        let file = medium.open("log", Open::Create).unwrap();
-        medium.sync_names().unwrap();
-        file.write_at(0, &[1; 2 * SECTOR]).unwrap();
-        file.sync().unwrap();
-        file.write_at(SECTOR as u64, &[2; 2 * SECTOR]).unwrap();
-        let all = medium.events();
-        assert_eq!(read(&medium.crash(all, || false), "log"), vec![1; 2 * SECTOR]);
-        let kept = read(&medium.crash(all, || true), "log");
-        assert_eq!((kept[0], kept[SECTOR], kept.len()), (1, 2, 3 * SECTOR));
-        // The later sector without the earlier one.
-        let mut turn = 0;
-        let later = medium.crash(all, || {
-            turn += 1;
-            turn == 2
-        });
-        let later = read(&later, "log");
-        assert_eq!((later[SECTOR], later[2 * SECTOR], later.len()), (1, 2, 3 * SECTOR));
-    }
-
-    #[test]
-    fn names_are_lost_from_the_last_one_back() {
-        let medium = CrashMedium::default();
-        for name in ["a", "b", "c"] {
-            medium.open(name, Open::Create).unwrap();
-        }
-        medium.rename("a", "d").unwrap();
-        let all = medium.events();
-        let mut left = 2;
-        let crashed = medium.crash(all, || {
-            left -= 1;
-            left >= 0
-        });
-        assert_eq!(crashed.names().unwrap(), ["a", "b"]);
-        medium.sync_names().unwrap();
-        let crashed = medium.crash(medium.events(), || false);
-        assert_eq!(crashed.names().unwrap(), ["b", "c", "d"]);
-        assert!(medium.crash(all, || false).names().unwrap().is_empty());
-    }
-
-    #[test]
-    fn folders_share_a_world_and_keep_their_names_apart() {
-        let medium = CrashMedium::default();
-        let node = medium.folder("node-0").unwrap();
-        node.open("log", Open::Create).unwrap();
-        assert_eq!(node.names().unwrap(), ["log"]);
-        assert!(medium.names().unwrap().is_empty());
-        medium.sync_names().unwrap();
-        let all = medium.events();
-        assert!(medium.crash(all, || false).all_files().is_empty());
-        node.sync_names().unwrap();
-        assert_eq!(medium.crash(all + 1, || false).all_files(), [("node-0/log".to_owned(), 0)]);
-    }
-
-    #[test]
-    fn faults_come_when_they_were_asked_for() {
-        let medium = CrashMedium::default();
-        let file = medium.open("log", Open::Create).unwrap();
-        medium.fail(Fault::Full, 1);
-        file.write_at(0, b"fits").unwrap();
-        assert_eq!(medium.failures(), 0);
-        assert!(file.write_at(4, b"does not").unwrap_err().is_full());
-        assert_eq!((read(&medium, "log"), medium.failures()), (b"fitsdoes".to_vec(), 1));
-        medium.fail(Fault::Sync, 0);
-        assert!(file.sync().is_err());
-        medium.mend();
-        file.sync().unwrap();
-    }
-}
+mod tests;
