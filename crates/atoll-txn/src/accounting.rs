@@ -12,17 +12,18 @@ pub const SAMPLE_EVERY: u32 = 128;
 /// What a transaction spends its time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Component {
-    /// The logic of the transaction, and reading and storing values.
+    /// The logic of the transaction, and reading and storing values, if it commits.
     Useful,
-    /// Undoing what was done.
+    /// What was done in vain: an attempt that was rolled back, rolling it back, and the pause
+    /// before the next one. Its timestamps and its waiting count as such.
     Abort,
-    /// Taking timestamps.
+    /// Taking timestamps, of all attempts.
     Timestamp,
-    /// Looking into indexes and changing them.
+    /// Looking into indexes and changing them, if it commits.
     Index,
-    /// Waiting for other transactions.
+    /// Waiting for locks, or for values that are not ready, in all attempts.
     Wait,
-    /// The scheme, without waiting.
+    /// The scheme, without waiting, if it commits.
     Manager,
 }
 
@@ -44,6 +45,10 @@ impl Component {
     }
 }
 
+/// Which of [`Component::ALL`] are lost when a transaction is rolled back. The study counts waiting
+/// and the taking of timestamps for what they are, whatever comes of them.
+const LOST: [Component; 3] = [Component::Useful, Component::Index, Component::Manager];
+
 /// Nanoseconds for each of [`Component::ALL`], of the transactions that were measured.
 pub type Components = [u64; Component::ALL.len()];
 
@@ -54,6 +59,8 @@ pub(crate) struct Stopwatch {
     every: u32,
     left: u32,
     is_running: bool,
+    /// The last transaction was measured and rolled back, so what follows from that is measured.
+    is_in_vain: bool,
     since_ns: u64,
     now: usize,
     spent: Components,
@@ -97,13 +104,34 @@ impl Stopwatch {
 
     /// The transaction has ended; what it spent, if it was measured.
     #[inline]
-    pub(crate) fn stop<M: Machine>(&mut self) -> Option<Components> {
+    pub(crate) fn stop<M: Machine>(&mut self, committed: bool) -> Option<Components> {
+        self.is_in_vain = self.is_running && !committed;
         if !self.is_running {
             return None;
         }
         self.switch_running::<M>(Component::Useful);
         self.is_running = false;
+        if !committed {
+            for lost in LOST {
+                let lost = std::mem::take(&mut self.spent[lost as usize]);
+                self.spent[Component::Abort as usize] += lost;
+            }
+        }
         Some(self.spent)
+    }
+
+    /// Calls `pause`, after a transaction that was rolled back and before it is tried again; what
+    /// that took, if the transaction was measured.
+    pub(crate) fn pause<M: Machine>(&mut self, pause: impl FnOnce()) -> Option<Components> {
+        if !self.is_in_vain {
+            pause();
+            return None;
+        }
+        let before = M::now_ns();
+        pause();
+        let mut spent = Components::default();
+        spent[Component::Abort as usize] = M::now_ns() - before;
+        Some(spent)
     }
 }
 
@@ -138,7 +166,7 @@ mod tests {
     fn time_goes_to_the_component_that_was_switched_to_last() {
         let mut watch = Stopwatch::new(2);
         watch.start::<Set>();
-        assert_eq!(watch.stop::<Set>(), None, "only every second is measured");
+        assert_eq!(watch.stop::<Set>(true), None, "only every second is measured");
         watch.start::<Set>();
         pass(5);
         assert_eq!(watch.switch::<Set>(Component::Index), Component::Useful);
@@ -147,6 +175,26 @@ mod tests {
         pass(11);
         watch.switch::<Set>(Component::Useful);
         pass(2);
-        assert_eq!(watch.stop::<Set>(), Some([7, 0, 0, 7, 11, 0]));
+        assert_eq!(watch.stop::<Set>(true), Some([7, 0, 0, 7, 11, 0]));
+        assert_eq!(watch.pause::<Set>(|| pass(3)), None, "nothing was in vain");
+    }
+
+    #[test]
+    fn what_is_rolled_back_is_lost_but_its_timestamps_and_its_waiting_are_not() {
+        let mut watch = Stopwatch::new(2);
+        watch.start::<Set>();
+        assert_eq!(watch.stop::<Set>(false), None);
+        assert_eq!(watch.pause::<Set>(|| pass(1)), None, "only every second is measured");
+        watch.start::<Set>();
+        pass(2);
+        for (component, ns) in Component::ALL.into_iter().zip([3, 5, 7, 11, 13, 17]) {
+            watch.switch::<Set>(component);
+            pass(ns);
+        }
+        assert_eq!(watch.stop::<Set>(false), Some([0, 2 + 3 + 5 + 11 + 17, 7, 0, 13, 0]));
+        assert_eq!(watch.pause::<Set>(|| pass(19)), Some([0, 19, 0, 0, 0, 0]));
+        watch.start::<Set>();
+        assert_eq!(watch.stop::<Set>(true), None);
+        assert_eq!(watch.pause::<Set>(|| pass(23)), None, "that was of another attempt");
     }
 }

@@ -121,6 +121,7 @@ pub trait AnyWorker<M: Machine>: Send {
     fn committed(&self) -> Committed;
     fn commit(&mut self) -> Result<(), Stop>;
     fn abort(&mut self, reason: AbortReason);
+    fn pause(&mut self, pause: &mut dyn FnMut());
     fn compact(&mut self, table: &Table<M>, most: usize);
 }
 
@@ -278,6 +279,10 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
 
     fn abort(&mut self, reason: AbortReason) {
         self.abort(reason);
+    }
+
+    fn pause(&mut self, pause: &mut dyn FnMut()) {
+        self.pause(pause);
     }
 
     fn compact(&mut self, table: &Table<M>, most: usize) {

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::{Column, DataType, Directory, Schema, Table, Value};
+use atoll_txn::accounting::SAMPLE_EVERY;
 use atoll_txn::schemes::no_wait::NoWait;
 use atoll_txn::{
-    AbortReason, Begin, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker,
+    AbortReason, Begin, Component, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker,
 };
 
 thread_local! {
@@ -198,6 +199,44 @@ fn a_writer_is_refused_while_another_worker_reads_and_the_other_way_round() {
     refused(two.insert(&table, &row(2, 20)).unwrap_err());
     assert_eq!(read(&mut one, &table, 2), None, "what was absent stays absent");
     one.commit().unwrap();
+}
+
+#[test]
+fn an_attempt_that_is_rolled_back_and_the_pause_after_it_are_accounted_to_the_abort() {
+    let (engine, table) = engine();
+    let mut worker = engine.worker().unwrap();
+    let mut run = |commits: bool| {
+        // The last one is measured.
+        for id in 0..i64::from(SAMPLE_EVERY) {
+            worker.begin(Begin::default()).unwrap();
+            worker.insert(&table, &row(id, 1)).unwrap();
+            assert!(worker.update(&table, &[id.into()], &[(1, 2i64.into())]).unwrap());
+            if commits {
+                worker.delete(&table, &[id.into()]).unwrap();
+                worker.commit().unwrap();
+            } else {
+                worker.abort(AbortReason::Requested);
+            }
+        }
+        let spent = engine.counts().components;
+        worker.pause(&mut || CLOCK.with(|clock| clock.set(clock.get() + 7777)));
+        let paused = engine.counts().components;
+        let pause: Vec<_> =
+            paused.iter().zip(spent).map(|(after, before)| after - before).collect();
+        (Component::ALL.map(|component| spent[component as usize]), pause)
+    };
+    let (committed, pause) = run(true);
+    assert!(
+        committed[Component::Useful as usize] > 0 && committed[Component::Manager as usize] > 0
+    );
+    assert_eq!(committed[Component::Abort as usize], 0);
+    assert_eq!(pause, [0; 6], "there was no abort to pause for");
+    let (both, pause) = run(false);
+    for component in Component::ALL {
+        let grew = both[component as usize] > committed[component as usize];
+        assert_eq!(grew, component == Component::Abort, "{component:?}: {committed:?}, {both:?}");
+    }
+    assert_eq!(pause, [0, 7777, 0, 0, 0, 0]);
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Session {
                     match end {
                         TxnError::Abort(reason) if reason.is_conflict() && !failed => {
                             self.aborts += 1;
-                            pause(attempt);
+                            transaction.pause(|| pause(attempt));
                             attempt = attempt.saturating_add(1);
                         }
                         end => return Err(Error::from(end)),

@@ -361,6 +361,13 @@ impl Transaction {
         self.failed
     }
 
+    /// Calls `pause` before another attempt.
+    pub(crate) fn pause(&mut self, mut pause: impl FnMut()) {
+        if let Some(worker) = &mut self.worker {
+            worker.pause(&mut pause);
+        }
+    }
+
     /// Rolls back, as dropping does.
     pub fn rollback(self) {}
 

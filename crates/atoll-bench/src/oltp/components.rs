@@ -10,15 +10,16 @@ use serde::Serialize;
 pub struct Components {
     /// The work of the transactions that committed.
     pub useful_work: f64,
-    /// Attempts that were rolled back, and rolling them back.
+    /// Attempts that were rolled back, but for their timestamps and their waiting; rolling them
+    /// back, and the pauses before the next ones.
     pub abort: f64,
-    /// Allocating timestamps.
+    /// Allocating timestamps, for all attempts.
     pub ts_allocation: f64,
-    /// Finding rows in indexes, latches included.
+    /// Finding rows in indexes, latches included, for transactions that committed.
     pub index: f64,
-    /// Waiting for locks, or for a value that is not ready.
+    /// Waiting for locks, or for a value that is not ready, in all attempts.
     pub wait: f64,
-    /// The scheme's own work: locks, validation, versions.
+    /// The scheme's own work for transactions that committed: locks, validation, versions.
     pub manager: f64,
 }
 

@@ -97,11 +97,19 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if !self.upkeep {
             self.context.count(end);
         }
-        if let Some(spent) = self.txn.stopwatch.stop::<M>() {
+        if let Some(spent) = self.txn.stopwatch.stop::<M>(end.is_ok()) {
             self.context.spend(&spent);
         }
         self.txn.clear(&self.engine);
         self.state = state;
+    }
+
+    /// Calls `pause`, after an attempt that was rolled back and before the next one: what it takes
+    /// is a part of what the abort has cost.
+    pub fn pause(&mut self, pause: &mut dyn FnMut()) {
+        if let Some(spent) = self.txn.stopwatch.pause::<M>(pause) {
+            self.context.spend(&spent);
+        }
     }
 }
 
