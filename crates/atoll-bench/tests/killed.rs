@@ -53,7 +53,7 @@ fn the_process_that_is_killed() {
                 let mut session = db.session().unwrap();
                 loop {
                     let id = next.fetch_add(1, Ordering::Relaxed);
-                    scene::act(&mut session, tables, id, &mut random).unwrap();
+                    scene::act(&mut session, tables, id, false, &mut random).unwrap();
                     writeln!(std::io::stdout(), "done {id}").unwrap();
                     if random.below(40) == 0 {
                         db.checkpoint().unwrap();

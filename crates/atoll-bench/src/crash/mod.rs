@@ -54,7 +54,7 @@ pub fn run(args: &CrashArgs, progress: Progress<'_>) -> Result<CrashReport, Benc
                         return;
                     }
                     let seed = args.first_seed.wrapping_add(number);
-                    let (crashes, lazy) = (args.crashes, seed % 4 == 3);
+                    let (crashes, lazy) = (run::Crashes::Random(args.crashes), seed % 4 == 3);
                     let unit = args.medium.unit(seed);
                     let how = run::How { crashes, lazy, unit, ..run::How::default() };
                     let run = run::run(kind, seed, &how);
@@ -71,7 +71,12 @@ pub fn run(args: &CrashArgs, progress: Progress<'_>) -> Result<CrashReport, Benc
         });
         schemes.push(report.into_inner().unwrap_or_else(PoisonError::into_inner));
     }
-    let crashes_tried = schemes.iter().map(|scheme| scheme.crashes).sum();
-    let violations = schemes.iter().map(|scheme| scheme.found.len() as u64).sum();
-    Ok(CrashReport { crashes_tried, violations, schemes })
+    let sum = |count: fn(&SchemeCrashes) -> u64| schemes.iter().map(count).sum();
+    Ok(CrashReport {
+        crashes_tried: sum(|scheme| scheme.crashes),
+        in_checkpoint: sum(|scheme| scheme.in_checkpoint),
+        in_recovery: sum(|scheme| scheme.in_recovery),
+        violations: sum(|scheme| scheme.found.len() as u64),
+        schemes,
+    })
 }

@@ -11,6 +11,10 @@ use super::run::Run;
 pub struct CrashReport {
     /// Crashes, those inside a recovery included.
     pub crashes_tried: u64,
+    /// Of those, inside a checkpoint of the run.
+    pub in_checkpoint: u64,
+    /// Of those, inside a recovery.
+    pub in_recovery: u64,
     /// How many left something wrong.
     pub violations: u64,
     /// The schemes.
@@ -28,6 +32,8 @@ pub struct SchemeCrashes {
     pub runs: u64,
     /// Crashes.
     pub crashes: u64,
+    /// Of those, inside a checkpoint of the run.
+    pub in_checkpoint: u64,
     /// Of those, inside a recovery.
     pub in_recovery: u64,
     /// Transactions that were acknowledged, in all runs.
@@ -59,6 +65,7 @@ impl SchemeCrashes {
     pub(super) fn add(&mut self, run: Run) {
         self.runs += 1;
         self.crashes += run.crashes;
+        self.in_checkpoint += run.in_checkpoint;
         self.in_recovery += run.in_recovery;
         self.acknowledged += run.acknowledged;
         self.checkpoints += run.checkpoints;
@@ -70,18 +77,26 @@ impl fmt::Display for CrashReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<12}{:>7}{:>14}{:>13}{:>10}{:>13}{:>12}",
-            "scheme", "runs", "acknowledged", "checkpoints", "crashes", "in recovery", "violations"
+            "{:<12}{:>7}{:>14}{:>13}{:>10}{:>15}{:>13}{:>12}",
+            "scheme",
+            "runs",
+            "acknowledged",
+            "checkpoints",
+            "crashes",
+            "in checkpoint",
+            "in recovery",
+            "violations"
         )?;
         for one in &self.schemes {
             writeln!(
                 f,
-                "{:<12}{:>7}{:>14}{:>13}{:>10}{:>13}{:>12}",
+                "{:<12}{:>7}{:>14}{:>13}{:>10}{:>15}{:>13}{:>12}",
                 one.scheme,
                 one.runs,
                 one.acknowledged,
                 one.checkpoints,
                 one.crashes,
+                one.in_checkpoint,
                 one.in_recovery,
                 one.found.len()
             )?;

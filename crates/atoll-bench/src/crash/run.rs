@@ -1,10 +1,13 @@
 //! One run, and its crashes.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll::machine::CrashMedium;
 use atoll::machine::medium::SECTOR_BYTES;
+use atoll::machine::medium::crash::lines::Skipped;
 use atoll::{Database, Error, Planted, SchemeKind};
 
 use super::judge::judge;
@@ -15,6 +18,21 @@ use crate::keys::Random;
 /// How long a sync takes where nobody waits for it, so that others commit meanwhile.
 const SYNC_TIME: Duration = Duration::from_micros(200);
 
+/// Where at most so many units are unsynced, every subset of them is tried.
+const UNITS_MAX: u32 = 5;
+/// Subsets that are tried where there are more.
+const SUBSETS: u64 = 2;
+
+/// Which crashes are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crashes {
+    /// So many behind random events, each followed by a random one inside its recovery.
+    Random(u64),
+    /// Behind every event, of which every so manieth is crashed behind every event of its recovery
+    /// too; wherever few units are unsynced, with every subset of them.
+    Every(usize),
+}
+
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct How {
@@ -22,20 +40,23 @@ pub struct How {
     pub threads: u64,
     /// Transactions of each.
     pub transactions: u64,
-    /// Crashes that are tried; 0: one behind every event.
-    pub crashes: u64,
+    /// Crashes that are tried.
+    pub crashes: Crashes,
     /// Nobody waits for a flush, so that the logs are apart, and nothing is acknowledged.
     pub lazy: bool,
     /// Bytes that the medium writes whole or not at all, see [`CrashMedium::with_unit`].
     pub unit: u64,
     /// What is wrong with the database.
     pub planted: Planted,
+    /// What persistent memory is not told.
+    pub skipped: Option<Skipped>,
 }
 
 impl Default for How {
     fn default() -> Self {
         let (unit, planted) = (SECTOR_BYTES, Planted::Nothing);
-        Self { threads: 3, transactions: 12, crashes: 50, lazy: false, unit, planted }
+        let (crashes, skipped) = (Crashes::Random(50), None);
+        Self { threads: 3, transactions: 12, crashes, lazy: false, unit, planted, skipped }
     }
 }
 
@@ -44,6 +65,8 @@ impl Default for How {
 pub struct Run {
     /// Crashes tried, those in recoveries included.
     pub crashes: u64,
+    /// Of those, in a checkpoint of the run.
+    pub in_checkpoint: u64,
     /// Of those, in a recovery.
     pub in_recovery: u64,
     /// Transactions acknowledged.
@@ -70,9 +93,10 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
     if how.lazy {
         medium.slow(SYNC_TIME);
     }
-    let first_event = medium.events();
+    medium.skip(how.skipped);
+    let first = medium.events();
     let begun = AtomicI64::new(0);
-    let checkpoints = AtomicU64::new(0);
+    let checkpoints = Mutex::new(Vec::new());
     let failed = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..how.threads)
             .map(|thread| {
@@ -81,17 +105,20 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
                 scope.spawn(move || -> Result<(), Error> {
                     let mut random = Random::new(seed << 8 | thread);
                     let mut session = db.session()?;
-                    for _ in 0..how.transactions {
+                    for number in 0..how.transactions {
                         let id = begun.fetch_add(1, Ordering::Relaxed) + 1;
-                        scene::act(&mut session, tables, id, &mut random)?;
+                        scene::act(&mut session, tables, id, how.lazy, &mut random)?;
                         if !how.lazy {
                             medium.note(id as u64);
-                        } else if random.below(4) == 0 {
+                        } else if random.below(12) == 0 {
                             db.flush()?;
                         }
-                        if random.below(8) == 0 {
+                        // At least one, in the midst of what the others do.
+                        if random.below(8) == 0 || (thread, number) == (0, how.transactions / 3) {
+                            let start = medium.events();
                             db.checkpoint()?;
-                            checkpoints.fetch_add(1, Ordering::Relaxed);
+                            let during = start..medium.events();
+                            checkpoints.lock().unwrap_or_else(PoisonError::into_inner).push(during);
                         }
                     }
                     Ok(())
@@ -104,7 +131,7 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
         return out.with(seed, (0, medium.events()), format!("the run failed: {error}"));
     }
     let begun = begun.load(Ordering::Relaxed);
-    out.checkpoints = checkpoints.load(Ordering::Relaxed);
+    let checkpoints = checkpoints.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut random = Random::new(seed ^ 0xc0a5);
     if random.below(4) == 0 {
         drop(tables);
@@ -114,16 +141,25 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
     }
     let events = medium.events();
     out.acknowledged = medium.notes(events).len() as u64;
-    let every = how.crashes == 0;
-    let count = if every { events - first_event + 1 } else { how.crashes as usize };
-    for number in 0..count {
-        let mut any = || first_event + random.below((events - first_event + 1) as u64) as usize;
-        let event = if every { first_event + number } else { any() };
-        out.crash((scheme, seed, how), &medium, (event, events), begun, &mut random);
-        if !out.violations.is_empty() {
-            break;
-        }
-    }
+    out.checkpoints = checkpoints.len() as u64;
+    let past = Past { scheme, seed, how, medium, events, checkpoints, begun };
+    match how.crashes {
+        Crashes::Random(count) => (0..count).all(|_| {
+            let event = first + random.below((events - first + 1) as u64) as usize;
+            past.crash_twice(&mut out, event, &mut random)
+        }),
+        Crashes::Every(nth) => (first..=events).all(|event| {
+            let found = each_left(&past.medium, event, &mut random, |left| {
+                past.crash(&mut out, event, left)
+            });
+            found
+                && if (event - first) % nth == seed as usize % nth {
+                    past.crash_throughout(&mut out, event, &mut random)
+                } else {
+                    past.crash_twice(&mut out, event, &mut random)
+                }
+        }),
+    };
     out
 }
 
@@ -134,56 +170,136 @@ fn keeper(random: &mut Random) -> impl FnMut() -> bool + use<> {
     move || random.below(100) < chance
 }
 
-impl Run {
-    fn with(mut self, seed: u64, at: (usize, usize), text: String) -> Self {
-        self.violate(seed, at, text);
-        self
+/// Gives `look` what a crash behind an event may leave, as long as it says so: all of that where
+/// few units are unsynced, or some.
+fn each_left(
+    medium: &CrashMedium,
+    event: usize,
+    random: &mut Random,
+    mut look: impl FnMut(&CrashMedium) -> bool,
+) -> bool {
+    let mut units = 0;
+    medium.crash(event, || {
+        units += 1;
+        true
+    });
+    if units > UNITS_MAX {
+        return (0..SUBSETS).all(|_| look(&medium.crash(event, keeper(random))));
     }
-
-    fn violate(&mut self, seed: u64, (event, events): (usize, usize), text: String) {
-        self.violations.push(Violation { seed, event, events, text });
-    }
-
-    fn crash(
-        &mut self,
-        (scheme, seed, how): (SchemeKind, u64, &How),
-        medium: &CrashMedium,
-        at: (usize, usize),
-        begun: i64,
-        random: &mut Random,
-    ) {
-        let acknowledged = medium.notes(at.0);
-        let found = medium.crash(at.0, keeper(random));
-        self.crashes += 1;
-        if let Some(text) = look((scheme, how), &found, &acknowledged, begun) {
-            return self.violate(seed, at, text);
+    let mut answers = Answers::default();
+    loop {
+        if !look(&medium.crash(event, || answers.next())) {
+            return false;
         }
-        // What that opening and closing did is crashed as well.
-        let events = found.events();
-        let inside = random.below(events as u64 + 1) as usize;
-        let again = found.crash(inside, keeper(random));
-        self.crashes += 1;
-        self.in_recovery += 1;
-        if let Some(text) = look((scheme, how), &again, &acknowledged, begun) {
-            let text = format!("after a crash behind event {inside} of the recovery: {text}");
-            self.violate(seed, at, text);
+        if !answers.advance() {
+            return true;
         }
     }
 }
 
-fn look(
-    (scheme, how): (SchemeKind, &How),
-    medium: &CrashMedium,
-    acknowledged: &[u64],
+/// Answers to questions, of which the later ones may depend on earlier answers: first all no, and
+/// at last all yes.
+#[derive(Default)]
+struct Answers {
+    given: Vec<bool>,
+    asked: usize,
+}
+
+impl Answers {
+    fn next(&mut self) -> bool {
+        if self.asked == self.given.len() {
+            self.given.push(false);
+        }
+        self.asked += 1;
+        self.given[self.asked - 1]
+    }
+
+    /// Begins again with other answers; not when all have been given.
+    fn advance(&mut self) -> bool {
+        self.given.truncate(self.asked);
+        self.asked = 0;
+        while self.given.pop_if(|yes| *yes).is_some() {}
+        self.given.last_mut().map(|last| *last = true).is_some()
+    }
+}
+
+impl Run {
+    fn with(mut self, seed: u64, (event, events): (usize, usize), text: String) -> Self {
+        self.violations.push(Violation { seed, event, events, text });
+        self
+    }
+}
+
+/// A run that is over.
+struct Past<'h> {
+    scheme: SchemeKind,
+    seed: u64,
+    how: &'h How,
+    medium: CrashMedium,
+    events: usize,
+    /// Events during which there was a checkpoint.
+    checkpoints: Vec<Range<usize>>,
     begun: i64,
-) -> Option<String> {
-    let files = medium.all_files();
-    let db = match Database::open_on(medium, scene::options(scheme, how)) {
-        Ok(db) => db,
-        Err(error) => return Some(format!("cannot be opened: {error}; found were {files:?}")),
-    };
-    match judge(&db, acknowledged, begun) {
-        Ok(wrong) => wrong,
-        Err(error) => Some(format!("cannot be read: {error}")),
+}
+
+impl Past<'_> {
+    /// Looks at what a crash behind an event has left; whether nothing is wrong.
+    fn crash(&self, out: &mut Run, event: usize, left: &CrashMedium) -> bool {
+        let is_inside = |during: &Range<usize>| during.start < event && event < during.end;
+        out.in_checkpoint += u64::from(self.checkpoints.iter().any(is_inside));
+        self.judge(out, event, left, String::new)
+    }
+
+    /// The same, and then a crash somewhere inside that recovery (and closing).
+    fn crash_twice(&self, out: &mut Run, event: usize, random: &mut Random) -> bool {
+        let found = self.medium.crash(event, keeper(random));
+        if !self.crash(out, event, &found) {
+            return false;
+        }
+        let inside = random.below(found.events() as u64 + 1) as usize;
+        self.crash_again(out, event, inside, &found.crash(inside, keeper(random)))
+    }
+
+    /// The same, and then crashes behind each event of that recovery.
+    fn crash_throughout(&self, out: &mut Run, event: usize, random: &mut Random) -> bool {
+        let found = self.medium.crash(event, keeper(random));
+        self.crash(out, event, &found)
+            && (0..=found.events()).all(|inside| {
+                each_left(&found, inside, random, |left| self.crash_again(out, event, inside, left))
+            })
+    }
+
+    /// Looks at what a crash inside the recovery from one has left.
+    fn crash_again(&self, out: &mut Run, event: usize, inside: usize, left: &CrashMedium) -> bool {
+        out.in_recovery += 1;
+        self.judge(out, event, left, || {
+            format!("after a crash behind event {inside} of the recovery: ")
+        })
+    }
+
+    fn judge(
+        &self,
+        out: &mut Run,
+        event: usize,
+        left: &CrashMedium,
+        when: impl Fn() -> String,
+    ) -> bool {
+        out.crashes += 1;
+        let Some(wrong) = self.wrong(left, &self.medium.notes(event)) else { return true };
+        let (seed, events, text) = (self.seed, self.events, when() + &wrong);
+        out.violations.push(Violation { seed, event, events, text });
+        false
+    }
+
+    fn wrong(&self, left: &CrashMedium, acknowledged: &[u64]) -> Option<String> {
+        let files = left.all_files();
+        let db = match Database::open_on(left, scene::options(self.scheme, self.how)) {
+            Ok(db) => db,
+            Err(error) => return Some(format!("cannot be opened: {error}; found were {files:?}")),
+        };
+        match judge(&db, acknowledged, self.begun) {
+            Ok(wrong) => wrong,
+            Err(error) => Some(format!("cannot be read: {error}")),
+        }
     }
 }

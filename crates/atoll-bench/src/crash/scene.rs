@@ -101,16 +101,31 @@ impl Tables {
     }
 }
 
-/// Does something; `id` names it for ever.
+/// Does something; `id` names it for ever. With `apart` most changes are in one tablespace and
+/// looks are written down in others, so that logs drift apart: who looks has a small GSN of its own
+/// and depends on a great one.
 ///
 /// # Errors
 /// Those of the database: it is not known then whether it was done.
-pub fn act(session: &mut Session, tables: &Tables, id: i64, random: &mut Random) -> Result<()> {
-    let mut place =
-        || (random.below(TABLESPACES as u64) as usize, random.below(ACCOUNTS as u64) as i64);
-    let (a, b) = (place(), place());
-    let journal = random.below(TABLESPACES as u64) as usize;
+pub fn act(
+    session: &mut Session,
+    tables: &Tables,
+    id: i64,
+    apart: bool,
+    random: &mut Random,
+) -> Result<()> {
     let kind = random.below(100);
+    let mut tablespace = || match apart && random.below(10) > 0 {
+        true => 0,
+        false => random.below(TABLESPACES as u64) as usize,
+    };
+    let tablespaces = [tablespace(), tablespace(), tablespace()];
+    let journal = match kind {
+        55..80 if apart => 1 + random.below(TABLESPACES as u64 - 1) as usize,
+        _ => tablespaces[2],
+    };
+    let mut account = || random.below(ACCOUNTS as u64) as i64;
+    let (a, b) = ((tablespaces[0], account()), (tablespaces[1], account()));
     let amount = random.below(50) as i64 + 1;
     let long = random.below(200) as usize;
     session.transaction(|tx| {

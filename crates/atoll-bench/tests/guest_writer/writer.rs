@@ -88,7 +88,7 @@ fn write(acknowledged: &str, begun: &str) -> Outcome {
                     let mut session = db.session()?;
                     for _ in 0..TRANSACTIONS {
                         let id = next.fetch_add(1, Ordering::Relaxed);
-                        scene::act(&mut session, tables, id, &mut random)?;
+                        scene::act(&mut session, tables, id, false, &mut random)?;
                         // Nobody is left to be told when this fails.
                         let _ = writeln!(std::io::stdout(), "done {id}");
                         if random.below(40) == 0 {
