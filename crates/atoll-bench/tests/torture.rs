@@ -27,6 +27,7 @@ fn every_scheme_is_free_of_anomalies_in_a_thousand_schedules() {
         assert_eq!(scheme.seeds, 1000, "{}", scheme.scheme);
         assert!(tally.committed > 5000, "{}: {tally:?}", scheme.scheme);
         assert!(tally.snapshots > 1000 && tally.rolled_back > 300, "{}: {tally:?}", scheme.scheme);
+        assert!(tally.refused > 100, "{}: {tally:?}", scheme.scheme);
     }
     assert_eq!(report.anomalies(), 0, "{report}");
 }

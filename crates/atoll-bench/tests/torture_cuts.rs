@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use atoll_bench::torture::hands::{AMOUNT, Ground, Halt, Hands, ID, Row};
+use atoll_bench::torture::hands::{AMOUNT, ByName, Ground, Halt, Hands, ID, Row};
 use atoll_bench::torture::hesitant::Hesitant;
 use atoll_bench::torture::lineup::options;
 use atoll_bench::torture::workload::Plan;
@@ -55,7 +55,7 @@ impl SchemeVisitor<Hesitant> for Cuts {
     type Output = ();
 
     fn visit<S: Scheme<Hesitant>>(self, scheme: S) {
-        let ground = Ground::new(scheme, 1).unwrap();
+        let ground = Ground::new(scheme, 1, ByName::Missing).unwrap();
         let mut hands = ground.hands().unwrap();
         hands.begin(None, &Plan::default()).unwrap();
         for key in TWINS {
@@ -73,7 +73,7 @@ impl SchemeVisitor<Hesitant> for Cuts {
                         match transaction(&mut hands, grows) {
                             Ok(()) => grows = !grows,
                             Err(Halt::Conflict) => hands.roll_back(),
-                            Err(Halt::Error(text)) => panic!("{text}"),
+                            Err(halt) => panic!("{halt:?}"),
                         }
                     }
                 });

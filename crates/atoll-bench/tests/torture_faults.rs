@@ -41,6 +41,12 @@ enum Fault {
     LateCommits,
     /// Versions of rows are what the row holds now.
     NewestVersions,
+    /// What a transaction that has read two states was told is believed.
+    NoDoubt,
+    /// Who reads a row waits for ever.
+    EndlessWaits,
+    /// Nothing can begin.
+    Panics,
 }
 
 /// A scheme with a fault.
@@ -60,6 +66,7 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
     }
 
     fn begin(&self, local: &mut S::Local, start: &Start<'_>) -> Result<(), Refusal> {
+        assert!(self.1 != Fault::Panics || !is_on_stage(), "planted");
         self.0.begin(local, start)
     }
 
@@ -75,6 +82,7 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
                 return Ok(if fetch(None) { Seen::Present } else { Seen::Absent });
             }
             Fault::EarlyRelease => self.0.end(local, states, true),
+            Fault::EndlessWaits if is_on_stage() => return Err(Refusal::Wait(target.place)),
             Fault::NewestVersions => {
                 return self.0.read(local, states, target, &mut |_| fetch(None));
             }
@@ -127,6 +135,10 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         place: Place,
         round: u32,
     ) -> Result<(), AbortReason> {
+        if self.1 == Fault::EndlessWaits {
+            M::wait(round);
+            return Ok(());
+        }
         self.0.wait(local, states, place, round)
     }
 
@@ -177,6 +189,10 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
 
     fn let_go(&self, target: Target<'_, S::State>, given_up: bool) {
         self.0.let_go(target, given_up);
+    }
+
+    fn is_consistent(&self, local: &mut S::Local, states: &impl StatesOf<Self, M>) -> bool {
+        self.1 == Fault::NoDoubt || self.0.is_consistent(local, states)
     }
 }
 
@@ -299,6 +315,57 @@ fn an_order_against_time_is_found_where_it_is_forbidden() {
     expect(&found, &["against real time"]);
     let rules = Rules { strict: false, ..Rules::default() };
     assert_eq!(find(batched, Fault::None, 300, &rules), Found::new());
+}
+
+#[test]
+fn names_that_nobody_looks_for_are_given_twice() {
+    let rules = Rules { unique: false, ..Rules::default() };
+    let found = [
+        find(NoWait::new, Fault::None, 200, &rules),
+        find(Silo::new, Fault::None, 200, &rules),
+        find(Mvcc::new, Fault::None, 200, &rules),
+    ];
+    for found in found {
+        // Who reads both rows sees the name, part 2 of the history's rows, in two versions.
+        let (_, text) = &found["non-repeatable read"];
+        assert!(text.contains("part 2 as version"), "{text}");
+    }
+    let rules = Rules { history: false, ..rules };
+    expect(&find(NoWait::new, Fault::None, 200, &rules), &["duplicate name"]);
+}
+
+#[test]
+fn two_who_look_for_a_name_at_once_and_do_not_meet_both_get_it() {
+    let rules = Rules { history: false, ..Rules::default() };
+    for fault in [Fault::UnwatchedGaps, Fault::UnaskedAdds] {
+        expect(&find(NoWait::new, fault, 1600, &rules), &["duplicate name"]);
+        expect(&find(Silo::new, fault, 1600, &rules), &["duplicate name"]);
+    }
+}
+
+#[test]
+fn names_that_are_refused_for_a_row_that_was_not_there_are_found_out() {
+    let found = find(Silo::new, Fault::NoDoubt, 800, &Rules::default());
+    let refused = |text: &String| text.contains("was told that there is row");
+    assert!(found.values().any(|(_, text)| refused(text)), "{found:#?}");
+}
+
+#[test]
+fn what_is_always_true_of_rows_finds_faults_without_the_history() {
+    let rules = Rules { history: false, ..Rules::default() };
+    let unlocked = find(NoWait::new, Fault::UnlockedReads, 400, &rules);
+    expect(&unlocked, &["sum of accounts", "unequal twins"]);
+    let unchecked = find(Silo::new, Fault::NoValidation, 400, &rules);
+    expect(&unchecked, &["sum of accounts", "torn row", "duplicate name"]);
+}
+
+#[test]
+fn a_run_that_does_not_end_and_one_that_panics_are_told() {
+    let found = find(NoWait::new, Fault::EndlessWaits, 3, &Rules::default());
+    expect(&found, &["livelock"]);
+    let found = find(NoWait::new, Fault::Panics, 3, &Rules::default());
+    let (_, text) = &found["panic"];
+    assert!(text.contains("planted"), "{text}");
 }
 
 #[test]

@@ -9,13 +9,15 @@ use atoll::machine::Machine;
 use atoll_txn::Scheme;
 use atoll_txn::history::{End, Item, Left, Op, Over, Transaction};
 
-use super::hands::{AMOUNT, Halt, Hands, ID, MARK, PLACE, Row, STAMP, VERSION};
+use super::hands::{AMOUNT, Halt, Hands, ID, MARK, NAME, NAMED, PLACE, Row, STAMP, VERSION};
 use super::scene::Scene;
 use super::truths::{
-    AMOUNT_ZERO, Fault, amount, amount_of, amount_word, check_row, check_rows, mark,
+    AMOUNT_ZERO, Fault, amount, amount_of, amount_word, check_key, check_order, check_row,
+    check_rows, check_twins, mark, name_item, name_word,
 };
 use super::workload::{
-    AMOUNT_AT_FIRST, FLOOD, Look, PAIRS_END, PLACES, PURGE, Plan, Step, TWINS_END, Walk, pair_of,
+    AMOUNT_AT_FIRST, FLOOD, Look, NAMES, PAIRS_END, PLACES, PURGE, Plan, Step, TWINS_END, Walk,
+    own_name, pair_of,
 };
 
 /// Attempts at a plan.
@@ -69,6 +71,12 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                     let turns = if plan.hurried { 1 << attempt.min(TURNS_BITS_MAX) } else { 1 };
                     (0..turns).for_each(|_| M::wait(attempt));
                 }
+                Err(Halt::Taken) => {
+                    self.scene.recorder.end(now, End::Committed);
+                    self.scene.count(|tally| tally.refused += 1);
+                    self.faults.drain(..).for_each(|fault| self.scene.fault(fault));
+                    return;
+                }
                 Err(Halt::Error(text)) => {
                     self.hands.roll_back();
                     self.scene.recorder.end(now, End::Aborted);
@@ -81,6 +89,9 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
     fn attempt(&mut self, plan: &Plan) -> Result<End, Halt> {
         let keys: Option<Vec<Vec<i64>>> = plan.steps.iter().map(|step| step.keys()).collect();
         let keys = keys.map(|keys| keys.concat());
+        // Who has a name may be anywhere.
+        let names = self.scene.cast.named && plan.steps.iter().any(|step| step.names());
+        let keys = keys.filter(|_| !names);
         self.hands.begin(keys.as_deref(), plan)?;
         for step in &plan.steps {
             self.step(*step)?;
@@ -107,14 +118,16 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 self.update(key, None)
             }
             Step::Move(key, place) => self.update(key, Some(place)),
-            Step::Insert(key, place) => self.insert(key, place),
+            Step::Insert(key, place, name) => self.insert(key, place, name),
             Step::Delete(key) => self.delete(key),
-            Step::Replace(key, place) => {
+            Step::Replace(key, place, name) => {
                 self.delete(key)?;
-                self.insert(key, place)
+                self.insert(key, place, name)
             }
+            Step::Rename(key, name) => self.rename(key, name),
             Step::ScanKeys(walk) => self.scan(Over::Key, &walk).map(|_| ()),
             Step::ScanPlaces(walk) => self.scan(Over::Place, &walk).map(|_| ()),
+            Step::ScanNames(walk) => self.scan_names(&walk),
             Step::Transfer(from, to) => self.transfer(from, to),
             Step::Withdraw(key) => self.withdraw(key),
             Step::Deposit(key) => self.deposit(key),
@@ -122,10 +135,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
             Step::ReadTwins => {
                 let one = self.read(PAIRS_END)?.map(|row| row[STAMP]);
                 let two = self.read(PAIRS_END + 1)?.map(|row| row[STAMP]);
-                if one != two {
-                    let text = format!("their stamps were read as {one:?} and {two:?}");
-                    self.faults.push(Fault { kind: "unequal twins".to_owned(), text });
-                }
+                self.faults.extend(check_twins([one, two]));
                 Ok(())
             }
             Step::Audit => {
@@ -137,9 +147,9 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
             }
             Step::Visit(looks) => self.visit(&looks).map(|_| ()),
             Step::Tour(end, look) => self.tour(end, look),
-            Step::Flood(key, place) => {
-                (0..FLOOD).try_for_each(|more| self.insert(key + more, (place + more) % PLACES))
-            }
+            Step::Flood(key, place) => (key..key + FLOOD)
+                .zip(place..)
+                .try_for_each(|(key, place)| self.insert(key, place % PLACES, own_name(key))),
             Step::Purge(key) => (0..PURGE).try_for_each(|more| self.delete(key + more)),
             Step::Rest => {
                 M::wait(u32::MAX); // natively, lets another thread have the CPU
@@ -148,24 +158,20 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         }
     }
 
-    fn check_key(&mut self, key: i64, row: &Row) {
-        if row[ID] != key {
-            let text = format!("row {key} was asked for, row {} was read", row[ID]);
-            self.faults.push(Fault { kind: "another row".to_owned(), text });
-        }
-    }
-
     fn saw(&mut self, row: &Row) {
         self.faults.extend(check_row(row));
         self.now.read(Item::row(row[ID]), Some(row[VERSION] as u64));
         self.now.read(amount_of(row[ID]), Some(row[AMOUNT] as u64));
+        if let Some(name) = name_item(row[NAME]) {
+            self.now.read(name, Some(row[NAMED] as u64));
+        }
     }
 
     fn read(&mut self, key: i64) -> Result<Option<Row>, Halt> {
         let row = self.hands.read(key)?;
         match &row {
             Some(row) => {
-                self.check_key(key, row);
+                self.faults.extend(check_key(key, row));
                 self.saw(row);
             }
             None => self.now.read(Item::row(key), None),
@@ -216,7 +222,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 self.now.read(Item::row(look.key), None);
                 continue;
             };
-            self.check_key(look.key, row);
+            self.faults.extend(check_key(look.key, row));
             self.saw(row);
             if look.changes {
                 let after = Some(Left { version, place: look.place.unwrap_or(row[PLACE]) });
@@ -241,14 +247,18 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         Ok(())
     }
 
-    fn insert(&mut self, key: i64, place: i64) -> Result<(), Halt> {
+    fn insert(&mut self, key: i64, place: i64, name: i64) -> Result<(), Halt> {
         let version = self.scene.recorder.version();
         let word = amount_word(version, 0);
         let mark = mark(version as i64, place);
-        if self.hands.insert(&[key, version as i64, place, mark, word, 0])? {
+        let named = name_word(version, name);
+        let row = [key, version as i64, place, mark, word, 0, name, named];
+        let inserted = self.hands.insert(&row).map_err(|halt| self.refused(name, halt))?;
+        if inserted {
             self.now.wrote(Item::row(key), None, Some(Left { version, place }));
             let amount = Some(Left { version: word as u64, place: 0 });
             self.now.wrote(amount_of(key), None, amount);
+            self.named(None, Some((name, named)));
         } else {
             self.now.ops.push(Op::Exists { item: Item::row(key) });
         }
@@ -260,35 +270,97 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         if self.hands.delete(key)? {
             self.now.wrote(Item::row(key), Some(row[VERSION] as u64), None);
             self.now.wrote(amount_of(key), Some(row[AMOUNT] as u64), None);
+            self.named(Some((row[NAME], row[NAMED])), None);
         } else {
             self.now.read(Item::row(key), None);
         }
         Ok(())
     }
 
-    fn scan(&mut self, over: Over, walk: &Walk) -> Result<Vec<Row>, Halt> {
-        let rows = self.hands.scan(over, walk)?;
-        let at = |row: &Row| if over == Over::Key { row[ID] } else { row[PLACE] };
-        let in_order = rows.is_sorted_by(|one, two| {
-            if walk.descending { at(one) >= at(two) } else { at(one) <= at(two) }
-        });
-        if !in_order || rows.len() > walk.limit {
-            let text = format!("{walk:?} over {over:?} gave {rows:?}");
-            self.faults.push(Fault { kind: "scan out of order".to_owned(), text });
+    fn rename(&mut self, key: i64, name: i64) -> Result<(), Halt> {
+        let Some(row) = self.read(key)? else { return Ok(()) };
+        let named = name_word(self.scene.recorder.version(), name);
+        let updated = self.hands.update(key, &[(NAME, name), (NAMED, named)]);
+        if updated.map_err(|halt| self.refused(name, halt))? {
+            self.named(Some((row[NAME], row[NAMED])), Some((name, named)));
+        } else {
+            self.now.read(Item::row(key), None);
         }
+        Ok(())
+    }
+
+    /// A row had one name, and has another now.
+    fn named(&mut self, before: Option<(i64, i64)>, after: Option<(i64, i64)>) {
+        let is_same = before.map(|(name, _)| name) == after.map(|(name, _)| name);
+        let left = |word: i64| Some(Left { version: word as u64, place: 0 });
+        if let Some((name, word)) = before
+            && let Some(item) = name_item(name)
+        {
+            let after = after.filter(|_| is_same).and_then(|(_, word)| left(word));
+            self.now.wrote(item, Some(word as u64), after);
+        }
+        if let Some((name, word)) = after.filter(|_| !is_same)
+            && let Some(item) = name_item(name)
+        {
+            self.now.wrote(item, None, left(word));
+        }
+    }
+
+    /// If another row has the name, the transaction has been rolled back, and is a reader of what
+    /// it was told until then.
+    fn refused(&mut self, name: i64, halt: Halt) -> Halt {
+        if !matches!(halt, Halt::Taken) {
+            return halt;
+        }
+        let item = name_item(name);
+        let own = item.and_then(|item| self.now.own(item));
+        let is_write = |op: &Op| matches!(op, Op::Write { .. });
+        let reads = self.now.ops.iter().position(is_write).unwrap_or(self.now.ops.len());
+        self.now.ops.truncate(reads);
+        match (item, own) {
+            (Some(item), None) => self.now.ops.push(Op::Exists { item }),
+            (Some(_), Some(Some(_))) => {} // Another row that it has itself given the name to.
+            _ => {
+                let text = format!("name {name} was refused, which no other row can have");
+                self.faults.push(Fault { kind: "name refused".to_owned(), text });
+            }
+        }
+        halt
+    }
+
+    fn scan_names(&mut self, walk: &Walk) -> Result<(), Halt> {
+        let rows = self.hands.scan(NAME, walk)?;
+        let (from, to) = self.check_walk(NAME, walk, &rows);
+        rows.iter().for_each(|row| self.saw(row));
+        let names = (from.max(0)..=to.min(NAMES - 1)).filter_map(name_item);
+        let is_missing = |name: &Item| !rows.iter().any(|row| row[NAME] == name.key);
+        names.filter(is_missing).for_each(|name| self.now.read(name, None));
+        Ok(())
+    }
+
+    fn scan(&mut self, over: Over, walk: &Walk) -> Result<Vec<Row>, Halt> {
+        let column = if over == Over::Key { ID } else { PLACE };
+        let rows = self.hands.scan(column, walk)?;
+        let (from, to) = self.check_walk(column, walk, &rows);
+        let inside = rows.iter().filter(|row| (from..=to).contains(&row[column]));
+        let saw = inside.map(|row| (Item::row(row[ID]), row[VERSION] as u64)).collect();
+        self.now.ops.push(Op::Scan { over, from, to, saw });
+        rows.iter().for_each(|row| self.saw(row));
+        Ok(rows)
+    }
+
+    /// That rows came in order; returns the range that has been seen whole.
+    fn check_walk(&mut self, column: usize, walk: &Walk, rows: &[Row]) -> (i64, i64) {
+        self.faults.extend(check_order(column, walk, rows));
         let (mut from, mut to) = (walk.from, walk.to);
         if rows.len() >= walk.limit
             && let Some(last) = rows.last()
         {
             // It stopped here; others at the same place may come after.
-            let rest = i64::from(over == Over::Place);
-            if walk.descending { from = at(last) + rest } else { to = at(last) - rest }
+            let rest = i64::from(column == PLACE);
+            if walk.descending { from = last[column] + rest } else { to = last[column] - rest }
         }
-        let inside = rows.iter().filter(|row| (from..=to).contains(&at(row)));
-        let saw = inside.map(|row| (Item::row(row[ID]), row[VERSION] as u64)).collect();
-        self.now.ops.push(Op::Scan { over, from, to, saw });
-        rows.iter().for_each(|row| self.saw(row));
-        Ok(rows)
+        (from, to)
     }
 
     fn set_amount(&mut self, row: &Row, amount: i64) -> Result<(), Halt> {

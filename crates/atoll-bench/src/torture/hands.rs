@@ -10,7 +10,6 @@ use atoll::machine::Machine;
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::undo::Was;
 use atoll_storage::{Column, DataType, Directory, Schema, Table, Value, reader};
-use atoll_txn::history::Over;
 use atoll_txn::{
     AbortReason, Begin, Engine, EngineOptions, IndexSpec, Range, Row as View, Scheme, Stop,
     TableOptions, Visit, Want, Worker,
@@ -30,8 +29,12 @@ pub const MARK: usize = 3;
 pub const AMOUNT: usize = 4;
 /// Column that is written without being read.
 pub const STAMP: usize = 5;
+/// Column of the name, which no other row may have.
+pub const NAME: usize = 6;
+/// Column of the version in which the row got its name, and the name once more.
+pub const NAMED: usize = 7;
 /// Columns.
-pub const COLUMNS: usize = 6;
+pub const COLUMNS: usize = 8;
 
 /// A row.
 pub type Row = [i64; COLUMNS];
@@ -41,6 +44,8 @@ pub type Row = [i64; COLUMNS];
 pub enum Halt {
     /// It was rolled back because of others.
     Conflict,
+    /// It was rolled back because another row has the name.
+    Taken,
     /// An error that must not be.
     Error(String),
 }
@@ -49,9 +54,21 @@ impl From<Stop> for Halt {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Abort(reason) if reason.is_conflict() => Self::Conflict,
+            Stop::DuplicateIndexKey { .. } => Self::Taken,
             other => Self::Error(other.to_string()),
         }
     }
+}
+
+/// The index of names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByName {
+    /// There is none, and anybody has any name.
+    Missing,
+    /// A name is one row's.
+    Unique,
+    /// A fault: it does not look who has a name.
+    Unchecked,
 }
 
 /// A database with one table.
@@ -69,7 +86,7 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
     ///
     /// # Errors
     /// What the system refused.
-    pub fn new(scheme: S, partitions: u32) -> Result<Self, String> {
+    pub fn new(scheme: S, partitions: u32, by_name: ByName) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let swing = SwingConfig { buddy_bytes: 1 << 28, ..SwingConfig::default() };
         let options = StoreOptions {
@@ -86,15 +103,18 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
             directory,
             EngineOptions { partitions, accounting: false },
         ));
-        let names = ["id", "version", "place", "mark", "amount", "stamp"];
+        let names = ["id", "version", "place", "mark", "amount", "stamp", "name", "named"];
         let columns = names.map(|name| Column::new(name, DataType::Int64));
         let schema = Schema::new(columns.to_vec(), &["id"]).map_err(|e| text(&e))?;
-        let index = |name: &str, columns: &[&str]| IndexSpec {
+        let index = |name: &str, column: &str, unique| IndexSpec {
             name: name.to_owned(),
-            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
-            unique: false,
+            columns: vec![column.to_owned()],
+            unique,
         };
-        let indexes = vec![index("by_id", &["id"]), index("by_place", &["place"])];
+        let mut indexes = vec![index("by_id", "id", false), index("by_place", "place", false)];
+        if by_name != ByName::Missing {
+            indexes.push(index("by_name", "name", by_name == ByName::Unique));
+        }
         let options = TableOptions { indexes, ..TableOptions::default() };
         let table = engine.create_table("t", schema, &options).map_err(|e| text(&e))?;
         Ok(Self { engine, table })
@@ -306,12 +326,13 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         Ok(self.worker.delete(&self.table, &[key.into()])?)
     }
 
-    /// The rows of a range in the order of the walk.
+    /// The rows of a range of a column's index in the order of the walk.
     ///
     /// # Errors
     /// [`Halt`].
-    pub fn scan(&mut self, over: Over, walk: &Walk) -> Result<Vec<Row>, Halt> {
-        let index = if over == Over::Key { 0 } else { 1 };
+    pub fn scan(&mut self, column: usize, walk: &Walk) -> Result<Vec<Row>, Halt> {
+        let index = [ID, PLACE, NAME].iter().position(|indexed| *indexed == column);
+        let index = index.expect("the indexes are over these columns");
         let (from, to) = ([walk.from.into()], [walk.to.into()]);
         let range = Range {
             from: Bound::Included(&from[..]),

@@ -63,14 +63,15 @@ impl fmt::Display for TortureReport {
         let runs = if self.mode == "native" { "runs" } else { "seeds" };
         writeln!(
             f,
-            "{:<12}{runs:>9}{:>12}{:>12}{:>12}{:>11}{:>11}",
-            "scheme", "committed", "aborted", "rolled back", "snapshots", "anomalies"
+            "{:<12}{runs:>9}{:>12}{:>12}{:>12}{:>9}{:>11}{:>11}",
+            "scheme", "committed", "aborted", "rolled back", "refused", "snapshots", "anomalies"
         )?;
         for scheme in &self.schemes {
-            let Tally { committed, aborted, rolled_back, snapshots } = scheme.tally;
+            let Tally { committed, aborted, rolled_back, refused, snapshots } = scheme.tally;
             writeln!(
                 f,
-                "{:<12}{:>9}{committed:>12}{aborted:>12}{rolled_back:>12}{snapshots:>11}{:>11}",
+                "{:<12}{:>9}{committed:>12}{aborted:>12}{rolled_back:>12}{refused:>9}\
+                 {snapshots:>11}{:>11}",
                 scheme.scheme,
                 scheme.seeds,
                 scheme.anomalies.len()

@@ -32,13 +32,24 @@ pub struct Rules {
     pub patched: bool,
     /// Partitions of the table; only some schemes look at them.
     pub partitions: u32,
+    /// Whether the index of names refuses a name that another row has; it must.
+    pub unique: bool,
+    /// Whether the history is checked; without it, only what is always true of rows is.
+    pub history: bool,
     /// Whether the whole run is kept, for a comparison.
     pub keep: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { strict: true, patched: true, partitions: 1, keep: false }
+        Self {
+            strict: true,
+            patched: true,
+            partitions: 1,
+            unique: true,
+            history: true,
+            keep: false,
+        }
     }
 }
 
@@ -69,7 +80,7 @@ pub(super) fn failed(kind: &str, text: String) -> Run {
 pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run {
     let mut random = Random::new(seed);
     let flavour = Flavour::draw(&mut random);
-    let scene = match Scene::new(scheme, rules.partitions, flavour.cast) {
+    let scene = match Scene::new(scheme, rules, flavour.cast) {
         Ok(scene) => scene,
         Err(text) => return failed("error", text),
     };
@@ -116,7 +127,7 @@ pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run 
             return fault("panic", format!("thread {part}: {message}"));
         }
     }
-    let (tally, fault) = scene.verdict(rules.strict);
+    let (tally, fault) = scene.verdict(rules);
     let kept = rules.keep.then(|| (played.trace, scene.history()));
     Run { tally, steps: played.steps, fault, kept }
 }
@@ -131,7 +142,7 @@ pub fn run_native<S: Scheme<M>, M: Machine>(
 ) -> Run {
     let mut random = Random::new(seed);
     let flavour = Flavour::draw(&mut random);
-    let scene = match Scene::new(scheme, rules.partitions, flavour.cast) {
+    let scene = match Scene::new(scheme, rules, flavour.cast) {
         Ok(scene) => scene,
         Err(text) => return failed("error", text),
     };
@@ -175,6 +186,6 @@ pub fn run_native<S: Scheme<M>, M: Machine>(
     if let Some(text) = panics {
         return failed("error", text);
     }
-    let (tally, fault) = scene.verdict(rules.strict);
+    let (tally, fault) = scene.verdict(rules);
     Run { tally, steps: 0, fault, kept: None }
 }

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll::machine::Machine;
 use atoll_txn::Scheme;
-use atoll_txn::history::{self, End, History, Item, Recorder};
+use atoll_txn::history::{self, End, History, Item, Recorder, Transaction};
 
 use super::actor::Actor;
-use super::hands::{AMOUNT, Ground, Halt, ID, Row, VERSION};
-use super::truths::{Fault, amount_of, check_row, check_rows, first_row, initial};
-use super::workload::{Cast, FLOOD, Plan, Step, Walk};
+use super::hands::{AMOUNT, ByName, Ground, Halt, ID, NAME, NAMED, Row, VERSION};
+use super::run::Rules;
+use super::truths::{Fault, amount_of, check_row, check_rows, first_row, initial, name_item};
+use super::workload::{Cast, FLOOD, NAMES, Plan, Step, Walk};
 
 /// First version of a run; those that are there at first are below.
 const FIRST_VERSION: u64 = 1000;
@@ -24,6 +25,8 @@ pub struct Tally {
     pub aborted: u64,
     /// Rolled back on purpose.
     pub rolled_back: u64,
+    /// Rolled back because another row had the name.
+    pub refused: u64,
     /// Snapshots.
     pub snapshots: u64,
 }
@@ -34,6 +37,7 @@ impl Tally {
         self.committed += other.committed;
         self.aborted += other.aborted;
         self.rolled_back += other.rolled_back;
+        self.refused += other.refused;
         self.snapshots += other.snapshots;
     }
 }
@@ -41,7 +45,7 @@ impl Tally {
 /// A table, and what happened to it.
 pub struct Scene<S: Scheme<M>, M: Machine> {
     pub(super) ground: Ground<S, M>,
-    cast: Cast,
+    pub(super) cast: Cast,
     pub(super) recorder: Recorder,
     faults: Mutex<Vec<Fault>>,
     tally: Mutex<Tally>,
@@ -56,8 +60,13 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
     ///
     /// # Errors
     /// What the engine refused.
-    pub fn new(scheme: S, partitions: u32, cast: Cast) -> Result<Arc<Self>, String> {
-        let ground = Ground::new(scheme, partitions)?;
+    pub fn new(scheme: S, rules: &Rules, cast: Cast) -> Result<Arc<Self>, String> {
+        let by_name = match (cast.named, rules.unique) {
+            (false, _) => ByName::Missing,
+            (true, true) => ByName::Unique,
+            (true, false) => ByName::Unchecked,
+        };
+        let ground = Ground::new(scheme, rules.partitions, by_name)?;
         let mut hands = ground.hands()?;
         let mut fill = || {
             hands.begin(None, &Plan::default())?;
@@ -82,8 +91,12 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
 
     /// Takes a snapshot, see [`Ground::snapshot`], and writes down what it shows.
     pub fn snapshot(&self, thread: u32, patched: bool, pause: impl FnMut()) {
-        let mut shown = self.recorder.begin(thread);
-        let rows = match self.ground.snapshot(patched, pause) {
+        let shown = self.recorder.begin(thread);
+        self.shows(shown, self.ground.snapshot(patched, pause));
+    }
+
+    fn shows(&self, mut shown: Transaction, rows: Result<Vec<Row>, String>) {
+        let rows = match rows {
             Ok(rows) => rows,
             Err(text) => return self.fault(Fault { kind: "unreadable snapshot".to_owned(), text }),
         };
@@ -99,6 +112,10 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
             let row = by_key.get(&key);
             shown.read(Item::row(key), row.map(|row| row[VERSION] as u64));
             shown.read(amount_of(key), row.map(|row| row[AMOUNT] as u64));
+        }
+        for name in (0..NAMES).filter_map(name_item) {
+            let row = by_key.values().find(|row| row[NAME] == name.key);
+            shown.read(name, row.map(|row| row[NAMED] as u64));
         }
         check_rows(&by_key).into_iter().for_each(|fault| self.fault(fault));
         self.recorder.end(shown, End::Snapshot);
@@ -116,10 +133,12 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
     }
 
     /// Looks at everything once more, by every index, and says what is wrong with the run.
-    /// `strict` as in [`history::check`].
-    pub fn verdict(self: &Arc<Self>, strict: bool) -> (Tally, Option<Fault>) {
+    pub fn verdict(self: &Arc<Self>, rules: &Rules) -> (Tally, Option<Fault>) {
         let all = |end: i64| Walk { from: 0, to: end, descending: false, limit: usize::MAX };
         let mut steps = vec![Step::Audit, Step::ScanPlaces(all(i64::MAX))];
+        if self.cast.named {
+            steps.push(Step::ScanNames(all(i64::MAX)));
+        }
         steps.extend((0..self.cast.keys_end + FLOOD).map(Step::Read));
         let plan = Plan { steps, read_only: true, hurried: false, rolls_back: false };
         match Actor::new(self, u32::MAX) {
@@ -128,7 +147,9 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         }
         self.snapshot(u32::MAX, true, || ());
         let tally = *lock(&self.tally);
-        if let Err(anomaly) = history::check(&self.history(), strict) {
+        if rules.history
+            && let Err(anomaly) = history::check(&self.history(), rules.strict)
+        {
             let kind = anomaly.kind.to_string();
             return (tally, Some(Fault { kind, text: anomaly.text }));
         }
@@ -138,5 +159,74 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
             self.fault(Fault { kind: "leak".to_owned(), text });
         }
         (tally, lock(&self.faults).first().cloned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll::machine::Native;
+    use atoll_txn::schemes::SchemeOptions;
+    use atoll_txn::schemes::no_wait::NoWait;
+
+    use super::super::hands::MARK;
+    use super::*;
+
+    type Quiet = Arc<Scene<NoWait<Native>, Native>>;
+
+    /// A scene in which nothing is wrong.
+    fn scene() -> Quiet {
+        let cast = Cast { keys_end: 22, guests_from: 17, named: true };
+        let scheme = NoWait::new(&SchemeOptions::default());
+        Scene::new(scheme, &Rules::default(), cast).expect("there is memory for some rows")
+    }
+
+    /// What the verdict is after `harm`.
+    fn after(harm: impl FnOnce(&Quiet)) -> Option<String> {
+        let scene = scene();
+        harm(&scene);
+        scene.verdict(&Rules::default()).1.map(|fault| fault.kind)
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_a_scene_that_is_looked_at() {
+        assert_eq!(after(|_| ()), None);
+        assert_eq!(after(|scene| scene.snapshot(0, true, || ())), None);
+    }
+
+    #[test]
+    fn a_snapshot_that_cannot_be_read_or_shows_a_row_twice_is_a_fault() {
+        let shows = |rows: fn(Vec<Row>) -> Result<Vec<Row>, String>| {
+            after(|scene| {
+                let shown = scene.recorder.begin(0);
+                let read = scene.ground.snapshot(true, || ()).and_then(rows);
+                scene.shows(shown, read);
+            })
+        };
+        assert_eq!(shows(Ok), None);
+        let unreadable = shows(|_| Err("no such extent".to_owned()));
+        assert_eq!(unreadable.as_deref(), Some("unreadable snapshot"));
+        let twice = shows(|rows| Ok([&rows[..], &rows[..1]].concat()));
+        assert_eq!(twice.as_deref(), Some("duplicate key"));
+        let torn = shows(|mut rows| {
+            rows[7][MARK] ^= 1;
+            Ok(rows)
+        });
+        assert_eq!(torn.as_deref(), Some("torn row"));
+    }
+
+    #[test]
+    fn what_a_transaction_finds_is_a_fault_of_the_run() {
+        let kind = "unequal twins".to_owned();
+        let found = after(|scene| scene.fault(Fault { kind, text: String::new() }));
+        assert_eq!(found.as_deref(), Some("unequal twins"));
+    }
+
+    #[test]
+    fn a_snapshot_that_is_not_let_go_is_a_leak() {
+        let leak = after(|scene| {
+            let cut = scene.ground.engine.memory().cut();
+            assert!(cut.epoch > 0);
+        });
+        assert_eq!(leak.as_deref(), Some("leak"));
     }
 }

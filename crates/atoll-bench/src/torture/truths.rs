@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use atoll_txn::history::{Item, Left};
 
-use super::hands::{AMOUNT, MARK, PLACE, Row, STAMP, VERSION};
-use super::workload::{ACCOUNTS, AMOUNT_AT_FIRST, Cast, PAIRS_END, PLACES, TWINS_END, pair_of};
+use super::hands::{AMOUNT, ID, MARK, NAME, NAMED, PLACE, Row, STAMP, VERSION};
+use super::workload::{
+    ACCOUNTS, AMOUNT_AT_FIRST, Cast, NAMES, PAIRS_END, PLACES, TWINS_END, Walk, own_name, pair_of,
+};
 
 /// Amounts are stored with this added, in the low bits of their column.
 pub(super) const AMOUNT_ZERO: i64 = 64;
 const AMOUNT_BITS: u32 = 8;
+/// Names are stored in so many low bits beside the version in which they were given.
+const NAME_BITS: u32 = 16;
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,11 +44,24 @@ pub(super) fn amount_of(key: i64) -> Item {
     Item { key, part: 1 }
 }
 
+/// What is stored beside a name: the version in which it was given, and the name.
+pub(super) fn name_word(version: u64, name: i64) -> i64 {
+    (version << NAME_BITS) as i64 | name
+}
+
+/// A name that is given from row to row, as an item of histories: a row may have it or none, in the
+/// version in which it got it. Those that rows have of their own are like their keys and left out.
+pub(super) fn name_item(name: i64) -> Option<Item> {
+    (0..NAMES).contains(&name).then_some(Item { key: name, part: 2 })
+}
+
 /// The row of a key that is there at first.
 pub(super) fn first_row(key: i64) -> Row {
     let (version, place) = (100 + key, key % PLACES);
     let amount = if key < PAIRS_END { AMOUNT_AT_FIRST } else { 0 };
-    [key, version, place, mark(version, place), amount_word(version as u64, amount), 0]
+    let amount = amount_word(version as u64, amount);
+    let name = own_name(key);
+    [key, version, place, mark(version, place), amount, 0, name, name_word(version as u64, name)]
 }
 
 /// All that is there at first.
@@ -76,9 +93,17 @@ pub(super) fn check_rows(rows: &BTreeMap<i64, Row>) -> Option<Fault> {
             return fault("overdrawn pair", format!("rows {key} and {} have {sum}", key + 1));
         }
     }
-    let stamps = [PAIRS_END, PAIRS_END + 1].map(|key| rows[&key][STAMP]);
-    if stamps[0] != stamps[1] {
-        return fault("unequal twins", format!("their stamps are {stamps:?}"));
+    let stamps = [PAIRS_END, PAIRS_END + 1].map(|key| Some(rows[&key][STAMP]));
+    let unequal = check_twins(stamps);
+    if unequal.is_some() {
+        return unequal;
+    }
+    let mut names = BTreeMap::new();
+    for (key, row) in rows {
+        if let Some(other) = names.insert(row[NAME], key) {
+            let text = format!("rows {other} and {key} are both named {}", row[NAME]);
+            return fault("duplicate name", text);
+        }
     }
     None
 }
@@ -86,8 +111,129 @@ pub(super) fn check_rows(rows: &BTreeMap<i64, Row>) -> Option<Fault> {
 /// What is always true of a row.
 pub(super) fn check_row(row: &Row) -> Option<Fault> {
     let wanted = mark(row[VERSION], row[PLACE]);
-    (row[MARK] != wanted).then(|| Fault {
+    let name = row[NAMED] & ((1 << NAME_BITS) - 1);
+    (row[MARK] != wanted || row[NAME] != name).then(|| Fault {
         kind: "torn row".to_owned(),
-        text: format!("a row was read as {row:?}, whose mark should be {wanted}"),
+        text: format!("a row was read as {row:?}; its mark should be {wanted}, its name {name}"),
     })
+}
+
+/// That twins have the same stamp.
+pub(super) fn check_twins(stamps: [Option<i64>; 2]) -> Option<Fault> {
+    (stamps[0] != stamps[1]).then(|| Fault {
+        kind: "unequal twins".to_owned(),
+        text: format!("their stamps are {stamps:?}"),
+    })
+}
+
+/// That the row of a key has it.
+pub(super) fn check_key(key: i64, row: &Row) -> Option<Fault> {
+    (row[ID] != key).then(|| Fault {
+        kind: "another row".to_owned(),
+        text: format!("row {key} was asked for, row {} was read", row[ID]),
+    })
+}
+
+/// That rows came in the order of a walk over a column, and no more than asked for.
+pub(super) fn check_order(column: usize, walk: &Walk, rows: &[Row]) -> Option<Fault> {
+    let at = |row: &Row| if walk.descending { -row[column] } else { row[column] };
+    (!rows.is_sorted_by_key(at) || rows.len() > walk.limit).then(|| Fault {
+        kind: "scan out of order".to_owned(),
+        text: format!("{walk:?} over column {column} gave {rows:?}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_rows() -> BTreeMap<i64, Row> {
+        let cast = Cast { keys_end: 22, guests_from: 17, named: true };
+        cast.at_first().map(|key| (key, first_row(key))).collect()
+    }
+
+    /// What is wrong with the first rows after `harm`.
+    fn after(harm: impl FnOnce(&mut BTreeMap<i64, Row>)) -> Option<String> {
+        let mut rows = first_rows();
+        harm(&mut rows);
+        check_rows(&rows).map(|fault| fault.kind)
+    }
+
+    fn take(rows: &mut BTreeMap<i64, Row>, key: i64, less: i64) {
+        let row = rows.get_mut(&key).expect("it is always there");
+        row[AMOUNT] = amount_word(7, amount(row) - less);
+    }
+
+    #[test]
+    fn each_thing_that_is_always_true_of_all_rows_is_looked_at() {
+        assert_eq!(after(|_| ()), None);
+        for key in 0..TWINS_END {
+            let missing = after(|rows| rows.retain(|other, _| *other != key));
+            assert_eq!(missing.as_deref(), Some("missing row"), "{key}");
+        }
+        assert_eq!(after(|rows| rows.retain(|key, _| *key < TWINS_END)), None, "no guests");
+        for (account, less) in [(0, 1), (ACCOUNTS - 1, -1)] {
+            let sum = after(|rows| take(rows, account, less));
+            assert_eq!(sum.as_deref(), Some("sum of accounts"));
+        }
+        let transfer = |rows: &mut _| {
+            take(rows, 0, 1);
+            take(rows, 3, -1);
+        };
+        assert_eq!(after(transfer), None);
+        for key in ACCOUNTS..PAIRS_END {
+            assert_eq!(after(|rows| take(rows, key, 2 * AMOUNT_AT_FIRST)), None, "all there was");
+            let overdrawn = after(|rows| take(rows, key, 2 * AMOUNT_AT_FIRST + 1));
+            assert_eq!(overdrawn.as_deref(), Some("overdrawn pair"), "{key}");
+        }
+        for key in PAIRS_END..TWINS_END {
+            let stamped = after(|rows| rows.get_mut(&key).expect("it is always there")[STAMP] = 9);
+            assert_eq!(stamped.as_deref(), Some("unequal twins"), "{key}");
+        }
+        let named = after(|rows| rows.get_mut(&3).expect("it is always there")[NAME] = own_name(5));
+        assert_eq!(named.as_deref(), Some("duplicate name"));
+    }
+
+    #[test]
+    fn a_row_of_two_versions_is_torn() {
+        let row = first_row(3);
+        assert_eq!(check_row(&row), None);
+        for column in [VERSION, PLACE, MARK, NAME, NAMED] {
+            let mut torn = row;
+            torn[column] += 1;
+            assert_eq!(check_row(&torn).map(|fault| fault.kind).as_deref(), Some("torn row"));
+        }
+    }
+
+    #[test]
+    fn a_row_that_was_not_asked_for_is_told() {
+        assert_eq!(check_key(3, &first_row(3)), None);
+        let other = check_key(3, &first_row(4)).map(|fault| fault.kind);
+        assert_eq!(other.as_deref(), Some("another row"));
+    }
+
+    #[test]
+    fn twins_that_differ_or_of_which_one_is_missing_are_told() {
+        assert_eq!(check_twins([Some(4), Some(4)]), None);
+        for stamps in [[Some(4), Some(5)], [Some(4), None], [None, Some(4)]] {
+            let kind = check_twins(stamps).map(|fault| fault.kind);
+            assert_eq!(kind.as_deref(), Some("unequal twins"), "{stamps:?}");
+        }
+    }
+
+    #[test]
+    fn a_walk_is_in_order_and_as_long_as_asked_for() {
+        let rows = [2, 3, 7].map(first_row);
+        let back = [7, 3, 2].map(first_row);
+        let kind = |descending, limit, rows: &[Row]| {
+            let walk = Walk { from: 0, to: 9, descending, limit };
+            check_order(ID, &walk, rows).map(|fault| fault.kind)
+        };
+        assert_eq!(kind(false, 3, &rows), None);
+        assert_eq!(kind(true, 3, &back), None);
+        let wrong = Some("scan out of order".to_owned());
+        assert_eq!(kind(true, 3, &rows), wrong);
+        assert_eq!(kind(false, 3, &back), wrong);
+        assert_eq!(kind(false, 2, &rows), wrong, "too many");
+    }
 }

@@ -9,8 +9,11 @@
 //! - *guests* come and go. In a wide run they are so many that leaves of the indexes are split, and
 //!   emptied.
 //!
-//! Every row moves between places, which the second index is over. A plan is drawn before it is
-//! run and does not depend on what it finds, so it can be tried again.
+//! Every row moves between places, which the second index is over. In half of the runs a third
+//! index is over names, of which each is one row's at most: every row has one of its own, and a few
+//! are given from row to row, so that several transactions want the same.
+//!
+//! A plan is drawn before it is run and does not depend on what it finds, so it can be tried again.
 
 use crate::keys::Random;
 
@@ -22,6 +25,8 @@ pub const PAIRS_END: i64 = 8;
 pub const TWINS_END: i64 = 10;
 /// Places are below this.
 pub const PLACES: i64 = 12;
+/// Names that are given from row to row are below this; those that rows have of their own follow.
+pub const NAMES: i64 = 4;
 /// What every account and every row of a pair has at first.
 pub const AMOUNT_AT_FIRST: i64 = 2;
 
@@ -32,6 +37,8 @@ pub struct Cast {
     pub keys_end: i64,
     /// Guests from here on are there at first.
     pub guests_from: i64,
+    /// There is an index of names.
+    pub named: bool,
 }
 
 /// A range of keys or places, both ends included, and how it is walked through.
@@ -60,16 +67,20 @@ pub enum Step {
     OwnAndUpdate(i64),
     /// Takes a row to another place.
     Move(i64, i64),
-    /// Inserts a row at a place, unless it is there.
-    Insert(i64, i64),
+    /// Inserts a row at a place under a name, unless it is there.
+    Insert(i64, i64, i64),
     /// Deletes a row, if it is there.
     Delete(i64),
-    /// Deletes a row and inserts it again at a place.
-    Replace(i64, i64),
+    /// Deletes a row and inserts it again at a place under a name.
+    Replace(i64, i64, i64),
+    /// Gives a row another name.
+    Rename(i64, i64),
     /// Reads a range of keys.
     ScanKeys(Walk),
     /// Reads a range of places.
     ScanPlaces(Walk),
+    /// Reads a range of names.
+    ScanNames(Walk),
     /// Takes 1 from an account to another.
     Transfer(i64, i64),
     /// Takes 1 from a row if its pair has enough.
@@ -138,7 +149,7 @@ pub struct Flavour {
     steps_max: u64,
 }
 
-const KINDS: usize = 20;
+const KINDS: usize = 22;
 /// Rows that [`Step::Visit`] visits.
 pub const VISITED: usize = 4;
 /// Rows that [`Step::Flood`] inserts.
@@ -154,12 +165,13 @@ impl Flavour {
     /// Draws one.
     pub fn draw(random: &mut Random) -> Self {
         let wide = random.below(5) == 0;
+        let named = random.below(2) == 0;
         let cast = if wide {
             let guests_from = TWINS_END + 30 + random.below(8) as i64;
             // With the others, about as many as a leaf holds.
-            Cast { keys_end: guests_from + 44 + random.below(10) as i64, guests_from }
+            Cast { keys_end: guests_from + 44 + random.below(10) as i64, guests_from, named }
         } else {
-            Cast { keys_end: TWINS_END + 12, guests_from: TWINS_END + 7 }
+            Cast { keys_end: TWINS_END + 12, guests_from: TWINS_END + 7, named }
         };
         let keys = match random.below(3) {
             _ if wide => cast.keys_end,
@@ -167,7 +179,9 @@ impl Flavour {
             1 => 6,
             _ => cast.keys_end,
         };
-        let mut weights = [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 2, 0, 0];
+        let (renames, finds) = if named { (9, 6) } else { (0, 0) };
+        let mut weights =
+            [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 2, 0, 0, renames, finds];
         // Some kinds are left out, others come often.
         for weight in &mut weights {
             *weight *= [0, 1, 1, 3][random.below(4) as usize];
@@ -217,6 +231,11 @@ impl Flavour {
         Walk { from, to, descending: random.below(2) == 0, limit }
     }
 
+    /// A name for a row: often one that others want too.
+    fn name(&self, random: &mut Random, key: i64) -> i64 {
+        if self.cast.named && random.below(3) > 0 { pick(random, 0, NAMES) } else { own_name(key) }
+    }
+
     fn look(&self, random: &mut Random) -> Look {
         let changes = random.below(2) == 0;
         let place = (changes && random.below(3) == 0).then(|| pick(random, 0, PLACES));
@@ -240,9 +259,15 @@ impl Flavour {
             2 => Step::ReadAndUpdate(key),
             3 => Step::OwnAndUpdate(key),
             4 => Step::Move(key, place),
-            5 => Step::Insert(self.guest(random), place),
+            5 => {
+                let guest = self.guest(random);
+                Step::Insert(guest, place, self.name(random, guest))
+            }
             6 => Step::Delete(self.guest(random)),
-            7 => Step::Replace(self.guest(random), place),
+            7 => {
+                let guest = self.guest(random);
+                Step::Replace(guest, place, self.name(random, guest))
+            }
             8 => Step::ScanKeys(self.walk(random, self.cast.keys_end + 2)),
             9 => Step::ScanPlaces(self.walk(random, PLACES + 1)),
             10 => {
@@ -257,7 +282,9 @@ impl Flavour {
             16 => Step::Visit(std::array::from_fn(|_| self.look(random))),
             17 => Step::Tour(self.cast.keys_end, self.look(random)),
             18 => Step::Flood(self.guest(random), place),
-            _ => Step::Purge(self.guest(random)),
+            19 => Step::Purge(self.guest(random)),
+            20 => Step::Rename(key, self.name(random, key)),
+            _ => Step::ScanNames(self.walk(random, NAMES + 2)),
         }
     }
 }
@@ -265,12 +292,20 @@ impl Flavour {
 impl Step {
     /// Whether it may write.
     pub fn writes(self) -> bool {
-        use Step::{Audit, Read, ReadTwins, Rest, ScanKeys, ScanPlaces, Tour, Visit};
+        use Step::{Audit, Read, ReadTwins, Rest, ScanKeys, ScanNames, ScanPlaces, Tour, Visit};
         match self {
             Visit(looks) => looks.iter().any(|look| look.changes),
             Tour(_, look) => look.changes,
-            _ => !matches!(self, Read(_) | ScanKeys(_) | ScanPlaces(_) | ReadTwins | Audit | Rest),
+            Read(_) | ScanKeys(_) | ScanPlaces(_) | ScanNames(_) | ReadTwins | Audit | Rest => {
+                false
+            }
+            _ => true,
         }
+    }
+
+    /// Whether a row may get a name, which any other row might have.
+    pub fn names(self) -> bool {
+        matches!(self, Self::Insert(..) | Self::Replace(..) | Self::Rename(..) | Self::Flood(..))
     }
 
     /// The keys that it touches; `None`: it may touch any.
@@ -281,19 +316,26 @@ impl Step {
             | Self::ReadAndUpdate(key)
             | Self::OwnAndUpdate(key)
             | Self::Move(key, _)
-            | Self::Insert(key, _)
+            | Self::Insert(key, _, _)
             | Self::Delete(key)
-            | Self::Replace(key, _) => vec![key],
+            | Self::Replace(key, _, _)
+            | Self::Rename(key, _) => vec![key],
             Self::Visit(looks) => looks.iter().map(|look| look.key).collect(),
             Self::Flood(key, _) => (key..key + FLOOD).collect(),
             Self::Purge(key) => (key..key + PURGE).collect(),
             Self::Transfer(from, to) => vec![from, to],
             Self::Withdraw(key) | Self::Deposit(key) => vec![key, pair_of(key)],
             Self::Stamp(_) | Self::ReadTwins => (PAIRS_END..TWINS_END).collect(),
-            Self::ScanKeys(_) | Self::ScanPlaces(_) | Self::Audit | Self::Tour(..) => return None,
+            Self::ScanKeys(_) | Self::ScanPlaces(_) | Self::ScanNames(_) => return None,
+            Self::Audit | Self::Tour(..) => return None,
             Self::Rest => Vec::new(),
         })
     }
+}
+
+/// The name that a row has of its own.
+pub fn own_name(key: i64) -> i64 {
+    NAMES + key
 }
 
 /// The other row of a pair.
@@ -323,7 +365,7 @@ mod tests {
             (0..40).map(|_| flavour.plan(&mut random)).collect::<Vec<_>>()
         };
         let mut kinds = Vec::new();
-        let mut keys = BTreeSet::new();
+        let (mut keys, mut names) = (BTreeSet::new(), BTreeSet::new());
         for seed in 0..50 {
             assert_eq!(draw(seed), draw(seed));
             let cast = Flavour::draw(&mut Random::new(seed)).cast;
@@ -334,14 +376,20 @@ mod tests {
                         kinds.push(discriminant(&step));
                     }
                     keys.extend(step.keys().unwrap_or_default());
-                    if let Step::Insert(key, _) | Step::Delete(key) | Step::Replace(key, _) = step {
+                    if let Step::Insert(key, ..) | Step::Delete(key) | Step::Replace(key, ..) = step
+                    {
                         assert!((TWINS_END..cast.keys_end).contains(&key), "{step:?}");
+                    }
+                    if let Step::Insert(key, _, name) | Step::Rename(key, name) = step {
+                        assert!(name == own_name(key) || cast.named && name < NAMES, "{step:?}");
+                        names.insert(name);
                     }
                 }
             }
         }
         assert_eq!(kinds.len(), KINDS + 1);
         assert!((0..80).all(|key| keys.contains(&key)));
+        assert!((0..NAMES).all(|name| names.contains(&name)));
         assert_eq!([pair_of(4), pair_of(5), pair_of(6), pair_of(7)], [5, 4, 7, 6]);
     }
 }
