@@ -92,6 +92,24 @@ fn threads_that_meet_in_one_warehouse_keep_the_conditions_with_every_scheme() {
 }
 
 #[test]
+fn transactions_that_are_rolled_back_at_their_end_leave_the_conditions_with_every_scheme() {
+    let mix = "--mix new-order=30,payment=30,order-status=5,delivery=30,stock-level=5";
+    for scheme in SchemeKind::ALL {
+        let aborts = "--warehouses 1 --transactions 300 --seed 3 --abort-percent 40";
+        let line = format!("{aborts} --scheme {scheme} {mix}");
+        let report = tpcc::run(&tpcc_args(&line), &mut Unwatched)
+            .unwrap_or_else(|error| panic!("{scheme}: {error}"));
+        check_report(&report, 600);
+        for kind in &report.transactions {
+            let ran = kind.commits + kind.rollbacks;
+            let expected = ran / 5..=ran * 3 / 5;
+            assert!(expected.contains(&kind.rollbacks) && kind.rollbacks > 2, "{scheme}: {kind:?}");
+        }
+        assert_eq!((report.transactions.len(), report.checks.len()), (5, 12), "{scheme}");
+    }
+}
+
+#[test]
 fn the_reduced_transactions_run_with_every_scheme() {
     for scheme in SchemeKind::ALL {
         let line = format!("--warehouses 2 --transactions 300 --scheme {scheme} --reduced");

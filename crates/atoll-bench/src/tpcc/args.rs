@@ -32,6 +32,10 @@ pub struct TpccArgs {
     /// Which warehouses a thread's transactions begin at
     #[arg(long, value_enum, default_value = "worker", value_name = "WHICH")]
     pub home: Home,
+    /// Of 100 transactions of any type, those that are rolled back after their last write, as the
+    /// orders of unknown items are
+    #[arg(long, default_value_t = 0, value_name = "N", hide = true)]
+    pub abort_percent: u8,
     /// Customers, and orders at first, of a district
     #[arg(long, default_value_t = 3000, hide = true)]
     pub customers_per_district: u32,
@@ -138,6 +142,8 @@ impl TpccArgs {
         require((10..=3000).contains(&customers), "--customers-per-district", customers, need)?;
         let need = "100 to 100000 will do";
         require((100..=100_000).contains(&self.items), "--items", self.items, need)?;
+        let percent = self.abort_percent;
+        require(percent <= 100, "--abort-percent", percent, "0 to 100 will do")?;
         let usual = if self.reduced { Mix::REDUCED } else { Mix::STANDARD };
         let mix = self.mix.unwrap_or(usual);
         let possible = !self.reduced || mix.0[2..].iter().all(|weight| *weight == 0);

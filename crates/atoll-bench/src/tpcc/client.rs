@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use atoll::{Session, TransactionOptions};
+use atoll::{AbortReason, Session, TransactionOptions, TxnError};
 
-use super::args::Mix;
+use super::args::{Mix, TpccArgs};
 use super::delivery::Delivery;
 use super::field::Field;
 use super::new_order::NewOrder;
@@ -36,7 +36,10 @@ pub struct TpccClient {
     mix: Mix,
     /// Where its transactions begin; anywhere when `None`.
     home: Option<i16>,
+    abort_percent: u64,
     kind: Kind,
+    /// The next one is rolled back at its end.
+    gives_up: bool,
     options: TransactionOptions,
     new_order: NewOrder,
     payment: Payment,
@@ -49,20 +52,21 @@ impl TpccClient {
     pub fn new(
         field: Arc<Field>,
         random: TpccRandom,
-        mix: Mix,
-        reduced: bool,
+        args: &TpccArgs,
         writer: i16,
         home: Option<i16>,
     ) -> Self {
         Self {
             field,
             random,
-            mix,
+            mix: args.mix.unwrap_or(Mix::STANDARD),
             home,
+            abort_percent: args.abort_percent.into(),
             kind: Kind::NewOrder,
+            gives_up: false,
             options: TransactionOptions::default(),
-            new_order: NewOrder::new(reduced),
-            payment: Payment::new(writer, reduced),
+            new_order: NewOrder::new(args.reduced),
+            payment: Payment::new(writer, args.reduced),
             order_status: OrderStatus::default(),
             delivery: Delivery::default(),
             stock_level: StockLevel::default(),
@@ -101,12 +105,13 @@ impl Client for TpccClient {
                 self.stock_level.partitions(field, partitions);
             }
         }
+        self.gives_up = self.abort_percent > 0 && random.percent(self.abort_percent);
         options.read_only = matches!(self.kind, Kind::OrderStatus | Kind::StockLevel);
         at
     }
 
     fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError> {
-        let Self { field, options, kind, .. } = self;
+        let Self { field, options, kind, gives_up, .. } = self;
         let (new_order, payment) = (&mut self.new_order, &mut self.payment);
         let (order_status, stock_level) = (&mut self.order_status, &mut self.stock_level);
         let delivery = &mut self.delivery;
@@ -120,6 +125,9 @@ impl Client for TpccClient {
                 Kind::Delivery => delivery.run(tx, tables),
                 Kind::StockLevel => stock_level.run(tx, tables),
             })?;
+            if *gives_up && wrong.is_none() {
+                return Err(TxnError::Abort(AbortReason::Requested));
+            }
             Ok(())
         }))?;
         match wrong {

@@ -62,9 +62,8 @@ impl Workload for Tpcc<'_> {
         let random = TpccRandom::new(seed, self.constants);
         let of_worker = (worker % usize::from(args.warehouses)) as i16 + 1;
         let home = (args.home == Home::Worker).then_some(of_worker);
-        let mix = args.mix.unwrap_or(Mix::STANDARD);
         let writer = self.field.writers.fetch_add(1, Ordering::Relaxed) as i16;
-        TpccClient::new(Arc::clone(&self.field), random, mix, args.reduced, writer, home)
+        TpccClient::new(Arc::clone(&self.field), random, args, writer, home)
     }
 }
 
