@@ -26,6 +26,36 @@ impl Session {
 
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
     ///
+    /// A session has one transaction at a time, so `body` cannot begin another:
+    ///
+    /// ```compile_fail,E0501
+    /// # fn f(session: &mut atoll::Session, table: &atoll::Table) -> atoll::Result<()> {
+    /// session.transaction(|one| {
+    ///     session.transaction(|two| two.delete(table, &[2i64.into()]))?;
+    ///     one.delete(table, &[1i64.into()])
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Nor can `body` end its transaction, or keep it for later:
+    ///
+    /// ```compile_fail,E0507
+    /// # fn f(session: &mut atoll::Session) -> atoll::Result<()> {
+    /// session.transaction(|transaction| transaction.commit())
+    /// # }
+    /// ```
+    ///
+    /// ```compile_fail,E0521
+    /// # fn f(session: &mut atoll::Session) -> atoll::Result<()> {
+    /// let mut kept = None;
+    /// session.transaction(|transaction| {
+    ///     kept = Some(transaction);
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body`
     /// rolled it back, or an error ended the transaction and `body` passed over it.

@@ -295,7 +295,17 @@ impl Transaction {
         }
     }
 
-    /// Commits.
+    /// Commits. That is its end, so there is nothing left to be used:
+    ///
+    /// ```compile_fail,E0382
+    /// # fn f(db: &atoll::Database, table: &atoll::Table) -> atoll::TxnResult<()> {
+    /// let mut transaction = db.begin()?;
+    /// transaction.delete(table, &[1i64.into()])?;
+    /// transaction.commit()?;
+    /// transaction.delete(table, &[2i64.into()])?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`TxnError::Abort`](crate::TxnError): it has been rolled back.
@@ -369,6 +379,16 @@ impl Transaction {
     }
 
     /// Rolls back, as dropping does.
+    ///
+    /// ```compile_fail,E0382
+    /// # fn f(db: &atoll::Database, table: &atoll::Table) -> atoll::TxnResult<()> {
+    /// let mut transaction = db.begin()?;
+    /// transaction.delete(table, &[1i64.into()])?;
+    /// transaction.rollback();
+    /// transaction.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rollback(self) {}
 
     /// Whether it can go on: it has not been rolled back by an abort or an error.
