@@ -146,3 +146,19 @@ impl Loaded {
 pub fn run(args: &TpccArgs, progress: Progress<'_>) -> Result<OltpReport, BenchError> {
     Loaded::fill(args, progress)?.run(args, progress)
 }
+
+/// Little of everything in so many warehouses.
+#[cfg(test)]
+fn small(warehouses: u16) -> Loaded {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: TpccArgs,
+    }
+    let warehouses = warehouses.to_string();
+    let line = ["tpcc", "--threads", "1", "--warehouses", &warehouses, "--items", "100"];
+    let args = Line::parse_from(line.into_iter().chain(["--customers-per-district", "10"])).args;
+    Loaded::fill(&args, &mut crate::progress::Unwatched).expect("there is memory for so little")
+}

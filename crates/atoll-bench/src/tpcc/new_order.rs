@@ -26,6 +26,8 @@ struct Line {
     quantity: i16,
     /// Price of the item, once it has been found.
     price: Option<i64>,
+    /// What the data of the item says, and with it those of its stock: that it is of the brand.
+    is_original: bool,
     /// Whether its stock has been found, and what it says of the district.
     in_stock: bool,
     dist_info: [u8; 24],
@@ -198,7 +200,8 @@ impl NewOrder {
                     return;
                 };
                 if !*reduced {
-                    show(row, &[item::NAME, item::DATA]);
+                    show(row, &[item::NAME]);
+                    lines[at].is_original = row.show(item::DATA, is_original);
                 }
                 lines[at].price = Some(row.i64(item::PRICE));
             },
@@ -224,7 +227,7 @@ impl NewOrder {
                 take_stock(row, line, line.supply != *warehouse);
                 if !*reduced {
                     row.bytes(column, &mut line.dist_info);
-                    show(row, &[stock::DATA]);
+                    line.is_original &= row.show(stock::DATA, is_original);
                 }
             },
         )?;
@@ -245,11 +248,24 @@ impl NewOrder {
             if let Value::Binary(info) = &mut row[order_line::DIST_INFO] {
                 info.copy_from_slice(&line.dist_info);
             }
+            std::hint::black_box(line.brand_generic());
         }
         if !self.reduced {
             tx.insert_rows(&tables.order_line, &self.order_lines[..known * LINE_COLUMNS])?;
         }
         Ok(sum)
+    }
+}
+
+/// Whether data of an item or a stock say so.
+fn is_original(data: Option<&[u8]>) -> bool {
+    data.is_some_and(|data| data.windows(8).any(|word| word == b"ORIGINAL"))
+}
+
+impl Line {
+    /// What a terminal shows of the item: brand or generic.
+    fn brand_generic(&self) -> char {
+        if self.is_original { 'B' } else { 'G' }
     }
 }
 
@@ -261,5 +277,72 @@ fn take_stock(row: &mut RowEdit<'_>, line: &Line, is_remote: bool) {
     row.set_i32(stock::ORDERS, row.i32(stock::ORDERS) + 1);
     if is_remote {
         row.set_i32(stock::REMOTE, row.i32(stock::REMOTE) + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Constants;
+    use super::super::small;
+    use super::super::stop::Stop;
+    use super::*;
+
+    fn random() -> TpccRandom {
+        TpccRandom::new(11, Constants::of_load(11))
+    }
+
+    #[test]
+    fn one_line_of_a_hundred_is_supplied_by_another_warehouse() {
+        const ORDERS: usize = 20_000;
+        let (loaded, mut random) = (small(7), random());
+        let (field, mut order) = (&loaded.field, NewOrder::new(false));
+        let (mut lines, mut remote, mut all_local) = (0, 0, 0);
+        for _ in 0..ORDERS {
+            order.draw(field, &mut random, 3);
+            assert!(order.lines.iter().all(|line| (1..=7).contains(&line.supply)));
+            let away = order.lines.iter().filter(|line| line.supply != 3).count();
+            assert_eq!(order.order[7], Value::Int16((away == 0).into()));
+            lines += order.lines.len();
+            remote += away;
+            all_local += usize::from(away == 0);
+        }
+        // 2,000 of 200,000, give or take 45 (one standard deviation).
+        assert!((198_000..202_000).contains(&lines) && (1800..2200).contains(&remote), "{remote}");
+        // With ten lines on average, 0.99 to the tenth of the orders or a few more.
+        assert!((17_900..18_300).contains(&all_local), "{all_local} of {ORDERS}");
+    }
+
+    #[test]
+    fn an_item_is_of_the_brand_when_its_data_and_those_of_its_stock_say_so() {
+        let (loaded, mut random) = (small(1), random());
+        let (field, mut order) = (&loaded.field, NewOrder::new(false));
+        let mut session = loaded.db.session().expect("a session");
+        let mut shown = [0; 2];
+        for _ in 0..400 {
+            order.draw(field, &mut random, 1);
+            let entered = session.transaction(|tx| {
+                order.run(tx, &field.tables).map_err(|stop| match stop {
+                    Stop::Txn(error) => error,
+                    Stop::Wrong(wrong) => panic!("{wrong}"),
+                })
+            });
+            if entered.is_err() {
+                continue; // given up
+            }
+            for (at, line) in order.lines.iter().enumerate() {
+                let mut says_so = |table, key, column| {
+                    let row = session.transaction(|tx| tx.read(table, key)).expect("no error");
+                    let row: Vec<Value> = row.expect("it was found before");
+                    matches!(&row[column], Value::Text(data) if data.contains("ORIGINAL"))
+                };
+                let item = says_so(&field.tables.item, &order.items[at..=at], item::DATA);
+                let key = &order.stocks[2 * at..2 * at + 2];
+                let stock = says_so(&field.tables.stock, key, stock::DATA);
+                let expected = if item && stock { 'B' } else { 'G' };
+                assert_eq!(line.brand_generic(), expected, "item {item}, stock {stock}");
+                shown[usize::from(item && stock)] += 1;
+            }
+        }
+        assert!(shown[0] > 1000 && shown[1] > 0, "{shown:?}");
     }
 }

@@ -171,3 +171,28 @@ fn note_bad_credit(row: &mut RowEdit<'_>, number: i32, place: [i16; 4], amount: 
     data.truncate(DATA_MAX);
     row.set(customer::DATA, &Value::Text(data));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Constants;
+    use super::super::small;
+    use super::*;
+
+    #[test]
+    fn fifteen_payments_of_a_hundred_are_by_a_customer_of_another_warehouse() {
+        const PAYMENTS: usize = 20_000;
+        let mut random = TpccRandom::new(5, Constants::of_load(5));
+        let (loaded, mut payment) = (small(4), Payment::new(1, false));
+        let mut remote = 0;
+        for _ in 0..PAYMENTS {
+            payment.draw(&loaded.field, &mut random, 2);
+            let [warehouse, district] = payment.customer_at;
+            assert!((1..=4).contains(&warehouse) && (1..=10).contains(&district));
+            assert!(warehouse != 2 || district == payment.district);
+            assert_eq!(payment.history[history::CUSTOMER_W], Value::Int16(warehouse));
+            remote += usize::from(warehouse != 2);
+        }
+        // 3,000, give or take 50 (one standard deviation).
+        assert!((2800..3200).contains(&remote), "{remote} of {PAYMENTS}");
+    }
+}

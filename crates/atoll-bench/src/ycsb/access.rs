@@ -159,3 +159,55 @@ pub fn perform_all(
         Visit::Absent => {}
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use clap::Parser;
+
+    use super::super::args::{Plan, YcsbArgs};
+    use super::super::choice::Layout;
+    use super::*;
+    use crate::progress::Unwatched;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: YcsbArgs,
+    }
+
+    #[test]
+    fn a_scan_reads_the_rows_from_its_key_on_and_ends_at_its_length_or_with_the_table() {
+        const ROWS: u64 = 60;
+        let words = "ycsb --workload e --rows 60 --columns 2 --column-bytes 16 --threads 1";
+        let args = Line::parse_from(words.split(' ')).args;
+        let plan = Plan::new(&args).expect("sensible");
+        let db = plan.oltp.open(1).expect("a database");
+        let table = rows::create(&db, &plan).expect("a table");
+        let layout = Layout { rows: ROWS, partitions: 1 };
+        rows::fill(&db, &table, &plan, layout, &mut Unwatched).expect("there is room");
+        let index = Some(table.index(rows::BY_KEY).expect("it has scans"));
+        let (columns, next) = (vec![1, 2], ROWS.into());
+        let row = rows::empty_row(&plan);
+        let field = Arc::new(Field { plan, table, columns, index, next });
+        let mut room = Room { source: Vec::new(), at: 0, target: vec![0; 32], row };
+        let mut session = db.session().expect("a session");
+        let mut last_of = |operation, key: u64, rows| {
+            let access = Access { operation, column: 1, rows };
+            let key = [Value::Int64(key as i64)];
+            room.target.fill(0);
+            let done = session.transaction(|tx| access.perform(tx, &field, &key, &mut room));
+            done.expect("nobody is in the way");
+            room.target.clone()
+        };
+        for key in [0, 1, 17, 50, ROWS - 1] {
+            for length in [1, 2, 7, 30, 100] {
+                let last = (key + length).min(ROWS) - 1;
+                let scanned = last_of(Operation::Scan, key, length);
+                assert_eq!(scanned, last_of(Operation::Read, last, 1), "{length} from {key}");
+            }
+        }
+        assert_ne!(last_of(Operation::Read, 3, 1), last_of(Operation::Read, 4, 1));
+    }
+}
