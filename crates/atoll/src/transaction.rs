@@ -26,7 +26,8 @@ pub type Visit<'v, 'a> = atoll_txn::Visit<'v, 'a, Native>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransactionOptions {
     /// The partitions that it touches, see [`Table::partition`]; none means all of them. Only a
-    /// scheme with partitions looks at it.
+    /// scheme with partitions looks at it. Who scans an index, or puts a value into a unique one,
+    /// touches all of them, unless the index begins with the first column of the table's key.
     pub partitions: Vec<u32>,
     /// It will not write. Some schemes never abort such a transaction.
     pub read_only: bool,

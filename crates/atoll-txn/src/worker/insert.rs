@@ -111,6 +111,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Adds the entries that have been noted to their indexes.
     pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
         while self.txn.entries.added < self.txn.entries.made.len() {
+            self.check_entry_partitions(table)?;
             let mut is_added = false;
             let clash = self.until_done(table, |engine, txn, guard, _| {
                 txn.add_entry(engine, guard, &mut is_added)

@@ -274,6 +274,19 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// That the transaction may look for another row with the key of the next entry, if none may
+    /// have it: such a row can lie in any partition, unless the index begins as the table's key.
+    #[inline]
+    pub(super) fn check_entry_partitions(&mut self, table: &Table<M>) -> Result<(), Stop> {
+        if !S::PARTITIONED {
+            return Ok(());
+        }
+        let entry = &self.txn.entries.made[self.txn.entries.added];
+        let ordered = &self.engine.tables.guard(table.id()).indexes[entry.index];
+        let leads = ordered.columns.first() == table.schema().primary_key().first();
+        if entry.unique && !leads { self.check_all_partitions(table) } else { Ok(()) }
+    }
+
     fn check_all_partitions(&mut self, table: &Table<M>) -> Result<(), Stop> {
         if self.partitions.is_empty() || self.engine.tables.guard(table.id()).replicated {
             return Ok(());
