@@ -147,9 +147,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
             }
             Step::Visit(looks) => self.visit(&looks).map(|_| ()),
             Step::Tour(end, look) => self.tour(end, look),
-            Step::Flood(key, place) => (key..key + FLOOD)
-                .zip(place..)
-                .try_for_each(|(key, place)| self.insert(key, place % PLACES, own_name(key))),
+            Step::Flood(key, place) => self.flood(key, place),
             Step::Purge(key) => (0..PURGE).try_for_each(|more| self.delete(key + more)),
             Step::Rest => {
                 M::wait(u32::MAX); // natively, lets another thread have the CPU
@@ -248,21 +246,46 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
     }
 
     fn insert(&mut self, key: i64, place: i64, name: i64) -> Result<(), Halt> {
-        let version = self.scene.recorder.version();
-        let word = amount_word(version, 0);
-        let mark = mark(version as i64, place);
-        let named = name_word(version, name);
-        let row = [key, version as i64, place, mark, word, 0, name, named];
+        let row = self.new_row(key, place, name);
         let inserted = self.hands.insert(&row).map_err(|halt| self.refused(name, halt))?;
-        if inserted {
-            self.now.wrote(Item::row(key), None, Some(Left { version, place }));
-            let amount = Some(Left { version: word as u64, place: 0 });
-            self.now.wrote(amount_of(key), None, amount);
-            self.named(None, Some((name, named)));
-        } else {
-            self.now.ops.push(Op::Exists { item: Item::row(key) });
+        self.inserted(&row, inserted);
+        Ok(())
+    }
+
+    /// Inserts rows together, those whose keys are there left out.
+    fn flood(&mut self, first: i64, place: i64) -> Result<(), Halt> {
+        let new = (first..first + FLOOD).zip(place..);
+        let rows: Vec<Row> =
+            new.map(|(key, place)| self.new_row(key, place % PLACES, own_name(key))).collect();
+        let mut left = &rows[..];
+        while !left.is_empty() {
+            let count = self
+                .hands
+                .insert_rows(left)
+                .map_err(|halt| self.refused(own_name(left[0][ID]), halt))?;
+            left[..count].iter().for_each(|row| self.inserted(row, true));
+            left[count..].iter().take(1).for_each(|row| self.inserted(row, false));
+            left = left.get(count + 1..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    fn new_row(&self, key: i64, place: i64, name: i64) -> Row {
+        let version = self.scene.recorder.version();
+        let (mark, word) = (mark(version as i64, place), amount_word(version, 0));
+        [key, version as i64, place, mark, word, 0, name, name_word(version, name)]
+    }
+
+    /// Records that a row was inserted, or that its key was there.
+    fn inserted(&mut self, row: &Row, is_new: bool) {
+        let item = Item::row(row[ID]);
+        if !is_new {
+            return self.now.ops.push(Op::Exists { item });
+        }
+        self.now.wrote(item, None, Some(Left { version: row[VERSION] as u64, place: row[PLACE] }));
+        let amount = Some(Left { version: row[AMOUNT] as u64, place: 0 });
+        self.now.wrote(amount_of(row[ID]), None, amount);
+        self.named(None, Some((row[NAME], row[NAMED])));
     }
 
     fn delete(&mut self, key: i64) -> Result<(), Halt> {

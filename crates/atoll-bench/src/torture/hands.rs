@@ -318,6 +318,22 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         }
     }
 
+    /// Inserts rows together, up to one whose key is there; how many that were.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn insert_rows(&mut self, rows: &[Row]) -> Result<usize, Halt> {
+        let values: Vec<Value> = rows.iter().flatten().map(|value| Value::from(*value)).collect();
+        match self.worker.insert(&self.table, &values) {
+            Ok(()) => Ok(rows.len()),
+            Err(Stop::DuplicateKey { key, .. }) => {
+                let taken = rows.iter().position(|row| row[ID].to_string() == key);
+                taken.ok_or_else(|| Halt::Error(format!("{key} was not to be inserted")))
+            }
+            Err(stop) => Err(stop.into()),
+        }
+    }
+
     /// Deletes a row; false when there is none.
     ///
     /// # Errors
