@@ -79,7 +79,7 @@ def create(
     scheme: str | None = None,
 ) -> Database:
     """A new, empty database. ``memory_limit`` is in bytes, ``snapshot_age_max`` in seconds;
-    ``scheme`` says how transactions are kept apart (``"NO_WAIT"``, ``"SILO"``, ``"MVCC"``, ...)."""
+    ``scheme`` says how transactions are kept apart; ``atoll sql --help`` names those there are."""
 
 def derive(
     snapshots: Sequence[Snapshot],

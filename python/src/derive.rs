@@ -63,7 +63,7 @@ pub(crate) fn build(
 ///
 /// `memory_limit` is in bytes, by default 80 % of what the process may use; `snapshot_age_max` is
 /// in seconds; `snapshot_bytes_max` limits what snapshots keep alive together; `scheme` says how
-/// transactions are kept apart ("NO_WAIT", "SILO", "MVCC", ...).
+/// transactions are kept apart; a name that there is none of is refused with all that there are.
 #[pyfunction]
 #[pyo3(signature = (
     memory_limit = None,

@@ -3,7 +3,10 @@
 //! - crates depend downwards only, in the order of `ARCHITECTURE.md`;
 //! - `arrow-*`, `pyo3` and `sqlparser` are in the lock file once, so that types fit together;
 //! - every Rust file opens with what it is for, and is no longer than a reader can keep in mind;
-//! - lines are at most 100 columns.
+//! - lines are at most 100 columns;
+//! - every scheme is a folder of its name with the same files, and is named nowhere else.
+
+mod schemes;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,8 +43,12 @@ fn main() -> ExitCode {
     check_direction(&root, &mut faults);
     check_lock(&root, &mut faults);
     check_files(&root, &mut faults);
+    schemes::check(&root, &mut faults);
     if faults.is_empty() {
-        println!("xtask check: crates depend downwards, the lock file is sound, files are tidy");
+        println!(
+            "xtask check: crates depend downwards, the lock file is sound, files are tidy, schemes \
+             are alike"
+        );
         return ExitCode::SUCCESS;
     }
     faults.iter().for_each(|fault| eprintln!("xtask check: {fault}"));

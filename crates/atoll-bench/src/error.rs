@@ -26,6 +26,9 @@ pub enum BenchError {
         /// What it must be.
         need: &'static str,
     },
+    /// A name that no scheme has, where `all` would stand for all of them.
+    #[error("{0}, or `all`")]
+    Scheme(#[from] atoll::UnknownScheme),
     /// The database of this size does not fit.
     #[error(
         "{gib} GiB of rows need about {need_mib} MiB with their index, locks and copies, but only \

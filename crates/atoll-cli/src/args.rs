@@ -104,9 +104,9 @@ pub struct GlobalArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(group = ArgGroup::new("beyond").multiple(true))]
 pub struct OwnerArgs {
-    /// How transactions are kept apart: DL_DETECT, NO_WAIT, WAIT_DIE, TIMESTAMP, MVCC, OCC, HSTORE,
-    /// SILO, TICTOC or ADAPTIVE
-    #[arg(long, value_name = "SCHEME", default_value_t, help_heading = LIMITS)]
+    /// The scheme.
+    #[arg(long, value_name = "SCHEME", default_value_t, help = scheme_help())]
+    #[arg(help_heading = LIMITS)]
     pub scheme: atoll::SchemeKind,
 
     /// Keep the database in this folder, so that it is there again after whatever has ended the
@@ -147,6 +147,11 @@ pub struct OwnerArgs {
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval, requires = "data")]
     #[arg(help_heading = LIMITS)]
     pub checkpoint_every: Option<Duration>,
+}
+
+/// Help of `--scheme`.
+fn scheme_help() -> String {
+    format!("How transactions are kept apart, one of {}", atoll::SchemeKind::names())
 }
 
 fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
@@ -483,6 +488,9 @@ pub struct RestoreArgs {
     /// Let the tablespace of the next node lie in this folder; once for each node
     #[arg(long = "node-folder", value_name = "DIR")]
     pub node_folders: Vec<PathBuf>,
+    /// The scheme that the database is opened with.
+    #[arg(long, value_name = "SCHEME", default_value_t, help = scheme_help())]
+    pub scheme: atoll::SchemeKind,
 }
 
 /// `atoll snapshots`.
@@ -655,6 +663,50 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         check_ids(&command);
+    }
+
+    /// Commands without subcommands, and the words that lead there.
+    fn leaves(command: &clap::Command, words: &str, out: &mut Vec<(String, clap::Command)>) {
+        for sub in command.get_subcommands() {
+            let words = format!("{words} {}", sub.get_name());
+            leaves(sub, &words, out);
+            if sub.get_subcommands().next().is_none() || sub.get_arguments().next().is_some() {
+                out.push((words, sub.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_that_opens_a_database_takes_a_scheme_and_its_help_knows_all_of_them() {
+        // These read what others own, read files, or do without a database.
+        let others = [
+            " attach",
+            " snapshots",
+            " list",
+            " nodes",
+            " check",
+            " log",
+            " bench timestamps",
+            " bench floor",
+        ];
+        let mut commands = Vec::new();
+        leaves(&Cli::command(), "", &mut commands);
+        assert!(commands.len() > 15, "{}", commands.len());
+        for (words, command) in commands {
+            let takes = command.get_arguments().any(|one| one.get_long() == Some("scheme"));
+            assert_eq!(takes, !others.contains(&words.as_str()), "atoll{words}");
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for named in help.split("--scheme ").skip(1) {
+                let name = named.split_whitespace().next().unwrap_or_default();
+                assert!(name.parse::<atoll::SchemeKind>().is_ok(), "atoll{words}: {name}");
+            }
+        }
+        let mut command = Cli::command();
+        let sql = command.find_subcommand_mut("sql").expect("there is one");
+        let help = sql.render_long_help().to_string();
+        for scheme in atoll::SchemeKind::ALL {
+            assert!(help.contains(scheme.name()), "{scheme}");
+        }
     }
 
     #[test]

@@ -519,23 +519,18 @@ impl<M: Machine> Table<M> {
     /// # Errors
     /// [`MemoryError::OutOfMemory`] when even the memory kept for rollbacks is used up; the entry
     /// can be tried again.
-    pub fn restore(
-        &self,
-        change: Change,
-        row: RowId,
-        was: &crate::undo::Was,
-    ) -> Result<(), MemoryError> {
+    pub fn restore(&self, change: Change, row: RowId, was: Before<'_>) -> Result<(), MemoryError> {
         let segment = self.segment(row);
         match was {
-            crate::undo::Was::Presence(present) => {
-                self.barrier.set_presence(change, segment, row.slot(), *present)?;
+            Before::Presence(present) => {
+                self.barrier.set_presence(change, segment, row.slot(), present)?;
                 if !present {
                     self.vacate(change, row);
                 }
                 Ok(())
             }
-            crate::undo::Was::Value { column, valid, image } => {
-                let at = usize::from(*column);
+            Before::Value { column, valid, image } => {
+                let at = usize::from(column);
                 let Column { data_type, nullable, .. } = *self.column(at);
                 let width = data_type.width().max(1);
                 let mut now = [0; 16];
@@ -544,7 +539,7 @@ impl<M: Machine> Table<M> {
                     image::heap_place(&now)
                 });
                 let image = &image[..width];
-                let cell = Cell { column: at, data_type, nullable, image, valid: *valid };
+                let cell = Cell { column: at, data_type, nullable, image, valid };
                 self.barrier.store_value(change, segment, row.slot(), cell)?;
                 self.release_heap(change, row, at, heap.flatten());
                 Ok(())

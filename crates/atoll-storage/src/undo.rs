@@ -109,6 +109,14 @@ impl Chunk {
         let len = self.len.load(Ordering::Acquire);
         self.words[..len].iter().map(|word| word.load(Ordering::Relaxed)).collect()
     }
+
+    /// The second word of the entry that begins at a word, and the words of its image.
+    fn entry(&self, at: usize, width: impl Fn(TableId, u16) -> usize) -> (u64, usize) {
+        let header = self.words[at + 1].load(Ordering::Relaxed);
+        let (table, column) = (TableId((header >> 32) as u32), (header >> 16) as u16);
+        let has_image = (header >> 8) as u8 == KIND_VALUE;
+        (header, if has_image { width(table, column).div_ceil(8) } else { 0 })
+    }
 }
 
 /// A worker's list. The worker pushes; others may hold its chunks.
@@ -179,15 +187,6 @@ impl UndoList {
         added
     }
 
-    /// All entries in the order of writing.
-    pub fn entries(&self, width: impl Fn(TableId, u16) -> usize) -> Vec<Entry> {
-        let mut out = Vec::with_capacity(self.entries);
-        for chunk in &self.chunks {
-            out.extend(parse(&chunk.words(), &width).expect("a list is well-formed"));
-        }
-        out
-    }
-
     /// Calls `body` with what each entry replaced, in the order of writing, and allocates nothing.
     pub fn each(
         &self,
@@ -232,6 +231,59 @@ impl UndoList {
         self.chunks[0].len.store(0, Ordering::Release);
         self.entries = 0;
         self.first_epoch = 0;
+    }
+}
+
+/// A way through a list from its end, as a rollback goes. Its room is used again.
+#[derive(Debug, Default)]
+pub struct Backwards {
+    /// Chunk and first word of the entries that are left.
+    left: Vec<(usize, usize)>,
+    image: Vec<u8>,
+}
+
+/// Room for more entries is given back: a transaction over a whole table must not leave its worker
+/// with the table's size.
+const KEPT_MAX: usize = 4096;
+
+impl Backwards {
+    /// Begins at the end of a list. `width` as in [`parse`].
+    pub fn begin(&mut self, list: &UndoList, width: impl Fn(TableId, u16) -> usize) {
+        if self.left.capacity() > KEPT_MAX {
+            self.left = Vec::new();
+        }
+        self.left.clear();
+        for (number, chunk) in list.chunks.iter().enumerate() {
+            let (mut at, len) = (0, chunk.len.load(Ordering::Acquire));
+            while at < len {
+                self.left.push((number, at));
+                let (_, image_words) = chunk.entry(at, &width);
+                at += HEADER_WORDS + image_words;
+            }
+        }
+    }
+
+    /// The entry before the one that was returned last: whose it is, and what stood there.
+    pub fn step(
+        &mut self,
+        list: &UndoList,
+        width: impl Fn(TableId, u16) -> usize,
+    ) -> Option<(TableId, RowId, Before<'_>)> {
+        let (number, at) = self.left.pop()?;
+        let chunk = &list.chunks[number];
+        let (header, image_words) = chunk.entry(at, width);
+        let set = header as u8 & FLAG_SET != 0;
+        self.image.clear();
+        for word in &chunk.words[at + HEADER_WORDS..][..image_words] {
+            self.image.extend(word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let was = if (header >> 8) as u8 == KIND_PRESENCE {
+            Before::Presence(set)
+        } else {
+            Before::Value { column: (header >> 16) as u16, valid: set, image: &self.image }
+        };
+        let row = RowId(chunk.words[at + 2].load(Ordering::Relaxed));
+        Some((TableId((header >> 32) as u32), row, was))
     }
 }
 
@@ -314,7 +366,8 @@ mod tests {
         let mut list = UndoList::default();
         fill(&mut list, 500);
         assert!(list.chunks().len() > 1);
-        let entries = list.entries(|_, _| WIDTH);
+        let words = |chunk: &Arc<Chunk>| parse(&chunk.words(), |_, _| WIDTH).unwrap();
+        let entries: Vec<_> = list.chunks().iter().flat_map(words).collect();
         assert_eq!(entries.len(), 500);
         for (i, entry) in entries.iter().enumerate() {
             assert_eq!((entry.epoch, entry.row), (i as u64, RowId((i as u64) << 20)));
@@ -335,6 +388,21 @@ mod tests {
             },
         );
         assert_eq!(at, 500);
+        let mut backwards = Backwards::default();
+        for _ in 0..2 {
+            backwards.begin(&list, |_, _| WIDTH);
+            for entry in entries.iter().rev() {
+                let was = match &entry.was {
+                    Was::Presence(present) => Before::Presence(*present),
+                    Was::Value { column, valid, image } => {
+                        Before::Value { column: *column, valid: *valid, image }
+                    }
+                };
+                let step = backwards.step(&list, |_, _| WIDTH);
+                assert_eq!(step, Some((entry.table, entry.row, was)));
+            }
+            assert_eq!(backwards.step(&list, |_, _| WIDTH), None);
+        }
         let mut words = Vec::new();
         entries.iter().for_each(|entry| write(entry, &mut words));
         assert_eq!(parse(&words, |_, _| WIDTH).unwrap(), entries);

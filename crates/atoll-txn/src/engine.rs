@@ -317,6 +317,11 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         self.directory.memory()
     }
 
+    /// The scheme.
+    pub fn scheme(&self) -> &S {
+        &self.scheme
+    }
+
     /// The tables by number.
     pub fn tables(&self) -> &Tables<S, M> {
         &self.tables

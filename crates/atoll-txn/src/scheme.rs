@@ -210,6 +210,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     const PARTITIONED: bool = false;
     /// Whether readers may ask for older versions, so that replaced values must be kept.
     const VERSIONED: bool = false;
+    /// Whether read-only transactions never abort: what they wait for is that somebody has stored,
+    /// who waits for nobody meanwhile.
+    const READERS_NEVER_ABORT: bool = false;
     /// Whether finding a row absent must be told of its gap as well, because the row does not know
     /// of rows with the same key that were there before it.
     const WATCHES_ABSENT: bool = false;

@@ -9,7 +9,8 @@
 //!
 //! - `LANES-1`: a transaction of a lane may hold what another lane of the same thread waits for,
 //!   and only taking turns lets it go on. So lanes wait for a moment at most, then give up and try
-//!   again after the others have had their turns.
+//!   again after the others have had their turns. Only readers that wait for nobody but who is
+//!   storing need not: no lane gives its turn away while it stores.
 //! - `LANES-2`: a lane that has been given up many times is *starving*: the others begin nothing
 //!   until its request has ended, so what they hold is let go, and it meets other threads alone.
 //! - `LANES-3`: a lane whose commit is not durable yet lets the others work. When all of a thread

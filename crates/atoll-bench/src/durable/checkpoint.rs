@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-use atoll::{CheckpointReport, Database, DatabaseOptions, Durability, Value};
+use atoll::{CheckpointReport, Database, DatabaseOptions, Durability, SchemeKind, Value};
 use clap::Args;
 use serde::Serialize;
 
@@ -12,6 +12,7 @@ use super::accounts;
 use super::folder::Folder;
 use crate::error::BenchError;
 use crate::keys::Random;
+use crate::oltp::args::as_text;
 use crate::progress::Progress;
 
 /// Measures checkpoints.
@@ -24,6 +25,10 @@ pub struct CheckpointArgs {
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     #[arg(default_values_t = [100, 1000, 10_000])]
     pub updates: Vec<u64>,
+    /// How transactions are kept apart
+    #[arg(long, default_value_t, value_name = "SCHEME")]
+    #[serde(serialize_with = "as_text")]
+    pub scheme: SchemeKind,
     /// Where the folder of the database is made and removed [default: for temporary files]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -71,6 +76,7 @@ pub fn run(
     }
     let folder = Folder::new(args.data.as_deref())?;
     let options = DatabaseOptions {
+        scheme: args.scheme,
         durability: Durability::None,
         tablespaces: Some(1),
         checkpoint_log_bytes: u64::MAX,

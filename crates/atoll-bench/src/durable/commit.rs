@@ -22,6 +22,7 @@ use super::pm::EmulatedPm;
 use super::{accounts, probe};
 use crate::error::BenchError;
 use crate::keys::Random;
+use crate::oltp::args::as_text;
 use crate::oltp::histogram::{Histogram, Latency};
 use crate::progress::Progress;
 
@@ -65,13 +66,6 @@ pub struct CommitArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub pm: EmulatedPm,
-}
-
-pub(super) fn as_text<T: fmt::Display, S: serde::Serializer>(
-    value: &T,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
 }
 
 /// What one run measured.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use atoll::{Database, DatabaseOptions, Durability, RecoveryReport, Value};
+use atoll::{Database, DatabaseOptions, Durability, RecoveryReport, SchemeKind, Value};
 use clap::Args;
 use serde::Serialize;
 
@@ -12,6 +12,7 @@ use super::folder::Folder;
 use super::{accounts, probe};
 use crate::error::BenchError;
 use crate::keys::Random;
+use crate::oltp::args::as_text;
 use crate::progress::Progress;
 
 /// Rows that a transaction changes.
@@ -29,6 +30,10 @@ pub struct RecoveryArgs {
     /// Tablespaces, each with a log; rows are in as many tables
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub tablespaces: usize,
+    /// How transactions are kept apart
+    #[arg(long, default_value_t, value_name = "SCHEME")]
+    #[serde(serialize_with = "as_text")]
+    pub scheme: SchemeKind,
     /// Where the folder of the database is made and removed [default: for temporary files]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -73,6 +78,7 @@ pub fn run(args: &RecoveryArgs, progress: Progress<'_>) -> Result<RecoveryBenchR
     let folder = Folder::new(args.data.as_deref())?;
     let data = folder.path().join("db");
     let options = || DatabaseOptions {
+        scheme: args.scheme,
         durability: Durability::None,
         tablespaces: Some(args.tablespaces),
         checkpoint_log_bytes: u64::MAX,

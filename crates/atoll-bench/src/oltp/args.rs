@@ -21,7 +21,7 @@ const THREADS_MAX: usize = 1024;
 #[command(group = ArgGroup::new("beyond").multiple(true))]
 pub struct OltpArgs {
     /// Concurrency-control scheme
-    #[arg(long, value_name = "SCHEME", default_value_t, value_parser = parse_scheme)]
+    #[arg(long, value_name = "SCHEME", default_value_t)]
     #[serde(serialize_with = "as_text")]
     pub scheme: SchemeKind,
     /// How timestamps are allocated, for schemes that need them
@@ -77,13 +77,6 @@ pub struct OltpArgs {
     pub nodes: Option<usize>,
 }
 
-fn parse_scheme(text: &str) -> Result<SchemeKind, String> {
-    text.parse().map_err(|_| {
-        let names: Vec<_> = SchemeKind::ALL.iter().map(|scheme| scheme.name()).collect();
-        format!("there is no such scheme; use one of {}", names.join(", "))
-    })
-}
-
 fn parse_timestamps(text: &str) -> Result<TimestampKind, String> {
     text.parse().map_err(|_| {
         let names: Vec<_> = TimestampKind::ALL.iter().map(ToString::to_string).collect();
@@ -91,7 +84,8 @@ fn parse_timestamps(text: &str) -> Result<TimestampKind, String> {
     })
 }
 
-fn as_text<S: serde::Serializer>(
+/// What a report shows of a value with a name.
+pub(crate) fn as_text<S: serde::Serializer>(
     value: &impl std::fmt::Display,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

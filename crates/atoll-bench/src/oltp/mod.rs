@@ -5,7 +5,7 @@
 //! transactions committed in a second, how long each took with all its attempts, and what share
 //! of the time went into which of the study's six components.
 
-mod args;
+pub(crate) mod args;
 mod components;
 pub mod driver;
 pub mod histogram;

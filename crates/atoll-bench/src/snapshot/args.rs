@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use atoll::SchemeKind;
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::BenchError;
+use crate::oltp::args::as_text;
 
 /// Most GiB that a size may have.
 const GIB_MAX: f64 = 4096.0;
@@ -16,6 +18,9 @@ pub struct SnapshotArgs {
     /// Sizes of the table in GiB of column data
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_name = "GIB,...")]
     pub gib: Vec<f64>,
+    /// How transactions are kept apart
+    #[arg(long, default_value_t, value_name = "SCHEME")]
+    pub scheme: SchemeKind,
     /// Snapshots taken for the percentiles [default: 200, quick 50]
     #[arg(long)]
     pub rounds: Option<usize>,
@@ -69,6 +74,9 @@ pub struct SnapshotArgs {
 pub struct Plan {
     /// Sizes in GiB of column data.
     pub gib: Vec<f64>,
+    /// How transactions are kept apart.
+    #[serde(serialize_with = "as_text")]
+    pub scheme: SchemeKind,
     /// Snapshots taken for the percentiles.
     pub rounds: usize,
     /// Seconds that each of them is held.
@@ -125,6 +133,7 @@ impl Plan {
             if args.quick { &[0.2, 1.0, 2.0] } else { &[0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0] };
         let mut plan = Self {
             gib: args.gib.clone(),
+            scheme: args.scheme,
             rounds: args.rounds.unwrap_or(by(50.0, 200.0) as usize),
             pause_s: 0.01,
             writers: args.writers,

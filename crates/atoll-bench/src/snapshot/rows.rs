@@ -108,7 +108,8 @@ impl Loaded {
             let (need_mib, available_mib) = (need >> 20, available >> 20);
             return Err(BenchError::TooLarge { gib, need_mib, available_mib });
         }
-        let db = Database::create(DatabaseOptions::default())?;
+        let options = DatabaseOptions { scheme: plan.scheme, ..DatabaseOptions::default() };
+        let db = Database::create(options)?;
         let table = db.create_table(TABLE, schema()?)?;
         let threads = plan.fill_threads.unwrap_or(cpus.count()).max(1);
         let begin = Instant::now();

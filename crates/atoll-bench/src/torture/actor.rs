@@ -67,6 +67,10 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 Err(Halt::Conflict) => {
                     self.scene.recorder.end(now, End::Aborted);
                     self.scene.count(|tally| tally.aborted += 1);
+                    if S::READERS_NEVER_ABORT && plan.read_only {
+                        let text = format!("attempt {attempt} of {plan:?} was rolled back");
+                        return self.scene.fault(Fault { kind: "reader aborted".to_owned(), text });
+                    }
                     // Who is hurried lets others have more and more turns, as in lanes.
                     let turns = if plan.hurried { 1 << attempt.min(TURNS_BITS_MAX) } else { 1 };
                     (0..turns).for_each(|_| M::wait(attempt));

@@ -73,15 +73,10 @@ pub fn native(kind: SchemeKind, seed: u64, threads: usize) -> Run {
 /// The schemes that a name stands for: `all`, or one.
 ///
 /// # Errors
-/// [`BenchError::Argument`] for a name that no scheme has.
+/// [`BenchError::Scheme`] for a name that no scheme has.
 pub fn choose(name: &str) -> Result<Vec<SchemeKind>, BenchError> {
     if name.eq_ignore_ascii_case("all") {
         return Ok(SchemeKind::ALL.to_vec());
     }
-    let kind = name.parse().map_err(|_| BenchError::Argument {
-        what: "--scheme",
-        value: name.to_owned(),
-        need: "it must be `all` or the name of a scheme, such as NO_WAIT",
-    })?;
-    Ok(vec![kind])
+    Ok(vec![name.parse()?])
 }

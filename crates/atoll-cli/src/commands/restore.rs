@@ -17,7 +17,8 @@ pub fn run(args: &RestoreArgs, global: &GlobalArgs, output: &mut Output) -> Resu
         (None, Some(gsn)) => Until::Gsn(gsn),
         (None, None) => Until::Latest,
     };
-    let owner = OwnerArgs { node_folders: args.node_folders.clone(), ..OwnerArgs::default() };
+    let (node_folders, scheme) = (args.node_folders.clone(), args.scheme);
+    let owner = OwnerArgs { node_folders, scheme, ..OwnerArgs::default() };
     let from = (args.backup.as_path(), args.archive.as_path(), args.logs.as_deref());
     let report = restore::restore(from, &args.new, until, global.database_options(&owner))?;
     if output.json {

@@ -53,7 +53,7 @@ struct Grave {
 pub(crate) struct Graves {
     queue: VecDeque<Grave>,
     keys: VecDeque<u8>,
-    /// Room that is used again: the key of the entry that is taken away.
+    /// Room that is used again: the key of an entry that is looked at.
     key: Vec<u8>,
     horizon: u64,
 }
@@ -107,7 +107,7 @@ impl Graves {
         engine: &Engine<S, M>,
     ) {
         let entries = &txn.entries;
-        let mut now = Vec::new();
+        let mut now = std::mem::take(&mut self.key);
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
             if entry.moved {
                 // The row had the entry before: whoever deleted it sees to it.
@@ -120,6 +120,7 @@ impl Graves {
             }
             self.add_entry(0, entry.table, entry.row, entry.index, entries.key(entry));
         }
+        self.key = now;
         for made in &txn.made {
             let gone = Gone::Row(made.hash);
             self.queue.push_back(Grave { stamp: 0, table: made.table, row: made.row, gone });

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use atoll_machine::Machine;
 use atoll_memory::{Inside, Member};
-use atoll_storage::undo::UndoList;
+use atoll_storage::undo::{Backwards, UndoList};
 use atoll_storage::{Filling, RowId, StorageError, Table, TableId, Value};
 
 use crate::accounting::{Component, Stopwatch};
@@ -78,6 +78,7 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     keys: Vec<Value>,
     scan_room: ScanRoom,
     sought: Vec<Sought>,
+    backwards: Backwards,
     /// The transaction is the database's own and is not counted.
     upkeep: bool,
 }
@@ -144,7 +145,8 @@ pub struct Begin<'p> {
     /// It will not write.
     pub read_only: bool,
     /// It waits for other transactions for a moment only, because one of them may be waiting for
-    /// its thread.
+    /// its thread. A reader that never aborts waits as ever: nobody stores while the thread is at
+    /// work on another transaction.
     pub hurried: bool,
 }
 
@@ -201,6 +203,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             keys: Vec::new(),
             scan_room: ScanRoom::default(),
             sought: Vec::new(),
+            backwards: Backwards::default(),
             upkeep: false,
         }
     }
@@ -225,7 +228,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         (self.txn.seen_gsn, self.txn.commit_gsn) = (0, 0);
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
-        (self.read_only, self.hurried) = (how.read_only, how.hurried);
+        self.read_only = how.read_only;
+        self.hurried = how.hurried && !(S::READERS_NEVER_ABORT && how.read_only);
         let epoch = self.engine.memory().epoch();
         self.state = State::Open;
         let mut round = 0;

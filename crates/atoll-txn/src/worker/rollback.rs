@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use atoll_machine::Machine;
 use atoll_storage::Change;
-use atoll_storage::undo::Entry;
 
 use super::commit::seal;
 use super::entries::key_of;
@@ -68,28 +67,24 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.txn.undo.is_empty() {
             return;
         }
-        let entries = {
-            let tables = self.engine.tables();
-            self.txn.undo.entries(|table, column| tables.table(table).image_bytes(column))
-        };
-        entries.into_iter().rev().for_each(|entry| self.put_back(&entry));
-    }
-
-    fn put_back(&mut self, entry: &Entry) {
-        loop {
-            let Self { engine, member, txn, context, .. } = self;
-            let section = member.enter();
-            let change = Change::rollback(section.inside());
-            // Of a write set whose storing failed halfway, takers know nothing yet.
-            txn.show(context);
-            let restored =
-                engine.tables().table(entry.table).restore(change, entry.row, &entry.was);
-            drop(section);
-            if restored.is_ok() {
-                return;
+        let Self { engine, member, txn, context, backwards, .. } = self;
+        let tables = engine.tables();
+        let width = |table, column| tables.table(table).image_bytes(column);
+        backwards.begin(&txn.undo, width);
+        while let Some((table, row, was)) = backwards.step(&txn.undo, width) {
+            loop {
+                let section = member.enter();
+                let change = Change::rollback(section.inside());
+                // Of a write set whose storing failed halfway, takers know nothing yet.
+                txn.show(context);
+                let restored = tables.table(table).restore(change, row, was);
+                drop(section);
+                if restored.is_ok() {
+                    break;
+                }
+                engine.memory().reclaim();
+                std::thread::sleep(ROLLBACK_PAUSE);
             }
-            engine.memory().reclaim();
-            std::thread::sleep(ROLLBACK_PAUSE);
         }
     }
 
@@ -144,15 +139,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
 
     /// In place, under the rows' locks, everything else undone: entries that were added go.
     fn remove_made(&mut self, engine: &Engine<S, M>, change: Change) {
-        let Self { entries, local, .. } = self;
-        let mut now = Vec::new();
+        let Self { entries, local, entry_key: now, .. } = self;
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
             let guard = engine.tables.guard(entry.table);
             let ordered = &guard.indexes[entry.index];
             if guard.table.is_present(entry.row) {
                 let view = Row::stored(&*guard.table, guard.table.slot(entry.row));
-                key_of(ordered, &view, &mut now);
-                if now == entries.key(entry) {
+                key_of(ordered, &view, now);
+                if *now == entries.key(entry) {
                     continue;
                 }
             }

@@ -85,4 +85,17 @@ mod tests {
         }
         assert!((100..1000).contains(&rounds), "it took {rounds}");
     }
+
+    #[test]
+    fn waiting_heats_a_row_as_well_but_less_than_a_failure() {
+        let until_hot = |heat: fn(&Heat<Native>, Place)| {
+            let (all, row) = (Heat::default(), Place { table: TableId(1), what: Guarded::Row(5) });
+            let heated = (1..1000).find(|_| {
+                heat(&all, row);
+                all.is_hot(row)
+            });
+            heated.expect("it gets hot some time")
+        };
+        assert_eq!((until_hot(Heat::failed), until_hot(Heat::waited)), (4, 16));
+    }
 }

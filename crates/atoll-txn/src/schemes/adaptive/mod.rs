@@ -114,6 +114,11 @@ impl<M: Machine> Adaptive<M> {
         number
     }
 
+    /// Whether a row is locked when it is first written, and not left to validation alone.
+    pub fn is_pessimistic(&self, row: Place) -> bool {
+        self.heat.is_hot(row)
+    }
+
     fn granted(&self, local: &mut Local<M>) {
         if let Some((place, _)) = local.waiting.take() {
             self.heat.waited(place);
@@ -125,6 +130,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
     const NAME: &'static str = "ADAPTIVE";
     const WRITES: Writes = Writes::AtCommit;
     const VERSIONED: bool = true;
+    const READERS_NEVER_ABORT: bool = true;
     type State = State<M>;
     type Gap = Count<M>;
     type Local = Local<M>;
@@ -307,7 +313,8 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
     }
 
     fn horizon(&self, _local: &mut Local<M>) -> u64 {
-        self.active.horizon(self.clock.0.load(Ordering::SeqCst) - 1)
+        // All of it: who begins to read from now on takes a reading above the floor.
+        self.active.horizon(self.clock.0.load(Ordering::SeqCst))
     }
 
     fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {

@@ -11,6 +11,7 @@
 //! - `BOARD-2`: all members of a cycle choose the same victim, the one that holds least, and each
 //!   only ever gives up itself. A cycle may be seen that has just been broken; that costs an abort.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use atoll_machine::{Machine, Ordering, Word};
@@ -22,6 +23,8 @@ use crate::scheme::{Guarded, Place};
 /// Locks that a line shows. Who holds more may be in a deadlock that is not found, and ends by its
 /// timeout.
 const SHOWN: usize = 128;
+/// Waiting transactions that a [`Look`] has room for from the beginning.
+const MET: usize = 16;
 
 struct Line<M: Machine> {
     number: M::Word,
@@ -52,11 +55,34 @@ fn code(place: Place) -> u64 {
 }
 
 /// What was read of a line.
+#[derive(Debug)]
 struct Waiting {
     worker: usize,
     target: u64,
     held: u64,
+    /// Where in [`Look::places`] the places are that it holds.
+    places: Range<usize>,
+}
+
+/// Room for a look at the board. A worker keeps its own, so that looking allocates nothing.
+#[derive(Debug)]
+pub struct Look {
+    waiting: Vec<Waiting>,
     places: Vec<u64>,
+    /// Positions in `waiting` on the way from the worker that looks.
+    path: Vec<usize>,
+    seen: Vec<bool>,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self {
+            waiting: Vec::with_capacity(MET),
+            places: Vec::with_capacity(MET * SHOWN),
+            path: Vec::with_capacity(MET),
+            seen: Vec::with_capacity(MET),
+        }
+    }
 }
 
 impl<M: Machine> Board<M> {
@@ -69,6 +95,11 @@ impl<M: Machine> Board<M> {
                 places: std::array::from_fn(|_| M::Word::new(0)),
             })
         })
+    }
+
+    /// A worker with this number exists: what it shows will need no more memory.
+    pub fn add(&self, worker: u32) {
+        self.line(worker);
     }
 
     /// The worker waits for `target` and holds these places.
@@ -105,63 +136,77 @@ impl<M: Machine> Board<M> {
         line.number.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn read(&self, worker: usize) -> Option<Waiting> {
-        let line = self.lines[worker].get()?;
+    /// Adds what a worker shows, if it waits and its line does not move meanwhile.
+    fn read(&self, worker: usize, look: &mut Look) {
+        let Some(line) = self.lines[worker].get() else { return };
         let number = line.number.load(Ordering::Acquire);
         let target = line.target.load(Ordering::Relaxed);
         let held = line.held.load(Ordering::Relaxed);
         if number % 2 == 1 || target == 0 {
-            return None;
+            return;
         }
-        let shown = (held as usize).min(SHOWN);
-        let places = line.places[..shown].iter().map(|at| at.load(Ordering::Relaxed)).collect();
+        let from = look.places.len();
+        let shown = &line.places[..(held as usize).min(SHOWN)];
+        look.places.extend(shown.iter().map(|at| at.load(Ordering::Relaxed)));
         M::fence(Ordering::Acquire);
-        (line.number.load(Ordering::Relaxed) == number).then_some(Waiting {
-            worker,
-            target,
-            held,
-            places,
-        })
+        if line.number.load(Ordering::Relaxed) == number {
+            let places = from..look.places.len();
+            look.waiting.push(Waiting { worker, target, held, places });
+        } else {
+            look.places.truncate(from);
+        }
     }
 
     /// Whether the worker, which waits, is the victim of a deadlock.
-    pub fn is_victim(&self, worker: u32) -> bool {
+    pub fn is_victim(&self, worker: u32, look: &mut Look) -> bool {
+        look.waiting.clear();
+        look.places.clear();
         let used = self.used.load(Ordering::Acquire) as usize;
-        let waiting: Vec<Waiting> = (0..used).filter_map(|at| self.read(at)).collect();
-        let Some(start) = waiting.iter().position(|one| one.worker == worker as usize) else {
+        (0..used).for_each(|at| self.read(at, look));
+        let Some(start) = look.waiting.iter().position(|one| one.worker == worker as usize) else {
             return false;
         };
-        let mut path = vec![start];
-        let mut seen = vec![false; waiting.len()];
-        let Some(cycle) = way_back(&waiting, start, &mut path, &mut seen) else { return false };
-        let victim = cycle.iter().map(|at| &waiting[*at]).min_by_key(|one| (one.held, one.worker));
+        if !look.finds_way_back(start) {
+            return false;
+        }
+        let cycle = look.path.iter().map(|at| &look.waiting[*at]);
+        let victim = cycle.min_by_key(|one| (one.held, one.worker));
         victim.is_some_and(|victim| victim.worker == worker as usize)
     }
 }
 
-/// A way from the end of `path` to `start` along "waits for something that the next one holds".
-fn way_back(
-    waiting: &[Waiting],
-    start: usize,
-    path: &mut Vec<usize>,
-    seen: &mut [bool],
-) -> Option<Vec<usize>> {
-    let at = *path.last()?;
-    for (next, other) in waiting.iter().enumerate() {
-        if next == at || seen[next] || !other.places.contains(&waiting[at].target) {
-            continue;
+impl Look {
+    /// Whether there is a way from `start` back to it along "waits for something that the next one
+    /// holds"; it is the path then.
+    fn finds_way_back(&mut self, start: usize) -> bool {
+        self.path.clear();
+        self.path.push(start);
+        self.seen.clear();
+        self.seen.resize(self.waiting.len(), false);
+        while let Some(at) = self.path.last().copied() {
+            if at != start && self.is_next(at, start) {
+                return true;
+            }
+            let next = (0..self.waiting.len())
+                .find(|next| *next != start && !self.seen[*next] && self.is_next(at, *next));
+            match next {
+                Some(next) => {
+                    self.seen[next] = true;
+                    self.path.push(next);
+                }
+                None => {
+                    self.path.pop();
+                }
+            }
         }
-        if next == start {
-            return Some(path.clone());
-        }
-        seen[next] = true;
-        path.push(next);
-        if let Some(cycle) = way_back(waiting, start, path, seen) {
-            return Some(cycle);
-        }
-        path.pop();
+        false
     }
-    None
+
+    /// Whether the one waits for something that the other holds.
+    fn is_next(&self, at: usize, other: usize) -> bool {
+        let held = &self.places[self.waiting[other].places.clone()];
+        other != at && held.contains(&self.waiting[at].target)
+    }
 }
 
 #[cfg(test)]
@@ -169,11 +214,17 @@ mod tests {
     use atoll_machine::Native;
     use atoll_storage::TableId;
 
-    use super::Board;
+    use super::{Board, Look};
     use crate::scheme::{Guarded, Place};
 
     fn row(row: u64) -> Place {
         Place { table: TableId(0), what: Guarded::Row(row) }
+    }
+
+    /// Which of these workers are victims.
+    fn victims<const N: usize>(board: &Board<Native>, workers: [u32; N]) -> [bool; N] {
+        let mut look = Look::default();
+        workers.map(|worker| board.is_victim(worker, &mut look))
     }
 
     #[test]
@@ -181,12 +232,12 @@ mod tests {
         let board = Board::<Native>::default();
         board.show(0, row(2), [row(1), row(7), row(8)].into_iter());
         board.show(1, row(3), [row(2), row(9)].into_iter());
-        assert!((0..4).all(|worker| !board.is_victim(worker)), "there is no cycle yet");
+        assert_eq!(victims(&board, [0, 1, 2, 3]), [false; 4], "there is no cycle yet");
         board.show(2, row(1), [row(3), row(10), row(11)].into_iter());
         board.show(3, row(3), [row(20)].into_iter());
-        assert_eq!([0, 1, 2, 3].map(|worker| board.is_victim(worker)), [false, true, false, false]);
+        assert_eq!(victims(&board, [0, 1, 2, 3]), [false, true, false, false]);
         board.clear(1);
-        assert!((0..4).all(|worker| !board.is_victim(worker)));
+        assert_eq!(victims(&board, [0, 1, 2, 3]), [false; 4]);
     }
 
     #[test]
@@ -195,9 +246,20 @@ mod tests {
         for place in [row(1), row(0)] {
             let board = Board::<Native>::default();
             board.show(4, place, [place].into_iter());
-            assert!(!board.is_victim(4), "it does not wait for itself");
+            assert_eq!(victims(&board, [4]), [false], "it does not wait for itself");
             board.show(9, place, [place].into_iter());
-            assert_eq!([4, 9].map(|worker| board.is_victim(worker)), [true, false]);
+            assert_eq!(victims(&board, [4, 9]), [true, false]);
         }
+    }
+
+    #[test]
+    fn a_cycle_is_found_past_ways_that_lead_nowhere() {
+        let board = Board::<Native>::default();
+        // Worker 0 waits for what 1 and 3 hold together; only the way over 3 leads back.
+        board.show(0, row(9), [row(1), row(5)].into_iter());
+        board.show(1, row(2), [row(9), row(6), row(7)].into_iter());
+        board.show(2, row(8), [row(2), row(6)].into_iter());
+        board.show(3, row(1), [row(9)].into_iter());
+        assert_eq!(victims(&board, [0, 1, 2, 3]), [false, false, false, true]);
     }
 }

@@ -1,5 +1,6 @@
-//! A transaction has the locks that it holds, and since when it waits.
+//! A transaction has the locks that it holds, since when it waits, and room to look for deadlocks.
 
+use super::board::Look;
 use crate::common::held::Held;
 use crate::scheme::Place;
 
@@ -13,10 +14,12 @@ pub struct Local {
     pub(super) rounds: u32,
     /// What it waits, or waited last, for.
     pub(super) target: Option<Place>,
+    pub(super) look: Look,
 }
 
 impl Local {
     pub(super) fn new(worker: u32) -> Self {
-        Self { held: Held::default(), worker, waiting_since_ns: 0, rounds: 0, target: None }
+        let (held, look) = (Held::default(), Look::default());
+        Self { held, worker, waiting_since_ns: 0, rounds: 0, target: None, look }
     }
 }

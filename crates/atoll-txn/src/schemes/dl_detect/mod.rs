@@ -62,6 +62,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
     type Local = Local;
 
     fn local(&self, worker: u32) -> Local {
+        self.board.add(worker);
         Local::new(worker)
     }
 
@@ -133,7 +134,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
             if local.rounds == ROUNDS_PER_LOOK {
                 self.board.show(local.worker, place, local.held.places());
             }
-            if self.board.is_victim(local.worker) {
+            if self.board.is_victim(local.worker, &mut local.look) {
                 return Err(AbortReason::Deadlock);
             }
         }

@@ -1,0 +1,174 @@
+//! ADAPTIVE under many schedules: a row on which transactions meet is locked early, and left to
+//! validation again when they do not meet any more. Nobody stops for either.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use atoll::machine::Machine;
+use atoll_bench::torture::machine::{Stepped, step};
+use atoll_bench::torture::stage::{Ended, Part, play};
+use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_storage::{Column, DataType, Directory, Schema, Table, TableId, Value};
+use atoll_txn::scheme::{Guarded, Place};
+use atoll_txn::schemes::adaptive::Adaptive;
+use atoll_txn::{Begin, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker};
+
+type Here = Engine<Adaptive<Stepped>, Stepped>;
+
+/// Row 0 is everybody's at first; the others are those of one writer each.
+const WRITERS: i64 = 3;
+/// Transactions of each writer on the common row.
+const HOT: i64 = 30;
+/// And afterwards: more than the hottest row takes to cool down.
+const CALM: i64 = 600;
+const SEEDS: u64 = 12;
+const STEPS_MAX: u64 = 20_000_000;
+
+/// What the writers say.
+#[derive(Default)]
+struct Said {
+    /// Writers that are still at the common row together.
+    meeting: Cell<i64>,
+    writing: Cell<i64>,
+    /// The common row was locked early at some time.
+    moved: Cell<bool>,
+    added: Cell<i64>,
+    aborts: Cell<u64>,
+    /// Of the first writer, when it was alone with the row.
+    aborts_when_calm: Cell<u64>,
+}
+
+fn engine() -> (Arc<Here>, Arc<Table<Stepped>>) {
+    let swing = SwingConfig { buddy_bytes: 1 << 28, ..SwingConfig::default() };
+    let options = StoreOptions {
+        capacity_bytes: SwingMalloc::capacity_for(&swing),
+        limit_bytes: 64 << 20,
+        huge_pages: false,
+    };
+    let store = Arc::new(Store::create_memfd("adaptive", &options).unwrap());
+    let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
+    let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
+    let scheme = Adaptive::new(&SchemeOptions::default());
+    let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
+    let columns = ["id", "count"].map(|name| Column::new(name, DataType::Int64));
+    let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
+    let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
+    let mut worker = engine.worker().unwrap();
+    worker.begin(Begin::default()).unwrap();
+    for id in 0..WRITERS {
+        worker.insert(&table, &[id.into(), 0i64.into()]).unwrap();
+    }
+    worker.commit().unwrap();
+    (engine, table)
+}
+
+fn is_moved(engine: &Here) -> bool {
+    engine.scheme().is_pessimistic(Place { table: TableId(0), what: Guarded::Row(0) })
+}
+
+struct Actor {
+    worker: Worker<Adaptive<Stepped>, Stepped>,
+    table: Arc<Table<Stepped>>,
+}
+
+impl Actor {
+    fn new(engine: &Arc<Here>, table: &Arc<Table<Stepped>>) -> Self {
+        Self { worker: engine.worker().unwrap(), table: Arc::clone(table) }
+    }
+
+    /// Adds 1 to a row; how often it had to be tried again.
+    fn add(&mut self, id: i64, linger: bool) -> u64 {
+        let mut aborts = 0;
+        loop {
+            let done = self.try_to_add(id, linger);
+            match done {
+                Ok(()) => return aborts,
+                Err(Stop::Abort(reason)) if reason.is_conflict() => aborts += 1,
+                Err(stop) => panic!("{stop}"),
+            }
+            Stepped::wait(0);
+        }
+    }
+
+    fn try_to_add(&mut self, id: i64, linger: bool) -> Result<(), Stop> {
+        self.worker.begin(Begin::default())?;
+        let add = &mut |row: &mut atoll_txn::RowEdit<'_, Stepped>| {
+            let count = row.i64(1) + 1;
+            row.set_i64(1, count);
+        };
+        assert!(self.worker.update_with(&self.table, &[id.into()], add)?);
+        if linger {
+            (0..3).for_each(|_| Stepped::wait(0));
+        }
+        self.worker.commit()
+    }
+
+    /// The sum of all rows.
+    fn sum(&mut self) -> Result<i64, Stop> {
+        self.worker.begin(Begin { read_only: true, hurried: true, ..Begin::default() })?;
+        let mut sum = 0;
+        for id in 0..WRITERS {
+            let row = self.worker.read(&self.table, &[Value::from(id)], [1].into_iter())?;
+            let Some([Value::Int64(count)]) = row.as_deref() else { panic!("row {id}: {row:?}") };
+            sum += count;
+        }
+        self.worker.commit()?;
+        Ok(sum)
+    }
+}
+
+fn writer(number: i64, engine: &Arc<Here>, mut actor: Actor, said: &Rc<Said>) -> Part {
+    let (engine, said) = (Arc::clone(engine), Rc::clone(said));
+    Box::new(move || {
+        for _ in 0..HOT {
+            said.aborts.set(said.aborts.get() + actor.add(0, true));
+            said.added.set(said.added.get() + 1);
+            said.moved.set(said.moved.get() || is_moved(&engine));
+        }
+        said.meeting.set(said.meeting.get() - 1);
+        let mut left = CALM;
+        while left > 0 {
+            let alone = said.meeting.get() == 0;
+            let aborts = actor.add(number, false);
+            said.added.set(said.added.get() + 1);
+            if alone {
+                left -= 1;
+                said.aborts_when_calm.set(said.aborts_when_calm.get() + aborts);
+            }
+        }
+        said.writing.set(said.writing.get() - 1);
+    })
+}
+
+#[test]
+fn rows_move_to_early_locks_and_back_and_nobody_stops_for_it() {
+    for seed in 0..SEEDS {
+        let (engine, table) = engine();
+        let said = Rc::new(Said::default());
+        said.meeting.set(WRITERS);
+        said.writing.set(WRITERS);
+        let mut parts: Vec<Part> = (0..WRITERS)
+            .map(|number| writer(number, &engine, Actor::new(&engine, &table), &said))
+            .collect();
+        let (mut reader, read) = (Actor::new(&engine, &table), Rc::clone(&said));
+        parts.push(Box::new(move || {
+            let mut before = 0;
+            while read.writing.get() > 0 {
+                let sum = reader.sum().expect("a reader of versions never aborts");
+                assert!(sum >= before, "{sum} after {before}");
+                before = sum;
+                step();
+            }
+        }));
+        let played = play(seed, STEPS_MAX, false, parts);
+        assert_eq!(played.ended, Ended::Well, "seed {seed}");
+        println!("seed {seed}: {} steps, {} aborts", played.steps, said.aborts.get());
+        assert!(said.moved.get(), "seed {seed}: the row was left to validation all the time");
+        assert!(!is_moved(&engine), "seed {seed}: it has not cooled down");
+        assert!(said.aborts.get() > 0, "seed {seed}: nobody has met anybody");
+        assert_eq!(said.aborts_when_calm.get(), 0, "seed {seed}");
+        assert_eq!(Actor::new(&engine, &table).sum().unwrap(), said.added.get(), "seed {seed}");
+    }
+}

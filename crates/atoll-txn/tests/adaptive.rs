@@ -1,0 +1,221 @@
+//! ADAPTIVE, a transaction at a time: when rows are locked early, and that readers wait for as long
+//! as it takes.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use atoll_machine::{Machine, NativeWord};
+use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_storage::{Column, DataType, Directory, SEGMENT_ROWS, Schema, Table};
+use atoll_txn::common::read_set::Versioned;
+use atoll_txn::scheme::{Guarded, Place, States};
+use atoll_txn::schemes::adaptive::Adaptive;
+use atoll_txn::{
+    AbortReason, Begin, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker,
+};
+
+/// What is to happen when so many rounds have passed.
+type Later = (u32, Box<dyn FnOnce()>);
+
+thread_local! {
+    static ROUNDS: Cell<u32> = const { Cell::new(0) };
+    static LATER: RefCell<Option<Later>> = const { RefCell::new(None) };
+}
+
+/// A machine on which time passes only by waiting, and something may happen in the meantime.
+struct Waiting;
+
+impl Machine for Waiting {
+    type Word = NativeWord;
+
+    fn now_ns() -> u64 {
+        ROUNDS.with(Cell::get).into()
+    }
+
+    fn wait(_round: u32) {
+        ROUNDS.with(|rounds| rounds.set(rounds.get() + 1));
+        let now = ROUNDS.with(Cell::get);
+        let due = LATER.with(|later| later.borrow_mut().take_if(|(at, _)| *at <= now));
+        if let Some((_, act)) = due {
+            act();
+        }
+    }
+
+    fn touch(_address: *const u8, _bytes: usize) {}
+}
+
+/// Lets something happen after so many rounds of waiting.
+fn after(rounds: u32, act: impl FnOnce() + 'static) {
+    let at = ROUNDS.with(Cell::get) + rounds;
+    LATER.with(|later| *later.borrow_mut() = Some((at, Box::new(act))));
+}
+
+type Here = Engine<Adaptive<Waiting>, Waiting>;
+type Hand = Worker<Adaptive<Waiting>, Waiting>;
+
+/// The one row that there is.
+const ROW: Place = Place { table: atoll_storage::TableId(0), what: Guarded::Row(0) };
+
+fn engine() -> (Arc<Here>, Arc<Table<Waiting>>) {
+    let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
+    let options = StoreOptions {
+        capacity_bytes: SwingMalloc::capacity_for(&swing),
+        limit_bytes: 128 << 20,
+        huge_pages: false,
+    };
+    let store = Arc::new(Store::create_memfd("adaptive", &options).unwrap());
+    let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
+    let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
+    let scheme = Adaptive::new(&SchemeOptions::default());
+    let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
+    let columns = ["id", "count"].map(|name| Column::new(name, DataType::Int64));
+    let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
+    let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
+    let mut worker = engine.worker().unwrap();
+    worker.begin(Begin::default()).unwrap();
+    worker.insert(&table, &[0i64.into(), 0i64.into()]).unwrap();
+    worker.commit().unwrap();
+    (engine, table)
+}
+
+fn add(worker: &mut Hand, table: &Table<Waiting>) -> Result<(), Stop> {
+    let found = worker.update_with(table, &[0i64.into()], &mut |row| {
+        let count = row.i64(1) + 1;
+        row.set_i64(1, count);
+    })?;
+    assert!(found);
+    Ok(())
+}
+
+fn read(worker: &mut Hand, table: &Table<Waiting>) -> Result<i64, Stop> {
+    let mut count = 0;
+    worker.read_with(table, &[0i64.into()], &mut |row| count = row.i64(1))?;
+    Ok(count)
+}
+
+/// Lets validations fail until the row is locked early.
+fn heat(engine: &Here, table: &Table<Waiting>, hands: &mut [Hand; 2]) {
+    let [one, two] = hands;
+    let mut failed = 0;
+    while !engine.scheme().is_pessimistic(ROW) {
+        assert!(failed < 100, "it never gets hot");
+        failed += 1;
+        one.begin(Begin::default()).unwrap();
+        add(one, table).unwrap();
+        two.begin(Begin::default()).unwrap();
+        add(two, table).unwrap();
+        two.commit().unwrap();
+        assert!(matches!(one.commit(), Err(Stop::Abort(AbortReason::Changed))));
+    }
+}
+
+/// Transactions that meet nobody until the row is left to validation again.
+fn calm(engine: &Here, table: &Table<Waiting>, hand: &mut Hand) -> u32 {
+    let mut rounds = 0;
+    while engine.scheme().is_pessimistic(ROW) {
+        hand.begin(Begin::default()).unwrap();
+        add(hand, table).unwrap();
+        hand.commit().unwrap();
+        rounds += 1;
+        assert!(rounds < 1000, "it never cools down");
+    }
+    rounds
+}
+
+#[test]
+fn a_row_where_transactions_meet_is_locked_early_and_no_longer_when_they_do_not() {
+    let (engine, table) = engine();
+    let mut hands = [engine.worker().unwrap(), engine.worker().unwrap()];
+    for _ in 0..2 {
+        heat(&engine, &table, &mut hands);
+        let [one, two] = &mut hands;
+        one.begin(Begin::default()).unwrap();
+        add(one, &table).unwrap();
+        // Behind an early lock nobody gets as far as to fail later.
+        two.begin(Begin { hurried: true, ..Begin::default() }).unwrap();
+        assert!(matches!(add(two, &table), Err(Stop::Abort(AbortReason::Denied))));
+        one.commit().unwrap();
+        calm(&engine, &table, one);
+        one.begin(Begin::default()).unwrap();
+        add(one, &table).unwrap();
+        two.begin(Begin { hurried: true, ..Begin::default() }).unwrap();
+        add(two, &table).unwrap();
+        two.commit().unwrap();
+        assert!(matches!(one.commit(), Err(Stop::Abort(AbortReason::Changed))));
+    }
+}
+
+#[test]
+fn waiting_for_an_early_lock_keeps_a_row_from_cooling_down() {
+    let rounds = [false, true].map(|waits| {
+        let (engine, table) = engine();
+        let mut hands = [engine.worker().unwrap(), engine.worker().unwrap()];
+        heat(&engine, &table, &mut hands);
+        heat_once_more(&table, &mut hands);
+        let [mut one, mut two] = hands;
+        one.begin(Begin::default()).unwrap();
+        add(&mut one, &table).unwrap();
+        let mut end = move || one.commit().unwrap();
+        two.begin(Begin::default()).unwrap();
+        if waits {
+            after(5, end);
+        } else {
+            end();
+        }
+        add(&mut two, &table).unwrap();
+        two.commit().unwrap();
+        calm(&engine, &table, &mut two)
+    });
+    assert!(rounds[1] > rounds[0], "{rounds:?}");
+}
+
+/// One more failure, in spite of early locks: what was read before the lock has changed.
+fn heat_once_more(table: &Table<Waiting>, [one, two]: &mut [Hand; 2]) {
+    one.begin(Begin::default()).unwrap();
+    read(one, table).unwrap();
+    two.begin(Begin::default()).unwrap();
+    add(two, table).unwrap();
+    two.commit().unwrap();
+    assert!(one.commit().is_err());
+}
+
+#[test]
+fn a_reader_waits_for_as_long_as_somebody_stores_even_in_a_hurry() {
+    let (engine, table) = engine();
+    let mut reader = engine.worker().unwrap();
+    let begin = |reader: &mut Hand, read_only| {
+        let engine = Arc::clone(&engine);
+        let version = |engine: &Here| engine.tables().row(ROW).version().load();
+        let before = version(&engine);
+        let state = engine.tables().row(ROW).version();
+        assert_eq!(state.lock(), Some(before));
+        state.begin_storing();
+        assert_ne!(version(&engine), before);
+        let done = Arc::clone(&engine);
+        after(10_000, move || done.tables().row(ROW).version().unlock(before));
+        reader.begin(Begin { read_only, hurried: true, ..Begin::default() }).unwrap();
+    };
+    begin(&mut reader, true);
+    assert_eq!(read(&mut reader, &table).unwrap(), 0);
+    reader.commit().unwrap();
+    assert_eq!(engine.counts().aborts_all(), 0);
+    // One that may write might wait for a transaction of its own thread.
+    begin(&mut reader, false);
+    assert!(matches!(read(&mut reader, &table), Err(Stop::Abort(AbortReason::Denied))));
+}
+
+#[test]
+fn what_was_deleted_goes_although_nobody_only_reads() {
+    let (engine, table) = engine();
+    let mut worker = engine.worker().unwrap();
+    for id in 1..=2 * SEGMENT_ROWS as i64 {
+        worker.begin(Begin::default()).unwrap();
+        worker.insert(&table, &[id.into(), 0i64.into()]).unwrap();
+        worker.commit().unwrap();
+        worker.begin(Begin::default()).unwrap();
+        assert!(worker.delete(&table, &[id.into()]).unwrap());
+        worker.commit().unwrap();
+    }
+    assert_eq!(table.segment_count(), 1, "slots are used again");
+}

@@ -1,0 +1,140 @@
+//! Read-only transactions of ADAPTIVE read versions and never abort, however much is written
+//! beside them: in sessions, and in lanes that they share with writers.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Request, Schema, SchemeKind, Session, Table,
+    Transaction, TransactionOptions, TxnResult, Value,
+};
+
+const ROWS: i64 = 8;
+const WRITERS: i64 = 2;
+const READS: i64 = 1000;
+
+fn database() -> (Database, Table) {
+    let scheme: SchemeKind = "adaptive".parse().unwrap();
+    let db = Database::create(DatabaseOptions { scheme, ..DatabaseOptions::default() }).unwrap();
+    let columns = ["id", "balance"].map(|name| Column::new(name, DataType::Int64));
+    let table = db.create_table("account", Schema::new(columns.into(), &["id"]).unwrap()).unwrap();
+    let fill = |tx: &mut Transaction| {
+        (0..ROWS).try_for_each(|id| tx.insert(&table, &[id.into(), 0i64.into()]))
+    };
+    db.transaction(fill).unwrap();
+    (db, table)
+}
+
+fn add(tx: &mut Transaction, table: &Table, id: i64, amount: i64) -> TxnResult<()> {
+    let found = tx.update_with(table, &[id.into()], |row| {
+        let balance = row.i64(1);
+        row.set_i64(1, balance + amount);
+    })?;
+    assert!(found.is_some(), "row {id} was loaded");
+    Ok(())
+}
+
+fn sum(tx: &mut Transaction, table: &Table) -> TxnResult<i64> {
+    (0..ROWS).try_fold(0, |sum, id| {
+        let balance = tx.read_with(table, &[id.into()], |row| row.i64(1))?;
+        Ok(sum + balance.unwrap())
+    })
+}
+
+/// Says that all are to stop, whatever ends it.
+struct Stopping<'s>(&'s AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Calls `body` while others change every row as fast as they can. It is to go on until it is told
+/// that they have met.
+fn beside_writers(db: &Database, table: &Table, body: impl FnOnce(&dyn Fn() -> bool)) {
+    let (stop, met) = (AtomicBool::new(false), AtomicU64::new(0));
+    let write = |mut session: Session, number: i64| {
+        let mut round = number;
+        while !stop.load(Ordering::Relaxed) {
+            round += 1;
+            let transfer = |tx: &mut Transaction| {
+                (0..ROWS / 2).try_for_each(|at| {
+                    add(tx, table, (round + at) % ROWS, 1)?;
+                    std::thread::yield_now();
+                    add(tx, table, (round + at + ROWS / 2) % ROWS, -1)
+                })
+            };
+            session.transaction(transfer).unwrap();
+            met.fetch_max(session.aborts(), Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        let write = &write;
+        (0..WRITERS).for_each(|n| drop(scope.spawn(move || write(db.session().unwrap(), n))));
+        let _stopping = Stopping(&stop);
+        body(&|| met.load(Ordering::Relaxed) > 0);
+    });
+}
+
+#[test]
+fn sessions_that_only_read_are_never_rolled_back() {
+    let (db, table) = database();
+    beside_writers(&db, &table, |have_met| {
+        let mut session = db.session().unwrap();
+        let options = TransactionOptions { read_only: true, ..TransactionOptions::default() };
+        for _ in (0..).take_while(|done| *done < READS || !have_met()) {
+            let found = session.transaction_with(&options, |tx| sum(tx, &table)).unwrap();
+            assert_eq!(found, 0, "it saw half of a transfer");
+        }
+        assert_eq!(session.aborts(), 0);
+    });
+}
+
+struct Order {
+    options: TransactionOptions,
+    number: i64,
+    attempts: u64,
+}
+
+impl Request for Order {
+    fn options(&self) -> &TransactionOptions {
+        &self.options
+    }
+}
+
+#[test]
+fn lanes_that_only_read_are_never_rolled_back() {
+    let (db, table) = database();
+    beside_writers(&db, &table, |have_met| {
+        let mut lanes = db.lanes(4).unwrap();
+        let numbers = (0..).take_while(|number| *number < 2 * READS || !have_met());
+        let mut orders = numbers.map(|number| {
+            let read_only = number % 2 == 0;
+            let options = TransactionOptions { read_only, ..TransactionOptions::default() };
+            Order { options, number, attempts: 0 }
+        });
+        lanes.run(
+            || orders.next(),
+            async |tx, order| {
+                order.attempts += 1;
+                let keys = [order.number % ROWS, (order.number + 3) % ROWS];
+                if order.options.read_only {
+                    tx.fetch(&table, &[keys[0].into()], &[1]).await;
+                    assert_eq!(sum(tx, &table)?, 0, "it saw half of a transfer");
+                    return Ok(());
+                }
+                // It holds the first row while the other lanes have their turns.
+                for (key, amount) in keys.into_iter().zip([1, -1]) {
+                    add(tx, &table, key, amount)?;
+                    tx.fetch(&table, &[Value::from(key)], &[1]).await;
+                }
+                Ok(())
+            },
+            |order, result| {
+                result.unwrap();
+                assert!(!order.options.read_only || order.attempts == 1, "{}", order.attempts);
+            },
+        );
+    });
+}
