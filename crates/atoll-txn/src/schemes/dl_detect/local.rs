@@ -9,8 +9,10 @@ use crate::scheme::Place;
 pub struct Local {
     pub(super) held: Held,
     pub(super) worker: u32,
-    /// When the wait began; 0 when it does not wait.
+    /// When the wait, or the last one, began.
     pub(super) waiting_since_ns: u64,
+    /// Whether others are shown that it waits.
+    pub(super) is_shown: bool,
     pub(super) rounds: u32,
     /// What it waits, or waited last, for.
     pub(super) target: Option<Place>,
@@ -19,7 +21,14 @@ pub struct Local {
 
 impl Local {
     pub(super) fn new(worker: u32) -> Self {
-        let (held, look) = (Held::default(), Look::default());
-        Self { held, worker, waiting_since_ns: 0, rounds: 0, target: None, look }
+        Self {
+            held: Held::default(),
+            worker,
+            waiting_since_ns: 0,
+            is_shown: false,
+            rounds: 0,
+            target: None,
+            look: Look::default(),
+        }
     }
 }

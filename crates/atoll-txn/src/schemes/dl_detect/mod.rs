@@ -36,21 +36,21 @@ impl<M: Machine> DlDetect<M> {
         Self { board: Board::default(), timeout_ns: options.lock_timeout_ns }
     }
 
-    /// The wait, if there was one, is over.
+    /// The wait for a place, if there was one, is over. A step that waits for one place asks for
+    /// those before it again, which it has: that ends no wait.
     #[inline]
-    fn granted(&self, local: &mut Local) {
-        if local.waiting_since_ns != 0 {
+    fn granted(&self, local: &mut Local, place: Place) {
+        if local.is_shown && local.target == Some(place) {
             self.stop_waiting(local);
         }
     }
 
     #[cold]
     fn stop_waiting(&self, local: &mut Local) {
-        if local.rounds >= ROUNDS_PER_LOOK {
+        if local.is_shown {
             self.board.clear(local.worker);
         }
-        local.waiting_since_ns = 0;
-        local.rounds = 0;
+        local.is_shown = false;
     }
 }
 
@@ -81,7 +81,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
     ) -> Result<Seen, Refusal> {
         let shared = local.held.share(target.place, target.state, 0);
         shared.map_err(|_| Refusal::Wait(target.place))?;
-        self.granted(local);
+        self.granted(local, target.place);
         Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
     }
 
@@ -95,19 +95,19 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
     ) -> Result<(), Refusal> {
         let owned = local.held.own(target.place, target.state, 0);
         owned.map_err(|_| Refusal::Wait(target.place))?;
-        self.granted(local);
+        self.granted(local, target.place);
         Ok(())
     }
 
     fn watch(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
         local.held.share(place, gap, 0).map_err(|_| Refusal::Wait(place))?;
-        self.granted(local);
+        self.granted(local, place);
         Ok(())
     }
 
     fn disturb(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
         local.held.alone(place, gap).map_err(|_| Refusal::Wait(place))?;
-        self.granted(local);
+        self.granted(local, place);
         Ok(())
     }
 
@@ -120,19 +120,19 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         local: &mut Local,
         _states: &impl StatesOf<Self, M>,
         place: Place,
-        _round: u32,
+        round: u32,
     ) -> Result<(), AbortReason> {
-        if local.target != Some(place) {
-            self.granted(local);
+        if round == 0 || local.target != Some(place) {
+            self.stop_waiting(local);
             local.target = Some(place);
-        }
-        if local.waiting_since_ns == 0 {
-            local.waiting_since_ns = M::now_ns().max(1);
+            local.waiting_since_ns = M::now_ns();
+            local.rounds = 0;
         }
         local.rounds += 1;
         if local.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
-            if local.rounds == ROUNDS_PER_LOOK {
+            if !local.is_shown {
                 self.board.show(local.worker, place, local.held.places());
+                local.is_shown = true;
             }
             if self.board.is_victim(local.worker, &mut local.look) {
                 return Err(AbortReason::Deadlock);
@@ -148,7 +148,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
     fn adopt(&self, _state: &Self::State) {}
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
-        self.granted(local);
+        self.stop_waiting(local);
         local.held.release(states);
     }
 }
