@@ -152,3 +152,66 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         local.held.release(states);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::Native;
+    use atoll_storage::TableId;
+
+    use super::*;
+    use crate::scheme::{Guarded, States};
+
+    type Lock = State<Native>;
+
+    /// Two rows and a gap.
+    #[derive(Default)]
+    struct Few([Lock; 3]);
+
+    impl Few {
+        fn of(&self, place: Place) -> &Lock {
+            match place.what {
+                Guarded::Row(row) => &self.0[row as usize],
+                Guarded::Gap(..) => &self.0[2],
+            }
+        }
+    }
+
+    impl States<Lock, Lock> for Few {
+        fn row(&self, place: Place) -> &Lock {
+            self.of(place)
+        }
+
+        fn gap(&self, place: Place) -> &Lock {
+            self.of(place)
+        }
+    }
+
+    /// As who looks for another row with a value of a unique index does.
+    #[test]
+    fn a_deadlock_is_found_by_who_asks_again_for_what_it_has() {
+        let options = SchemeOptions { lock_timeout_ns: u64::MAX, ..SchemeOptions::default() };
+        let (scheme, few) = (DlDetect::<Native>::new(&options), Few::default());
+        let place = |what| Place { table: TableId(0), what };
+        let gap = place(Guarded::Gap(0, 0));
+        let ask = |local: &mut Local, row: u64| {
+            let row = place(Guarded::Row(row));
+            scheme.watch(local, gap, few.of(gap))?;
+            scheme.write(local, &few, Target { place: row, state: few.of(row) }, true)
+        };
+        let mut locals = [0, 1].map(|worker| Scheme::<Native>::local(&scheme, worker));
+        for (local, row) in locals.iter_mut().zip([0, 1]) {
+            ask(local, row).expect("nobody has it");
+        }
+        let mut victims = 0;
+        for round in 0..4 * ROUNDS_PER_LOOK {
+            for (local, row) in locals.iter_mut().zip([1, 0]) {
+                assert!(matches!(ask(local, row), Err(Refusal::Wait(_))));
+                let waited = scheme.wait(local, &few, place(Guarded::Row(row)), round);
+                victims += u32::from(waited == Err(AbortReason::Deadlock));
+            }
+        }
+        assert!(victims > 0);
+        locals.iter_mut().for_each(|local| scheme.end(local, &few, false));
+        assert!(few.0.iter().all(|lock| !lock.is_held()));
+    }
+}
