@@ -251,6 +251,7 @@ pub struct Input<'b>(pub &'b [u8]);
 
 impl<'b> Input<'b> {
     /// So many bytes.
+    #[inline]
     pub fn take(&mut self, len: usize) -> Option<&'b [u8]> {
         let (head, tail) = self.0.split_at_checked(len)?;
         self.0 = tail;
@@ -258,7 +259,7 @@ impl<'b> Input<'b> {
     }
 
     /// A number as [`number`] writes it.
-    #[inline]
+    #[inline(always)]
     pub fn number(&mut self) -> Option<u64> {
         let (first, rest) = self.0.split_first()?;
         if *first < 0x80 {
@@ -279,8 +280,30 @@ impl<'b> Input<'b> {
         Some((column, plain))
     }
 
+    /// A number of several bytes. Nearly all end within eight, which are looked at together: a loop
+    /// would leave at a byte that nobody can predict.
     #[inline]
     fn long_number(&mut self) -> Option<u64> {
+        const LAST: u64 = 0x8080_8080_8080_8080;
+        let Some(word) = self.0.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else {
+            return self.longest_number();
+        };
+        let ends = !word & LAST;
+        if ends == 0 {
+            return self.longest_number();
+        }
+        // Bits up to that of the last byte that says so; then groups of 7 bits move together.
+        let word = word & (ends ^ (ends - 1)) & !LAST;
+        let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+        let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
+        let word = word & 0x0000_0000_0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4;
+        self.0 = &self.0[ends.trailing_zeros() as usize / 8 + 1..];
+        Some(word)
+    }
+
+    /// A number of more than eight bytes, or one near the end.
+    #[cold]
+    fn longest_number(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for (at, byte) in self.0.iter().take(10).enumerate() {
             let bits = u64::from(byte & 0x7f);
@@ -326,6 +349,25 @@ mod tests {
         assert_eq!(first.cells, [(0, Some(&b"eight by"[..])), (255, None), (2, Some(&b""[..]))]);
         assert_eq!((changes[1].head.kind, changes[1].cells.len()), (Kind::Delete, 0));
         assert_eq!(changes[2].cells, [(7, Some(&[5; 300][..]))]);
+    }
+
+    #[test]
+    fn numbers_of_any_length_come_back_wherever_the_bytes_end() {
+        for value in (0..64).flat_map(|bits| [1 << bits, (1 << bits) - 1, u64::MAX >> bits]) {
+            for behind in 0..12 {
+                let mut out = Vec::new();
+                number(&mut out, value);
+                out.extend(vec![0xff; behind]);
+                let mut input = Input(&out);
+                assert_eq!((input.number(), input.0.len()), (Some(value), behind));
+            }
+        }
+        for len in 0..14 {
+            assert_eq!(Input(&vec![0x80; len]).number(), None, "no end");
+        }
+        let mut large = [0xff; 10];
+        large[9] = 2;
+        assert_eq!(Input(&large).number(), None, "65 bits");
     }
 
     #[test]

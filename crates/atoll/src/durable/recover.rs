@@ -35,8 +35,8 @@ use crate::error::{Error, Result};
 use crate::inner::Engine;
 
 /// Commits are passed on when they have so many bytes together, and so many batches may wait.
-const BATCH_BYTES: usize = 64 << 10;
-const BATCHES: usize = 32;
+const BATCH_BYTES: usize = 1 << 20;
+const BATCHES: usize = 16;
 /// So many pieces of a log does a batch keep in memory at most, if few of their bytes count.
 const BATCH_WINDOWS: usize = 2;
 /// Changes that are applied in one section of the gate.
@@ -164,9 +164,10 @@ impl Applier {
 }
 
 impl Read {
-    /// Gives the batch to all who apply.
+    /// Gives the batch to all who apply. When they have been let go it is kept: what is left then
+    /// is applied by who knows the horizon of the crash.
     fn send(&mut self) {
-        if self.batch.commits.is_empty() {
+        if self.batch.commits.is_empty() || self.appliers.is_empty() {
             return;
         }
         let batch = Arc::new(std::mem::take(&mut self.batch));
@@ -336,9 +337,6 @@ impl Common<'_> {
             let window = Arc::clone(read.scan.window());
             read.held.push_back(Held { header, window });
             self.pass_on_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
-            if read.batch.bytes >= BATCH_BYTES || read.batch.windows.len() >= BATCH_WINDOWS {
-                read.send();
-            }
             if self.failed.load(Ordering::Relaxed) {
                 read.appliers.clear();
                 return Ok(read);
@@ -351,6 +349,10 @@ impl Common<'_> {
         while read.held.front().is_some_and(|held| held.header.gsn <= horizon) {
             let Some(held) = read.held.pop_front() else { return Ok(()) };
             self.pass_on(read, held)?;
+            // A block that tells of a horizon far ahead lets many go at once.
+            if read.batch.bytes >= BATCH_BYTES || read.batch.windows.len() >= BATCH_WINDOWS {
+                read.send();
+            }
         }
         Ok(())
     }

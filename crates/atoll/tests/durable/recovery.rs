@@ -6,8 +6,8 @@ use std::time::Duration;
 use atoll::machine::CrashMedium;
 use atoll::machine::medium::crash::Fault;
 use atoll::{
-    Database, DatabaseOptions, Durability, Error, IndexSpec, LogError, OpenProgress, SchemeKind,
-    TableOptions, Value,
+    Database, DatabaseOptions, Durability, Error, IndexSpec, LogError, LogsOptions, OpenProgress,
+    SchemeKind, TableOptions, Value,
 };
 
 use super::scene::{LOGS, Rows, create, options, row, rows, schema, work};
@@ -103,6 +103,29 @@ fn weaker_durabilities_lose_no_more_than_their_end() {
         assert!(db.recovery().unwrap().was_closed);
         assert_eq!(rows(&db, "table_0"), expected);
     }
+}
+
+#[test]
+fn commits_of_which_only_the_end_says_that_they_count_are_all_there() {
+    // So many that they are handed to who applies them in several batches, elsewhere.
+    const COMMITS: i64 = 300;
+    let medium = CrashMedium::default();
+    let logs = LogsOptions { file_bytes: 1 << 20, ring_bytes: 16 << 20, ..LOGS };
+    let durability = Durability::None;
+    let options = DatabaseOptions { durability, logs, ..options(SchemeKind::default()) };
+    let db = Database::open_on(&medium, options.clone()).unwrap();
+    let table = create(&db, "table_0");
+    let long = |id: i64| Value::Text(format!("{id:>20000}"));
+    for id in 0..COMMITS {
+        let values = [Value::Int64(id), long(id), Value::Int32(0), Value::Null, Value::Null];
+        db.transaction(|tx| tx.insert(&table, &values)).unwrap();
+    }
+    db.flush().unwrap();
+    let killed = medium.crash(medium.events(), || true);
+    let found = Database::open_on(&killed, options).unwrap();
+    let rows = rows(&found, "table_0");
+    assert_eq!(rows.len(), COMMITS as usize);
+    rows.iter().for_each(|(id, row)| assert_eq!(row[1], long(*id)));
 }
 
 #[test]
