@@ -8,3 +8,4 @@ pub mod past;
 pub mod read_set;
 pub mod timestamp;
 pub mod version;
+pub mod wait;

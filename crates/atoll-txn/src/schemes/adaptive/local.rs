@@ -5,7 +5,7 @@ use atoll_machine::Machine;
 use crate::common::image::Image;
 use crate::common::past::PastWriter;
 use crate::common::read_set::ReadSet;
-use crate::scheme::Place;
+use crate::common::wait::Wait;
 
 /// See the module.
 pub struct Local<M: Machine> {
@@ -21,8 +21,7 @@ pub struct Local<M: Machine> {
     /// Room for a version that is being brought back.
     pub(super) image: Image,
     pub(super) until_collect: u32,
-    /// Since when it waits, and for what.
-    pub(super) waiting: Option<(Place, u64)>,
+    pub(super) wait: Wait,
 }
 
 impl<M: Machine> Local<M> {
@@ -36,7 +35,7 @@ impl<M: Machine> Local<M> {
             past,
             image: Image::default(),
             until_collect: 0,
-            waiting: None,
+            wait: Wait::default(),
         }
     }
 }

@@ -119,8 +119,16 @@ impl<M: Machine> Adaptive<M> {
         self.heat.is_hot(row)
     }
 
-    fn granted(&self, local: &mut Local<M>) {
-        if let Some((place, _)) = local.waiting.take() {
+    /// The wait for a place, if there was one, is over.
+    #[inline]
+    fn granted(&self, local: &mut Local<M>, place: Place) {
+        if local.wait.is_for(place) {
+            self.stop_waiting(local);
+        }
+    }
+
+    fn stop_waiting(&self, local: &mut Local<M>) {
+        if let Some(place) = local.wait.end() {
             self.heat.waited(place);
         }
     }
@@ -142,7 +150,6 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
 
     fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Refusal> {
         local.set.clear();
-        local.waiting = None;
         local.reads_at = start.read_only.then(|| {
             self.readers.0.fetch_add(1, Ordering::SeqCst); // ADAPTIVE-2
             let advance = || self.clock.0.fetch_add(1, Ordering::SeqCst);
@@ -166,7 +173,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         let mine = version.load() & LOCKED != 0 && local.set.holds(target.place);
         let read = version.read(!mine, fetch);
         let (seen, word) = read.ok_or(Refusal::Wait(target.place))?;
-        self.granted(local);
+        self.granted(local, target.place);
         local.set.reads.push((target.place, word));
         Ok(seen)
     }
@@ -185,10 +192,11 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
             return Ok(());
         }
         let before = state.version.lock().ok_or(Refusal::Wait(place))?;
-        if local.waiting.is_none() {
+        if local.wait.is_for(place) {
+            self.stop_waiting(local);
+        } else {
             self.heat.calm(place);
         }
-        self.granted(local);
         local.set.write_locked(place, present, before);
         let was_read = local.set.reads.iter().rev().find(|(read, _)| *read == place);
         if was_read.is_some_and(|(_, word)| *word != before) {
@@ -230,11 +238,8 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         if local.reads_at.is_some() {
             return Ok(()); // For somebody who is storing, and does not wait.
         }
-        let now = M::now_ns();
-        let (_, since) = *local.waiting.get_or_insert((place, now));
-        if now - since > self.timeout_ns {
-            self.heat.waited(place);
-            local.waiting = None;
+        if local.wait.go_on::<M>(place, round) > self.timeout_ns {
+            self.stop_waiting(local);
             return Err(AbortReason::Timeout);
         }
         Ok(())
@@ -246,7 +251,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         states: &impl StatesOf<Self, M>,
     ) -> Result<(), Refusal> {
         local.set.lock(states)?;
-        self.granted(local);
+        self.stop_waiting(local);
         Ok(())
     }
 
@@ -295,7 +300,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
             (false, _) => write.before,
         });
         local.set.clear();
-        local.waiting = None;
+        local.wait.end();
         if local.reads_at.take().is_some() {
             self.active.end(local.worker);
             self.readers.0.fetch_sub(1, Ordering::SeqCst);
@@ -328,5 +333,55 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
 
     fn is_consistent(&self, local: &mut Local<M>, states: &impl StatesOf<Self, M>) -> bool {
         local.set.is_unchanged(states)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::Native;
+    use atoll_storage::TableId;
+
+    use super::*;
+    use crate::scheme::{Guarded, States};
+
+    /// Two rows.
+    #[derive(Default)]
+    struct Few([State<Native>; 2]);
+
+    impl States<State<Native>, Count<Native>> for Few {
+        fn row(&self, place: Place) -> &State<Native> {
+            let Guarded::Row(row) = place.what else { unreachable!("{place:?} is no row") };
+            &self.0[row as usize]
+        }
+
+        fn gap(&self, place: Place) -> &Count<Native> {
+            unreachable!("nobody asks for {place:?}")
+        }
+    }
+
+    /// A step that reads a row which nobody holds before one that another will never let go.
+    #[test]
+    fn a_wait_ends_although_something_else_is_granted_with_each_try() {
+        let options = SchemeOptions { lock_timeout_ns: 1000, ..SchemeOptions::default() };
+        let (scheme, few) = (Adaptive::<Native>::new(&options), Few::default());
+        let mut local = Scheme::<Native>::local(&scheme, 0);
+        let read = |local: &mut Local<Native>, row| {
+            let place = Place { table: TableId(0), what: Guarded::Row(row) };
+            let target = Target { place, state: few.row(place) };
+            scheme.read(local, &few, target, &mut |_| true).map(|_| place)
+        };
+        assert!(few.0[1].version.lock().is_some());
+        scheme.begin(&mut local, &Start::default()).expect("it need not wait");
+        let ended = (0..1000).find_map(|round| {
+            read(&mut local, 0).expect("nobody holds it");
+            let Err(Refusal::Wait(place)) = read(&mut local, 1) else { panic!("it is locked") };
+            scheme.wait(&mut local, &few, place, round).err()
+        });
+        assert_eq!(ended, Some(AbortReason::Timeout));
+        // What was waited for is another thing in another step.
+        read(&mut local, 0).expect("nobody holds it");
+        let Err(Refusal::Wait(place)) = read(&mut local, 1) else { panic!("it is locked") };
+        assert_eq!(scheme.wait(&mut local, &few, place, 0), Ok(()));
+        scheme.end(&mut local, &few, false);
     }
 }

@@ -2,20 +2,16 @@
 
 use super::board::Look;
 use crate::common::held::Held;
-use crate::scheme::Place;
+use crate::common::wait::Wait;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Local {
     pub(super) held: Held,
     pub(super) worker: u32,
-    /// When the wait, or the last one, began.
-    pub(super) waiting_since_ns: u64,
+    pub(super) wait: Wait,
     /// Whether others are shown that it waits.
     pub(super) is_shown: bool,
-    pub(super) rounds: u32,
-    /// What it waits, or waited last, for.
-    pub(super) target: Option<Place>,
     pub(super) look: Look,
 }
 
@@ -24,10 +20,8 @@ impl Local {
         Self {
             held: Held::default(),
             worker,
-            waiting_since_ns: 0,
+            wait: Wait::default(),
             is_shown: false,
-            rounds: 0,
-            target: None,
             look: Look::default(),
         }
     }

@@ -36,11 +36,10 @@ impl<M: Machine> DlDetect<M> {
         Self { board: Board::default(), timeout_ns: options.lock_timeout_ns }
     }
 
-    /// The wait for a place, if there was one, is over. A step that waits for one place asks for
-    /// those before it again, which it has: that ends no wait.
+    /// The wait for a place, if there was one, is over.
     #[inline]
     fn granted(&self, local: &mut Local, place: Place) {
-        if local.is_shown && local.target == Some(place) {
+        if local.is_shown && local.wait.is_for(place) {
             self.stop_waiting(local);
         }
     }
@@ -122,14 +121,11 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         place: Place,
         round: u32,
     ) -> Result<(), AbortReason> {
-        if round == 0 || local.target != Some(place) {
+        if round == 0 || !local.wait.is_for(place) {
             self.stop_waiting(local);
-            local.target = Some(place);
-            local.waiting_since_ns = M::now_ns();
-            local.rounds = 0;
         }
-        local.rounds += 1;
-        if local.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+        let waited_ns = local.wait.go_on::<M>(place, round);
+        if round % ROUNDS_PER_LOOK == ROUNDS_PER_LOOK - 1 {
             if !local.is_shown {
                 self.board.show(local.worker, place, local.held.places());
                 local.is_shown = true;
@@ -138,10 +134,10 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
                 return Err(AbortReason::Deadlock);
             }
         }
-        if self.timeout_ns == 0 || M::now_ns() - local.waiting_since_ns > self.timeout_ns {
+        if self.timeout_ns == 0 || waited_ns > self.timeout_ns {
             return Err(AbortReason::Timeout);
         }
-        M::wait(local.rounds);
+        M::wait(round);
         Ok(())
     }
 
