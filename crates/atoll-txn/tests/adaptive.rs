@@ -2,54 +2,17 @@
 //! as it takes.
 #![allow(clippy::unwrap_used)]
 
-use std::cell::{Cell, RefCell};
+mod waiting;
+
 use std::sync::Arc;
 
-use atoll_machine::{Machine, NativeWord};
-use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
-use atoll_storage::{Column, DataType, Directory, SEGMENT_ROWS, Schema, Table};
+use atoll_storage::{SEGMENT_ROWS, Table};
 use atoll_txn::common::read_set::Versioned;
 use atoll_txn::scheme::{Guarded, Place, States};
 use atoll_txn::schemes::adaptive::Adaptive;
-use atoll_txn::{
-    AbortReason, Begin, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker,
-};
+use atoll_txn::{AbortReason, Begin, Engine, SchemeOptions, Stop, TableOptions, Worker};
 
-/// What is to happen when so many rounds have passed.
-type Later = (u32, Box<dyn FnOnce()>);
-
-thread_local! {
-    static ROUNDS: Cell<u32> = const { Cell::new(0) };
-    static LATER: RefCell<Option<Later>> = const { RefCell::new(None) };
-}
-
-/// A machine on which time passes only by waiting, and something may happen in the meantime.
-struct Waiting;
-
-impl Machine for Waiting {
-    type Word = NativeWord;
-
-    fn now_ns() -> u64 {
-        ROUNDS.with(Cell::get).into()
-    }
-
-    fn wait(_round: u32) {
-        ROUNDS.with(|rounds| rounds.set(rounds.get() + 1));
-        let now = ROUNDS.with(Cell::get);
-        let due = LATER.with(|later| later.borrow_mut().take_if(|(at, _)| *at <= now));
-        if let Some((_, act)) = due {
-            act();
-        }
-    }
-
-    fn touch(_address: *const u8, _bytes: usize) {}
-}
-
-/// Lets something happen after so many rounds of waiting.
-fn after(rounds: u32, act: impl FnOnce() + 'static) {
-    let at = ROUNDS.with(Cell::get) + rounds;
-    LATER.with(|later| *later.borrow_mut() = Some((at, Box::new(act))));
-}
+use waiting::{Waiting, after};
 
 type Here = Engine<Adaptive<Waiting>, Waiting>;
 type Hand = Worker<Adaptive<Waiting>, Waiting>;
@@ -58,20 +21,8 @@ type Hand = Worker<Adaptive<Waiting>, Waiting>;
 const ROW: Place = Place { table: atoll_storage::TableId(0), what: Guarded::Row(0) };
 
 fn engine() -> (Arc<Here>, Arc<Table<Waiting>>) {
-    let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
-    let options = StoreOptions {
-        capacity_bytes: SwingMalloc::capacity_for(&swing),
-        limit_bytes: 128 << 20,
-        huge_pages: false,
-    };
-    let store = Arc::new(Store::create_memfd("adaptive", &options).unwrap());
-    let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
-    let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
     let scheme = Adaptive::new(&SchemeOptions::default());
-    let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
-    let columns = ["id", "count"].map(|name| Column::new(name, DataType::Int64));
-    let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
-    let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
+    let (engine, table) = waiting::engine(scheme, &TableOptions::default());
     let mut worker = engine.worker().unwrap();
     worker.begin(Begin::default()).unwrap();
     worker.insert(&table, &[0i64.into(), 0i64.into()]).unwrap();

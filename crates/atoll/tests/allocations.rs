@@ -49,7 +49,7 @@ fn database(scheme: SchemeKind) -> (Database, Table) {
     database_with(scheme, &[])
 }
 
-/// With indexes that are not unique, each over one column.
+/// With indexes, each over one column; that of the key is unique.
 fn database_with(scheme: SchemeKind, indexed: &[&str]) -> (Database, Table) {
     let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
     let db = Database::create(options).unwrap();
@@ -62,7 +62,7 @@ fn database_with(scheme: SchemeKind, indexed: &[&str]) -> (Database, Table) {
     let index = |column: &&str| IndexSpec {
         name: (*column).to_owned(),
         columns: vec![(*column).to_owned()],
-        unique: false,
+        unique: *column == "id",
     };
     let indexes = indexed.iter().map(index).collect();
     let options = TableOptions { indexes, ..TableOptions::default() };

@@ -10,11 +10,15 @@
 //! Rows that are given together take these steps in one section of the gate, a window at a time,
 //! but for the ordered indexes, which come after the window's last row.
 
+use std::ops::Bound;
+
 use atoll_machine::Machine;
 use atoll_storage::image::plain;
-use atoll_storage::ordered::{Batch, KeyRange};
+use atoll_storage::ordered::KeyRange;
 use atoll_storage::{Change, RowId, Table, Value};
 
+use super::entries::Entries;
+use super::scan::ScanRoom;
 use super::step::{Found, Step, Wanted, find};
 use super::{Named, Txn, Worker};
 use crate::accounting::Component;
@@ -28,6 +32,30 @@ use crate::scheme::{AbortReason, Refusal, Scheme};
 const KEPT_MAX: usize = 4096;
 /// Rows that are inserted in one section of the gate, unless the scheme refuses one.
 const WINDOW: usize = 16;
+
+/// How far the addition of an entry has come. Where the scheme refuses something it goes on from
+/// there: who waits asks for nothing again that it has.
+struct Addition<'r> {
+    room: &'r mut ScanRoom,
+    /// Of the batch in the room, so many entries are no other row's with the key.
+    looked_at: usize,
+    /// There may be such entries behind the batch.
+    more: bool,
+}
+
+impl<'r> Addition<'r> {
+    /// Of the next entry.
+    fn of(entries: &Entries, room: &'r mut ScanRoom) -> Self {
+        let entry = &entries.made[entries.added];
+        room.batch.rewind();
+        if entry.unique {
+            room.batch.limit(None);
+            room.from.clear();
+            room.from.extend_from_slice(entries.key(entry));
+        }
+        Self { room, looked_at: 0, more: entry.unique }
+    }
+}
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Inserts rows, as if one after the other. Their values lie one after the other, each row with
@@ -112,10 +140,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
         while self.txn.entries.added < self.txn.entries.made.len() {
             self.check_entry_partitions(table)?;
-            let mut is_added = false;
+            let mut room = std::mem::take(&mut self.scan_room);
+            let mut addition = Addition::of(&self.txn.entries, &mut room);
             let clash = self.until_done(table, |engine, txn, guard, _| {
-                txn.add_entry(engine, guard, &mut is_added)
-            })?;
+                txn.add_entry(engine, guard, &mut addition)
+            });
+            self.scan_room = room;
+            let clash = clash?;
             self.txn.entries.added += 1;
             if clash {
                 self.check_consistent()?;
@@ -323,16 +354,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         &mut self,
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
-        is_added: &mut bool,
+        addition: &mut Addition<'_>,
     ) -> Step<bool> {
+        match self.has_other(engine, guard, addition) {
+            Step::Done(false) => {}
+            other => return other,
+        }
         let entry = self.entries.made[self.entries.added];
         let ordered = &guard.indexes[entry.index];
-        if entry.unique && !*is_added {
-            match self.has_other(engine, guard, entry.index) {
-                Step::Done(false) => {}
-                other => return other,
-            }
-        }
         let before = self.stopwatch.switch::<M>(Component::Index);
         let Self { local, entries, .. } = self;
         let key = entries.key(&entry);
@@ -340,7 +369,6 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let leaf = ordered.index.insert(key, entry.row, &mut |old, new| {
             engine.scheme.split(local, guard.leaf(entry.index, old), guard.leaf(entry.index, new))
         });
-        *is_added = true;
         self.stopwatch.switch::<M>(before);
         let (place, gap) = guard.leaf(entry.index, leaf);
         match engine.scheme.disturb(&mut self.local, place, gap) {
@@ -349,34 +377,37 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Whether another row has the key of the next entry.
+    /// Whether another row has the key of the next entry, if none may.
     fn has_other(
         &mut self,
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
-        index: usize,
+        addition: &mut Addition<'_>,
     ) -> Step<bool> {
         let entry = self.entries.made[self.entries.added];
-        let key = self.entries.key(&entry).to_vec();
+        let Addition { room: ScanRoom { batch, from: key, .. }, looked_at, more } = addition;
         let range = KeyRange {
-            from: std::ops::Bound::Included(&key),
-            to: std::ops::Bound::Included(&key),
+            from: Bound::Included(&key[..]),
+            to: Bound::Included(&key[..]),
             descending: false,
         };
-        let mut batch = Batch::default();
         loop {
-            let more = match self.watch_batch(engine, guard, index, &range, &mut batch) {
-                Ok(more) => more,
-                Err(refusal) => return Step::Refused(refusal),
-            };
-            for found in batch.iter().filter(|found| found.row != entry.row) {
-                match self.read_found(engine, guard, index, (found.row, found.key), &mut |_| {}) {
-                    Step::Done(false) => {}
-                    other => return other,
+            while let Some(found) = batch.get(*looked_at) {
+                let named = (found.row, found.key);
+                if found.row != entry.row {
+                    match self.read_found(engine, guard, entry.index, named, &mut |_| {}) {
+                        Step::Done(false) => {}
+                        other => return other,
+                    }
                 }
+                *looked_at += 1;
             }
-            if !more {
+            if !*more {
                 return Step::Done(false);
+            }
+            match self.watch_batch(engine, guard, entry.index, &range, batch) {
+                Ok(has_more) => (*more, *looked_at) = (has_more, 0),
+                Err(refusal) => return Step::Refused(refusal),
             }
         }
     }

@@ -67,8 +67,8 @@ impl<'k> Range<'k> {
 /// Room of a worker for its scans.
 #[derive(Debug, Default)]
 pub(super) struct ScanRoom {
-    batch: Batch,
-    from: Vec<u8>,
+    pub(super) batch: Batch,
+    pub(super) from: Vec<u8>,
     to: Vec<u8>,
 }
 

@@ -1,0 +1,79 @@
+//! Who gives a row a value of a unique index looks for other rows with it, and waits where one may
+//! lose it.
+#![allow(clippy::unwrap_used)]
+
+mod waiting;
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use atoll_storage::{Table, Value};
+use atoll_txn::scheme::{Guarded, Place, States};
+use atoll_txn::schemes::dl_detect::DlDetect;
+use atoll_txn::{
+    AbortReason, Begin, Engine, IndexSpec, Range, SchemeOptions, Stop, TableOptions, Worker,
+};
+
+use waiting::{Waiting, after};
+
+type Here = Engine<DlDetect<Waiting>, Waiting>;
+type Hand = Worker<DlDetect<Waiting>, Waiting>;
+
+fn row(id: i64, count: i64) -> [Value; 2] {
+    [id.into(), count.into()]
+}
+
+/// A row that has counted to 7, and one who is about to let it go on to 8; and another.
+fn scene() -> (Arc<Here>, Arc<Table<Waiting>>, [Hand; 2]) {
+    let columns = vec!["count".to_owned()];
+    let index = IndexSpec { name: "by_count".to_owned(), columns, unique: true };
+    let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
+    let limit = SchemeOptions { lock_timeout_ns: 1000, ..SchemeOptions::default() };
+    let (engine, table) = waiting::engine(DlDetect::<Waiting>::new(&limit), &options);
+    let [mut one, two] = [(); 2].map(|()| engine.worker().unwrap());
+    one.begin(Begin::default()).unwrap();
+    one.insert(&table, &row(0, 7)).unwrap();
+    one.commit().unwrap();
+    one.begin(Begin::default()).unwrap();
+    assert!(one.update(&table, &row(0, 7)[..1], &[(1, 8i64.into())]).unwrap());
+    (engine, table, [one, two])
+}
+
+#[test]
+fn who_waits_asks_for_nothing_again_that_it_has() {
+    let (engine, table, [mut one, mut two]) = scene();
+    let leaf = Place { table: table.id(), what: Guarded::Gap(1, 0) };
+    let is_held = Rc::new(Cell::new(None));
+    let said = Rc::clone(&is_held);
+    after(500, move || {
+        // Both have looked into the one leaf that there is.
+        said.set(Some(engine.tables().gap(leaf).only(2)));
+        one.commit().unwrap();
+    });
+    two.begin(Begin::default()).unwrap();
+    two.insert(&table, &row(1, 7)).unwrap();
+    assert_eq!(is_held.get(), Some(Ok(())));
+    two.commit().unwrap();
+}
+
+#[test]
+fn who_gave_up_waiting_adds_all_entries_of_its_next_transaction() {
+    let (_engine, table, [mut one, mut two]) = scene();
+    two.begin(Begin::default()).unwrap();
+    let refused = two.insert(&table, &row(1, 7));
+    assert!(matches!(refused, Err(Stop::Abort(AbortReason::Timeout))), "{refused:?}");
+    one.commit().unwrap();
+    two.begin(Begin::default()).unwrap();
+    two.insert(&table, &row(2, 9)).unwrap();
+    two.commit().unwrap();
+    two.begin(Begin::default()).unwrap();
+    let (mut counts, seen) = (Vec::new(), Cell::new(0));
+    two.scan(&table, 0, &Range::ALL, &mut |row| seen.set(row.i64(1)), &mut || {
+        counts.push(seen.get());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(counts, [8, 9]);
+}
