@@ -1,11 +1,12 @@
 //! A session that has warmed up asks the allocator for nothing while it reads and changes rows,
-//! with indexes that rows move in and with scans of them. Long texts, indexes over texts, and
-//! values wider than the stack has room for, are not asked for here.
+//! with indexes that rows move in and with scans of them, alone or in the way of others. Long
+//! texts, indexes over texts, and values wider than the stack has room for, are not asked for here.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Index, IndexSpec, Range, Request, Schema,
@@ -239,11 +240,14 @@ fn scans_and_rows_that_move_in_an_index_allocate_for_leaves_alone() {
 
 struct Keys([Value; 16]);
 
+impl Keys {
+    const OPTIONS: &TransactionOptions =
+        &TransactionOptions { partitions: Vec::new(), read_only: false, durability: None };
+}
+
 impl Request for Keys {
     fn options(&self) -> &TransactionOptions {
-        const OPTIONS: &TransactionOptions =
-            &TransactionOptions { partitions: Vec::new(), read_only: false, durability: None };
-        OPTIONS
+        Self::OPTIONS
     }
 }
 
@@ -268,4 +272,104 @@ fn lanes_that_have_warmed_up_allocate_nothing() {
     );
     // What is let go when the run ends is not asked for.
     assert_eq!(COUNT.with(Cell::get) - before, 0);
+}
+
+/// Rows that everybody changes.
+const FEW: i64 = 4;
+
+/// Two of them, in any order.
+fn pair(round: i64) -> [Value; 2] {
+    [round % FEW, (round + 1 + round / FEW % (FEW - 1)) % FEW].map(Value::Int64)
+}
+
+fn add(tx: &mut Transaction, table: &Table, key: &Value) -> TxnResult<()> {
+    let found = tx.update_with(table, std::slice::from_ref(key), |row| {
+        let count = row.i64(1) + 1;
+        row.set_i64(1, count);
+    })?;
+    assert!(found.is_some());
+    Ok(())
+}
+
+struct Pair([Value; 2]);
+
+impl Request for Pair {
+    fn options(&self) -> &TransactionOptions {
+        Keys::OPTIONS
+    }
+}
+
+#[test]
+fn lanes_that_meet_allocate_nothing_either() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let mut lanes = db.lanes(4).unwrap();
+        let (mut round, mut before) = (0, 0);
+        lanes.run(
+            || {
+                round += 1;
+                // Each lane has been through several chunks of older versions by then.
+                if round == 15_000 {
+                    before = COUNT.with(Cell::get);
+                }
+                (round < 30_000).then(|| Pair(pair(round)))
+            },
+            async |tx, Pair(keys)| {
+                for key in keys {
+                    add(tx, &table, key)?;
+                    tx.fetch(&table, std::slice::from_ref(key), &[1]).await;
+                }
+                Ok(())
+            },
+            |_, result| result.unwrap(),
+        );
+        assert_eq!(COUNT.with(Cell::get) - before, 0, "{scheme}");
+        assert!(lanes.aborts() > 100, "{scheme}: they met {} times", lanes.aborts());
+    }
+}
+
+/// Of a session on a thread of its own: what it allocates in the second half of its transactions,
+/// which go on until somebody has been rolled back, but not for ever.
+fn beside_another(db: &Database, table: &Table, first: i64, have_met: &AtomicBool) -> u64 {
+    let mut session = db.session().unwrap();
+    let both = |round, tx: &mut Transaction| {
+        for key in pair(round) {
+            add(tx, table, &key)?;
+            std::thread::yield_now();
+        }
+        Ok(())
+    };
+    let rolled_back = session.transaction(|tx| {
+        both(first, tx)?;
+        let mut row = a_row();
+        row[0] = Value::Int64(ROWS - 1);
+        tx.insert(table, &row)
+    });
+    assert!(rolled_back.is_err(), "the row is there");
+    (0..500).for_each(|round| session.transaction(|tx| both(first + round, tx)).unwrap());
+    let (before, aborts) = (COUNT.with(Cell::get), session.aborts());
+    let goes_on = |round: &i64| *round < 1000 || !have_met.load(Ordering::Relaxed);
+    for round in (500..1_000_000).take_while(goes_on) {
+        session.transaction(|tx| both(first + round, tx)).unwrap();
+        have_met.fetch_or(session.aborts() > aborts, Ordering::Relaxed);
+    }
+    COUNT.with(Cell::get) - before
+}
+
+/// But for MVCC, which keeps what others replace for as long as a thread sleeps in a transaction.
+#[test]
+fn threads_that_meet_allocate_nothing_either() {
+    for scheme in SchemeKind::ALL.iter().copied().filter(|scheme| scheme.name() != "MVCC") {
+        let (db, table) = database(scheme);
+        // Who waits for a partition is not rolled back.
+        let have_met = AtomicBool::new(scheme.is_partitioned());
+        let allocated = std::thread::scope(|scope| {
+            let threads = [0, 1].map(|first| {
+                let (db, table, have_met) = (&db, &table, &have_met);
+                scope.spawn(move || beside_another(db, table, first, have_met))
+            });
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(allocated, [0, 0], "{scheme}");
+    }
 }
