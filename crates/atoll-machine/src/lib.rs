@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`machine`] | what does transaction code run on? |
 //! | [`native`] | the answer for the real machine |
+//! | [`latch`] | how does one thread at a time change something? |
 //! | [`mod@pause`] | how does code wait that does not know what it runs on? |
 //! | [`topology`] | which nodes are there, with which CPUs, memory and distances? |
 //! | [`affinity`] | which CPUs may this process use, and how does a thread stay on one? |
@@ -33,6 +34,7 @@ pub mod error;
 pub mod hints;
 pub mod huge_pages;
 pub mod ids;
+pub mod latch;
 pub mod lines;
 pub mod machine;
 pub mod medium;
@@ -49,6 +51,7 @@ pub use binding::{Binding, bind_memory, move_pages, node_of, nodes_of, page_byte
 pub use error::MachineError;
 pub use hints::Hints;
 pub use ids::{CpuId, NodeId};
+pub use latch::{Latch, Latched};
 pub use machine::{Machine, Ordering, Word};
 pub use medium::{CrashMedium, FileMedium, Medium, MediumError, MediumFile, MediumKind, PmCost};
 pub use membarrier::membarrier;

@@ -12,9 +12,9 @@
 //!   restore. They are released when the transaction that replaced them commits, or the one that
 //!   wrote them aborts. A block is dropped at 0.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use atoll_machine::Machine;
 use atoll_memory::{Access, Extent, Memory, MemoryError, Retired};
 
 use crate::directory::Change;
@@ -45,7 +45,7 @@ struct Block {
     live: u64,
 }
 
-impl Barrier {
+impl<M: Machine> Barrier<M> {
     /// Appends a long value to the heap of a column; returns its view.
     ///
     /// # Errors
@@ -53,12 +53,12 @@ impl Barrier {
     pub fn heap_append(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         at: usize,
         bytes: &[u8],
     ) -> Result<[u8; 16], MemoryError> {
         self.memory().seal(change.inside.epoch); // before the latches, see `Directory::latch`
-        let mut heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heap = target.heap(at).take();
         let number = match heap.current_with_room(bytes.len() as u64) {
             Some(number) => number,
             None => self.add_block(change, target, at, &mut heap, bytes.len() as u64)?,
@@ -74,9 +74,9 @@ impl Barrier {
     }
 
     /// A value in the heap is gone for good; never fails, since at worst a block is kept.
-    pub fn heap_release(&self, change: Change, target: &Segment, at: usize, place: HeapPlace) {
+    pub fn heap_release(&self, change: Change, target: &Segment<M>, at: usize, place: HeapPlace) {
         self.memory().seal(change.inside.epoch);
-        let mut heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heap = target.heap(at).take();
         let number = place.block as usize;
         let Some(block) = heap.blocks.get_mut(number).and_then(Option::as_mut) else { return };
         block.live -= u64::from(place.len);
@@ -93,11 +93,11 @@ impl Barrier {
     pub(crate) fn fill_heap(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         at: usize,
         blocks: &[&[u8]],
     ) -> Result<(), MemoryError> {
-        let mut heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heap = target.heap(at).take();
         for (number, bytes) in blocks.iter().enumerate() {
             if bytes.is_empty() {
                 heap.blocks.push(None);
@@ -114,8 +114,8 @@ impl Barrier {
     }
 
     /// Counts the values that lie in the blocks of a column; false when one leads elsewhere.
-    pub(crate) fn count_heap(&self, target: &Segment, at: usize, places: &[HeapPlace]) -> bool {
-        let mut heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn count_heap(&self, target: &Segment<M>, at: usize, places: &[HeapPlace]) -> bool {
+        let mut heap = target.heap(at).take();
         places.iter().all(|place| {
             let block = heap.blocks.get_mut(place.block as usize).and_then(Option::as_mut);
             let Some(block) = block else { return false };
@@ -125,8 +125,8 @@ impl Barrier {
     }
 
     /// Numbers of the blocks of a column that hold little more than values that are gone.
-    pub fn sparse_blocks(&self, target: &Segment, at: usize) -> Vec<u32> {
-        let heap = target.heap(at).lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn sparse_blocks(&self, target: &Segment<M>, at: usize) -> Vec<u32> {
+        let heap = target.heap(at).take();
         let numbered = heap.blocks.iter().enumerate();
         let sparse = numbered.filter(|(number, block)| {
             heap.current != Some(*number)
@@ -136,7 +136,7 @@ impl Barrier {
     }
 
     /// Reads the bytes of a value in the heap; `None` when the place is not in its list.
-    pub fn heap_read(&self, target: &Segment, at: usize, place: HeapPlace) -> Option<Vec<u8>> {
+    pub fn heap_read(&self, target: &Segment<M>, at: usize, place: HeapPlace) -> Option<Vec<u8>> {
         let offset = self.heap_offset(target, at, place)?;
         let mut out = vec![0; place.len as usize];
         self.memory().access().read(offset, &mut out);
@@ -146,7 +146,7 @@ impl Barrier {
     /// Shows the bytes of a value in the heap; `None` when the place is not in its list.
     pub fn heap_show<R>(
         &self,
-        target: &Segment,
+        target: &Segment<M>,
         at: usize,
         place: HeapPlace,
         body: impl FnOnce(Option<&[u8]>) -> R,
@@ -161,7 +161,7 @@ impl Barrier {
     }
 
     /// Offset in the store of a value in the heap.
-    fn heap_offset(&self, target: &Segment, at: usize, place: HeapPlace) -> Option<u64> {
+    fn heap_offset(&self, target: &Segment<M>, at: usize, place: HeapPlace) -> Option<u64> {
         let access = self.memory().access();
         let line = target.node() + crate::layout::column_line(at);
         let list = access.word(line + column::HEAP).load(Ordering::Acquire);
@@ -171,7 +171,7 @@ impl Barrier {
     /// Address and size of a value in the heap, to be hinted at.
     pub fn place_in_heap(
         &self,
-        target: &Segment,
+        target: &Segment<M>,
         at: usize,
         place: HeapPlace,
     ) -> Option<(*const u8, usize)> {
@@ -183,7 +183,7 @@ impl Barrier {
     fn add_block(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         at: usize,
         heap: &mut Heap,
         bytes: u64,
@@ -213,7 +213,7 @@ impl Barrier {
     fn list_block(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         at: usize,
         number: usize,
         extent: &Extent,
@@ -234,7 +234,7 @@ impl Barrier {
     fn drop_block(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         at: usize,
         heap: &mut Heap,
         number: usize,

@@ -24,9 +24,11 @@
 //!
 //! A failed allocation leaves the segment as it was.
 
+use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use atoll_machine::{Latch, Machine};
 use atoll_memory::{Access, Memory, MemoryError, Retired};
 
 use crate::directory::{Change, Directory};
@@ -40,18 +42,18 @@ use crate::types::{DataType, Schema};
 use crate::zone;
 
 /// A segment as its owner sees it.
-pub struct Segment {
+pub struct Segment<M: Machine> {
     number: u64,
     /// Offset of its current node.
     node: AtomicU64,
-    latch: Mutex<()>,
+    latch: Latch<M>,
     /// One for each column.
     values: Box<[Extent]>,
     presence: Extent,
     /// One for each column; of those that cannot be NULL, nowhere.
     validity: Box<[Extent]>,
     /// One for each column; only text and binary ever use theirs.
-    heaps: Box<[Mutex<Heap>]>,
+    heaps: Box<[Latch<M, Heap>]>,
     gsn: Gsn,
 }
 
@@ -82,10 +84,11 @@ impl Extent {
 
 /// The segments' surroundings: what every operation on them needs.
 #[derive(Clone)]
-pub struct Barrier {
+pub struct Barrier<M> {
     directory: Arc<Directory>,
     memory: Arc<Memory>,
     table: TableId,
+    machine: PhantomData<fn() -> M>,
 }
 
 /// Widest value that is kept for a rollback without allocating.
@@ -128,11 +131,11 @@ fn validity_of(at: usize) -> Slotted {
     }
 }
 
-impl Barrier {
+impl<M: Machine> Barrier<M> {
     /// The barrier of a table.
     pub fn new(directory: Arc<Directory>, table: TableId) -> Self {
         let memory = Arc::clone(directory.memory());
-        Self { directory, memory, table }
+        Self { directory, memory, table, machine: PhantomData }
     }
 
     /// The memory behind the barrier.
@@ -154,7 +157,11 @@ impl Barrier {
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
-    pub fn create(&self, change: Change, schema: &Schema) -> Result<Option<Segment>, MemoryError> {
+    pub fn create(
+        &self,
+        change: Change,
+        schema: &Schema,
+    ) -> Result<Option<Segment<M>>, MemoryError> {
         let mut made = Vec::new();
         let result = self.create_node(change, schema, &mut made).and_then(|node| {
             self.directory.add_segment(change, self.table, node).map(|number| (node, number))
@@ -173,11 +180,11 @@ impl Barrier {
         Ok(number.map(|number| Segment {
             number,
             node: AtomicU64::new(node),
-            latch: Mutex::new(()),
+            latch: Latch::default(),
             values: columns().map(|(at, one)| extent(values_of(at, one.data_type))).collect(),
             presence: extent(PRESENCE),
             validity: columns().map(|(at, _)| extent(validity_of(at))).collect(),
-            heaps: columns().map(|_| Mutex::default()).collect(),
+            heaps: columns().map(|_| Latch::default()).collect(),
             gsn: Gsn::default(),
         }))
     }
@@ -224,7 +231,7 @@ impl Barrier {
     pub(crate) fn fill_segment(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         schema: &Schema,
         image: &SegmentImage<'_>,
     ) -> Result<(), MemoryError> {
@@ -256,7 +263,7 @@ impl Barrier {
     pub fn store_value(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         slot: usize,
         cell: Cell<'_>,
     ) -> Result<(), MemoryError> {
@@ -274,7 +281,7 @@ impl Barrier {
     pub fn replace_value(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         slot: usize,
         cell: Cell<'_>,
         keep: impl FnOnce(&[u8], bool),
@@ -300,7 +307,7 @@ impl Barrier {
     fn own_places(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         cell: &Cell<'_>,
     ) -> Result<Places, MemoryError> {
         let (at, data_type) = (cell.column, cell.data_type);
@@ -314,7 +321,7 @@ impl Barrier {
     }
 
     #[inline]
-    fn put(&self, target: &Segment, slot: usize, cell: Cell<'_>, places: Places) {
+    fn put(&self, target: &Segment<M>, slot: usize, cell: Cell<'_>, places: Places) {
         let Cell { column: at, data_type, nullable, image, valid } = cell;
         if nullable {
             self.set_bit(places.validity, slot, valid);
@@ -352,7 +359,7 @@ impl Barrier {
     pub fn set_presence(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         slot: usize,
         present: bool,
     ) -> Result<(), MemoryError> {
@@ -371,7 +378,7 @@ impl Barrier {
     fn own(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         extent: &Extent,
         what: Slotted,
     ) -> Result<u64, MemoryError> {
@@ -387,12 +394,12 @@ impl Barrier {
     fn own_slow(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         extent: &Extent,
         what: Slotted,
     ) -> Result<u64, MemoryError> {
         self.memory.seal(change.inside.epoch); // before the latch, see `Directory::latch`
-        let _latch = target.latch.lock().unwrap_or_else(PoisonError::into_inner);
+        let _latch = target.latch.take();
         let node = self.own_node(change, target)?;
         let access = self.access();
         let birth = extent.birth.load(Ordering::Relaxed);
@@ -411,7 +418,7 @@ impl Barrier {
     }
 
     /// The segment's node, copied first if it is frozen; under the segment's latch, sealed.
-    fn own_node(&self, change: Change, target: &Segment) -> Result<u64, MemoryError> {
+    fn own_node(&self, change: Change, target: &Segment<M>) -> Result<u64, MemoryError> {
         let node = target.node.load(Ordering::Acquire);
         let access = self.access();
         let birth = access.load_u64(node);
@@ -437,12 +444,12 @@ impl Barrier {
     pub(crate) fn with_heap_line<R>(
         &self,
         change: Change,
-        target: &Segment,
+        target: &Segment<M>,
         at: usize,
         body: impl FnOnce(u64) -> Result<R, MemoryError>,
     ) -> Result<R, MemoryError> {
         self.memory.seal(change.inside.epoch);
-        let _latch = target.latch.lock().unwrap_or_else(PoisonError::into_inner);
+        let _latch = target.latch.take();
         let node = self.own_node(change, target)?;
         body(node + column_line(at))
     }
@@ -475,7 +482,7 @@ impl Barrier {
     }
 
     /// Whether a slot is present.
-    pub fn is_present(&self, target: &Segment, slot: usize) -> bool {
+    pub fn is_present(&self, target: &Segment<M>, slot: usize) -> bool {
         self.bit(target.presence.place(), slot)
     }
 
@@ -483,7 +490,7 @@ impl Barrier {
     #[inline]
     pub fn load_value(
         &self,
-        target: &Segment,
+        target: &Segment<M>,
         slot: usize,
         at: usize,
         data_type: DataType,
@@ -500,7 +507,7 @@ impl Barrier {
     #[inline]
     pub fn place_of(
         &self,
-        target: &Segment,
+        target: &Segment<M>,
         slot: usize,
         at: usize,
         data_type: DataType,
@@ -513,7 +520,7 @@ impl Barrier {
     }
 
     /// Rows present, by the bitmap.
-    pub fn count(&self, target: &Segment) -> u64 {
+    pub fn count(&self, target: &Segment<M>) -> u64 {
         let presence = target.presence.place();
         (0..SEGMENT_ROWS as u64 / 64)
             .map(|word| u64::from(self.access().load_u64(presence + word * 8).count_ones()))
@@ -536,7 +543,7 @@ pub struct Cell<'i> {
     pub valid: bool,
 }
 
-impl Segment {
+impl<M: Machine> Segment<M> {
     /// Its number in the table.
     pub fn number(&self) -> u64 {
         self.number
@@ -558,7 +565,7 @@ impl Segment {
     }
 
     /// The heap of a column.
-    pub(crate) fn heap(&self, column: usize) -> &Mutex<Heap> {
+    pub(crate) fn heap(&self, column: usize) -> &Latch<M, Heap> {
         &self.heaps[column]
     }
 }

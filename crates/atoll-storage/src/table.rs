@@ -11,10 +11,10 @@
 //!   the index no longer names it; the views in it are empty by then.
 //! - `TABLE-3`: each worker fills segments of its own, so inserts meet no other worker.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_machine::{Hints, Machine};
+use atoll_machine::{Hints, Latch, Machine};
 use atoll_memory::{Member, Memory, MemoryError};
 
 use crate::chunked::Chunked;
@@ -38,15 +38,15 @@ const SHOWN_BYTES: usize = 64;
 pub struct Table<M: Machine> {
     name: String,
     schema: Schema,
-    barrier: Barrier,
-    segments: Chunked<Segment>,
+    barrier: Barrier<M>,
+    segments: Chunked<Segment<M>>,
     segment_count: AtomicUsize,
     index: HashIndex<M>,
     /// Slots whose rows were deleted.
-    free: Mutex<Vec<RowId>>,
+    free: Latch<M, Vec<RowId>>,
     free_count: AtomicUsize,
     /// Segments that a worker left half filled.
-    left: Mutex<Vec<Filling>>,
+    left: Latch<M, Vec<Filling>>,
     /// Bytes of long values that went since somebody last looked for sparse blocks.
     gone_bytes: AtomicU64,
     /// The columns of the primary key fit a word together, see [`key::hash_of_word`].
@@ -65,21 +65,27 @@ pub struct Filling {
 
 /// A slot of a table that has been found, so that values of its row can be read and stored without
 /// looking for it again.
-#[derive(Clone, Copy)]
-pub struct Slot<'t> {
+pub struct Slot<'t, M: Machine> {
     id: RowId,
-    segment: &'t Segment,
+    segment: &'t Segment<M>,
 }
 
-impl Slot<'_> {
+impl<M: Machine> Clone for Slot<'_, M> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Slot<'_, M> {}
+
+impl<'t, M: Machine> Slot<'t, M> {
     /// The row in it.
     #[inline]
     pub fn id(&self) -> RowId {
         self.id
     }
-}
 
-impl<'t> Slot<'t> {
     /// The greatest GSN of a commit that wrote into its segment and can be seen.
     #[inline]
     pub fn gsn(&self) -> u64 {
@@ -92,7 +98,7 @@ impl<'t> Slot<'t> {
         self.segment.raise_gsn(gsn);
     }
 
-    pub(crate) fn segment(&self) -> &'t Segment {
+    pub(crate) fn segment(&self) -> &'t Segment<M> {
         self.segment
     }
 }
@@ -131,9 +137,9 @@ impl<M: Machine> Table<M> {
             segments: Chunked::default(),
             segment_count: AtomicUsize::new(0),
             index: HashIndex::default(),
-            free: Mutex::default(),
+            free: Latch::default(),
             free_count: AtomicUsize::new(0),
-            left: Mutex::default(),
+            left: Latch::default(),
             gone_bytes: AtomicU64::new(0),
         })
     }
@@ -171,7 +177,7 @@ impl<M: Machine> Table<M> {
         self.segment_count.load(Ordering::Acquire) as u64
     }
 
-    pub(crate) fn barrier(&self) -> &Barrier {
+    pub(crate) fn barrier(&self) -> &Barrier<M> {
         &self.barrier
     }
 
@@ -191,7 +197,7 @@ impl<M: Machine> Table<M> {
     }
 
     #[inline]
-    fn segment(&self, row: RowId) -> &Segment {
+    fn segment(&self, row: RowId) -> &Segment<M> {
         self.segments.get(row.segment()).expect("a row id comes from this table")
     }
 
@@ -200,7 +206,7 @@ impl<M: Machine> Table<M> {
     /// # Panics
     /// When the row is none of this table.
     #[inline]
-    pub fn slot(&self, row: RowId) -> Slot<'_> {
+    pub fn slot(&self, row: RowId) -> Slot<'_, M> {
         Slot { id: row, segment: self.segment(row) }
     }
 
@@ -237,7 +243,7 @@ impl<M: Machine> Table<M> {
     /// Reads the image of a value (see [`crate::image`]), as wide as the column; returns whether it
     /// is valid.
     #[inline]
-    pub fn load(&self, slot: Slot<'_>, at: usize, image: &mut [u8]) -> bool {
+    pub fn load(&self, slot: Slot<'_, M>, at: usize, image: &mut [u8]) -> bool {
         let Column { data_type, nullable, .. } = *self.column(at);
         self.barrier.load_value(slot.segment, slot.id.slot(), at, data_type, nullable, image)
     }
@@ -274,7 +280,7 @@ impl<M: Machine> Table<M> {
 
     /// Gathers where values of a row lie; columns that do not exist are passed over.
     #[inline]
-    pub fn hint_at_values(&self, slot: Slot<'_>, columns: &[usize], hints: &mut Hints) {
+    pub fn hint_at_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
         let Slot { id: row, segment } = slot;
         for at in columns.iter().copied() {
             let column = self.schema.columns().get(at);
@@ -288,7 +294,7 @@ impl<M: Machine> Table<M> {
     }
 
     /// Gathers where long values of a row lie, once the values themselves have come.
-    pub fn hint_at_long_values(&self, slot: Slot<'_>, columns: &[usize], hints: &mut Hints) {
+    pub fn hint_at_long_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
         let all = self.schema.columns();
         let is_view = |at: &&usize| all.get(**at).is_some_and(|column| column.data_type.is_view());
         for at in columns.iter().filter(is_view).copied() {
@@ -315,7 +321,7 @@ impl<M: Machine> Table<M> {
             return Ok(row);
         }
         if !filling.active || filling.next == SEGMENT_ROWS {
-            let left = lock(&self.left).pop();
+            let left = self.left.take().pop();
             *filling = match left {
                 Some(filling) => filling,
                 None => self.new_segment(change)?,
@@ -327,7 +333,7 @@ impl<M: Machine> Table<M> {
     }
 
     fn pop_free(&self) -> Option<RowId> {
-        let row = lock(&self.free).pop()?;
+        let row = self.free.take().pop()?;
         self.free_count.fetch_sub(1, Ordering::Relaxed);
         Some(row)
     }
@@ -355,13 +361,13 @@ impl<M: Machine> Table<M> {
     /// A worker will insert no more; the next one goes on where it stopped.
     pub fn leave(&self, filling: Filling) {
         if filling.active && filling.next < SEGMENT_ROWS {
-            lock(&self.left).push(filling);
+            self.left.take().push(filling);
         }
     }
 
     /// Gives a slot back that no row uses: its delete has committed, or its insert has been undone.
     pub fn free(&self, row: RowId) {
-        lock(&self.free).push(row);
+        self.free.take().push(row);
         self.free_count.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -373,7 +379,7 @@ impl<M: Machine> Table<M> {
     pub fn store(
         &self,
         change: Change,
-        slot: Slot<'_>,
+        slot: Slot<'_, M>,
         at: usize,
         plain: Plain<'_>,
         undo: &mut UndoList,
@@ -424,7 +430,7 @@ impl<M: Machine> Table<M> {
     pub fn fill_value(
         &self,
         change: Change,
-        slot: Slot<'_>,
+        slot: Slot<'_, M>,
         at: usize,
         plain: Plain<'_>,
     ) -> Result<(), StorageError> {
@@ -594,13 +600,18 @@ impl<M: Machine> Table<M> {
     }
 
     /// Appends the plain bytes of a value of a row to `out`; returns whether it is valid.
-    pub fn plain_into(&self, slot: Slot<'_>, at: usize, out: &mut Vec<u8>) -> bool {
+    pub fn plain_into(&self, slot: Slot<'_, M>, at: usize, out: &mut Vec<u8>) -> bool {
         self.show_plain(slot, at, |plain| plain.map(|bytes| out.extend_from_slice(bytes)).is_some())
     }
 
     /// Shows the plain bytes of a value of a row.
     #[inline]
-    pub fn show_plain<R>(&self, slot: Slot<'_>, at: usize, body: impl FnOnce(Plain<'_>) -> R) -> R {
+    pub fn show_plain<R>(
+        &self,
+        slot: Slot<'_, M>,
+        at: usize,
+        body: impl FnOnce(Plain<'_>) -> R,
+    ) -> R {
         let width = self.column(at).data_type.width().max(1);
         let mut room = [0; SHOWN_BYTES];
         let mut wide = Vec::new();
@@ -624,7 +635,7 @@ impl<M: Machine> Table<M> {
     #[inline]
     pub fn show_plain_of_image<R>(
         &self,
-        slot: Slot<'_>,
+        slot: Slot<'_, M>,
         at: usize,
         image: &[u8],
         body: impl FnOnce(Plain<'_>) -> R,
@@ -722,8 +733,4 @@ impl<M: Machine> Table<M> {
         let types = self.schema.primary_key().iter().map(|at| self.column(*at).data_type);
         key::display(wanted, types)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -70,9 +70,9 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     /// [`Engine::counts`].
     fn counts(&self) -> Counts;
     /// [`Engine::taking`].
-    fn taking(&self) -> Taking<'_>;
+    fn taking(&self) -> Taking<'_, M>;
     /// [`Engine::open_at`].
-    fn open_at(&self, taking: &Taking<'_>, epoch: u64) -> Vec<Entry>;
+    fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry>;
 }
 
 /// A worker of any scheme; see [`Worker`] for what the calls do and what their errors are.
@@ -183,11 +183,11 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
         self.counts()
     }
 
-    fn taking(&self) -> Taking<'_> {
+    fn taking(&self) -> Taking<'_, M> {
         self.taking()
     }
 
-    fn open_at(&self, taking: &Taking<'_>, epoch: u64) -> Vec<Entry> {
+    fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry> {
         self.open_at(taking, epoch)
     }
 }

@@ -119,7 +119,7 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     directory: Arc<Directory>,
     pub(crate) tables: Tables<S, M>,
     names: Mutex<Vec<Arc<Table<M>>>>,
-    pub(crate) registry: Registry,
+    pub(crate) registry: Registry<M>,
     partitions: u32,
     pub(crate) sample_every: u32,
     workers: Mutex<Numbers>,
@@ -529,12 +529,12 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     }
 
     /// A snapshot is going to be taken, see [`Registry::taking`].
-    pub fn taking(&self) -> Taking<'_> {
+    pub fn taking(&self) -> Taking<'_, M> {
         self.registry.taking()
     }
 
     /// What a snapshot of `epoch` must undo on its side, see [`Taking::collect`].
-    pub fn open_at(&self, taking: &Taking<'_>, epoch: u64) -> Vec<Entry> {
+    pub fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry> {
         taking.collect(epoch, |table, column| self.tables.guard(table).table.image_bytes(column))
     }
 }

@@ -21,9 +21,10 @@
 //!   transaction ends under a sealed epoch (`WORKER-5`), so who stores where it has stored does so
 //!   behind the seal.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 
+use atoll_machine::{Latch, Machine, Ordering, Word};
 use atoll_storage::TableId;
 use atoll_storage::undo::{self, Chunk, Entry, UndoList};
 
@@ -31,23 +32,21 @@ use crate::accounting::{Component, Components};
 use crate::scheme::AbortReason;
 
 /// See the module.
-#[derive(Default)]
-pub struct Registry {
-    contexts: Mutex<Vec<Weak<Context>>>,
-    handed_over: Mutex<Vec<HandedOver>>,
+pub struct Registry<M: Machine> {
+    contexts: Latch<M, Vec<Weak<Context<M>>>>,
+    handed_over: Latch<M, Vec<HandedOver>>,
     /// Snapshots being taken: from before their cut until they have collected.
-    takers: AtomicU64,
+    takers: M::Word,
     /// Counts of workers that are gone.
-    past: Mutex<Counts>,
+    past: Latch<M, Counts>,
 }
 
 /// The time from before a cut until [`Taking::collect`]; dropped when the snapshot is complete.
-pub struct Taking<'r>(&'r Registry);
+pub struct Taking<'r, M: Machine>(&'r Registry<M>);
 
 /// What a worker shows to takers.
-#[derive(Default)]
-pub struct Context {
-    open: Mutex<Open>,
+pub struct Context<M: Machine> {
+    open: Latch<M, Open>,
     commits: AtomicU64,
     aborts: [AtomicU64; AbortReason::ALL.len()],
     components: [AtomicU64; Component::ALL.len()],
@@ -77,24 +76,36 @@ pub struct Counts {
     pub components: Components,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl<M: Machine> Default for Registry<M> {
+    fn default() -> Self {
+        Self {
+            contexts: Latch::default(),
+            handed_over: Latch::default(),
+            takers: M::Word::new(0),
+            past: Latch::default(),
+        }
+    }
 }
 
-impl Registry {
+impl<M: Machine> Registry<M> {
     /// A context for a new worker.
-    pub fn register(&self) -> Arc<Context> {
-        let context = Arc::new(Context::default());
-        let mut contexts = lock(&self.contexts);
+    pub fn register(&self) -> Arc<Context<M>> {
+        let context = Arc::new(Context {
+            open: Latch::default(),
+            commits: AtomicU64::new(0),
+            aborts: std::array::from_fn(|_| AtomicU64::new(0)),
+            components: std::array::from_fn(|_| AtomicU64::new(0)),
+        });
+        let mut contexts = self.contexts.take();
         contexts.retain(|known| known.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
         context
     }
 
     /// A worker is gone; its counts stay.
-    pub fn retire(&self, context: &Context) {
+    pub fn retire(&self, context: &Context<M>) {
         let counts = context.counts();
-        lock(&self.past).add(counts);
+        self.past.take().add(counts);
         context.commits.store(0, Ordering::Relaxed);
         let others = context.aborts.iter().chain(&context.components);
         others.for_each(|count| count.store(0, Ordering::Relaxed));
@@ -102,36 +113,36 @@ impl Registry {
 
     /// Transactions ended so far.
     pub fn counts(&self) -> Counts {
-        let mut sum = *lock(&self.past);
+        let mut sum = *self.past.take();
         self.each(|context| sum.add(context.counts()));
         sum
     }
 
     /// A snapshot is going to be taken. To be called before the cut, so that a worker that sees the
     /// new epoch sees that its list is wanted.
-    pub fn taking(&self) -> Taking<'_> {
+    pub fn taking(&self) -> Taking<'_, M> {
         self.takers.fetch_add(1, Ordering::SeqCst);
         Taking(self)
     }
 
-    fn each(&self, mut body: impl FnMut(&Context)) {
-        let contexts: Vec<_> = lock(&self.contexts).iter().filter_map(Weak::upgrade).collect();
+    fn each(&self, mut body: impl FnMut(&Context<M>)) {
+        let contexts: Vec<_> = self.contexts.take().iter().filter_map(Weak::upgrade).collect();
         contexts.iter().for_each(|context| body(context));
     }
 }
 
-impl Taking<'_> {
+impl<M: Machine> Taking<'_, M> {
     /// What undoes the stores of epochs up to `epoch` of the transactions that were open at its
     /// end, in the order in which it is to be applied. `width` as in [`undo::parse`].
     pub fn collect(&self, epoch: u64, width: impl Fn(TableId, u16) -> usize) -> Vec<Entry> {
         let mut lists: Vec<(u64, Vec<Arc<Chunk>>)> = Vec::new();
         self.0.each(|context| {
-            let open = lock(&context.open);
+            let open = context.open.take();
             if open.transaction != 0 {
                 lists.push((open.transaction, open.chunks.clone()));
             }
         });
-        for list in lock(&self.0.handed_over).iter().filter(|list| list.ended > epoch) {
+        for list in self.0.handed_over.take().iter().filter(|list| list.ended > epoch) {
             if !lists.iter().any(|(transaction, _)| *transaction == list.transaction) {
                 lists.push((list.transaction, list.chunks.clone()));
             }
@@ -149,33 +160,33 @@ impl Taking<'_> {
     }
 }
 
-impl Drop for Taking<'_> {
+impl<M: Machine> Drop for Taking<'_, M> {
     fn drop(&mut self) {
-        let mut handed_over = lock(&self.0.handed_over);
+        let mut handed_over = self.0.handed_over.take();
         if self.0.takers.fetch_sub(1, Ordering::SeqCst) == 1 {
             handed_over.clear();
         }
     }
 }
 
-impl Context {
+impl<M: Machine> Context<M> {
     /// A transaction is going to store for the first time, or has added a chunk.
     pub fn open(&self, transaction: u64, list: &UndoList) {
-        let mut open = lock(&self.open);
+        let mut open = self.open.take();
         open.transaction = transaction;
         let known = open.chunks.len();
         open.chunks.extend_from_slice(&list.chunks()[known..]);
     }
 
     /// The transaction ends in `epoch`; called inside the gate.
-    pub fn close(&self, registry: &Registry, epoch: u64, first_epoch: u64) {
-        let mut open = lock(&self.open);
+    pub fn close(&self, registry: &Registry<M>, epoch: u64, first_epoch: u64) {
+        let mut open = self.open.take();
         let chunks = std::mem::take(&mut open.chunks);
         let transaction = std::mem::take(&mut open.transaction);
         if first_epoch < epoch && registry.takers.load(Ordering::SeqCst) > 0 {
             // Before the latch goes (REG-1).
             let list = HandedOver { transaction, ended: epoch, chunks };
-            lock(&registry.handed_over).push(list);
+            registry.handed_over.take().push(list);
         } else {
             open.chunks = chunks;
             open.chunks.clear();
@@ -223,6 +234,7 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
+    use atoll_machine::Native;
     use atoll_storage::RowId;
     use atoll_storage::undo::Before;
 
@@ -237,14 +249,14 @@ mod tests {
         list
     }
 
-    fn rows(registry: &Registry, epoch: u64) -> Vec<u64> {
+    fn rows(registry: &Registry<Native>, epoch: u64) -> Vec<u64> {
         let entries = registry.taking().collect(epoch, |_, _| 8);
         entries.iter().map(|entry| entry.row.0).collect()
     }
 
     #[test]
     fn who_ended_before_the_seal_or_began_behind_it_is_not_found() {
-        let registry = Registry::default();
+        let registry = Registry::<Native>::default();
         let contexts: Vec<_> = (0..3).map(|_| registry.register()).collect();
         let taking = registry.taking();
         contexts[0].open(1, &list(5, &[1]));

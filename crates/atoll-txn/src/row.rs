@@ -20,7 +20,7 @@ const ROOM: usize = 128;
 /// scheme that reads without locks may show the row several times.
 pub struct Row<'a, M: Machine> {
     pub(crate) table: &'a Table<M>,
-    pub(crate) slot: Slot<'a>,
+    pub(crate) slot: Slot<'a, M>,
     pub(crate) image: Option<&'a Image>,
     pub(crate) own: Option<Own<'a>>,
 }
@@ -66,7 +66,7 @@ macro_rules! getter {
 impl<'a, M: Machine> Row<'a, M> {
     /// What lies in the table.
     #[inline]
-    pub(crate) fn stored(table: &'a Table<M>, slot: Slot<'a>) -> Self {
+    pub(crate) fn stored(table: &'a Table<M>, slot: Slot<'a, M>) -> Self {
         Self { table, slot, image: None, own: None }
     }
 

@@ -1,10 +1,10 @@
 //! A machine on which a run of several "threads" repeats exactly.
 //!
 //! All threads are coroutines of one; they give way at shared accesses: at every operation of a
-//! word, every wait and every question about the time. Which one goes on, and for how long, is the
-//! decision of the [`stage`](super::stage), from a seed. The clock counts steps, from wherever it
-//! is. So what happens is a function of the code and the seed alone, and an anomaly that was found
-//! once is found again.
+//! word, at both ends of a latch, at every wait and every question about the time. Which one goes
+//! on, and for how long, is the decision of the [`stage`](super::stage), from a seed. The clock
+//! counts steps, from wherever it is. So what happens is a function of the code and the seed alone,
+//! and an anomaly that was found once is found again.
 //!
 //! Protocol
 //! 1. [`super::stage`] says how many steps the coroutine may make, and resumes it.

@@ -64,7 +64,7 @@ const MOMENT_ROUNDS: u32 = 72;
 pub struct Worker<S: Scheme<M>, M: Machine> {
     engine: Arc<Engine<S, M>>,
     member: Member,
-    context: Arc<Context>,
+    context: Arc<Context<M>>,
     txn: Txn<S, M>,
     graves: Graves,
     state: State,
@@ -374,7 +374,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Shows the undo list to takers, if it is new or has grown; in the section of what it undoes.
     #[inline]
-    fn show(&mut self, context: &Context) {
+    fn show(&mut self, context: &Context<M>) {
         let chunks = self.undo.chunks().len();
         if self.undo.is_empty() || (self.shown != 0 && chunks <= self.chunks_shown) {
             return;

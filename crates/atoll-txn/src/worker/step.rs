@@ -35,7 +35,7 @@ pub(super) fn find<'g, S: Scheme<M>, M: Machine, H: BuildHasher>(
 
 /// A row that was looked for, and what lies beside it.
 pub(super) struct Found<'g, S: Scheme<M>, M: Machine> {
-    pub(super) slot: Slot<'g>,
+    pub(super) slot: Slot<'g, M>,
     pub(super) meta: &'g Meta<S, M>,
 }
 
@@ -82,7 +82,7 @@ pub(super) enum Step<R> {
 /// Shows what a step has stored before the section ends, even if what the step called panics.
 struct Shown<'t, S: Scheme<M>, M: Machine> {
     txn: &'t mut Txn<S, M>,
-    context: &'t Context,
+    context: &'t Context<M>,
     returned: bool,
 }
 

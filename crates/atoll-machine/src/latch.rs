@@ -1,0 +1,166 @@
+//! A latch around what is changed by one thread at a time, for a moment.
+//!
+//! The machine is told of each attempt to take it and of its end, and waits in its own way: one
+//! whose threads are coroutines of one lets another go on there, so that it meets what happens
+//! while somebody holds a latch, and is never blocked by a coroutine that gave way with one in
+//! hand. On the real machine that is a hint at a line that is taken next.
+//!
+//! A holder that panicked is passed over: nothing under a latch may panic halfway through a change.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use crate::machine::Machine;
+
+/// See the module.
+pub struct Latch<M, T = ()> {
+    guarded: Mutex<T>,
+    machine: PhantomData<fn() -> M>,
+}
+
+/// What a latch guards, while it is held.
+pub struct Latched<'l, M: Machine, T> {
+    guarded: MutexGuard<'l, T>,
+    machine: PhantomData<fn() -> M>,
+}
+
+impl<M: Machine, T> Latch<M, T> {
+    /// A latch around `guarded`.
+    pub const fn new(guarded: T) -> Self {
+        Self { guarded: Mutex::new(guarded), machine: PhantomData }
+    }
+
+    /// Takes it; waits while another thread has it.
+    #[inline]
+    pub fn take(&self) -> Latched<'_, M, T> {
+        let mut round = 0;
+        loop {
+            tell::<M, T>(&self.guarded);
+            match self.guarded.try_lock() {
+                Ok(guarded) => return Latched { guarded, machine: PhantomData },
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return Latched { guarded: poisoned.into_inner(), machine: PhantomData };
+                }
+                Err(TryLockError::WouldBlock) => M::wait(round),
+            }
+            round = round.saturating_add(1);
+        }
+    }
+}
+
+#[inline]
+fn tell<M: Machine, T>(at: *const Mutex<T>) {
+    M::touch(at.cast(), 1);
+}
+
+impl<M: Machine, T: Default> Default for Latch<M, T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<M, T> fmt::Debug for Latch<M, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Latch")
+    }
+}
+
+impl<M: Machine, T> Deref for Latched<'_, M, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guarded
+    }
+}
+
+impl<M: Machine, T> DerefMut for Latched<'_, M, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guarded
+    }
+}
+
+impl<M: Machine, T> Drop for Latched<'_, M, T> {
+    #[inline]
+    fn drop(&mut self) {
+        M::touch(std::ptr::from_ref(&*self.guarded).cast(), 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::{Latch, Latched};
+    use crate::{Machine, Native, NativeWord};
+
+    thread_local! {
+        static TOLD: Cell<u32> = const { Cell::new(0) };
+        static HELD: RefCell<Option<Latched<'static, Told, u32>>> = const { RefCell::new(None) };
+    }
+
+    /// A machine on which whoever has the latch lets it go in the third round of a wait.
+    struct Told;
+
+    impl Machine for Told {
+        type Word = NativeWord;
+
+        fn now_ns() -> u64 {
+            0
+        }
+
+        fn wait(round: u32) {
+            if round == 2 {
+                let held = HELD.take();
+                assert!(held.is_some());
+            }
+        }
+
+        fn touch(_address: *const u8, bytes: usize) {
+            TOLD.set(TOLD.get() + bytes as u32);
+        }
+    }
+
+    #[test]
+    fn the_machine_is_told_of_each_attempt_and_waits_in_its_own_way() {
+        static LATCH: Latch<Told, u32> = Latch::new(7);
+        HELD.set(Some(LATCH.take()));
+        assert_eq!(TOLD.get(), 1);
+        *LATCH.take() += 1;
+        // Three attempts in vain, one end, one that succeeds, and its end.
+        assert_eq!(TOLD.get(), 1 + 3 + 1 + 1 + 1);
+        assert_eq!(*LATCH.take(), 8);
+    }
+
+    #[test]
+    fn one_thread_at_a_time_has_what_is_guarded() {
+        let latch = Latch::<Native, u64>::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let mut guarded = latch.take();
+                        let before = *guarded;
+                        std::hint::spin_loop();
+                        *guarded = before + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*latch.take(), 8000);
+    }
+
+    #[test]
+    fn a_holder_that_panicked_is_passed_over() {
+        let latch = Latch::<Native, u64>::new(1);
+        std::thread::scope(|scope| {
+            let held = || {
+                let _held = latch.take();
+                panic!("while it is held");
+            };
+            assert!(scope.spawn(held).join().is_err());
+        });
+        assert_eq!(*latch.take(), 1);
+    }
+}
