@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures durable transactions of Atoll and of the databases in peers/, by turns on one file
-# system: `atoll bench commit` and `atoll bench tpcb`, and the same by `atoll-peers`
-# (peers/README.md says what is the same and what differs). For people who want both on one
-# machine; no test runs it.
+# Measures durable transactions of Atoll, of PostgreSQL and of the databases in peers/, by turns on
+# one file system: `atoll bench commit` and `atoll bench tpcb`, and the same by pgbench and
+# `atoll-peers` (peers/README.md says what is the same and what differs). For people who want all on
+# one machine; no test runs it.
 #
 #   scripts/durable-peers.sh ATOLL [ATOLL-PEERS]
 #
@@ -12,7 +12,12 @@
 # client was told, and the probe (writing 4 KiB and fdatasync) of the same runs, which says whether
 # the medium was the same for all. Atoll's TPC-B has no probe.
 #
-# Needs python3. The defaults are 210 runs of 6 seconds, and the loading of each.
+# PostgreSQL is measured where `initdb`, `pg_ctl` and `pgbench` are found: a server of its own in
+# DATA, `synchronous_commit` on, 512 MB of buffers, `fdatasync`; clients over a Unix socket with
+# prepared statements, an update of a row by its key or `pgbench -b tpcb-like -s 64`. It is loaded
+# once.
+#
+# Needs python3. The defaults are 240 runs of 6 seconds, and the loading of each.
 #
 #   DATA       folder on the file system to measure            (that of temporary files)
 #   ROUNDS     how often each cell runs                        (5)
@@ -20,7 +25,8 @@
 #   WARM_UP_S  seconds before that                             (1)
 #   CLIENTS    how many, a list                                ("1 8 64")
 #   WORKLOADS  which of commit and tpcb                        (both)
-#   PEERS      which                                           (all)
+#   PEERS      which                                           (all there are)
+#   PG_USER    who runs PostgreSQL if this runs as root        (postgres)
 #   FIGURES    file that gets a line for each run              (a temporary one)
 set -euo pipefail
 
@@ -36,7 +42,9 @@ run_s=${RUN_S:-5}
 warm_up_s=${WARM_UP_S:-1}
 clients=${CLIENTS:-1 8 64}
 workloads=${WORKLOADS:-commit tpcb}
-peers=${PEERS:-sqlite sqlite-turns lmdb rocksdb rocksdb-pessimistic redb}
+postgres=
+command -v initdb pg_ctl pgbench >/dev/null && postgres=postgres
+peers=${PEERS:-$postgres sqlite sqlite-turns lmdb rocksdb rocksdb-pessimistic redb}
 
 [ -n "$atoll" ] || die "say where the program is: scripts/durable-peers.sh ATOLL [ATOLL-PEERS]"
 [ -x "$atoll" ] || die "there is no program $atoll; make it with \`make build\`"
@@ -46,10 +54,62 @@ peers=${PEERS:-sqlite sqlite-turns lmdb rocksdb rocksdb-pessimistic redb}
 command -v python3 >/dev/null || die "python3 is missing"
 
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+server=
+end() {
+  [ -z "$server" ] || as_owner pg_ctl -D "$server/data" -m immediate stop >/dev/null || true
+  rm -rf "$scratch" ${server:+"$server"}
+}
+trap end EXIT
 figures=${FIGURES:-$scratch/figures}
 : >"$figures"
 failures=0
+
+# PostgreSQL does not run as root.
+as_owner() {
+  if [ "$(id -u)" = 0 ]; then runuser -u "${PG_USER:-postgres}" -- "$@"; else "$@"; fi
+}
+
+start_postgres() {
+  server=$(mktemp -d "$data/postgres-XXXXXX")
+  [ "$(id -u)" != 0 ] || chown "${PG_USER:-postgres}" "$server"
+  say "loading PostgreSQL"
+  as_owner initdb -D "$server/data" --auth=trust >/dev/null
+  cat >>"$server/data/postgresql.conf" <<END
+listen_addresses = ''
+unix_socket_directories = '$server'
+synchronous_commit = on
+wal_sync_method = fdatasync
+shared_buffers = 512MB
+max_connections = 200
+max_wal_size = 4GB
+END
+  as_owner pg_ctl -D "$server/data" -l "$server/log" -w start >/dev/null
+  as_owner pgbench -q -h "$server" -i -s 64 postgres 2>/dev/null
+  echo '\set id random(1, 6400000)
+UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :id;' >"$server/update.sql"
+}
+
+# One run of pgbench, as the JSON of the others.
+measure_postgres() { # workload clients
+  [ -n "$server" ] || start_postgres || return 1
+  local script=(-f "$server/update.sql") log="$server/run"
+  [ "$1" = commit ] || script=(-b tpcb-like)
+  local run=(pgbench -n -h "$server" -M prepared "${script[@]}" -c "$2" -j 2)
+  as_owner "${run[@]}" -T "$(awk "BEGIN { print int($warm_up_s + 0.999) }")" postgres >/dev/null 2>&1
+  # pgbench counts whole seconds; a file with each transaction's microseconds tells the latencies.
+  as_owner "${run[@]}" -T "$(awk "BEGIN { print int($run_s + 0.999) }")" \
+    -l --log-prefix="$log" postgres >"$scratch/pgbench" 2>&1 || return 1
+  python3 - "$scratch/pgbench" "$log".* <<'PY' || return 1
+import json, re, sys
+
+rate = float(re.search(r"tps = ([0-9.]+)", open(sys.argv[1]).read()).group(1))
+took = sorted(int(line.split()[2]) for name in sys.argv[2:] for line in open(name))
+p50, p99 = (took[int(len(took) * share)] for share in (0.5, 0.99))
+print(json.dumps({"commits_s": rate, "throughput_txn_s": rate,
+                  "latency_us": {"p50": p50, "p99": p99}}))
+PY
+  rm -f "$log".*
+}
 
 # One run: its JSON.
 measure() { # database workload clients
@@ -61,6 +121,7 @@ measure() { # database workload clients
     atoll-tpcb)
       "$atoll" bench tpcb --threads "$3" --durability strict --warmup "$warm_up_s" \
         "${both[@]}" --json ;;
+    postgres-*) measure_postgres "$2" "$3" ;;
     *)
       "$peers_program" "$2" --peer "$1" --clients "$3" --warm-up "$warm_up_s" "${both[@]}" ;;
   esac

@@ -167,7 +167,7 @@ fn run<A: Clone, R>(
     durable.check()?;
     let clients = usize::from(durable.clients);
     let folder = Folder::new(durable.data.as_deref().unwrap_or(&std::env::temp_dir()))?;
-    let before = probe::flush_us(folder.path())?;
+    let before = probe::flush_us_in(folder.path())?;
     eprintln!("a flush of 4 KiB takes {before:.0} us there; loading {} rows", shape.rows());
     let from = Instant::now();
     let engine = open(durable.peer, folder.path(), shape, clients, Tables::New)?;
@@ -179,7 +179,7 @@ fn run<A: Clone, R>(
     let (counts, measured_s, done) = threads::run(times, |thread, phase| {
         run_client(engine, &mut Choices::new(shape, seed, thread as u16), phase)
     })?;
-    let flush_probe_us = (before + probe::flush_us(folder.path())?) / 2.0;
+    let flush_probe_us = (before + probe::flush_us_in(folder.path())?) / 2.0;
     let done = done.iter().fold(Done::default(), |all, one| Done {
         changed: all.changed + one.changed,
         committed: all.committed + one.committed,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use atoll::machine::medium::Open;
-use atoll::machine::{Hints, Medium, Native};
+use atoll::machine::{FileMedium, Hints, Medium, Native};
 
 use crate::error::BenchError;
 use crate::keys::Random;
@@ -44,6 +44,16 @@ pub fn flush_us(medium: &dyn Medium, bytes: usize) -> atoll::Result<f64> {
     drop(file);
     medium.remove(NAME)?;
     Ok(median(&times))
+}
+
+/// As [`flush_us`], of the smallest flush, for files in a folder: for whoever measures something
+/// else there.
+///
+/// # Errors
+/// [`BenchError::Database`].
+pub fn flush_us_in(folder: &Path) -> Result<f64, BenchError> {
+    let medium = FileMedium::new(folder).map_err(atoll::Error::from)?;
+    Ok(flush_us(&medium, FLUSH_BYTES)?)
 }
 
 /// All files below a folder whose names begin so.
