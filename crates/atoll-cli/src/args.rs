@@ -138,7 +138,7 @@ pub struct OwnerArgs {
 
     /// What a commit that was acknowledged survives. strict: the process killed and the power
     /// lost. group, or group:N: both, but for the last 10, or N, milliseconds. none: neither; the
-    /// database is as it was at some earlier moment
+    /// database is as it was at some earlier moment. In SQL: SET durability
     #[arg(long, value_name = "WHAT", default_value_t, help_heading = LIMITS, requires = "data")]
     pub durability: atoll::Durability,
 

@@ -259,6 +259,28 @@ fn a_database_in_a_folder_is_there_again_and_can_be_checked_shown_and_copied() {
     assert!(!ok && err.contains("--data"), "{err}");
 }
 
+#[test]
+fn a_session_says_what_its_commits_survive() {
+    let world = World::new();
+    let data = world.runtime_dir().with_file_name("data").to_str().unwrap().to_owned();
+    let words = ["sql", "bank", "--data", &data, "--durability", "group:3", "--json"];
+    let script = "SHOW durability; SET durability = 'none'; SHOW durability; BEGIN;
+                  SET LOCAL synchronous_commit = on; SHOW durability; COMMIT;
+                  CREATE TABLE t (id bigint PRIMARY KEY); SET durability = 'group 5ms';
+                  INSERT INTO t VALUES (1); SHOW durability; RESET durability;";
+    let json = world.run(&[&words[..], &["-c", script, "-c", "SHOW durability"]].concat()).json();
+    let shown = json.iter().filter(|one| one["columns"][0]["name"] == "durability");
+    let shown: Vec<_> = shown.map(|one| one["rows"][0][0].as_str().unwrap()).collect();
+    assert_eq!(shown, ["group:3", "none", "strict", "group:5", "group:3"]);
+    let wrong = world.run(&[&words[..], &["-c", "SET durability = 'some'"]].concat());
+    assert_eq!(wrong.code, Some(1));
+    for word in ["\"some\"", "strict", "group:N", "none", "\n1 | SET durability = 'some'"] {
+        assert!(wrong.err.contains(word), "{}", wrong.err);
+    }
+    let err = world.run(&["sql", "bank", "-c", "SET durability = 'strict'"]).failed();
+    assert!(err.contains("in memory only") && err.contains("--data DIR"), "{err}");
+}
+
 /// Whether a file of a folder, of those whose names begin so, holds a text.
 fn holds(folder: &std::path::Path, prefix: &str, text: &str) -> bool {
     let files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);

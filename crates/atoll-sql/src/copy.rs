@@ -140,7 +140,7 @@ pub fn copy_from(
 ) -> Result<u64, SqlError> {
     let table = find_table(db, table, Span::empty())?;
     let source = Source { table, path: path.to_owned(), format, columns: None };
-    txn::run(db, |transaction| source.load(transaction, progress))
+    txn::run(db, None, |transaction| source.load(transaction, progress))
 }
 
 /// The table of a name.

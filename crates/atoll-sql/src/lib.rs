@@ -33,6 +33,7 @@ mod prune;
 mod query;
 mod scan;
 mod session;
+mod settings;
 mod text;
 mod txn;
 mod types;

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_array::{RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use atoll::Snapshot;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -29,6 +29,15 @@ pub struct QueryResult {
 }
 
 impl QueryResult {
+    /// One row with one text.
+    pub(crate) fn of_text(column: &str, text: &str) -> Self {
+        let field = Field::new(column, DataType::Utf8, false);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let text = Arc::new(StringArray::from(vec![text]));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![text]);
+        Self { schema, batches: vec![batch.expect("the column is the schema's")] }
+    }
+
     /// The columns.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)

@@ -1,12 +1,13 @@
 //! A session: statements one after the other, on a live database or on one snapshot.
 
-use atoll::{Database, Snapshot};
+use atoll::{Database, Durability, Snapshot};
 use sqlparser::ast::{Insert, Statement};
 
 use crate::dml::{self, Change};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::parse::{self, StatementTokens};
 use crate::query::{Engine, QueryResult};
+use crate::settings::{self, Assignment, Chosen, Setting};
 use crate::txn::{self, OpenTransaction};
 use crate::{copy, ddl, parquet};
 
@@ -50,17 +51,23 @@ pub struct SqlSession {
     target: Target,
     /// Made when the first query comes: a session that only writes needs no threads for queries.
     engine: Option<Engine>,
+    /// What its commits are to survive.
+    chosen: Chosen,
 }
 
 impl SqlSession {
     /// A session on a live database. Each `SELECT` runs on a snapshot taken for it.
     pub fn on_database(db: Database) -> Self {
-        Self { target: Target::Database { db, open: None }, engine: None }
+        Self::on(Target::Database { db, open: None })
     }
 
     /// A session that queries one snapshot; changes are refused.
     pub fn on_snapshot(snapshot: Snapshot) -> Self {
-        Self { target: Target::Snapshot(snapshot), engine: None }
+        Self::on(Target::Snapshot(snapshot))
+    }
+
+    fn on(target: Target) -> Self {
+        Self { target, engine: None, chosen: Chosen::default() }
     }
 
     /// Whether a transaction is open: `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
@@ -108,11 +115,14 @@ impl SqlSession {
 
     fn dispatch(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
         match statement {
+            Statement::ShowVariable { ref variable } => match Setting::named(variable) {
+                Some(setting) => self.show(setting),
+                None => self.query(statement),
+            },
             Statement::Query(_)
             | Statement::ExplainTable { .. }
             | Statement::ShowTables { .. }
-            | Statement::ShowColumns { .. }
-            | Statement::ShowVariable { .. } => self.query(statement),
+            | Statement::ShowColumns { .. } => self.query(statement),
             Statement::Explain { statement: ref inner, .. } => {
                 if matches!(inner.as_ref(), Statement::Query(_)) {
                     return self.query(statement);
@@ -122,6 +132,10 @@ impl SqlSession {
             Statement::CreateTable(create) => {
                 let db = self.outside_transaction("CREATE TABLE")?;
                 ddl::create_table(db, &create)?;
+                // It survives what the database's commits do, and no less than this session's.
+                if self.chosen.now().is_some_and(|wanted| wanted != Durability::None) {
+                    db.flush()?;
+                }
                 Ok(Outcome::done("CREATE TABLE", 0))
             }
             Statement::Insert(insert) => self.insert(&insert),
@@ -149,6 +163,15 @@ impl SqlSession {
                 }
                 self.begin()
             }
+            Statement::Set(set) => {
+                let db = self.writable("SET")?;
+                let assignment = settings::assignment(&set, db.durability())?;
+                self.set(assignment, "SET")
+            }
+            Statement::Reset(statement) => {
+                self.writable("RESET")?;
+                self.set(settings::reset(&statement.reset)?, "RESET")
+            }
             Statement::Commit { chain: false, .. } => self.commit(),
             Statement::Rollback { chain: false, savepoint: None } => self.rollback(),
             other => Err(unsupported(&other)),
@@ -170,6 +193,23 @@ impl SqlSession {
         }
     }
 
+    fn set(&mut self, assignment: Assignment, tag: &str) -> Result<Outcome, SqlError> {
+        let in_transaction = self.in_transaction();
+        if assignment.is_local && !in_transaction {
+            let message = "SET LOCAL holds for one transaction, and none is open";
+            return Err(SqlError::new(SqlErrorKind::Syntax, message)
+                .with_hint(Some("BEGIN first, or SET it for the session".to_owned())));
+        }
+        self.chosen.set(assignment, in_transaction);
+        Ok(Outcome::done(tag, 0))
+    }
+
+    fn show(&self, setting: Setting) -> Result<Outcome, SqlError> {
+        let db = self.writable("SHOW of what commits survive")?;
+        let shown = setting.show(self.chosen.now().or(db.durability()));
+        Ok(Outcome::Rows(QueryResult::of_text(setting.name(), &shown)))
+    }
+
     /// The database, for a statement that cannot be part of a transaction.
     fn outside_transaction(&self, what: &str) -> Result<&Database, SqlError> {
         let db = self.writable(what)?;
@@ -183,9 +223,10 @@ impl SqlSession {
 
     /// Applies a change, in the open transaction or in one of its own.
     fn apply(&mut self, change: Change) -> Result<u64, SqlError> {
+        let durability = self.chosen.now();
         match &mut self.target {
             Target::Database { open: Some(open), .. } => open.apply(change),
-            Target::Database { db, open: None } => txn::run(db, |t| change.apply(t)),
+            Target::Database { db, open: None } => txn::run(db, durability, |t| change.apply(t)),
             Target::Snapshot(_) => {
                 Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"))
             }
@@ -292,12 +333,14 @@ impl SqlSession {
     }
 
     fn commit(&mut self) -> Result<Outcome, SqlError> {
-        let committed = self.take_open()?.commit()?;
-        Ok(Outcome::done(if committed { "COMMIT" } else { "ROLLBACK" }, 0))
+        let committed = self.take_open()?.commit(self.chosen.now());
+        self.chosen.end(matches!(committed, Ok(true)));
+        Ok(Outcome::done(if committed? { "COMMIT" } else { "ROLLBACK" }, 0))
     }
 
     fn rollback(&mut self) -> Result<Outcome, SqlError> {
         drop(self.take_open()?);
+        self.chosen.end(false);
         Ok(Outcome::done("ROLLBACK", 0))
     }
 }
@@ -313,7 +356,7 @@ fn unsupported(statement: &Statement) -> SqlError {
     let what = if words.is_empty() { "this statement".to_owned() } else { words.join(" ") };
     SqlError::unsupported(format!("{what} is not supported")).with_hint(Some(
         "the statements are CREATE TABLE, INSERT, UPDATE, DELETE, COPY, BEGIN, COMMIT, ROLLBACK, \
-         SELECT, EXPLAIN and SHOW"
+         SELECT, EXPLAIN, SHOW, SET and RESET"
             .to_owned(),
     ))
 }

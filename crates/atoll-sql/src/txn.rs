@@ -13,10 +13,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use atoll::{Database, Transaction, TxnError};
+use atoll::{Database, Transaction, TransactionOptions, TxnError};
 
 use crate::dml::Change;
 use crate::error::{SqlError, SqlErrorKind};
+use crate::settings::Choice;
 
 /// Attempts before a statement gives up against others.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -52,8 +53,10 @@ impl From<SqlError> for Stop {
 /// Those of the change, and [`SqlErrorKind::Aborted`] when the attempts are used up.
 pub(crate) fn run(
     db: &Database,
+    durability: Choice,
     mut change: impl FnMut(&mut Transaction) -> Result<u64, Stop>,
 ) -> Result<u64, SqlError> {
+    let options = TransactionOptions { durability, ..TransactionOptions::default() };
     let mut pause = Duration::from_micros(1);
     let mut last = String::new();
     for attempt in 0..ATTEMPTS_MAX {
@@ -61,7 +64,7 @@ pub(crate) fn run(
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
-        let mut transaction = db.begin()?;
+        let mut transaction = db.begin_with(&options)?;
         let stopped = match change(&mut transaction) {
             Ok(rows) => match transaction.commit() {
                 Ok(()) => return Ok(rows),
@@ -85,7 +88,7 @@ pub(crate) fn run(
 
 enum Request {
     Apply(Change),
-    Commit,
+    Commit(Choice),
 }
 
 /// A transaction that a session holds open.
@@ -148,15 +151,16 @@ impl OpenTransaction {
         self.failed = true;
     }
 
-    /// Commits; `false` if an earlier statement failed and the transaction was rolled back instead.
+    /// Commits, to survive what is said; `false` if an earlier statement failed and the transaction
+    /// was rolled back instead.
     ///
     /// # Errors
     /// The transaction was aborted at its end.
-    pub(crate) fn commit(mut self) -> Result<bool, SqlError> {
+    pub(crate) fn commit(mut self, durability: Choice) -> Result<bool, SqlError> {
         if self.failed {
             return Ok(false);
         }
-        self.ask(Request::Commit).map(|_| true)
+        self.ask(Request::Commit(durability)).map(|_| true)
     }
 
     fn ask(&mut self, request: Request) -> Result<u64, SqlError> {
@@ -201,7 +205,8 @@ fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Result<u6
     while let Ok(request) = requests.recv() {
         let reply = match request {
             Request::Apply(change) => change.apply(&mut transaction).map_err(failure),
-            Request::Commit => {
+            Request::Commit(durability) => {
+                transaction.set_durability(durability);
                 let result = transaction.commit().map(|()| 0).map_err(|e| failure(e.into()));
                 // If nobody listens any more, nobody is left to be told.
                 let _ = answers.send(result);

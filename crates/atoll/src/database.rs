@@ -14,7 +14,9 @@ use crate::durable::flusher::{Flusher, Policy};
 use crate::durable::health::{Health, Notes};
 use crate::durable::moment::{Moment, now_us};
 use crate::durable::open::OpenOptions;
-use crate::durable::{self, Acknowledger, BackupReport, CheckpointReport, RecoveryReport};
+use crate::durable::{
+    self, Acknowledger, BackupReport, CheckpointReport, Durability, RecoveryReport,
+};
 use crate::error::{Error, Result, TxnResult};
 use crate::evictor::{Budget, Evictor};
 use crate::inner::Inner;
@@ -125,7 +127,9 @@ impl Database {
         let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
         let logs = checkpointer.logs();
         let durability = options.durability;
-        let acknowledger = Acknowledger { logs: Arc::clone(&logs), durability };
+        let due = Arc::default();
+        let acknowledger =
+            Acknowledger { logs: Arc::clone(&logs), durability, due: Arc::clone(&due) };
         let is_first = inner.acknowledger.set(acknowledger).is_ok();
         debug_assert!(is_first);
         inner.engine.record_to(logs);
@@ -134,7 +138,7 @@ impl Database {
             checkpoint_log_bytes: options.checkpoint_log_bytes,
             checkpoint_interval: options.checkpoint_interval,
         };
-        let flusher = Flusher::start(&inner, checkpointer, policy);
+        let flusher = Flusher::start(&inner, checkpointer, policy, due);
         Ok(Self::of(inner, Some(flusher), Some(report)))
     }
 
@@ -143,6 +147,12 @@ impl Database {
         let notes = flusher.as_ref().map(Flusher::notes).unwrap_or_default();
         let flusher = Mutex::new(flusher);
         Self(Arc::new(Handle { server, _keeper, flusher, notes, recovery, inner }))
+    }
+
+    /// What commits survive that do not ask for something else; `None` for a database that is in
+    /// memory only.
+    pub fn durability(&self) -> Option<Durability> {
+        self.0.inner.acknowledger.get().map(|acknowledger| acknowledger.durability)
     }
 
     /// Bytes that have been written into the logs since it was opened.

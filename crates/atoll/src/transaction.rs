@@ -31,7 +31,8 @@ pub struct TransactionOptions {
     pub partitions: Vec<u32>,
     /// It will not write. Some schemes never abort such a transaction.
     pub read_only: bool,
-    /// What its commit is to survive; by default what the database was opened with.
+    /// What its commit is to survive; by default what the database was opened with. It can be said
+    /// later too, with [`Transaction::set_durability`].
     pub durability: Option<Durability>,
 }
 
@@ -294,6 +295,12 @@ impl Transaction {
             worker.touch(&table.core, &columns);
             Turn::default().await;
         }
+    }
+
+    /// Says what its commit is to survive, instead of what was said when it began; `None` is what
+    /// the database was opened with.
+    pub fn set_durability(&mut self, durability: Option<Durability>) {
+        self.durability = durability;
     }
 
     /// Commits. That is its end, so there is nothing left to be used:

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::shell::meta;
 
 /// Words of SQL that are completed and coloured.
-const KEYWORDS: [&str; 104] = [
+const KEYWORDS: [&str; 108] = [
     "ALL",
     "AND",
     "AS",
@@ -57,6 +57,7 @@ const KEYWORDS: [&str; 104] = [
     "HEADER",
     "ILIKE",
     "IN",
+    "INDEX",
     "INNER",
     "INSERT",
     "INTEGER",
@@ -71,6 +72,7 @@ const KEYWORDS: [&str; 104] = [
     "LENGTH",
     "LIKE",
     "LIMIT",
+    "LOCAL",
     "LOWER",
     "MAX",
     "MIN",
@@ -89,6 +91,7 @@ const KEYWORDS: [&str; 104] = [
     "PRIMARY",
     "RANK",
     "REAL",
+    "RESET",
     "RIGHT",
     "ROLLBACK",
     "ROUND",
@@ -108,6 +111,7 @@ const KEYWORDS: [&str; 104] = [
     "TO",
     "TRUE",
     "UNION",
+    "UNIQUE",
     "UPDATE",
     "UPPER",
     "USING",

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod copy;
+mod durability;
 mod infer;
 mod isolation;
 mod queries;

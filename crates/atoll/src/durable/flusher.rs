@@ -1,21 +1,20 @@
 //! The threads that flush what nobody waits for, prepare files of the logs and take checkpoints.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, park_timeout};
 use std::time::{Duration, Instant};
 
 use atoll_log::Logs;
 use atoll_machine::Medium;
 
 use super::checkpoint::{self, Checkpointer, Form, Progress};
+use super::due::Due;
 use super::health::Notes;
 use super::moment::now_us;
-use super::{BackupReport, CheckpointReport, Durability};
+use super::{BackupReport, CheckpointReport, Durability, PERIOD_MIN};
 use crate::error::{Error, Result};
 use crate::inner::Inner;
 
-/// However short the bound is.
-const PERIOD_MIN: Duration = Duration::from_millis(1);
 /// How often it looks whether there is something to do.
 const PERIOD_MAX: Duration = Duration::from_millis(50);
 /// How often a moment is marked at most.
@@ -55,6 +54,7 @@ struct Shared {
     logs: Arc<Logs>,
     progress: Progress,
     notes: Arc<Notes>,
+    due: Arc<Due>,
     stopped: Mutex<bool>,
     stop: Condvar,
 }
@@ -64,13 +64,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Flusher {
-    pub(crate) fn start(inner: &Arc<Inner>, checkpointer: Checkpointer, policy: Policy) -> Self {
+    pub(crate) fn start(
+        inner: &Arc<Inner>,
+        checkpointer: Checkpointer,
+        policy: Policy,
+        due: Arc<Due>,
+    ) -> Self {
         let logs = Arc::clone(&checkpointer.logs);
         let progress = Progress::new(&checkpointer.control);
         let checkpointer = Mutex::new(checkpointer);
         let (stopped, stop) = (Mutex::default(), Condvar::new());
         let notes = Arc::default();
-        let shared = Arc::new(Shared { checkpointer, logs, progress, notes, stopped, stop });
+        let shared = Shared { checkpointer, logs, progress, notes, due, stopped, stop };
+        let shared = Arc::new(shared);
         // Apart, so that neither files nor a checkpoint keep a flush waiting.
         let preparing = {
             let shared = Arc::clone(&shared);
@@ -88,8 +94,10 @@ impl Flusher {
             std::thread::Builder::new().name(name.into()).spawn(body).ok()
         };
         // Without threads left, commits flush for themselves and the logs grow.
+        let flusher = spawn("atoll-flusher", Box::new(flushing));
+        flusher.iter().for_each(|thread| shared.due.served_by(thread.thread()));
         let threads = [
-            spawn("atoll-flusher", Box::new(flushing)),
+            flusher,
             spawn("atoll-files", Box::new(preparing)),
             spawn("atoll-home", Box::new(checkpointing)),
         ];
@@ -121,6 +129,7 @@ impl Flusher {
     fn stop(&mut self) {
         *lock(&self.shared.stopped) = true;
         self.shared.stop.notify_all();
+        self.shared.due.wake();
         for thread in self.threads.drain(..) {
             if thread.thread().id() != std::thread::current().id() {
                 // A panic there has been reported; there is nothing to add here.
@@ -167,14 +176,18 @@ impl Shared {
         let period = durability.period().max(PERIOD_MIN);
         let mut last = Instant::now();
         let mut marked = last;
-        while !self.wait(period.min(PERIOD_MAX)) {
+        loop {
+            park_timeout(period.min(PERIOD_MAX).min(self.due.left()));
+            if *lock(&self.stopped) {
+                return;
+            }
             // A log that fails says so: to those who wait for a flush, and in `Health`.
             if marked.elapsed() >= MARK_PERIOD && self.logs.has_unmarked() {
                 let _ = self.logs.mark(now_us);
                 marked = Instant::now();
             }
-            if last.elapsed() >= period {
-                let _ = self.logs.flush();
+            if self.due.take() || last.elapsed() >= period {
+                let _ = self.logs.flush(); // DUE-1
                 last = Instant::now();
             }
         }

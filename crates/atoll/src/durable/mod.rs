@@ -15,6 +15,7 @@
 //! | [`moment`] | moments, and how people read them |
 //! | [`image`] | the bytes of a segment of a snapshot |
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
+//! | [`due`] | when it is to flush for transactions with a bound of their own |
 //! | [`health`] | what goes wrong meanwhile, for whoever runs the database |
 //!
 //! A checkpoint is a snapshot, so it shows committed data only and nothing ever has to be undone at
@@ -24,6 +25,7 @@
 mod backup;
 mod check;
 pub(crate) mod checkpoint;
+pub(crate) mod due;
 pub(crate) mod flusher;
 pub(crate) mod health;
 mod image;
@@ -42,6 +44,7 @@ use std::time::Duration;
 use atoll_log::Logs;
 use atoll_txn::Committed;
 
+use self::due::Due;
 use crate::error::Result;
 
 /// What a commit that was acknowledged survives.
@@ -62,8 +65,13 @@ pub enum Durability {
 
 /// How long at most what was committed waits for a flush without [`Durability`].
 const LAZY: Duration = Duration::from_secs(1);
+/// The shortest time between two flushes that nobody waits for, however short a bound is.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
 
 impl Durability {
+    /// [`Durability::Group`] without a bound of its own: 10 milliseconds.
+    pub const GROUP: Self = Self::Group(Duration::from_millis(10));
+
     /// How often everything is flushed that nobody waits for.
     pub(crate) fn period(self) -> Duration {
         match self {
@@ -73,23 +81,21 @@ impl Durability {
     }
 }
 
-/// [`Durability::Group`] without a bound of its own.
-const GROUP: Duration = Duration::from_millis(10);
-
 impl std::str::FromStr for Durability {
     type Err = UnknownDurability;
 
     fn from_str(text: &str) -> std::result::Result<Self, UnknownDurability> {
         let unknown = || UnknownDurability(text.to_owned());
-        match text.split_once(':') {
+        match text.split_once([':', ' ']) {
             None => match text {
                 "strict" => Ok(Self::Strict),
-                "group" => Ok(Self::Group(GROUP)),
+                "group" => Ok(Self::GROUP),
                 "none" => Ok(Self::None),
                 _ => Err(unknown()),
             },
             Some(("group", bound)) => {
-                let millis: u64 = bound.trim_end_matches("ms").parse().map_err(|_| unknown())?;
+                let number = bound.strip_suffix("ms").unwrap_or(bound).trim();
+                let millis: u64 = number.parse().map_err(|_| unknown())?;
                 let fits = (1..=60_000).contains(&millis);
                 fits.then(|| Self::Group(Duration::from_millis(millis))).ok_or_else(unknown)
             }
@@ -120,6 +126,7 @@ impl std::fmt::Display for Durability {
 pub(crate) struct Acknowledger {
     pub(crate) logs: Arc<Logs>,
     pub(crate) durability: Durability,
+    pub(crate) due: Arc<Due>,
 }
 
 impl Acknowledger {
@@ -134,11 +141,28 @@ impl Acknowledger {
         let _ = self.acknowledge_all();
     }
 
+    /// Whether a commit is told of when it is durable. One that is not is flushed within the bound
+    /// that was asked for.
+    fn is_strict(&self, committed: Committed, wanted: Option<Durability>) -> bool {
+        match wanted.unwrap_or(self.durability) {
+            Durability::Strict => return true,
+            Durability::Group(bound) if committed.has_changes => {
+                let period = self.durability.period();
+                if bound < period {
+                    self.due.within(bound.max(PERIOD_MIN));
+                }
+            }
+            Durability::Group(_) | Durability::None => {}
+        }
+        false
+    }
+
     /// Whether a commit needs no waiting.
     pub(crate) fn is_acknowledged(&self, committed: Committed, wanted: Option<Durability>) -> bool {
-        let is_strict = wanted.unwrap_or(self.durability) == Durability::Strict;
         // One that never will be is not waited for either.
-        !is_strict || self.logs.horizon() >= committed.gsn || self.logs.is_poisoned()
+        !self.is_strict(committed, wanted)
+            || self.logs.horizon() >= committed.gsn
+            || self.logs.is_poisoned()
     }
 
     /// Waits as long as the durability asked for says.
@@ -147,7 +171,7 @@ impl Acknowledger {
         committed: Committed,
         wanted: Option<Durability>,
     ) -> Result<()> {
-        if wanted.unwrap_or(self.durability) != Durability::Strict {
+        if !self.is_strict(committed, wanted) {
             return Ok(());
         }
         match self.logs.settle(committed.gsn) {

@@ -1,6 +1,7 @@
 //! Durable databases: what was committed is there again, however the database ended.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bounds;
 mod check;
 mod checkpoints;
 mod damage;

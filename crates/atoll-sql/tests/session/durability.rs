@@ -1,0 +1,138 @@
+//! What commits survive, chosen by statements; in a database that flushes by itself once an hour.
+
+use std::time::Duration;
+
+use atoll::machine::CrashMedium;
+use atoll::{Database, DatabaseOptions, Durability};
+use atoll_sql::{SqlErrorKind, SqlSession};
+
+use super::{error, rows, tag};
+
+const TABLE: &str = "CREATE TABLE t (id int PRIMARY KEY)";
+
+fn options(durability: Durability) -> DatabaseOptions {
+    let memory_limit_bytes = Some(64 << 20);
+    DatabaseOptions { durability, memory_limit_bytes, ..DatabaseOptions::default() }
+}
+
+fn open(medium: &CrashMedium) -> SqlSession {
+    let hour = Durability::Group(Duration::from_secs(3600));
+    SqlSession::on_database(Database::open_on(medium, options(hour)).unwrap())
+}
+
+/// A session with an empty table.
+fn session(medium: &CrashMedium) -> SqlSession {
+    let mut session = open(medium);
+    tag(&mut session, "SET durability = 'strict'");
+    tag(&mut session, TABLE);
+    assert_eq!(tag(&mut session, "RESET durability"), "RESET");
+    session
+}
+
+/// How many rows there are if the power is lost now; `None` if there is no table.
+fn durable(medium: &CrashMedium) -> Option<u64> {
+    let crashed = medium.crash(medium.events(), || false);
+    let db = Database::open_on(&crashed, options(Durability::Strict)).unwrap();
+    db.table("t").ok().map(|table| table.row_count())
+}
+
+fn shown(session: &mut SqlSession) -> String {
+    rows(session, "SHOW durability").concat()
+}
+
+#[test]
+fn a_table_is_as_durable_as_its_session_asks() {
+    let medium = CrashMedium::default();
+    let mut session = open(&medium);
+    tag(&mut session, TABLE);
+    assert_eq!(durable(&medium), None);
+    let medium = CrashMedium::default();
+    let _open = self::session(&medium);
+    assert_eq!(durable(&medium), Some(0));
+}
+
+#[test]
+fn a_session_chooses_what_its_statements_survive() {
+    let medium = CrashMedium::default();
+    let mut session = session(&medium);
+    tag(&mut session, "INSERT INTO t VALUES (1)");
+    assert_eq!((durable(&medium), shown(&mut session).as_str()), (Some(0), "group:3600000"));
+    assert_eq!(tag(&mut session, "SET durability = 'strict'"), "SET");
+    tag(&mut session, "INSERT INTO t VALUES (2)");
+    assert_eq!((durable(&medium), shown(&mut session).as_str()), (Some(2), "strict"));
+    tag(&mut session, "SET SESSION durability TO none");
+    tag(&mut session, "INSERT INTO t VALUES (3)");
+    assert_eq!((durable(&medium), shown(&mut session).as_str()), (Some(2), "none"));
+    tag(&mut session, "SET synchronous_commit = on");
+    assert_eq!(rows(&mut session, "SHOW synchronous_commit"), ["on"]);
+    tag(&mut session, "DELETE FROM t WHERE id = 3");
+    tag(&mut session, "RESET ALL");
+    tag(&mut session, "DELETE FROM t WHERE id = 2");
+    assert_eq!(durable(&medium), Some(2));
+    // Another session has chosen nothing.
+    tag(&mut session, "SET durability = strict");
+    let db = Database::create(options(Durability::None)).unwrap();
+    assert_eq!(shown(&mut SqlSession::on_database(db)), "none");
+}
+
+#[test]
+fn a_transaction_chooses_for_itself_at_any_time_before_it_commits() {
+    let medium = CrashMedium::default();
+    let mut session = session(&medium);
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "INSERT INTO t VALUES (1)");
+    tag(&mut session, "SET LOCAL durability = 'strict'");
+    assert_eq!(shown(&mut session), "strict");
+    tag(&mut session, "COMMIT");
+    assert_eq!((durable(&medium), shown(&mut session).as_str()), (Some(1), "group:3600000"));
+    tag(&mut session, "SET durability = strict");
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "SET LOCAL durability = none");
+    tag(&mut session, "INSERT INTO t VALUES (2)");
+    tag(&mut session, "COMMIT");
+    assert_eq!((durable(&medium), shown(&mut session).as_str()), (Some(1), "strict"));
+}
+
+#[test]
+fn what_is_set_in_a_transaction_that_is_rolled_back_is_not_set() {
+    let medium = CrashMedium::default();
+    let mut session = session(&medium);
+    for (end, wanted) in [("ROLLBACK", "group:3600000"), ("COMMIT", "strict")] {
+        tag(&mut session, "BEGIN");
+        tag(&mut session, "SET durability = strict");
+        assert_eq!(shown(&mut session), "strict");
+        tag(&mut session, end);
+        assert_eq!(shown(&mut session), wanted, "{end}");
+    }
+    // Nor is it where the commit became a rollback.
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "SET durability = none");
+    error(&mut session, "SET durability = 'sometimes'");
+    assert_eq!(error(&mut session, "SET durability = none").kind(), SqlErrorKind::Aborted);
+    assert_eq!(error(&mut session, "SHOW durability").kind(), SqlErrorKind::Aborted);
+    assert_eq!(tag(&mut session, "COMMIT"), "ROLLBACK");
+    assert_eq!(shown(&mut session), "strict");
+}
+
+#[test]
+fn what_cannot_be_promised_is_refused() {
+    let db = Database::create(options(Durability::Strict)).unwrap();
+    let mut session = SqlSession::on_database(db.clone());
+    assert_eq!(shown(&mut session), "none");
+    for sql in
+        ["SET durability = strict", "SET durability = 'group'", "SET synchronous_commit = on"]
+    {
+        let refused = error(&mut session, sql);
+        assert_eq!(refused.kind(), SqlErrorKind::Unsupported, "{sql}");
+        assert!(refused.hint().unwrap().contains("--data"), "{refused}");
+    }
+    for sql in ["SET durability = none", "SET synchronous_commit = off", "RESET durability"] {
+        tag(&mut session, sql);
+    }
+    let refused = error(&mut session, "SET LOCAL durability = none");
+    assert!(refused.message().contains("none is open"), "{refused}");
+    let mut reader = SqlSession::on_snapshot(db.snapshot().unwrap());
+    for sql in ["SET durability = none", "RESET durability", "SHOW durability"] {
+        assert_eq!(error(&mut reader, sql).kind(), SqlErrorKind::ReadOnly, "{sql}");
+    }
+}
