@@ -210,9 +210,16 @@ impl Control {
 }
 
 /// The open file.
+///
+/// - `CONTROL-1`: a slot is written only while the other one is whole. After a write that failed
+///   the slot that it was of is therefore the first to be written again, the whole of it.
 #[derive(Debug)]
 pub struct ControlFile {
     file: Arc<dyn MediumFile>,
+    /// The last sequence that may be in it.
+    sequence: u64,
+    /// The slot of that has not been written as a whole, as far as is known.
+    is_torn: bool,
 }
 
 impl ControlFile {
@@ -225,7 +232,7 @@ impl ControlFile {
         let is_there = medium.names()?.iter().any(|known| known == name);
         let file = medium.open(name, if is_there { Open::Write } else { Open::Create })?;
         file.reserve(2 * SLOT_BYTES as u64)?;
-        Self { file }.write(control)?;
+        Self { file, sequence: control.sequence, is_torn: false }.write(control)?;
         Ok(medium.sync_names()?)
     }
 
@@ -259,7 +266,9 @@ impl ControlFile {
         }
         slots.sort_by_key(|control| control.sequence);
         match (slots.pop(), first_error) {
-            (Some(newest), _) => Ok((Self { file }, newest)),
+            (Some(newest), _) => {
+                Ok((Self { file, sequence: newest.sequence, is_torn: false }, newest))
+            }
             (None, Some(error)) => Err(error),
             (None, None) => Err(LogError::Missing { file: medium.path(FILE) }),
         }
@@ -277,13 +286,19 @@ impl ControlFile {
     /// Writes what it is to say; durable when this returns.
     ///
     /// # Errors
-    /// [`LogError::Medium`]; it says what it said before then, or this.
+    /// [`LogError::Medium`]; it says what it said before then, or this. It can be written again.
     pub fn write(&mut self, control: &mut Control) -> Result<(), LogError> {
+        if self.is_torn {
+            self.sequence += 1; // CONTROL-1
+        }
         for _ in 0..2 {
-            control.sequence += 1;
+            self.sequence += 1;
+            control.sequence = self.sequence;
+            self.is_torn = true;
             let offset = control.sequence % 2 * SLOT_BYTES as u64;
             self.file.write_at(offset, &control.encode())?;
             self.file.sync()?;
+            self.is_torn = false;
         }
         Ok(())
     }
@@ -307,6 +322,7 @@ fn read_slot(file: &dyn MediumFile, slot: u64) -> Result<Control, LogError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use atoll_machine::CrashMedium;
+    use atoll_machine::medium::crash::Fault;
 
     use super::*;
 
@@ -416,6 +432,55 @@ mod tests {
                     }
                     Err(LogError::Missing { .. }) => assert!(events < made),
                     Err(error) => panic!("{events}: {error}"),
+                }
+            }
+        }
+    }
+
+    /// One that lies in several sectors, all of which change.
+    fn large(sequence: u64) -> Control {
+        let tablespaces = TABLESPACES_MAX;
+        let mut control =
+            Control { tablespaces, cuts: vec![sequence << 30; tablespaces], ..sample(sequence) };
+        control.ends = None;
+        let parts = &mut control.checkpoints[0].parts;
+        let part = CheckpointPart { start: sequence << 30, ..parts[0] };
+        *parts = vec![part; tablespaces];
+        control
+    }
+
+    #[test]
+    fn a_crash_while_it_is_written_again_after_a_failure_leaves_one_of_those() {
+        for (fault, after) in [Fault::Full, Fault::Sync].into_iter().flat_map(|fault| {
+            (0..3).map(move |after| (fault, after)) // In the first slot, the second, or neither.
+        }) {
+            let medium = CrashMedium::default();
+            let mut file = create(&medium);
+            let mut said = [large(0), large(4), large(8)];
+            file.write(&mut said[1]).unwrap();
+            let begin = medium.events();
+            for attempt in 0..3 {
+                medium.fail(fault, if attempt == 0 { after } else { 1 - after.min(1) });
+                let failed = file.write(&mut said[2]).is_err();
+                assert_eq!(failed, attempt > 0 || after < 2, "{fault:?} {after} {attempt}");
+                medium.mend();
+            }
+            file.write(&mut said[2]).unwrap();
+            for events in begin..=medium.events() {
+                for seed in 0..32u64 {
+                    let mut turn = 0;
+                    let crashed = medium.crash(events, || {
+                        turn += 1;
+                        atoll_storage::key::mix(seed << 32 | turn) & 1 == 1
+                    });
+                    let found = ControlFile::open(&crashed, Open::Read);
+                    let (_, found) = found.unwrap_or_else(|error| {
+                        panic!("{fault:?} {after}, {events} events: {error}")
+                    });
+                    let sequence = found.sequence;
+                    let is_said =
+                        said[1..].iter().any(|one| found == Control { sequence, ..one.clone() });
+                    assert!(is_said, "{fault:?} {after}, {events} events: {found:?}");
                 }
             }
         }

@@ -91,7 +91,7 @@ struct Told {
     acknowledged: BTreeSet<i64>,
     /// Errors so far.
     errors: u64,
-    /// A flush has failed, or a checkpoint that may count: this life takes no more of them.
+    /// A flush has failed: this life takes no more changes.
     is_over: bool,
 }
 
@@ -110,11 +110,7 @@ impl Told {
         let Err(error) = done else { return true };
         let text = error.to_string();
         let is_full = match &error {
-            Error::Log(LogError::Medium(cause)) => {
-                // It is not known what that file says.
-                self.is_over |= cause.path.ends_with("control");
-                cause.is_full()
-            }
+            Error::Log(LogError::Medium(cause)) => cause.is_full(),
             Error::Log(LogError::Poisoned { cause, .. }) => {
                 self.is_over = true;
                 cause.is_full()
@@ -123,7 +119,7 @@ impl Told {
         };
         assert!(is_full && text.contains("free some space"), "{text}: {error:?}");
         if then == Then::Free {
-            // Space helps, unless it is not known what is on the medium.
+            // Space helps, unless it is not known what the logs have.
             assert!(self.errors == 0 || self.is_over, "there is space: {text}");
             medium.mend();
         }

@@ -14,6 +14,9 @@
 //!   are in the snapshot, and later ones are not.
 //! - `CHECKPOINT-3`: the last two are kept, with the logs from the older one on; and all files of
 //!   the logs that could not be archived.
+//! - `CHECKPOINT-4`: when the control file could not be written, it says what it said before or
+//!   already this, and both can be opened, since nothing has been let go of. Until it has been
+//!   written nothing else is: another checkpoint would lie where that before had its blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,8 +69,8 @@ pub(crate) struct Checkpointer {
     pub(super) archive: Option<Archive>,
     /// Why the logs could not be archived when that was last tried.
     pub(super) not_archived: Option<LogError>,
-    /// Writing the control file has failed, so it is not known what it says.
-    pub(super) failed: Option<LogError>,
+    /// The control file may say what it said before (`CHECKPOINT-4`).
+    pub(super) is_unwritten: bool,
 }
 
 /// The files of the newest checkpoint of a tablespace: a map, and the steps behind it.
@@ -207,9 +210,7 @@ impl Checkpointer {
         if self.locked.is_none() {
             return Err(LogError::Closed.into());
         }
-        if let Some(error) = &self.failed {
-            return Err(error.clone().into());
-        }
+        self.write_control()?; // What the last one has left undone.
         inner.check_spill()?;
         let begin = Instant::now();
         let starts = self.logs.starts(); // before the cut: CHECKPOINT-2
@@ -236,8 +237,7 @@ impl Checkpointer {
         let epoch = snapshot.epoch() + u64::from(is_wrong);
         control.checkpoints.insert(0, Checkpoint { number, epoch, life, parts });
         control.checkpoints.truncate(CHECKPOINTS_KEPT);
-        self.file.write(&mut control).inspect_err(|error| self.failed = Some(error.clone()))?;
-        self.control = control;
+        (self.control, self.is_unwritten) = (control, true);
         let mut maps = Vec::with_capacity(written.len());
         for (chain, home) in self.chains.iter_mut().zip(written) {
             chain.note((number, &home.map), home.file, home.changed, home.is_step);
@@ -246,10 +246,20 @@ impl Checkpointer {
         self.maps.insert(0, maps);
         self.maps.truncate(CHECKPOINTS_KEPT);
         self.baseline = Some(snapshot);
+        self.write_control()?;
         report.archived_bytes = self.archive_to(&ends); // settled above: ARCHIVE-1
         report.has_leftovers = self.release().is_err();
         report.seconds = begin.elapsed().as_secs_f64();
         Ok(report)
+    }
+
+    /// Has the control file say what is known here, if it may not do so yet.
+    fn write_control(&mut self) -> std::result::Result<(), LogError> {
+        if self.is_unwritten {
+            self.file.write(&mut self.control)?;
+            self.is_unwritten = false;
+        }
+        Ok(())
     }
 
     /// Archives the logs up to these positions, where everything is at or below the horizon;

@@ -135,7 +135,7 @@ pub(crate) fn open(
     let logs_options = LogsOptions { file_bytes: control.file_bytes, ..options.logs };
     let logs = Logs::open(&media, &starts, control.life, logs_options)?;
     let spare_files = spare_files(options.checkpoint_log_bytes, control.file_bytes);
-    let (baseline, locked, failed, not_archived) = (None, Some(locked), None, None);
+    let (baseline, locked, is_unwritten, not_archived) = (None, Some(locked), false, None);
     Ok((
         Checkpointer {
             logs,
@@ -149,7 +149,7 @@ pub(crate) fn open(
             locked,
             archive,
             not_archived,
-            failed,
+            is_unwritten,
         },
         report,
     ))
