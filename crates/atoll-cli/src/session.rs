@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use atoll::{Attachment, Database, Schema, Snapshot};
+use atoll::{Attachment, Database, IndexSpec, Schema, Snapshot};
 use atoll_sql::{Outcome, SqlError, SqlSession, tablespace_name};
 
 use crate::args::{GlobalArgs, OwnerArgs};
@@ -33,6 +33,8 @@ pub struct TableInfo {
     pub schema: Schema,
     /// Its tablespace, for a table of a database of this process that has several.
     pub tablespace: Option<String>,
+    /// Its ordered indexes, for a table of a database of this process: a snapshot has none.
+    pub indexes: Option<Vec<IndexSpec>>,
 }
 
 impl Session {
@@ -154,7 +156,8 @@ impl Session {
                 for name in database.tables() {
                     let table = database.table(&name)?;
                     let tablespace = has_several.then(|| tablespace_name(table.tablespace()));
-                    tables.push(TableInfo { name, schema: table.schema().clone(), tablespace });
+                    let (schema, indexes) = (table.schema().clone(), Some(table.indexes()));
+                    tables.push(TableInfo { name, schema, tablespace, indexes });
                 }
                 database.bases().iter().try_for_each(|base| add_tables(base, &mut tables))?;
             }
@@ -187,7 +190,7 @@ fn add_tables(snapshot: &Snapshot, tables: &mut Vec<TableInfo>) -> Result<()> {
     for name in snapshot.tables() {
         if !tables.iter().any(|table| table.name == name) {
             let schema = snapshot.table(&name)?.schema().clone();
-            tables.push(TableInfo { name, schema, tablespace: None });
+            tables.push(TableInfo { name, schema, tablespace: None, indexes: None });
         }
     }
     Ok(())

@@ -281,6 +281,38 @@ fn a_session_says_what_its_commits_survive() {
     assert!(err.contains("in memory only") && err.contains("--data DIR"), "{err}");
 }
 
+#[test]
+fn indexes_are_shown_and_hold_when_the_database_is_opened_again() {
+    let world = World::new();
+    let data = world.runtime_dir().with_file_name("data").to_str().unwrap().to_owned();
+    let run = |more: &[&str]| world.run(&[&["sql", "bank", "--data", &data], more].concat());
+    let make = "CREATE TABLE t (id bigint PRIMARY KEY, mail text UNIQUE, age int, \
+                INDEX by_age (age, id)); INSERT INTO t VALUES (1, 'a', 2)";
+    let out = run(&["-c", make, "-c", r"\d t"]).ok();
+    let indexes = "Indexes:\n  t_mail_key UNIQUE (mail)\n  by_age (age, id)\n";
+    assert!(out.contains(indexes), "{out}");
+    let json = run(&["--json", "-c", r"\d t", "-c", r"\d"]).json();
+    for table in &json {
+        assert_eq!(
+            table["indexes"],
+            serde_json::json!([
+                {"name": "t_mail_key", "columns": ["mail"], "unique": true},
+                {"name": "by_age", "columns": ["age", "id"], "unique": false},
+            ])
+        );
+    }
+    let taken = run(&["-c", "INSERT INTO t VALUES (2, 'a', 3)"]);
+    assert_eq!(taken.code, Some(1));
+    let err = taken.err;
+    assert!(err.contains("t_mail_key") && err.contains("these values already"), "{err}");
+    // A snapshot has none.
+    let mut owner = world.owner("bank");
+    let json = world.run(&["attach", "bank", "--json", "-c", r"\d t"]).json();
+    assert!(json[0]["key"] == serde_json::json!(["id"]) && json[0].get("indexes").is_none());
+    owner.say(r"\d t");
+    assert!(!owner.hear("name").contains("Indexes"));
+}
+
 /// Whether a file of a folder, of those whose names begin so, holds a text.
 fn holds(folder: &std::path::Path, prefix: &str, text: &str) -> bool {
     let files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);

@@ -1,20 +1,23 @@
-//! `CREATE TABLE`: columns, `NOT NULL`, a primary key and a tablespace, and nothing that would be
-//! ignored.
+//! `CREATE TABLE`: columns, `NOT NULL`, a primary key, ordered indexes, unique or not, and a
+//! tablespace, and nothing that would be ignored.
 //!
 //! ```text
-//! CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [PRIMARY KEY], …
-//!     [, PRIMARY KEY (column, …)]) [TABLESPACE node0 | node1 | …]
+//! CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [PRIMARY KEY] [UNIQUE], …
+//!     [, PRIMARY KEY (column, …)]
+//!     [, [CONSTRAINT name] UNIQUE (column, …)]… [, INDEX name (column, …)]…)
+//!     [TABLESPACE node0 | node1 | …]
 //! ```
 //!
-//! A table without the clause goes to a tablespace that the database chooses.
+//! A table without the last clause goes to a tablespace that the database chooses. Its indexes are
+//! made with it: the database adds none to a table that is there, and removes none.
 //!
 //! `DDL-1`: a clause that Atoll does not carry out is an error, never silently dropped.
 
-use atoll::{Column, Database, Schema, TableOptions};
+use atoll::{Column, Database, IndexSpec, Schema, TableOptions};
 use sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, IndexColumn, Spanned,
-    SqlOption, TableConstraint,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, Ident, IndexColumn,
+    NullsDistinctOption, Spanned, SqlOption, TableConstraint,
 };
 use sqlparser::tokenizer::Span;
 
@@ -28,11 +31,11 @@ use crate::{names, parse, types};
 /// tablespace that does not exist, and a table of the same name.
 pub(crate) fn create_table(db: &Database, statement: &CreateTable) -> Result<bool, SqlError> {
     let (name, span) = names::table_name(&statement.name)?;
-    let schema = schema(statement, span)?;
+    let (schema, indexes) = schema(statement, &name, span)?;
     let tablespace = tablespace(statement).map_err(|error| error.at(span))?;
     let tablespace =
         tablespace.map(|name| names::tablespace(name, db.tablespaces())).transpose()?;
-    let options = TableOptions { tablespace, ..TableOptions::default() };
+    let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
     if statement.if_not_exists && db.tables().contains(&name) {
         return Ok(false);
     }
@@ -41,32 +44,51 @@ pub(crate) fn create_table(db: &Database, statement: &CreateTable) -> Result<boo
     Ok(true)
 }
 
-/// The schema that a statement describes.
-pub(crate) fn schema(statement: &CreateTable, span: Span) -> Result<Schema, SqlError> {
+/// The schema that a statement describes, and the indexes of the table, which gets this name.
+fn schema(
+    statement: &CreateTable,
+    table: &str,
+    span: Span,
+) -> Result<(Schema, Vec<IndexSpec>), SqlError> {
     refuse_clauses(statement, span)?;
     let mut columns = Vec::new();
     let mut key: Vec<String> = Vec::new();
+    let mut indexes = Vec::new();
     for definition in &statement.columns {
-        let (column, is_key) = column(definition)?;
+        let Described { column, is_key, unique } = column(definition)?;
         if is_key {
             one_key(&key, definition.name.span)?;
             key.push(column.name.clone());
         }
+        indexes.extend(unique.map(|name| (name, vec![column.name.clone()], true)));
         columns.push(column);
     }
     for constraint in &statement.constraints {
-        let TableConstraint::PrimaryKey(primary) = constraint else {
-            return Err(SqlError::unsupported(format!("{constraint} is not supported"))
-                .at(constraint.span())
-                .with_hint(Some("a table has a primary key and NOT NULL columns".to_owned())));
+        let refuse = || {
+            let message = format!("{constraint} is not supported");
+            SqlError::unsupported(message).at(constraint.span()).with_hint(Some(
+                "a table has NOT NULL columns, PRIMARY KEY (a, b), UNIQUE (a, b) and INDEX name \
+                 (a, b)"
+                    .to_owned(),
+            ))
         };
-        one_key(&key, constraint.span())?;
-        key = primary.columns.iter().map(key_column).collect::<Result<_, _>>()?;
-        for (name, at) in key.iter().zip(&primary.columns) {
-            if !columns.iter().any(|column: &Column| column.name == *name) {
-                let known = columns.iter().map(|column| column.name.as_str());
-                return Err(names::unknown_column(name, None, known).at(at.column.span()));
+        if *constraint != plain(constraint) {
+            return Err(refuse());
+        }
+        match constraint {
+            TableConstraint::PrimaryKey(primary) => {
+                one_key(&key, constraint.span())?;
+                key = named(&columns, &primary.columns)?;
             }
+            TableConstraint::Unique(unique) => {
+                let name = unique.name.as_ref().or(unique.index_name.as_ref()).map(names::fold);
+                indexes.push((name, named(&columns, &unique.columns)?, true));
+            }
+            TableConstraint::Index(index) => {
+                let name = index.name.as_ref().map(names::fold);
+                indexes.push((name, named(&columns, &index.columns)?, false));
+            }
+            _ => return Err(refuse()),
         }
     }
     // As in PostgreSQL, being in the primary key makes a column NOT NULL.
@@ -81,7 +103,62 @@ pub(crate) fn schema(statement: &CreateTable, span: Span) -> Result<Schema, SqlE
             )));
     }
     let key: Vec<&str> = key.iter().map(String::as_str).collect();
-    Schema::new(columns, &key).map_err(|error| SqlError::from(error).at(span))
+    let schema = Schema::new(columns, &key).map_err(|error| SqlError::from(error).at(span))?;
+    Ok((schema, index_specs(table, indexes)))
+}
+
+/// Indexes with their names; those without one get PostgreSQL's, with a number if it is taken.
+fn index_specs(table: &str, indexes: Vec<(Option<String>, Vec<String>, bool)>) -> Vec<IndexSpec> {
+    let mut taken: Vec<String> = indexes.iter().filter_map(|(name, ..)| name.clone()).collect();
+    let specs = indexes.into_iter().map(|(name, columns, unique)| {
+        let name = name.unwrap_or_else(|| {
+            let usual = format!("{table}_{}_key", columns.join("_"));
+            let others = (1..).map(|number| format!("{usual}{number}"));
+            let mut names = std::iter::once(usual.clone()).chain(others);
+            let free = names.find(|name| !taken.contains(name)).unwrap_or(usual);
+            taken.push(free.clone());
+            free
+        });
+        IndexSpec { name, columns, unique }
+    });
+    specs.collect()
+}
+
+/// What is carried out of a constraint: an equal one has nothing else (`DDL-1`).
+fn plain(constraint: &TableConstraint) -> TableConstraint {
+    let mut plain = constraint.clone();
+    match &mut plain {
+        TableConstraint::PrimaryKey(key) => {
+            (key.index_type, key.index_options, key.characteristics) = (None, Vec::new(), None);
+        }
+        TableConstraint::Unique(unique) => {
+            (unique.index_type, unique.index_options) = (None, Vec::new());
+            unique.characteristics = None;
+            if unique.nulls_distinct == NullsDistinctOption::NotDistinct {
+                unique.nulls_distinct = NullsDistinctOption::None;
+            }
+        }
+        _ => {}
+    }
+    plain
+}
+
+/// The names of columns in a list, each of them there.
+fn named(columns: &[Column], list: &[IndexColumn]) -> Result<Vec<String>, SqlError> {
+    let mut named = Vec::with_capacity(list.len());
+    for one in list {
+        let name = key_column(one)?;
+        if !columns.iter().any(|column| column.name == name) {
+            let known = columns.iter().map(|column| column.name.as_str());
+            return Err(names::unknown_column(&name, None, known).at(one.column.span()));
+        }
+        if named.contains(&name) {
+            let message = format!("column \"{name}\" is named twice");
+            return Err(SqlError::new(SqlErrorKind::Schema, message).at(one.column.span()));
+        }
+        named.push(name);
+    }
+    Ok(named)
 }
 
 fn one_key(key: &[String], span: Span) -> Result<(), SqlError> {
@@ -93,23 +170,35 @@ fn one_key(key: &[String], span: Span) -> Result<(), SqlError> {
         .with_hint(Some("for a key of several columns write PRIMARY KEY (a, b)".to_owned())))
 }
 
-/// A column and whether it is the primary key.
-fn column(definition: &ColumnDef) -> Result<(Column, bool), SqlError> {
+/// What is said of a column.
+struct Described {
+    column: Column,
+    /// It is the primary key.
+    is_key: bool,
+    /// It is unique, perhaps under a name.
+    unique: Option<Option<String>>,
+}
+
+fn column(definition: &ColumnDef) -> Result<Described, SqlError> {
     let span = definition.name.span;
     let name = names::fold(&definition.name);
     let data_type = types::column_type(&definition.data_type).map_err(|error| error.at(span))?;
     let (mut nullable, mut is_key, mut said_null) = (true, false, false);
+    let mut unique = None;
     for option in &definition.options {
         match &option.option {
             ColumnOption::NotNull => nullable = false,
             ColumnOption::Null => said_null = true,
-            ColumnOption::PrimaryKey(_) => is_key = true,
+            ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
+            ColumnOption::Unique(one) if one.characteristics.is_none() => {
+                unique = Some(option.name.as_ref().map(names::fold));
+            }
             other => {
                 return Err(SqlError::unsupported(format!(
                     "column \"{name}\": {other} is not supported"
                 ))
                 .at(span)
-                .with_hint(Some("a column can be NOT NULL and PRIMARY KEY".to_owned())));
+                .with_hint(Some("a column can be NOT NULL, UNIQUE and PRIMARY KEY".to_owned())));
             }
         }
     }
@@ -117,15 +206,18 @@ fn column(definition: &ColumnDef) -> Result<(Column, bool), SqlError> {
         let message = format!("column \"{name}\" is declared both NULL and not");
         return Err(SqlError::new(SqlErrorKind::Schema, message).at(span));
     }
-    Ok((Column { name, data_type, nullable: nullable && !is_key }, is_key))
+    let column = Column { name, data_type, nullable: nullable && !is_key };
+    Ok(Described { column, is_key, unique })
 }
 
 fn key_column(column: &IndexColumn) -> Result<String, SqlError> {
     match &column.column.expr {
-        Expr::Identifier(ident) => Ok(names::fold(ident)),
+        Expr::Identifier(ident) if *column == IndexColumn::from(ident.clone()) => {
+            Ok(names::fold(ident))
+        }
         other => {
-            Err(SqlError::unsupported(format!("{other} cannot be in a primary key; name columns"))
-                .at(other.span()))
+            let message = format!("{column} cannot be in a key or an index; name columns");
+            Err(SqlError::unsupported(message).at(other.span()))
         }
     }
 }
@@ -200,7 +292,7 @@ mod tests {
 
     fn of(sql: &str) -> Result<Schema, SqlError> {
         match crate::parse::one(sql)? {
-            Statement::CreateTable(create) => schema(&create, Span::empty()),
+            Statement::CreateTable(create) => Ok(schema(&create, "t", Span::empty())?.0),
             other => panic!("{other} is not CREATE TABLE"),
         }
     }
@@ -223,10 +315,59 @@ mod tests {
     }
 
     #[test]
+    fn indexes_have_the_names_that_they_were_given_or_postgresqls() {
+        let sql = "CREATE TABLE t (a int PRIMARY KEY, B int UNIQUE, c int CONSTRAINT Mine UNIQUE,
+            UNIQUE (b), UNIQUE (c, b), CONSTRAINT t_b_key1 UNIQUE (a), INDEX \"Second\" (c, a),
+            INDEX again (c))";
+        let Statement::CreateTable(create) = crate::parse::one(sql).unwrap() else { panic!() };
+        let (_, indexes) = schema(&create, "t", Span::empty()).unwrap();
+        let found: Vec<_> = indexes
+            .iter()
+            .map(|one| (one.name.as_str(), one.columns.join(" "), one.unique))
+            .collect();
+        let wanted = [
+            ("t_b_key", "b", true),
+            ("mine", "c", true),
+            ("t_b_key2", "b", true),
+            ("t_c_b_key", "c b", true),
+            ("t_b_key1", "a", true),
+            ("Second", "c a", false),
+            ("again", "c", false),
+        ];
+        assert_eq!(found, wanted.map(|(name, columns, unique)| (name, columns.to_owned(), unique)));
+    }
+
+    #[test]
+    fn an_index_of_columns_that_are_not_there_is_an_error() {
+        for (clause, kind, at) in [
+            ("UNIQUE (bb)", SqlErrorKind::UnknownColumn, (1, 51)),
+            ("INDEX i (bb)", SqlErrorKind::UnknownColumn, (1, 52)),
+            ("UNIQUE (b, b)", SqlErrorKind::Schema, (1, 54)),
+        ] {
+            let error = of(&format!("CREATE TABLE t (a int PRIMARY KEY, b int, {clause})"));
+            let error = error.unwrap_err();
+            assert_eq!((error.kind(), error.position()), (kind, Some(at)), "{clause}");
+        }
+        let db = database();
+        let sql = "CREATE TABLE t (a int PRIMARY KEY, INDEX i (a), INDEX i (a))";
+        assert_eq!(create(&db, sql).unwrap_err().kind(), SqlErrorKind::Schema);
+        assert!(db.tables().is_empty());
+    }
+
+    #[test]
     fn what_is_not_carried_out_is_refused() {
         for sql in [
             "CREATE TABLE t (a int PRIMARY KEY DEFAULT 3)",
-            "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE)",
+            "CREATE TABLE t (a int PRIMARY KEY DEFERRABLE)",
+            "CREATE TABLE t (a int, PRIMARY KEY (a) INITIALLY DEFERRED)",
+            "CREATE TABLE t (a int, PRIMARY KEY (a DESC))",
+            "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE DEFERRABLE)",
+            "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b) DEFERRABLE)",
+            "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE NULLS NOT DISTINCT (b))",
+            "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b DESC))",
+            "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b NULLS FIRST))",
+            "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b + 1))",
+            "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE USING INDEX u)",
             "CREATE TABLE t (a int PRIMARY KEY, b int REFERENCES u(b))",
             "CREATE TABLE t (a int PRIMARY KEY, CHECK (a > 0))",
             "CREATE TEMPORARY TABLE t (a int PRIMARY KEY)",

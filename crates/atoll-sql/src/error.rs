@@ -146,6 +146,7 @@ impl From<&atoll::Error> for SqlError {
         let kind = match error {
             atoll::Error::Storage(Storage::UnknownTable(_)) => SqlErrorKind::UnknownTable,
             atoll::Error::DuplicateKey { .. }
+            | atoll::Error::DuplicateIndexKey { .. }
             | atoll::Error::Storage(Storage::NullInColumn { .. }) => SqlErrorKind::Constraint,
             atoll::Error::Storage(Storage::Schema(_) | Storage::TableExists(_)) => {
                 SqlErrorKind::Schema

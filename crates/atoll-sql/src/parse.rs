@@ -4,9 +4,11 @@
 //! columns count from the start of what the user wrote, and a statement is parsed only when those
 //! before it have been carried out.
 
+use sqlparser::ast::table_constraints::IndexConstraint;
 use sqlparser::ast::{CreateTableOptions, Expr, Ident, SqlOption, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{SqlError, SqlErrorKind};
@@ -38,8 +40,17 @@ pub(crate) fn split(sql: &str) -> Result<Vec<StatementTokens>, SqlError> {
 ///
 /// # Errors
 /// Syntax errors, with the place where the parser stopped.
-pub(crate) fn statement(tokens: StatementTokens) -> Result<Statement, SqlError> {
+pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlError> {
     let end = tokens.last().map(|token| token.span.end);
+    let placed = |error: ParserError| {
+        let error = SqlError::from(error);
+        // The end of the text has no place of its own; it is behind the last token.
+        match end {
+            Some(end) => error.at(sqlparser::tokenizer::Span::new(end, end)),
+            None => error,
+        }
+    };
+    let indexes = take_indexes(&mut tokens).map_err(placed)?;
     let last = tokens.iter().rfind(|token| !is_space(token)).cloned();
     let dialect = PostgreSqlDialect {};
     let mut parser =
@@ -48,14 +59,84 @@ pub(crate) fn statement(tokens: StatementTokens) -> Result<Statement, SqlError> 
         TokenWithSpan { token: Token::EOF, .. } => Ok(with_tablespace(statement, last)),
         _ => parser.expected("end of statement", parser.peek_token()),
     });
-    parsed.map_err(|error| {
-        let error = SqlError::from(error);
-        // The end of the text has no place of its own; it is behind the last token.
-        match end {
-            Some(end) => error.at(sqlparser::tokenizer::Span::new(end, end)),
-            None => error,
+    let mut parsed = parsed.map_err(placed)?;
+    if let Statement::CreateTable(create) = &mut parsed {
+        create.constraints.extend(indexes.into_iter().map(Into::into));
+    }
+    Ok(parsed)
+}
+
+/// Takes `INDEX name (column, …)` out of `CREATE TABLE … (…)`. PostgreSQL, whose dialect is parsed,
+/// has no such clause and would take it for a column with the name index, which it may be still:
+/// the type of a column has no name in its parentheses.
+fn take_indexes(tokens: &mut StatementTokens) -> Result<Vec<IndexConstraint>, ParserError> {
+    let is = |token: &Token, wanted| matches!(token, Token::Word(word) if word.keyword == wanted);
+    let mut words = tokens.iter().filter(|token| !is_space(token));
+    let [first, second] = [words.next(), words.next()];
+    let creates = first.is_some_and(|first| is(&first.token, Keyword::CREATE))
+        && second.is_some_and(|second| is(&second.token, Keyword::TABLE));
+    if !creates {
+        return Ok(Vec::new());
+    }
+    let mut taken = Vec::new();
+    let (mut at, mut depth) = (0, 0u32);
+    // Where the item of the list begins that comes next.
+    let mut begin = None;
+    while at < tokens.len() {
+        match &tokens[at].token {
+            Token::LParen => {
+                depth += 1;
+                begin = (depth == 1).then_some(at);
+            }
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Comma if depth == 1 => begin = Some(at),
+            Token::Whitespace(_) => {}
+            word if is(word, Keyword::INDEX) && begin.is_some() => {
+                let rest: Vec<TokenWithSpan> = tokens[at + 1..].to_vec();
+                let shape: Vec<&Token> = rest
+                    .iter()
+                    .filter(|token| !is_space(token))
+                    .map(|token| &token.token)
+                    .collect();
+                if let [Token::Word(_), Token::LParen, Token::Word(_), ..] = shape[..] {
+                    let (index, length) = index(rest)?;
+                    taken.push(index);
+                    let end = at + 1 + length;
+                    // With the comma before it, or behind it where it is the first.
+                    let first = begin.unwrap_or(at);
+                    let behind = tokens[end..].iter().position(|token| !is_space(token));
+                    let behind = behind.map_or(end, |more| end + more);
+                    let is_first = tokens[first].token == Token::LParen;
+                    let comma = is_first && tokens.get(behind).is_some_and(is_comma);
+                    let cut = if comma { behind + 1 } else { end };
+                    let keep = first + usize::from(is_first);
+                    tokens.drain(keep..cut);
+                    (at, begin) = (keep, is_first.then_some(first));
+                    continue;
+                }
+                begin = None;
+            }
+            _ => begin = None,
         }
-    })
+        at += 1;
+    }
+    Ok(taken)
+}
+
+fn is_comma(token: &TokenWithSpan) -> bool {
+    token.token == Token::Comma
+}
+
+/// `name (column, …)` at the beginning of tokens, and how many of them it has.
+fn index(tokens: StatementTokens) -> Result<(IndexConstraint, usize), ParserError> {
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
+    let name = Some(parser.parse_identifier()?);
+    let columns = parser.parse_parenthesized_column_list(IsOptional::Mandatory, false)?;
+    let columns = columns.into_iter().map(Into::into).collect();
+    let (display_as_key, index_type, index_options) = (false, None, Vec::new());
+    let index = IndexConstraint { display_as_key, name, index_type, columns, index_options };
+    Ok((index, parser.index()))
 }
 
 fn is_space(token: &TokenWithSpan) -> bool {
@@ -224,6 +305,34 @@ mod tests {
     fn an_error_at_the_end_of_the_text_has_a_place() {
         let error = one("SELECT * FROM").unwrap_err();
         assert_eq!(error.position(), Some((1, 14)), "{error}");
+    }
+
+    #[test]
+    fn indexes_are_taken_from_anywhere_in_a_table() {
+        for (list, wanted) in [
+            ("INDEX i (a), a int, b int", "a INT, b INT, INDEX i (a)"),
+            ("a int, index i (a, b) , b int", "a INT, b INT, INDEX i (a, b)"),
+            (
+                "a int, INDEX text (a), INDEX \"J\" (\"B\")",
+                "a INT, INDEX text (a), INDEX \"J\" (\"B\")",
+            ),
+            ("INDEX i (a), INDEX j (b), a int", "a INT, INDEX i (a), INDEX j (b)"),
+            // Columns.
+            ("index numeric(10,2), a int", "index NUMERIC(10,2), a INT"),
+            ("a int, index int, \"index\" bytea", "a INT, index INT, \"index\" BYTEA"),
+        ] {
+            let parsed = one(&format!("CREATE TABLE t ({list})")).unwrap();
+            assert_eq!(parsed.to_string(), format!("CREATE TABLE t ({wanted})"), "{list}");
+        }
+        for (sql, at) in [
+            ("CREATE TABLE t (a int, INDEX i (a DESC))", (1, 35)),
+            ("CREATE TABLE t (a int, INDEX i (a, ))", (1, 36)),
+            ("CREATE TABLE t (a int, INDEX i (a", (1, 34)),
+            ("CREATE TABLE t (a int, INDEX i (a) b)", (1, 36)),
+            ("CREATE TABLE t (a int INDEX i (a))", (1, 23)),
+        ] {
+            assert_eq!(one(sql).unwrap_err().position(), Some(at), "{sql}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A session: statements one after the other, on a live database or on one snapshot.
 
 use atoll::{Database, Durability, Snapshot};
-use sqlparser::ast::{Insert, Statement};
+use sqlparser::ast::{Insert, ObjectType, Statement};
 
 use crate::dml::{self, Change};
 use crate::error::{SqlError, SqlErrorKind};
@@ -347,6 +347,21 @@ impl SqlSession {
 
 /// The error for a statement that is not carried out.
 fn unsupported(statement: &Statement) -> SqlError {
+    let of_index = match statement {
+        Statement::CreateIndex(_) => Some("CREATE"),
+        Statement::Drop { object_type: ObjectType::Index, .. } => Some("DROP"),
+        Statement::AlterIndex { .. } => Some("ALTER"),
+        _ => None,
+    };
+    if let Some(verb) = of_index {
+        let message =
+            format!("{verb} INDEX is not supported: a table has the indexes that it was made with");
+        return SqlError::unsupported(message).with_hint(Some(
+            "write UNIQUE (a, b) or INDEX name (a, b) among the columns of CREATE TABLE; INSERT \
+             INTO … SELECT brings the rows of an older table"
+                .to_owned(),
+        ));
+    }
     let text = statement.to_string();
     let words: Vec<&str> = text
         .split_whitespace()

@@ -76,6 +76,14 @@ pub enum Error {
         /// The key as people write it.
         key: String,
     },
+    /// Another row has these values in a unique index. The transaction has been rolled back.
+    #[error("the unique index \"{index}\" of table \"{table}\" has these values already")]
+    DuplicateIndexKey {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+    },
     /// An update would change a key.
     #[error(
         "column \"{column}\" is part of the primary key of \"{table}\", which an update cannot \
@@ -190,6 +198,7 @@ impl Error {
         match stop {
             Stop::Abort(reason) => Self::Aborted(reason),
             Stop::DuplicateKey { table, key } => Self::DuplicateKey { table, key },
+            Stop::DuplicateIndexKey { table, index } => Self::DuplicateIndexKey { table, index },
             Stop::KeyUpdate { table, column } => Self::KeyUpdate { table, column },
             Stop::Storage(StorageError::Memory(error)) => Self::Memory(error),
             Stop::Storage(error) => Self::Storage(error),

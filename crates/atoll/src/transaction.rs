@@ -71,8 +71,8 @@ impl Transaction {
     /// # Errors
     /// [`TxnError::Abort`](crate::TxnError); [`Error::DuplicateKey`](crate::Error), or
     /// [`Error::Storage`](crate::Error) for values that do not fit: nothing has changed then;
-    /// [`Error::Memory`](crate::Error), or [`Error::Transaction`](crate::Error) for values that a
-    /// unique index has already: the transaction has been rolled back.
+    /// [`Error::Memory`](crate::Error), or [`Error::DuplicateIndexKey`](crate::Error): the
+    /// transaction has been rolled back.
     pub fn insert(&mut self, table: &Table, row: &[Value]) -> TxnResult<()> {
         let schema = table.core.schema();
         if row.len() != schema.columns().len() {

@@ -1,6 +1,6 @@
 //! What `\d`, `\memory` and `\health` show.
 
-use atoll::Schema;
+use atoll::{IndexSpec, Schema};
 use serde::Serialize;
 
 use crate::error::{CliError, Result};
@@ -17,6 +17,15 @@ struct TableJson<'a> {
     columns: Vec<ColumnJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tablespace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    indexes: Option<Vec<IndexJson<'a>>>,
+}
+
+#[derive(Serialize)]
+struct IndexJson<'a> {
+    name: &'a str,
+    columns: &'a [String],
+    unique: bool,
 }
 
 #[derive(Serialize)]
@@ -27,14 +36,22 @@ struct ColumnJson<'a> {
 }
 
 fn json(table: &TableInfo, rows: u64) -> TableJson<'_> {
-    let TableInfo { name, schema, tablespace } = table;
+    let TableInfo { name, schema, tablespace, indexes } = table;
     let columns = schema.columns().iter().map(|column| ColumnJson {
         name: &column.name,
         r#type: column.data_type.to_string(),
         nullable: column.nullable,
     });
+    let indexes = indexes.as_ref().map(|indexes| {
+        let all = indexes.iter().map(|IndexSpec { name, columns, unique }| IndexJson {
+            name,
+            columns,
+            unique: *unique,
+        });
+        all.collect()
+    });
     let (columns, tablespace) = (columns.collect(), tablespace.as_deref());
-    TableJson { table: name, rows, key: key(schema), columns, tablespace }
+    TableJson { table: name, rows, key: key(schema), columns, tablespace, indexes }
 }
 
 fn key(schema: &Schema) -> Vec<&str> {
@@ -119,6 +136,14 @@ pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
     let (width, style) = (output.width(), output.style);
     output.line(&format!("{}: {}", style.bold(&table.name), size::counted(rows, "row")))?;
     grid.write(output, width, style)?;
+    let indexes = table.indexes.as_deref().unwrap_or_default();
+    if !indexes.is_empty() {
+        output.line("Indexes:")?;
+    }
+    for IndexSpec { name, columns, unique } in indexes {
+        let unique = if *unique { " UNIQUE" } else { "" };
+        output.line(&format!("  {name}{unique} ({})", columns.join(", ")))?;
+    }
     if let Some(tablespace) = &table.tablespace {
         output.line(&format!("Tablespace: {tablespace}"))?;
     }

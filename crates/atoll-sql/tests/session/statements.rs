@@ -153,3 +153,18 @@ fn statements_that_meet_on_a_row_are_tried_again_until_they_count() {
     });
     assert_eq!(rows(&mut session, "SELECT v FROM t"), ["600"]);
 }
+
+#[test]
+fn a_value_of_a_unique_index_that_is_taken_is_a_broken_rule() {
+    let mut session = session("CREATE TABLE t (id int PRIMARY KEY, v int UNIQUE)");
+    tag(&mut session, "INSERT INTO t VALUES (1, 1)");
+    let taken = error(&mut session, "INSERT INTO t VALUES (2, 1)");
+    assert_eq!(taken.kind(), SqlErrorKind::Constraint);
+    tag(&mut session, "BEGIN");
+    tag(&mut session, "INSERT INTO t VALUES (3, 3)");
+    let taken = error(&mut session, "UPDATE t SET v = 1 WHERE id = 3");
+    assert_eq!(taken.kind(), SqlErrorKind::Constraint);
+    assert_eq!(error(&mut session, "INSERT INTO t VALUES (4, 4)").kind(), SqlErrorKind::Aborted);
+    assert_eq!(tag(&mut session, "COMMIT"), "ROLLBACK");
+    assert_eq!(rows(&mut session, "SELECT * FROM t"), ["1|1"]);
+}
