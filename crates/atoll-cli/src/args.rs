@@ -488,6 +488,10 @@ pub struct RestoreArgs {
     /// Let the tablespace of the next node lie in this folder; once for each node
     #[arg(long = "node-folder", value_name = "DIR")]
     pub node_folders: Vec<PathBuf>,
+    /// Keep so much of it in DRAM while it is restored, and the rest in the folder of the new
+    /// database or in its folder spill [default: everything in DRAM]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
+    pub memory_budget: Option<u64>,
     /// The scheme that the database is opened with.
     #[arg(long, value_name = "SCHEME", default_value_t, help = scheme_help())]
     pub scheme: atoll::SchemeKind,

@@ -344,6 +344,10 @@ fn a_table_lies_in_the_folder_of_the_tablespace_that_it_was_made_in() {
     ])
     .ok();
     assert!(out.ends_with("\nTablespace: node1\n"), "{out}");
+    let folders = ["--node-folder", "a", "--node-folder", "b", "--node-folder", "c"];
+    let few = ["sql", "few", "--nodes", "2", "--data", "few"];
+    let err = world.run(&[&few[..], &folders, &["-c", "SELECT 1"]].concat()).failed();
+    assert!(err.contains("3 folders are given") && err.contains("for 2, one for each"), "{err}");
     let wrong = "CREATE TABLE third (id bigint PRIMARY KEY) TABLESPACE node2";
     let err = world.run(&["sql", "bank", "--nodes", "2", "-c", wrong]).failed();
     assert!(err.contains("tablespace \"node2\" does not exist"), "{err}");
@@ -403,7 +407,7 @@ fn a_database_is_restored_to_a_moment_from_a_backup_and_archived_logs() {
     run(&["-c", "DELETE FROM far WHERE id = 2", "-c", "DELETE FROM near WHERE id = 1"]).ok();
     for (number, to) in [["--to", &time], ["--to-gsn", &gsn]].iter().enumerate() {
         let new = format!("{data}-{number}");
-        let words = ["restore", &backup, &new, "--archive", &archive];
+        let words = ["restore", &backup, &new, "--archive", &archive, "--memory-budget", "64MiB"];
         let out = world.run(&[&words[..], to].concat()).ok();
         assert!(out.contains("3 rows") && out.contains(&format!("GSN {gsn}")), "{out}");
         let query = "SELECT name FROM far ORDER BY id; SELECT name FROM near";
@@ -416,6 +420,12 @@ fn a_database_is_restored_to_a_moment_from_a_backup_and_archived_logs() {
     assert!(out.contains("1 rows"), "{out}");
     let err = world.run(&words).failed();
     assert!(err.contains("holds a database already"), "{err}");
+    let new = format!("{data}-folders");
+    let words = ["restore", &backup, &new, "--archive", &archive];
+    let folders = ["--node-folder", "a", "--node-folder", "b", "--node-folder", "c"];
+    let err = world.run(&[&words[..], &folders].concat()).failed();
+    assert!(err.contains("3 folders are given") && err.contains("for 2, one for each"), "{err}");
+    world.run(&[&words[..], &folders[..4]].concat()).ok();
     let new = format!("{data}-early");
     let words = ["restore", &backup, &new, "--archive", &archive, "--to", "2020-01-01 00:00:00Z"];
     let err = world.run(&words).failed();

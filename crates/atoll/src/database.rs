@@ -81,8 +81,9 @@ impl Database {
     /// is there, whatever has stopped it; see [`crate::Durability`].
     ///
     /// # Errors
-    /// As [`Database::create`]; [`Error::InUse`] when it is open; [`Error::Log`] when the folder
-    /// cannot be read or written, is not a database's, or is damaged: nothing is changed then.
+    /// As [`Database::create`]; [`Error::InUse`] when it is open; [`Error::TooManyFolders`];
+    /// [`Error::Log`] when the folder cannot be read or written, is not a database's, or is
+    /// damaged: nothing is changed then.
     pub fn open(folder: &Path, options: DatabaseOptions) -> Result<Self> {
         Self::open_on(&FileMedium::new(folder)?, options)
     }

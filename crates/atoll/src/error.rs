@@ -41,6 +41,17 @@ pub enum Error {
     /// A database that is only in memory was asked for something that needs files.
     #[error("the database is in memory only; open it in a folder to make it durable")]
     NotDurable,
+    /// More folders for tablespaces than the database has of these.
+    #[error(
+        "{folders} folders are given for the nodes of a database that has tablespaces for \
+         {tablespaces}, one for each node with CPUs when it is made; name no more than that"
+    )]
+    TooManyFolders {
+        /// Folders given.
+        folders: usize,
+        /// Tablespaces there are, or are to be.
+        tablespaces: usize,
+    },
     /// A budget of memory for a database that has no place for what is beyond it.
     #[error(
         "a memory budget needs a place for what does not fit: open the database in a folder, name \

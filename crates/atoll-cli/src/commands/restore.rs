@@ -1,6 +1,6 @@
 //! `atoll restore`: makes a database as it was at a moment.
 
-use atoll::{RestoreReport, Until, restore};
+use atoll::{DatabaseOptions, RestoreReport, Until, restore};
 
 use crate::args::{GlobalArgs, OwnerArgs, RestoreArgs};
 use crate::error::Result;
@@ -17,10 +17,8 @@ pub fn run(args: &RestoreArgs, global: &GlobalArgs, output: &mut Output) -> Resu
         (None, Some(gsn)) => Until::Gsn(gsn),
         (None, None) => Until::Latest,
     };
-    let (node_folders, scheme) = (args.node_folders.clone(), args.scheme);
-    let owner = OwnerArgs { node_folders, scheme, ..OwnerArgs::default() };
     let from = (args.backup.as_path(), args.archive.as_path(), args.logs.as_deref());
-    let report = restore::restore(from, &args.new, until, global.database_options(&owner))?;
+    let report = restore::restore(from, &args.new, until, options(args, global))?;
     if output.json {
         return Ok(output.json(&report)?);
     }
@@ -31,4 +29,34 @@ pub fn run(args: &RestoreArgs, global: &GlobalArgs, output: &mut Output) -> Resu
          moment in it is {moment}"
     ))?;
     Ok(())
+}
+
+/// How the new database is opened.
+fn options(args: &RestoreArgs, global: &GlobalArgs) -> DatabaseOptions {
+    let RestoreArgs { node_folders, scheme, memory_budget, .. } = args;
+    let (node_folders, scheme) = (node_folders.clone(), *scheme);
+    let owner =
+        OwnerArgs { node_folders, scheme, memory_budget: *memory_budget, ..OwnerArgs::default() };
+    global.database_options(&owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn everything_that_is_said_of_the_new_database_reaches_it() {
+        let line = "atoll restore from to --archive logs --memory-budget 2GiB --memory 8GiB \
+                    --node-folder a --node-folder b --scheme SILO --nodes 2";
+        let cli = Cli::try_parse_from(line.split_whitespace()).expect("it parses");
+        let Command::Restore(args) = &cli.command else { panic!("it is restore") };
+        let options = options(args, &cli.global);
+        assert_eq!(options.memory_budget_bytes, Some(2 << 30));
+        assert_eq!((options.memory_limit_bytes, options.nodes), (Some(8 << 30), Some(2)));
+        assert_eq!(options.node_folders, ["a", "b"].map(std::path::PathBuf::from));
+        assert_eq!(options.scheme.name(), "SILO");
+    }
 }

@@ -83,9 +83,11 @@ pub(crate) fn open(
     options.logs.check()?;
     if !is_there(control::FILE)? {
         check_may_create(root)?;
+        check_folders(&options.folders, options.tablespaces)?;
         create(root, options)?;
     }
     let (mut file, mut control) = ControlFile::open(root, Open::Write)?;
+    check_folders(&options.folders, control.tablespaces)?;
     let archive = options.archive.as_deref();
     let archive = archive.map(|archive| open_archive(archive, &control)).transpose()?;
     let media = existing_media(root, control.tablespaces)?;
@@ -159,6 +161,15 @@ fn open_archive(root: &dyn Medium, control: &Control) -> Result<Archive> {
     let Control { id, file_bytes, tablespaces, .. } = *control;
     let opened = Archive::open(root, Owner { id, file_bytes, tablespaces })?;
     opened.map_err(|pid| Error::InUse { path: root.path(""), pid })
+}
+
+/// That no folder for a tablespace is named in vain.
+pub(super) fn check_folders(folders: &[PathBuf], tablespaces: usize) -> Result<()> {
+    let folders = folders.len();
+    if folders > tablespaces {
+        return Err(Error::TooManyFolders { folders, tablespaces });
+    }
+    Ok(())
 }
 
 /// That a folder without a control file holds nothing that somebody would miss.

@@ -26,7 +26,7 @@ use atoll_machine::{FileMedium, Medium};
 
 use super::backup::{CHECKPOINT, LIFE, lock_empty, lock_to_read};
 use super::moment::{Moment, utc};
-use super::open::{existing_media, folder_name};
+use super::open::{check_folders, existing_media, folder_name};
 use super::survey::{self, Survey};
 use super::{CheckpointReport, RecoveryReport};
 use crate::database::Database;
@@ -148,9 +148,9 @@ pub fn restore(
 /// As [`restore`], on any media. The database is closed when this returns.
 ///
 /// # Errors
-/// [`crate::Error::Restore`]; [`crate::Error::Log`] for damage, for logs of another database, and
-/// when `new` holds something; [`crate::Error::InUse`]. There is no database in `new` then, unless
-/// it was opening it that failed.
+/// [`crate::Error::Restore`]; [`crate::Error::TooManyFolders`]; [`crate::Error::InUse`];
+/// [`crate::Error::Log`] for damage, for logs of another database, and when `new` holds something.
+/// There is no database in `new` then, unless it was opening it that failed.
 pub fn restore_on(
     sources: &Sources<'_>,
     new: &dyn Medium,
@@ -159,6 +159,7 @@ pub fn restore_on(
 ) -> Result<RestoreReport> {
     let locked = lock_empty(new)?;
     let begin = Begin::read(sources)?;
+    check_folders(&options.node_folders, begin.control.tablespaces)?;
     let survey = Survey::of(&begin.logs, &begin.origin, begin.own())?;
     let gsn = begin.bound(&survey, until)?;
     let log_bytes = begin.write(new, &options, (gsn, survey.life))?;

@@ -138,3 +138,26 @@ fn tablespaces_lie_in_the_folders_that_were_named() {
     assert_eq!(rows(&db, "table_0"), expected);
     assert_eq!(db.recovery().unwrap().media.len(), 2);
 }
+
+#[test]
+fn folders_for_more_tablespaces_than_there_are_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let place = |name: &str| home.path().join(name);
+    let with = |folders: &[&str]| DatabaseOptions {
+        node_folders: folders.iter().map(|name| place(name)).collect(),
+        ..options(SchemeKind::default())
+    };
+    let open = |folders: &[&str]| Database::open(&place("db"), with(folders));
+    let is_refused = |opened: atoll::Result<Database>| {
+        let error = opened.unwrap_err();
+        let told = matches!(error, Error::TooManyFolders { folders: 3, tablespaces: 2 });
+        assert!(told && error.to_string().contains("name no more than that"), "{error}");
+    };
+    is_refused(open(&["a", "b", "c"]));
+    assert!(!place("a").exists() && !place("db").join("control").exists());
+    drop(open(&["a", "b"]).unwrap());
+    // What there is stays where it is, and is not said to be elsewhere.
+    is_refused(open(&["a", "b", "c"]));
+    drop(open(&["a", "b"]).unwrap());
+    drop(open(&[]).unwrap());
+}
