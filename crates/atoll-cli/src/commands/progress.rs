@@ -62,8 +62,9 @@ impl Watcher for Progress {
     fn reach(&mut self, share: f64, how: &str) {
         if self.is_terminal {
             let bar = self.bar.get_or_insert_with(|| Self::bar(self.style));
-            bar.set_position((share.clamp(0.0, 1.0) * PARTS) as u64);
-            bar.set_message(how.to_owned());
+            let position = (share.clamp(0.0, 1.0) * PARTS) as u64;
+            // Drawn once, so that the share and what it is of are of the same moment.
+            bar.clone().with_position(position).set_message(how.to_owned());
         } else if self.told.elapsed() >= TELL_EVERY {
             self.told = Instant::now();
             let percent = share.clamp(0.0, 1.0) * 100.0;

@@ -23,10 +23,12 @@ pub fn run(args: &RestoreArgs, global: &GlobalArgs, output: &mut Output) -> Resu
         return Ok(output.json(&report)?);
     }
     let RestoreReport { gsn, moment, log_bytes, recovery, .. } = report;
-    let (rows, redone, bytes) = (recovery.rows, recovery.redone, size::bytes(log_bytes));
+    let rows = size::counted(recovery.rows, "row");
+    let redone = size::counted(recovery.redone, "transaction");
+    let bytes = size::bytes(log_bytes);
     output.line(&format!(
-        "{rows} rows, with {redone} transactions from {bytes} of logs, up to GSN {gsn}; the last \
-         moment in it is {moment}"
+        "{rows}, with {redone} from {bytes} of logs, up to GSN {gsn}; the last moment in it is \
+         {moment}"
     ))?;
     Ok(())
 }
