@@ -211,8 +211,9 @@ impl Control {
 
 /// The open file.
 ///
-/// - `CONTROL-1`: a slot is written only while the other one is whole. After a write that failed
-///   the slot that it was of is therefore the first to be written again, the whole of it.
+/// - `CONTROL-1`: a slot is written only while the other one is whole, and durable. After a write
+///   that failed the slot that it was of is therefore the first to be written again, the whole of
+///   it; so is the newest one of a file that has been opened, which may not be durable yet.
 #[derive(Debug)]
 pub struct ControlFile {
     file: Arc<dyn MediumFile>,
@@ -265,10 +266,9 @@ impl ControlFile {
             }
         }
         slots.sort_by_key(|control| control.sequence);
+        let is_torn = slots.len() == 2; // perhaps: CONTROL-1
         match (slots.pop(), first_error) {
-            (Some(newest), _) => {
-                Ok((Self { file, sequence: newest.sequence, is_torn: false }, newest))
-            }
+            (Some(newest), _) => Ok((Self { file, sequence: newest.sequence, is_torn }, newest)),
             (None, Some(error)) => Err(error),
             (None, None) => Err(LogError::Missing { file: medium.path(FILE) }),
         }
@@ -480,6 +480,42 @@ mod tests {
                     let sequence = found.sequence;
                     let is_said =
                         said[1..].iter().any(|one| found == Control { sequence, ..one.clone() });
+                    assert!(is_said, "{fault:?} {after}, {events} events: {found:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_crash_while_a_file_is_written_that_was_left_after_a_failure_leaves_one_of_those() {
+        for (fault, after) in [Fault::Full, Fault::Sync].into_iter().flat_map(|fault| {
+            (0..2).map(move |after| (fault, after)) // In the first slot or the second.
+        }) {
+            let medium = CrashMedium::default();
+            let mut file = create(&medium);
+            let mut said = [large(4), large(8), large(12)];
+            file.write(&mut said[0]).unwrap();
+            medium.fail(fault, after);
+            assert!(file.write(&mut said[1]).is_err());
+            medium.mend();
+            // The process ends here, the machine does not.
+            let (mut file, _) = ControlFile::open(&medium, Open::Write).unwrap();
+            let begin = medium.events();
+            file.write(&mut said[2]).unwrap();
+            for events in begin..=medium.events() {
+                for seed in 0..64u64 {
+                    let mut turn = 0;
+                    let crashed = medium.crash(events, || {
+                        turn += 1;
+                        atoll_storage::key::mix(seed << 32 | turn) & 1 == 1
+                    });
+                    let found = ControlFile::open(&crashed, Open::Read);
+                    let (_, found) = found.unwrap_or_else(|error| {
+                        panic!("{fault:?} {after}, {events} events: {error}")
+                    });
+                    let sequence = found.sequence;
+                    let is_said =
+                        said.iter().any(|one| found == Control { sequence, ..one.clone() });
                     assert!(is_said, "{fault:?} {after}, {events} events: {found:?}");
                 }
             }

@@ -3,6 +3,7 @@
 //! A step that is refused a place starts over and asks again for all that comes before it. To be
 //! granted something on the way ends no wait, unless it is the place that is waited for; else a
 //! transaction that waits with another one for each other would begin to wait anew with each try.
+//! So the bound is of a step, which may be several rows that are inserted together.
 
 use atoll_machine::Machine;
 

@@ -177,7 +177,8 @@ impl Shared {
         let mut last = Instant::now();
         let mut marked = last;
         loop {
-            park_timeout(period.min(PERIOD_MAX).min(self.due.left()));
+            let left = period.saturating_sub(last.elapsed());
+            park_timeout(left.min(PERIOD_MAX).min(self.due.left()));
             if *lock(&self.stopped) {
                 return;
             }
