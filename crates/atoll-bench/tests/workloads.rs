@@ -306,6 +306,26 @@ fn ycsb_runs_with_every_scheme_batched_and_key_by_key() {
 }
 
 #[test]
+fn a_run_says_how_far_it_is_from_bare_arrays_when_asked() {
+    for how in ["--batch", "--key-by-key"] {
+        let short = format!("--seconds 0.05 --warmup 0 {how}");
+        assert!(run_ycsb(&short).unwrap().floor.is_none());
+        let report = run_ycsb(&format!("{short} --floor")).unwrap();
+        let floor = report.floor.unwrap();
+        assert!(floor.txn_s > 0.0 && floor.share > 0.0);
+        assert_eq!(floor.share, report.throughput_txn_s / floor.txn_s);
+        let said = format!(
+            "floor: bare arrays make {:.0} txn/s; this is {:.0} %",
+            floor.txn_s,
+            floor.share * 100.0
+        );
+        assert!(report.to_string().contains(&said), "no {said:?} in {report}");
+    }
+    let refused = run_ycsb("--seconds 0.05 --accesses 65 --floor");
+    assert!(matches!(refused, Err(BenchError::Argument { what: "--accesses", .. })));
+}
+
+#[test]
 fn the_standard_ycsb_workloads_run_with_every_scheme() {
     let operations: [&[&str]; 6] = [
         &["read", "update"],

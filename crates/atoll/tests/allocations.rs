@@ -6,7 +6,6 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Index, IndexSpec, Range, Request, Schema,
@@ -325,51 +324,5 @@ fn lanes_that_meet_allocate_nothing_either() {
         );
         assert_eq!(COUNT.with(Cell::get) - before, 0, "{scheme}");
         assert!(lanes.aborts() > 100, "{scheme}: they met {} times", lanes.aborts());
-    }
-}
-
-/// Of a session on a thread of its own: what it allocates in the second half of its transactions,
-/// which go on until somebody has been rolled back, but not for ever.
-fn beside_another(db: &Database, table: &Table, first: i64, have_met: &AtomicBool) -> u64 {
-    let mut session = db.session().unwrap();
-    let both = |round, tx: &mut Transaction| {
-        for key in pair(round) {
-            add(tx, table, &key)?;
-            std::thread::yield_now();
-        }
-        Ok(())
-    };
-    let rolled_back = session.transaction(|tx| {
-        both(first, tx)?;
-        let mut row = a_row();
-        row[0] = Value::Int64(ROWS - 1);
-        tx.insert(table, &row)
-    });
-    assert!(rolled_back.is_err(), "the row is there");
-    (0..500).for_each(|round| session.transaction(|tx| both(first + round, tx)).unwrap());
-    let (before, aborts) = (COUNT.with(Cell::get), session.aborts());
-    let goes_on = |round: &i64| *round < 1000 || !have_met.load(Ordering::Relaxed);
-    for round in (500..1_000_000).take_while(goes_on) {
-        session.transaction(|tx| both(first + round, tx)).unwrap();
-        have_met.fetch_or(session.aborts() > aborts, Ordering::Relaxed);
-    }
-    COUNT.with(Cell::get) - before
-}
-
-/// But for MVCC, which keeps what others replace for as long as a thread sleeps in a transaction.
-#[test]
-fn threads_that_meet_allocate_nothing_either() {
-    for scheme in SchemeKind::ALL.iter().copied().filter(|scheme| scheme.name() != "MVCC") {
-        let (db, table) = database(scheme);
-        // Who waits for a partition is not rolled back.
-        let have_met = AtomicBool::new(scheme.is_partitioned());
-        let allocated = std::thread::scope(|scope| {
-            let threads = [0, 1].map(|first| {
-                let (db, table, have_met) = (&db, &table, &have_met);
-                scope.spawn(move || beside_another(db, table, first, have_met))
-            });
-            threads.map(|thread| thread.join().unwrap())
-        });
-        assert_eq!(allocated, [0, 0], "{scheme}");
     }
 }

@@ -58,6 +58,8 @@ pub struct OltpReport {
     pub resident_bytes: ResidentBytes,
     /// Checkpoints that ended while it was measured; `None` when the database is in memory only.
     pub checkpoints: Option<u64>,
+    /// What bare arrays allow; `None` when that was not asked for.
+    pub floor: Option<FloorShare>,
     /// What was checked of the database afterwards, and held.
     pub checks: Vec<CheckReport>,
     /// The workload in one line, for people.
@@ -87,6 +89,15 @@ pub struct ResidentBytes {
     pub start: u64,
     /// When it ended.
     pub end: u64,
+}
+
+/// How far a run is from what memory allows with nothing of an engine, see [`crate::floor`].
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct FloorShare {
+    /// Transactions in a second on bare arrays.
+    pub txn_s: f64,
+    /// The run's transactions over those.
+    pub share: f64,
 }
 
 /// A check of the database after the run.
@@ -160,6 +171,7 @@ impl OltpReport {
             resident_series_bytes: measured.resident_series.clone(),
             resident_bytes: ResidentBytes { start, end },
             checkpoints: measured.checkpoints,
+            floor: None,
             checks,
             title: about.title,
         })
@@ -195,6 +207,13 @@ impl fmt::Display for OltpReport {
                 write!(f, "  {name} {:.1} %", share * 100.0)?;
             }
             writeln!(f)?;
+        }
+        if let Some(FloorShare { txn_s, share }) = self.floor {
+            writeln!(
+                f,
+                "floor: bare arrays make {txn_s:.0} txn/s; this is {:.0} %",
+                share * 100.0
+            )?;
         }
         self.series_line(f)?;
         let ResidentBytes { start, end } = self.resident_bytes;

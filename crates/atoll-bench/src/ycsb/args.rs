@@ -4,10 +4,13 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::error::BenchError;
+use crate::floor::FloorArgs;
 use crate::oltp::{OltpArgs, require};
 
 /// Most accesses of a transaction.
 const ACCESSES_MAX: usize = 4096;
+/// The floor is measured for so long at most, with the keys together and again key by key.
+const FLOOR_SECONDS_MAX: f64 = 1.0;
 
 /// Transactions of reads and updates by key, as in the study, or the workloads A to F.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -65,6 +68,10 @@ pub struct YcsbArgs {
     /// Most rows of a scan (workload E)
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub scan_max: u64,
+    /// Measure first what bare arrays of as many values allow (`bench floor`), and say the share of
+    /// it that is reached
+    #[arg(long, conflicts_with_all = ["workload", "read_columns"])]
+    pub floor: bool,
 }
 
 /// The standard workloads.
@@ -158,6 +165,8 @@ pub struct Plan {
     pub partitions_per_txn: u32,
     /// Most rows of a scan.
     pub scan_max: u64,
+    /// Whether the floor is measured.
+    pub floor: bool,
 }
 
 impl Plan {
@@ -188,6 +197,7 @@ impl Plan {
             multi_partition: args.multi_partition,
             partitions_per_txn: args.partitions_per_txn,
             scan_max: args.scan_max,
+            floor: args.floor,
         };
         plan.check()?;
         Ok(plan)
@@ -212,6 +222,21 @@ impl Plan {
         let need = "at least one is needed";
         require(several, "--partitions-per-txn", self.partitions_per_txn, need)?;
         require(self.scan_max >= 1, "--scan-max", self.scan_max, need)
+    }
+
+    /// The same transactions on bare arrays, for so many threads.
+    pub fn floor(&self, threads: usize) -> FloorArgs {
+        FloorArgs {
+            threads,
+            rows: self.rows,
+            columns: self.columns,
+            column_bytes: self.column_bytes as usize,
+            accesses: self.accesses,
+            reads: self.mix.reads,
+            theta: self.theta,
+            seconds: self.oltp.seconds.min(FLOOR_SECONDS_MAX),
+            seed: self.oltp.seed,
+        }
     }
 
     /// Whether the ordered index on the key is needed.

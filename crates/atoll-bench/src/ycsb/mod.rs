@@ -29,8 +29,9 @@ use choice::{Choice, Layout, Spread};
 use client::{Field, YcsbClient};
 
 use crate::error::BenchError;
+use crate::floor;
 use crate::machine_facts::MachineFacts;
-use crate::oltp::report::About;
+use crate::oltp::report::{About, FloorShare};
 use crate::oltp::{CheckReport, OltpReport, Workload, drive};
 use crate::progress::Progress;
 
@@ -75,6 +76,8 @@ pub fn run(args: &YcsbArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
     let machine = MachineFacts::gather();
     let threads = plan.oltp.thread_count()?;
     let partitions = plan.oltp.partitions.unwrap_or(threads as u32);
+    // Before there is a database, whose memory it would need beside.
+    let floor = plan.floor.then(|| floor::run(&plan.floor(threads), progress)).transpose()?;
     let db = plan.oltp.open(partitions)?;
     let table = rows::create(&db, &plan)?;
     let layout = Layout { rows: plan.rows, partitions };
@@ -97,7 +100,12 @@ pub fn run(args: &YcsbArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
         partitions,
         load,
     };
-    OltpReport::new(about, &workload, &measured, checks)
+    let mut report = OltpReport::new(about, &workload, &measured, checks)?;
+    report.floor = floor.map(|floor| {
+        let txn_s = if plan.batch { floor.together_txn_s } else { floor.key_by_key_txn_s };
+        FloorShare { txn_s, share: report.throughput_txn_s / txn_s }
+    });
+    Ok(report)
 }
 
 fn title(plan: &Plan, threads: usize) -> String {

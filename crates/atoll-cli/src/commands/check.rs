@@ -5,6 +5,7 @@ use atoll::inspect;
 use crate::args::{CheckArgs, GlobalArgs};
 use crate::error::{CliError, Result};
 use crate::output::Output;
+use crate::size::{bytes, count, counted};
 
 /// Runs the command.
 ///
@@ -22,18 +23,24 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, output: &mut Output) -> Result
         let inspect::CheckReport { checkpoints, home_blocks, log_blocks, log_bytes, .. } = report;
         let archived = match report.archived_files {
             0 => String::new(),
-            files => format!(", {files} archived files"),
+            files => format!(", {}", counted(files, "archived file")),
         };
         output.line(&format!(
-            "{checkpoints} checkpoints, {home_blocks} blocks at home, {log_blocks} in the logs \
-             ({log_bytes} bytes){archived}: {} damaged",
-            report.damages.len()
+            "{}, {} at home, {} in the logs ({}){archived}: {} damaged",
+            counted(checkpoints, "checkpoint"),
+            counted(home_blocks, "block"),
+            count(log_blocks),
+            bytes(log_bytes),
+            count(report.damages.len() as u64)
         ))?;
     }
     match report.damages.len() {
         0 => Ok(()),
         found => Err(CliError::with_hint(
-            format!("{found} places are damaged"),
+            match found {
+                1 => "1 place is damaged".to_owned(),
+                found => format!("{} places are damaged", count(found as u64)),
+            },
             "restore the database from a backup; do not write to it before you have a copy",
         )),
     }
