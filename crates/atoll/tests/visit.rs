@@ -288,7 +288,7 @@ fn rows_move_in_indexes_and_a_value_that_is_taken_rolls_back() {
                 }
             })
         });
-        assert!(matches!(taken, Err(Error::Transaction(_))), "{scheme}: {taken:?}");
+        assert!(matches!(taken, Err(Error::DuplicateIndexKey { .. })), "{scheme}: {taken:?}");
         assert_eq!(ranks(), turned, "{scheme}");
     }
 }
