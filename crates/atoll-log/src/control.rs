@@ -449,6 +449,25 @@ mod tests {
         control
     }
 
+    /// After a crash behind any event from `begin` on, the file says one of these.
+    fn check_crashes(medium: &CrashMedium, begin: usize, said: &[Control], what: &str) {
+        for (events, seed) in (begin..=medium.events()).flat_map(|events| {
+            (0..64u64).map(move |seed| (events, seed)) // What survives is drawn from it.
+        }) {
+            let mut turn = 0;
+            let crashed = medium.crash(events, || {
+                turn += 1;
+                atoll_storage::key::mix(seed << 32 | turn) & 1 == 1
+            });
+            let found = ControlFile::open(&crashed, Open::Read);
+            let (_, found) =
+                found.unwrap_or_else(|error| panic!("{what}, {events} events: {error}"));
+            let sequence = found.sequence;
+            let is_said = said.iter().any(|one| found == Control { sequence, ..one.clone() });
+            assert!(is_said, "{what}, {events} events: {found:?}");
+        }
+    }
+
     #[test]
     fn a_crash_while_it_is_written_again_after_a_failure_leaves_one_of_those() {
         for (fault, after) in [Fault::Full, Fault::Sync].into_iter().flat_map(|fault| {
@@ -466,23 +485,7 @@ mod tests {
                 medium.mend();
             }
             file.write(&mut said[2]).unwrap();
-            for events in begin..=medium.events() {
-                for seed in 0..32u64 {
-                    let mut turn = 0;
-                    let crashed = medium.crash(events, || {
-                        turn += 1;
-                        atoll_storage::key::mix(seed << 32 | turn) & 1 == 1
-                    });
-                    let found = ControlFile::open(&crashed, Open::Read);
-                    let (_, found) = found.unwrap_or_else(|error| {
-                        panic!("{fault:?} {after}, {events} events: {error}")
-                    });
-                    let sequence = found.sequence;
-                    let is_said =
-                        said[1..].iter().any(|one| found == Control { sequence, ..one.clone() });
-                    assert!(is_said, "{fault:?} {after}, {events} events: {found:?}");
-                }
-            }
+            check_crashes(&medium, begin, &said[1..], &format!("{fault:?} {after}"));
         }
     }
 
@@ -502,23 +505,7 @@ mod tests {
             let (mut file, _) = ControlFile::open(&medium, Open::Write).unwrap();
             let begin = medium.events();
             file.write(&mut said[2]).unwrap();
-            for events in begin..=medium.events() {
-                for seed in 0..64u64 {
-                    let mut turn = 0;
-                    let crashed = medium.crash(events, || {
-                        turn += 1;
-                        atoll_storage::key::mix(seed << 32 | turn) & 1 == 1
-                    });
-                    let found = ControlFile::open(&crashed, Open::Read);
-                    let (_, found) = found.unwrap_or_else(|error| {
-                        panic!("{fault:?} {after}, {events} events: {error}")
-                    });
-                    let sequence = found.sequence;
-                    let is_said =
-                        said.iter().any(|one| found == Control { sequence, ..one.clone() });
-                    assert!(is_said, "{fault:?} {after}, {events} events: {found:?}");
-                }
-            }
+            check_crashes(&medium, begin, &said, &format!("{fault:?} {after}"));
         }
     }
 
