@@ -51,12 +51,13 @@ impl Machine for Native {
         // Steps of a line, and the last byte, which may lie one line further: how many lines there
         // are depends on the address, and a branch on that would be guessed wrong.
         let bytes = bytes.min(MOST_LINES * LINE);
-        for at in (0..bytes).step_by(LINE) {
+        prefetch(address);
+        let mut at = LINE;
+        while at < bytes {
             prefetch(address.wrapping_add(at));
+            at += LINE;
         }
-        if bytes % LINE != 1 {
-            prefetch(address.wrapping_add(bytes - 1));
-        }
+        prefetch(address.wrapping_add(bytes - 1));
     }
 }
 

@@ -13,6 +13,13 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 /// aligned to its size, 1, 2, 4 or 8, and they lie side by side.
 #[inline(always)]
 fn each_piece(address: usize, len: usize, mut piece: impl FnMut(usize, usize)) {
+    if len % 8 == 4 && address.is_multiple_of(4) {
+        // Such as 100 bytes in a column: whether the odd piece is the first or the last one
+        // changes from row to row, so there is no branch on it.
+        let head = address & 4;
+        piece(if head == 0 { len - 4 } else { 0 }, 4);
+        return each_word(head, len / 8, piece);
+    }
     let head = address.wrapping_neg() & 7;
     let mut at = 0;
     for bytes in [1, 2, 4] {
@@ -22,15 +29,30 @@ fn each_piece(address: usize, len: usize, mut piece: impl FnMut(usize, usize)) {
             at += bytes;
         }
     }
-    while len - at >= 8 {
-        piece(at, 8);
-        at += 8;
-    }
+    let words = (len - at) / 8;
+    each_word(at, words, &mut piece);
+    at += words * 8;
     for bytes in [4, 2, 1] {
         if len - at >= bytes {
             piece(at, bytes);
             at += bytes;
         }
+    }
+}
+
+/// So many whole words, from an offset on.
+#[inline(always)]
+fn each_word(mut at: usize, words: usize, mut piece: impl FnMut(usize, usize)) {
+    for _ in 0..words / 4 {
+        piece(at, 8);
+        piece(at + 8, 8);
+        piece(at + 16, 8);
+        piece(at + 24, 8);
+        at += 32;
+    }
+    for _ in 0..words % 4 {
+        piece(at, 8);
+        at += 8;
     }
 }
 
@@ -99,13 +121,17 @@ mod tests {
     fn pieces_are_aligned_and_lie_side_by_side() {
         for address in 64..80 {
             for len in 0..40 {
-                let mut next = 0;
+                let mut pieces = Vec::new();
                 each_piece(address, len, |at, bytes| {
-                    assert_eq!(at, next);
                     assert_eq!((address + at) % bytes, 0, "{bytes} bytes at {at} of {address}");
-                    next += bytes;
+                    pieces.push((at, bytes));
                 });
-                assert_eq!(next, len);
+                pieces.sort_unstable();
+                let end = pieces.iter().fold(0, |next, (at, bytes)| {
+                    assert_eq!(*at, next, "{len} bytes at {address}");
+                    next + bytes
+                });
+                assert_eq!(end, len);
             }
         }
     }

@@ -86,6 +86,33 @@ impl<M: Machine> Bucket<M> {
     }
 }
 
+/// The bucket in which a hash should be. If the index grows meanwhile, it is one of the past.
+pub struct Home<'i, M: Machine>(&'i Bucket<M>);
+
+impl<M: Machine> Clone for Home<'_, M> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Home<'_, M> {}
+
+impl<M: Machine> Home<'_, M> {
+    /// Where the first cache line lies that a lookup needs.
+    #[inline]
+    pub fn line(self) -> *const u8 {
+        std::ptr::from_ref(self.0).cast()
+    }
+
+    /// The first row in that line that may have the key with this hash: a guess, and almost always
+    /// right.
+    #[inline]
+    pub fn guess(self, hash: u64) -> Option<RowId> {
+        self.0.find(hash, &mut |_| true).ok()
+    }
+}
+
 impl<M: Machine> Default for HashIndex<M> {
     fn default() -> Self {
         Self { parts: (0..1 << PARTS_BITS).map(|_| Part::default()).collect() }
@@ -112,21 +139,10 @@ impl<M: Machine> HashIndex<M> {
         &self.parts[(hash & ((1 << PARTS_BITS) - 1)) as usize]
     }
 
+    /// Where a lookup of `hash` begins, and nearly always ends.
     #[inline]
-    fn home(&self, hash: u64) -> &Bucket<M> {
-        self.part(hash).table().bucket(hash, 0)
-    }
-
-    /// Where the first cache line lies that a lookup of `hash` needs.
-    #[inline]
-    pub fn line_of(&self, hash: u64) -> *const u8 {
-        std::ptr::from_ref(self.home(hash)).cast()
-    }
-
-    /// The first row in that line that may have the key: a guess, and almost always right.
-    #[inline]
-    pub fn guess(&self, hash: u64) -> Option<RowId> {
-        self.home(hash).find(hash, &mut |_| true).ok()
+    pub fn home(&self, hash: u64) -> Home<'_, M> {
+        Home(self.part(hash).table().bucket(hash, 0))
     }
 
     /// The first row with this hash for which `is_it` holds. Takes no latch; a row that is inserted

@@ -10,6 +10,7 @@
 pub mod chunked;
 pub mod directory;
 pub mod error;
+mod fill;
 pub mod heap;
 pub mod image;
 pub mod index;

@@ -400,34 +400,12 @@ impl<M: Machine> Table<M> {
         })
     }
 
-    /// Puts the key into a slot that was claimed (`TABLE-1`). The slot stays absent.
-    ///
-    /// # Errors
-    /// [`StorageError::Memory`]; the slot is vacant then.
-    pub fn fill_key(
-        &self,
-        change: Change,
-        row: RowId,
-        wanted: &[Value],
-    ) -> Result<(), StorageError> {
-        let slot = self.slot(row);
-        for (at, value) in self.schema.primary_key().iter().zip(wanted) {
-            let mut room = [0; 16];
-            let stored = self.fill_value(change, slot, *at, image::plain(value, &mut room));
-            if stored.is_err() {
-                self.vacate(change, row);
-            }
-            stored?;
-        }
-        Ok(())
-    }
-
     /// Puts a value into a slot that is absent and vacant; there is nothing to undo.
     ///
     /// # Errors
     /// [`StorageError::Memory`]; nothing is changed then.
     #[inline]
-    pub fn fill_value(
+    pub(crate) fn fill_value(
         &self,
         change: Change,
         slot: Slot<'_, M>,
@@ -446,31 +424,13 @@ impl<M: Machine> Table<M> {
         })
     }
 
-    /// Makes a filled slot present. The slot's own undo entry is all that rolling back needs.
-    ///
-    /// # Errors
-    /// [`StorageError::Memory`]; the slot is absent then.
-    pub fn appear(
-        &self,
-        change: Change,
-        row: RowId,
-        undo: &mut UndoList,
-    ) -> Result<(), StorageError> {
-        undo.push(change.inside.epoch, self.id(), row, Before::Presence(false));
-        let present = self.barrier.set_presence(change, self.segment(row), row.slot(), true);
-        present.map_err(|error| {
-            undo.pop(0);
-            error.into()
-        })
-    }
-
     /// Lets go of the long values of an absent slot.
     pub fn vacate(&self, change: Change, row: RowId) {
         (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
     }
 
     #[inline(always)]
-    fn encode<'v>(
+    pub(crate) fn encode<'v>(
         &self,
         change: Change,
         row: RowId,

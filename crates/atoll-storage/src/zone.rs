@@ -15,7 +15,9 @@ pub const EMPTY_MAX: u64 = 0;
 
 const SIGN: u64 = 1 << 63;
 
-fn of_i64(value: i64) -> u64 {
+/// The word of an integer.
+#[inline]
+pub fn of_i64(value: i64) -> u64 {
     value as u64 ^ SIGN
 }
 

@@ -23,7 +23,7 @@ const NONE: u32 = u32::MAX;
 pub enum What {
     /// Some columns change.
     Change,
-    /// It was absent and comes to be, with all columns.
+    /// It was absent and comes to be; its slot holds all columns already.
     Add,
     /// It was deleted and comes back in its old slot, with all columns.
     Return,

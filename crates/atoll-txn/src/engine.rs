@@ -422,7 +422,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
                 key.clear();
                 key.extend(table.schema().primary_key().iter().map(|at| table.value(row, *at)));
                 let hash = table.hash(key);
-                M::touch(table.index().line_of(hash), 1);
+                M::touch(table.index().home(hash).line(), 1);
                 hashed.push((row, hash));
             }
             if hashed.is_empty() {

@@ -158,3 +158,43 @@ fn rows_that_do_not_fit_change_nothing_and_a_rank_that_is_taken_rolls_back() {
         assert_eq!(place.rows(), [row(300)], "{scheme}");
     }
 }
+
+#[test]
+fn a_window_may_begin_in_one_segment_and_end_in_the_next() {
+    let place = place(SchemeKind::default());
+    let ids = 0..20_000;
+    for from in ids.clone().step_by(29) {
+        let some = flat((from..ids.end.min(from + 29)).map(|id| [id, -id, id % 7]));
+        place.db.transaction(|tx| tx.insert_rows(&place.table, &some)).unwrap();
+    }
+    assert_eq!(place.rows(), ids.map(|id| [id, -id, id % 7]).collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_that_are_refused_leave_neither_slots_nor_long_values_behind() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
+        let db = Database::create(options).unwrap();
+        let columns = vec![Column::new("id", DataType::Int64), Column::new("t", DataType::Text)];
+        let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
+        let row = |id: i64| [Value::Int64(id), Value::Text("long ".repeat(200))];
+        db.transaction(|tx| tx.insert(&table, &row(0))).unwrap();
+        // The second one is there already; of the first and the third, both ends of a transaction.
+        let rows: Vec<Value> = [1, 0, 2].into_iter().flat_map(row).collect();
+        for round in 0..3000 {
+            let told = db.transaction(|tx| match tx.insert_rows(&table, &rows) {
+                Err(TxnError::Error(Error::DuplicateKey { .. })) if round % 2 == 0 => {
+                    assert!(tx.delete(&table, &[Value::Int64(1)])?);
+                    Ok(())
+                }
+                told => told,
+            });
+            assert_eq!(told.is_ok(), round % 2 == 0, "{scheme}: {told:?}");
+        }
+        let snapshot = db.snapshot().unwrap();
+        let segments = snapshot.table("t").unwrap().segment_count();
+        let allocated = db.counters().memory_allocated_bytes;
+        // 9,000 slots and 9 MB of texts went through a few.
+        assert!(segments == 1 && allocated < 6 << 20, "{scheme}: {segments}, {allocated} bytes");
+    }
+}

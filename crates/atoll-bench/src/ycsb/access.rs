@@ -55,11 +55,14 @@ impl Access {
     /// The columns of the row that it needs.
     pub fn columns<'f>(&'f self, field: &'f Field) -> &'f [usize] {
         let reads_all = field.plan.read_columns == ReadColumns::All;
+        // Whether it is the one or the other cannot be predicted, so nothing here depends on it.
+        if !reads_all && matches!(self.operation, Operation::Read | Operation::Update) {
+            return std::slice::from_ref(&self.column);
+        }
         match self.operation {
-            Operation::ReadModifyWrite => &field.columns,
-            Operation::Read if reads_all => &field.columns,
+            Operation::ReadModifyWrite | Operation::Read => &field.columns,
             Operation::Insert | Operation::Scan => &[],
-            Operation::Read | Operation::Update => std::slice::from_ref(&self.column),
+            Operation::Update => std::slice::from_ref(&self.column),
         }
     }
 

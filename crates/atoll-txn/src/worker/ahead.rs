@@ -66,7 +66,7 @@ impl Ahead {
             stream.keys.push(Coming { hash: table.hash(key), row: None });
         }
         for key in &stream.keys {
-            M::touch(table.index().line_of(key.hash), 1);
+            M::touch(table.index().home(key.hash).line(), 1);
         }
     }
 
@@ -98,7 +98,7 @@ impl Ahead {
         let streams = streams[..*used].iter_mut();
         let Some(stream) = streams.rev().find(|stream| stream.table == table.id()) else { return };
         for (at, key) in stream.keys.iter_mut().enumerate() {
-            key.row = table.index().guess(key.hash);
+            key.row = table.index().home(key.hash).guess(key.hash);
             let Some(row) = key.row else { continue };
             Found::new(guard, row).hint(guard, columns(at), hints);
         }

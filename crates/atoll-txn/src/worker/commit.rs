@@ -246,17 +246,13 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let edits = self.edits.borrow();
         let slot = table.slot(row);
         for (column, plain) in edits.cells(at) {
-            if what == What::Add {
-                table.fill_value(change, slot, column, plain)?;
-            } else {
-                table.store(change, slot, column, plain, &mut self.undo)?;
-            }
+            table.store(change, slot, column, plain, &mut self.undo)?;
         }
         drop(edits);
         if what.was_present() {
             return Ok(());
         }
-        table.appear(change, row, &mut self.undo)
+        table.appear(change, &[row], &mut self.undo)
     }
 
     /// Writes down what a row is before it is stored into.

@@ -1,26 +1,23 @@
 //! Inserting rows.
 //!
-//! 1. Look for the key. A row that is there, for this transaction, is a duplicate; one that is
-//!    absent (deleted, or another's that has not committed) is written; otherwise
-//! 2. claim a slot, put the key into it, let the scheme know the row, and add it to the hash index,
-//!    where two who insert the same key at once meet;
-//! 3. disturb the gap, so that whoever found the key absent is ordered before or stops;
-//! 4. the same for each ordered index.
+//! 1. Claim a slot and put the row into it, where nobody looks yet.
+//! 2. Look for the key. A row that is there, for this transaction, is a duplicate; one that is
+//!    absent (deleted, or another's that has not committed) is written in its own slot; otherwise
+//! 3. let the scheme know the new row, and add it to the hash index, where two who insert the same
+//!    key at once meet;
+//! 4. disturb the gap, so that whoever found the key absent is ordered before or stops;
+//! 5. the same for each ordered index.
 //!
-//! Rows that are given together take these steps in one section of the gate, a window at a time,
-//! but for the ordered indexes, which come after the window's last row.
-
-use std::ops::Bound;
+//! A row becomes present in its slot behind step 4, under its lock, or at commit. Rows that are
+//! given together take these steps in one section of the gate, a window at a time: the first one
+//! column by column, the last one behind the window's last row.
 
 use atoll_machine::Machine;
 use atoll_storage::image::plain;
-use atoll_storage::ordered::KeyRange;
-use atoll_storage::{Change, RowId, Table, Value};
+use atoll_storage::{Change, Filling, RowId, Schema, StorageError, Table, Value};
 
-use super::entries::Entries;
-use super::scan::ScanRoom;
 use super::step::{Found, Step, Wanted, find};
-use super::{Named, Txn, Worker};
+use super::{Named, State, Txn, Worker};
 use crate::accounting::Component;
 use crate::edits::What;
 use crate::engine::{Engine, Guard};
@@ -33,27 +30,43 @@ const KEPT_MAX: usize = 4096;
 /// Rows that are inserted in one section of the gate, unless the scheme refuses one.
 const WINDOW: usize = 16;
 
-/// How far the addition of an entry has come. Where the scheme refuses something it goes on from
-/// there: who waits asks for nothing again that it has.
-struct Addition<'r> {
-    room: &'r mut ScanRoom,
-    /// Of the batch in the room, so many entries are no other row's with the key.
-    looked_at: usize,
-    /// There may be such entries behind the batch.
-    more: bool,
+/// Rows on their way into a table, and how far they have come. Where the scheme refuses something
+/// they go on from there: who waits asks for nothing again that it has.
+struct Window<'r> {
+    /// Their values, and their keys, which are so many values apart.
+    rows: &'r [Value],
+    keys: &'r [Value],
+    apart: usize,
+    width: usize,
+    count: usize,
+    hashes: [u64; WINDOW],
+    /// The slots that hold them, once they have been filled.
+    slots: [RowId; WINDOW],
+    filled: usize,
+    /// A bit for each of the slots that has become a row, and for each that the scheme has seen and
+    /// that cannot be used.
+    taken: u32,
+    /// Rows that are in the hash index; of them, rows whose gaps have been disturbed.
+    placed: usize,
+    done: usize,
 }
 
-impl<'r> Addition<'r> {
-    /// Of the next entry.
-    fn of(entries: &Entries, room: &'r mut ScanRoom) -> Self {
-        let entry = &entries.made[entries.added];
-        room.batch.rewind();
-        if entry.unique {
-            room.batch.limit(None);
-            room.from.clear();
-            room.from.extend_from_slice(entries.key(entry));
-        }
-        Self { room, looked_at: 0, more: entry.unique }
+impl<'r> Window<'r> {
+    fn columns(&self) -> usize {
+        self.rows.len() / self.count
+    }
+
+    fn row(&self, at: usize) -> &'r [Value] {
+        &self.rows[at * self.columns()..][..self.columns()]
+    }
+
+    fn wanted(&self, at: usize) -> Wanted<'r> {
+        Wanted { hash: self.hashes[at], key: &self.keys[at * self.apart..][..self.width] }
+    }
+
+    /// Slots that were filled for nothing.
+    fn left(&self) -> impl Iterator<Item = RowId> {
+        (0..self.filled).filter(|at| self.taken >> at & 1 == 0).map(|at| self.slots[at])
     }
 }
 
@@ -69,143 +82,203 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.check_table(table)?;
         self.check_writable(table)?;
         let schema = table.schema();
-        let (columns, width) = (schema.columns().len(), schema.primary_key().len());
+        let columns = schema.columns().len();
         if rows.is_empty() {
             schema.check_row(rows)?;
         }
+        rows.chunks(columns).try_for_each(|row| schema.check_row(row))?;
+        if starts_with_key(schema) {
+            return self.insert_windows(table, rows, (rows, columns));
+        }
         let mut keys = std::mem::take(&mut self.keys);
         keys.clear();
-        let checked = rows.chunks(columns).try_for_each(|row| {
-            schema.check_row(row)?;
+        for row in rows.chunks(columns) {
             keys.extend(schema.primary_key().iter().map(|at| row[*at].clone()));
-            Ok::<_, Stop>(())
-        });
-        let done = checked.and_then(|()| {
-            let mut windows = rows.chunks(WINDOW * columns).zip(keys.chunks(WINDOW * width));
-            windows.try_for_each(|(rows, keys)| self.insert_window(table, rows, keys))
-        });
+        }
+        let done = self.insert_windows(table, rows, (&keys, schema.primary_key().len()));
         if keys.capacity() <= KEPT_MAX {
             self.keys = keys;
         }
         done
     }
 
-    fn insert_window(
+    /// `keys` has a key each so many values.
+    fn insert_windows(
         &mut self,
         table: &Table<M>,
         rows: &[Value],
-        keys: &[Value],
+        (keys, apart): (&[Value], usize),
     ) -> Result<(), Stop> {
-        let schema = table.schema();
-        let (columns, width) = (schema.columns().len(), schema.primary_key().len());
-        let count = rows.len() / columns;
-        let mut hashes = [0; WINDOW];
-        for (hash, key) in hashes.iter_mut().zip(keys.chunks(width)) {
-            self.check_partition(table, key.first(), true)?;
-            *hash = table.hash(key);
-        }
-        if count > 1 {
-            hashes[..count].iter().for_each(|hash| M::touch(table.index().line_of(*hash), 1));
-        }
-        let (mut at, mut is_placed) = (0, false);
-        let duplicate = self.until_done(table, |engine, txn, guard, change| {
-            while at < count {
-                let wanted = Wanted { hash: hashes[at], key: &keys[at * width..][..width] };
-                if !is_placed {
-                    let row = &rows[at * columns..][..columns];
-                    match txn.insert(engine, guard, change, wanted, row) {
-                        Step::Done(true) => is_placed = true,
-                        Step::Done(false) => return Step::Done(Some(wanted.key)),
-                        Step::Again => return Step::Again,
-                        Step::Refused(refusal) => return Step::Refused(refusal),
-                        Step::Failed(stop) => return Step::Failed(stop),
-                    }
-                }
-                let (place, gap) = guard.stripe(wanted.hash);
-                if let Err(refusal) = engine.scheme.disturb(&mut txn.local, place, gap) {
-                    return Step::Refused(refusal);
-                }
-                (at, is_placed) = (at + 1, false);
-            }
-            Step::Done(None)
-        })?;
-        self.add_entries(table)?;
-        let Some(key) = duplicate else { return Ok(()) };
-        self.check_consistent()?;
-        let (table, key) = (table.name().to_owned(), table.display_key(key));
-        Err(Stop::DuplicateKey { table, key })
-    }
-
-    /// Adds the entries that have been noted to their indexes.
-    pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
-        while self.txn.entries.added < self.txn.entries.made.len() {
-            self.check_entry_partitions(table)?;
-            let mut room = std::mem::take(&mut self.scan_room);
-            let mut addition = Addition::of(&self.txn.entries, &mut room);
-            let clash = self.until_done(table, |engine, txn, guard, _| {
-                txn.add_entry(engine, guard, &mut addition)
-            });
-            self.scan_room = room;
-            let clash = clash?;
-            self.txn.entries.added += 1;
-            if clash {
-                self.check_consistent()?;
-                // The row is in the table already, so there is no way back but this.
-                let index = self.txn.entries.made[self.txn.entries.added - 1].index;
-                let guard = self.engine.tables.guard(table.id());
-                let stop = Stop::DuplicateIndexKey {
-                    table: table.name().to_owned(),
-                    index: guard.indexes[index].name.clone(),
-                };
-                self.abort(AbortReason::Finished);
-                return Err(stop);
-            }
+        let columns = table.schema().columns().len();
+        let windows = rows.chunks(WINDOW * columns).zip(keys.chunks(WINDOW * apart));
+        for (rows, keys) in windows {
+            let mut window = Window {
+                rows,
+                keys,
+                apart,
+                width: table.schema().primary_key().len(),
+                count: rows.len() / columns,
+                hashes: [0; WINDOW],
+                slots: [RowId(0); WINDOW],
+                filled: 0,
+                taken: 0,
+                placed: 0,
+                done: 0,
+            };
+            let inserted = self.insert_window(table, &mut window);
+            self.give_back(table, &window);
+            inserted?;
         }
         Ok(())
     }
+
+    fn insert_window(&mut self, table: &Table<M>, window: &mut Window<'_>) -> Result<(), Stop> {
+        for at in 0..window.count {
+            let key = window.wanted(at).key;
+            self.check_partition(table, key.first(), true)?;
+            window.hashes[at] = table.hash(key);
+        }
+        if window.count > 1 {
+            let hashes = &window.hashes[..window.count];
+            hashes.iter().for_each(|hash| M::touch(table.index().home(*hash).line(), 1));
+        }
+        let duplicate = self.until_done(table, |engine, txn, guard, change| {
+            txn.insert_all(engine, guard, change, window)
+        })?;
+        self.add_entries(table)?;
+        let Some(at) = duplicate else { return Ok(()) };
+        self.check_consistent()?;
+        let (key, table) = (table.display_key(window.wanted(at).key), table.name().to_owned());
+        Err(Stop::DuplicateKey { table, key })
+    }
+
+    /// Slots that have been filled for nothing.
+    fn give_back(&mut self, table: &Table<M>, window: &Window<'_>) {
+        if window.left().next().is_none() {
+            return;
+        }
+        let section = self.member.enter();
+        let change = Change::rollback(section.inside());
+        window.left().for_each(|row| table.vacate(change, row));
+        drop(section);
+        if self.state == State::Open {
+            // The scheme may have been asked about them.
+            self.txn.unused.extend(window.left().map(|row| (table.id(), row)));
+        } else {
+            window.left().for_each(|row| table.free(row));
+        }
+    }
+}
+
+/// Whether the first columns are the primary key, in its order.
+fn starts_with_key(schema: &Schema) -> bool {
+    schema.primary_key().iter().enumerate().all(|(at, column)| at == *column)
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// `Done(false)`: there is a row with this key.
+    /// The number of a row whose key another row has; those before it have been inserted.
+    fn insert_all(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        change: Change,
+        window: &mut Window<'_>,
+    ) -> Step<Option<usize>> {
+        if window.filled == 0
+            && let Err(error) = self.fill(guard, change, window)
+        {
+            return Step::Failed(error.into());
+        }
+        let mut duplicate = None;
+        while window.done < window.count {
+            if window.placed == window.done {
+                match self.insert(engine, guard, change, window) {
+                    Step::Done(true) => window.placed += 1,
+                    Step::Done(false) => {
+                        duplicate = Some(window.done);
+                        break;
+                    }
+                    Step::Again => return Step::Again,
+                    Step::Refused(refusal) => return Step::Refused(refusal),
+                    Step::Failed(stop) => return Step::Failed(stop),
+                }
+            }
+            let (place, gap) = guard.stripe(window.hashes[window.done]);
+            if let Err(refusal) = engine.scheme.disturb(&mut self.local, place, gap) {
+                return Step::Refused(refusal);
+            }
+            window.done += 1;
+        }
+        if Self::IN_PLACE {
+            let rows = &window.slots[..window.placed];
+            if let Err(error) = guard.table.appear(change, rows, &mut self.undo) {
+                return Step::Failed(error.into());
+            }
+            if !guard.indexes.is_empty() {
+                for row in rows {
+                    let view = Row::stored(&*guard.table, guard.table.slot(*row));
+                    self.entries.note_made(guard, *row, &view, false);
+                }
+            }
+        }
+        Step::Done(duplicate)
+    }
+
+    /// Claims slots and puts the rows into them.
+    fn fill(
+        &mut self,
+        guard: &Guard<S, M>,
+        change: Change,
+        window: &mut Window<'_>,
+    ) -> Result<(), StorageError> {
+        for at in 0..window.count {
+            window.slots[at] = self.claim(guard, change)?;
+            window.filled = at + 1;
+        }
+        guard.table.fill_rows(change, &window.slots[..window.count], window.rows)
+    }
+
+    fn claim(&mut self, guard: &Guard<S, M>, change: Change) -> Result<RowId, StorageError> {
+        let at = guard.table.id().0 as usize;
+        if self.fillings.len() <= at {
+            self.fillings.resize(at + 1, Filling::default());
+        }
+        guard.table.claim(change, &mut self.fillings[at])
+    }
+
+    /// Inserts the next row. `Done(false)`: there is a row with its key.
     fn insert(
         &mut self,
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
         change: Change,
-        wanted: Wanted<'_>,
-        row: &[Value],
+        window: &mut Window<'_>,
     ) -> Step<bool> {
-        let found = self.locate(guard, wanted);
-        if let Some(found) = found {
+        let at = window.done;
+        let wanted = window.wanted(at);
+        if let Some(found) = self.locate(guard, wanted) {
             let is_it = || found.meta.has_hash(wanted.hash);
             let read = self.read_row(engine, guard, found, &is_it, |_| {});
             return match self.note_absence(engine, guard, wanted.hash, read) {
                 Step::Done(true) => Step::Done(false),
-                Step::Done(false) => self.come_back(engine, guard, found, wanted.hash, row),
+                Step::Done(false) => {
+                    self.come_back(engine, guard, found, wanted.hash, window.row(at))
+                }
                 other => other,
             };
         }
-        // A slot may be left from an attempt that was refused.
-        let at = match self.claimed.take_if(|(table, _)| *table == guard.table.id()) {
-            Some((_, at)) => at,
-            None => match self.claim(guard, change) {
-                Ok(at) => at,
-                Err(error) => return Step::Failed(error.into()),
-            },
-        };
-        self.place(engine, guard, change, (at, wanted), row)
-    }
-
-    fn claim(
-        &mut self,
-        guard: &Guard<S, M>,
-        change: Change,
-    ) -> Result<RowId, atoll_storage::StorageError> {
-        let at = guard.table.id().0 as usize;
-        if self.fillings.len() <= at {
-            self.fillings.resize(at + 1, atoll_storage::Filling::default());
+        if window.taken >> at & 1 == 1 {
+            // Its slot was of no use.
+            let filled = self.claim(guard, change).and_then(|slot| {
+                window.slots[at] = slot;
+                window.taken &= !(1 << at);
+                guard.table.fill_rows(change, &[slot], window.row(at))
+            });
+            if let Err(error) = filled {
+                return Step::Failed(error.into());
+            }
         }
-        guard.table.claim(change, &mut self.fillings[at])
+        self.place(engine, guard, change, window)
     }
 
     /// The row of the key is absent: it is written.
@@ -254,15 +327,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.entries.note_made(guard, at, &view, true);
     }
 
-    /// Makes a claimed slot the row of the key.
+    /// Makes a filled slot the row of the key.
     fn place(
         &mut self,
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
         change: Change,
-        (at, wanted): (RowId, Wanted<'_>),
-        row: &[Value],
+        window: &mut Window<'_>,
     ) -> Step<bool> {
+        let (at, wanted) = (window.slots[window.done], window.wanted(window.done));
         let table = &guard.table;
         let meta = guard.rows.get(at);
         // That the table was made, at least.
@@ -272,12 +345,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.stopwatch.switch::<M>(before);
         if let Err(refusal) = asked {
             // Somebody still looks at the slot through an entry that is gone.
-            self.claimed = Some((table.id(), at));
             return Step::Refused(refusal);
-        }
-        if let Err(error) = table.fill_key(change, at, wanted.key) {
-            self.unused.push((table.id(), at));
-            return Step::Failed(error.into());
         }
         let before = self.stopwatch.switch::<M>(Component::Index);
         let named = Named { table: table.id(), row: at, hash: wanted.hash };
@@ -289,6 +357,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         };
         let other = table.index().insert(wanted.hash, at, is_same, || meta.set_hash(wanted.hash));
         self.stopwatch.switch::<M>(before);
+        window.taken |= 1 << window.done;
         if other.is_some() {
             // Somebody else was faster: look at what they have.
             table.vacate(change, at);
@@ -311,23 +380,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             !Self::IN_PLACE || find(guard, wanted.hash, wanted.key, &self.gone_rows).is_some()
         );
         self.made.push(named);
-        if Self::IN_PLACE {
-            let mut room = [0; 16];
-            let slot = table.slot(at);
-            let filled = row.iter().enumerate().try_for_each(|(column, value)| {
-                if table.schema().primary_key().contains(&column) {
-                    return Ok(());
-                }
-                table.fill_value(change, slot, column, plain(value, &mut room))
-            });
-            let filled = filled.and_then(|()| table.appear(change, at, &mut self.undo));
-            if let Err(error) = filled {
-                return Step::Failed(error.into());
-            }
-            let view = Row::stored(&**table, slot);
-            self.entries.note_made(guard, at, &view, false);
-        } else {
-            self.keep(guard, at, What::Add, row);
+        if !Self::IN_PLACE {
+            self.edits.borrow_mut().add(table.id(), at, What::Add);
+            let view = Row::stored(&**table, guard.table.slot(at));
+            // An entry of its own row that goes when it commits comes back with it.
+            self.entries.note_made(guard, at, &view, true);
         }
         Step::Done(true)
     }
@@ -346,69 +403,5 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             engine.scheme.read(&mut self.local, tables, target, &mut |_| true)?;
         }
         engine.scheme.write(&mut self.local, tables, super::target(guard, at, meta), true)
-    }
-
-    /// Adds the next entry and disturbs its gap. `Done(true)`: the index is unique and another row
-    /// has the key.
-    fn add_entry(
-        &mut self,
-        engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
-        addition: &mut Addition<'_>,
-    ) -> Step<bool> {
-        match self.has_other(engine, guard, addition) {
-            Step::Done(false) => {}
-            other => return other,
-        }
-        let entry = self.entries.made[self.entries.added];
-        let ordered = &guard.indexes[entry.index];
-        let before = self.stopwatch.switch::<M>(Component::Index);
-        let Self { local, entries, .. } = self;
-        let key = entries.key(&entry);
-        // Once more after a wait, since the leaf may have been split.
-        let leaf = ordered.index.insert(key, entry.row, &mut |old, new| {
-            engine.scheme.split(local, guard.leaf(entry.index, old), guard.leaf(entry.index, new))
-        });
-        self.stopwatch.switch::<M>(before);
-        let (place, gap) = guard.leaf(entry.index, leaf);
-        match engine.scheme.disturb(&mut self.local, place, gap) {
-            Ok(()) => Step::Done(false),
-            Err(refusal) => Step::Refused(refusal),
-        }
-    }
-
-    /// Whether another row has the key of the next entry, if none may.
-    fn has_other(
-        &mut self,
-        engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
-        addition: &mut Addition<'_>,
-    ) -> Step<bool> {
-        let entry = self.entries.made[self.entries.added];
-        let Addition { room: ScanRoom { batch, from: key, .. }, looked_at, more } = addition;
-        let range = KeyRange {
-            from: Bound::Included(&key[..]),
-            to: Bound::Included(&key[..]),
-            descending: false,
-        };
-        loop {
-            while let Some(found) = batch.get(*looked_at) {
-                let named = (found.row, found.key);
-                if found.row != entry.row {
-                    match self.read_found(engine, guard, entry.index, named, &mut |_| {}) {
-                        Step::Done(false) => {}
-                        other => return other,
-                    }
-                }
-                *looked_at += 1;
-            }
-            if !*more {
-                return Step::Done(false);
-            }
-            match self.watch_batch(engine, guard, entry.index, &range, batch) {
-                Ok(has_more) => (*more, *looked_at) = (has_more, 0),
-                Err(refusal) => return Step::Refused(refusal),
-            }
-        }
     }
 }

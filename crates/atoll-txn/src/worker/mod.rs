@@ -13,6 +13,7 @@
 //!   earlier ones has happened before it validates (`SCHEME-4`), and whoever builds on it does so
 //!   behind every snapshot that undoes it: nobody is inside under an older epoch any more.
 
+mod add_entry;
 mod ahead;
 mod commit;
 mod delete;
@@ -100,8 +101,7 @@ struct Txn<S: Scheme<M>, M: Machine> {
     /// Rows deleted in place, to be found fast.
     gone_rows: HashSet<(u32, u64), BuildHasherDefault<PlaceHasher>>,
     entries: Entries,
-    /// A slot that was claimed and is not used yet, and slots that will not be.
-    claimed: Option<(TableId, RowId)>,
+    /// Slots that were claimed and will not be used.
     unused: Vec<(TableId, RowId)>,
     /// What a step called has panicked, so the step is half done: it can only be rolled back.
     is_broken: bool,
@@ -175,7 +175,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             gone: Vec::new(),
             gone_rows: HashSet::default(),
             entries: Entries::default(),
-            claimed: None,
             unused: Vec::new(),
             is_broken: false,
             forget: false,

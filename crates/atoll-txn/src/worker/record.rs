@@ -184,12 +184,17 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let kind = if is_whole { Kind::Put } else { Kind::Update };
         let begun = redo::begin(out, edited.table, edited.row, kind);
         if is_whole {
-            for column in guard.table.schema().primary_key() {
-                put_stored(guard, edited.row, *column, value, out);
+            // What was not set since lies in its slot.
+            for column in 0..guard.table.schema().columns().len() {
+                match edits.get(at, column) {
+                    Some(plain) => redo::cell(out, column, plain),
+                    None => put_stored(guard, edited.row, column, value, out),
+                }
             }
-        }
-        for (column, plain) in edits.cells(at) {
-            redo::cell(out, column, plain);
+        } else {
+            for (column, plain) in edits.cells(at) {
+                redo::cell(out, column, plain);
+            }
         }
         redo::end(out, begun);
     }

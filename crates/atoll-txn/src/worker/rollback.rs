@@ -110,7 +110,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn clear(&mut self, engine: &Engine<S, M>) {
-        for (table, row) in self.unused.drain(..).chain(self.claimed.take()) {
+        for (table, row) in self.unused.drain(..) {
             engine.tables().table(table).free(row);
         }
         if !self.undo.is_empty() {

@@ -10,6 +10,7 @@
 //! gate.
 
 use atoll_machine::Machine;
+use atoll_storage::index::Home;
 use atoll_storage::{Change, Table, Value};
 
 use super::step::{Found, Step, Wanted};
@@ -156,8 +157,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         body: Visitor<'_, M>,
     ) -> Result<(), Stop> {
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
-        for sought in window.sought {
-            M::touch(table.index().line_of(sought.hash), 1);
+        let mut homes = [None; WINDOW];
+        for (home, sought) in homes.iter_mut().zip(window.sought) {
+            let bucket = table.index().home(sought.hash);
+            M::touch(bucket.line(), 1);
+            *home = Some(bucket);
         }
         self.txn.stopwatch.switch::<M>(before);
         let (mut at, mut is_new) = (0, true);
@@ -165,7 +169,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             self.until_done(table, |engine, txn, guard, change| {
                 let mut seen = [None; WINDOW];
                 if std::mem::take(&mut is_new) {
-                    txn.look_ahead(guard, window, wants, &mut seen);
+                    txn.look_ahead(guard, window, &homes, wants, &mut seen);
                 }
                 txn.visit_some(engine, guard, change, (window, &seen), &mut at, &mut *body)
             })?;
@@ -181,6 +185,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         &mut self,
         guard: &'g Guard<S, M>,
         window: Window<'_>,
+        homes: &[Option<Home<'_, M>>; WINDOW],
         wants: &dyn Fn(usize) -> Want<'c>,
         seen: &mut Seen<'g, S, M>,
     ) {
@@ -192,8 +197,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             seen[at] = Some(found);
         };
         let mut elsewhere = 0u32;
-        for (at, sought) in window.sought.iter().enumerate() {
-            match index.guess(sought.hash) {
+        for (at, (home, sought)) in homes.iter().zip(window.sought).enumerate() {
+            match home.and_then(|home| home.guess(sought.hash)) {
                 Some(row) => see(at, row),
                 None => elsewhere |= 1 << at,
             }

@@ -24,6 +24,8 @@
 //!
 //! A failed allocation leaves the segment as it was.
 
+mod run;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -267,7 +269,8 @@ impl<M: Machine> Barrier<M> {
         slot: usize,
         cell: Cell<'_>,
     ) -> Result<(), MemoryError> {
-        let places = self.own_places(change, target, &cell)?;
+        let Cell { column, data_type, nullable, .. } = cell;
+        let places = self.own_places(change, target, column, data_type, nullable)?;
         self.put(target, slot, cell, places);
         Ok(())
     }
@@ -286,7 +289,8 @@ impl<M: Machine> Barrier<M> {
         cell: Cell<'_>,
         keep: impl FnOnce(&[u8], bool),
     ) -> Result<(), MemoryError> {
-        let places = self.own_places(change, target, &cell)?;
+        let Cell { column, data_type, nullable, .. } = cell;
+        let places = self.own_places(change, target, column, data_type, nullable)?;
         let width = cell.data_type.width();
         let mut room = [0; STACK_BYTES];
         let mut wide = Vec::new();
@@ -308,11 +312,12 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         target: &Segment<M>,
-        cell: &Cell<'_>,
+        at: usize,
+        data_type: DataType,
+        nullable: bool,
     ) -> Result<Places, MemoryError> {
-        let (at, data_type) = (cell.column, cell.data_type);
         let values = self.own(change, target, &target.values[at], values_of(at, data_type))?;
-        let validity = if cell.nullable {
+        let validity = if nullable {
             self.own(change, target, &target.validity[at], validity_of(at))?
         } else {
             0

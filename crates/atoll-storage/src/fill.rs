@@ -1,0 +1,106 @@
+//! Filling slots with whole rows, column by column.
+//!
+//! New rows mostly lie side by side, so what a store needs (the write barrier, the zone, the words
+//! of bitmaps) is done once for all of them in a column, and the values follow in a loop over one
+//! type.
+//!
+//! The slots are the caller's alone: claimed, absent, vacant, and named by no index (`TABLE-1`).
+
+use atoll_machine::Machine;
+
+use crate::directory::Change;
+use crate::error::StorageError;
+use crate::image;
+use crate::layout::RowId;
+use crate::table::Table;
+use crate::types::{DataType, Value};
+use crate::undo::{Before, UndoList};
+
+impl<M: Machine> Table<M> {
+    /// Puts whole rows into slots that were claimed, one row after the other. The slots stay
+    /// absent; the values fit the schema.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; some values lie in their slots then, which [`Table::vacate`]
+    /// empties.
+    pub fn fill_rows(
+        &self,
+        change: Change,
+        slots: &[RowId],
+        rows: &[Value],
+    ) -> Result<(), StorageError> {
+        let width = self.schema().columns().len();
+        let mut rest = rows;
+        for slots in slots.chunk_by(|one, next| one.segment() == next.segment()) {
+            let (rows, others) = rest.split_at(slots.len() * width);
+            for at in 0..width {
+                self.fill_column(change, slots, at, rows[at..].iter().step_by(width))?;
+            }
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// Puts values of one column into slots of one segment.
+    fn fill_column<'v>(
+        &self,
+        change: Change,
+        slots: &[RowId],
+        at: usize,
+        values: impl Iterator<Item = &'v Value>,
+    ) -> Result<(), StorageError> {
+        let column = &self.schema().columns()[at];
+        let segment = self.slot(slots[0]).segment();
+        let mut run = self.barrier().begin_run(change, segment, at, column)?;
+        let rows = slots.iter().zip(values);
+        /// Numbers; anything else is NULL, since the values fit the schema.
+        macro_rules! numbers {
+            ($put:ident, $($variant:path)|+) => {
+                rows.for_each(|(row, value)| match value {
+                    $($variant(value))|+ => run.$put(row.slot(), Some(*value)),
+                    _ => run.$put(row.slot(), None),
+                })
+            };
+        }
+        match column.data_type {
+            DataType::Int16 => numbers!(put_i16, Value::Int16),
+            DataType::Int32 | DataType::Date => numbers!(put_i32, Value::Int32 | Value::Date),
+            DataType::Int64 | DataType::Timestamp => {
+                numbers!(put_i64, Value::Int64 | Value::Timestamp)
+            }
+            _ => {
+                for (row, value) in rows {
+                    let mut room = [0; 16];
+                    let plain = image::plain(value, &mut room);
+                    let mut view = [0; 16];
+                    let image = self.encode(change, *row, at, plain, &mut view)?;
+                    run.put(row.slot(), image, plain.is_some());
+                }
+            }
+        }
+        self.barrier().end_run(segment, run);
+        Ok(())
+    }
+
+    /// Makes filled slots present. Their own undo entries are all that rolling back needs.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; from the slot of some segment on they are absent then.
+    pub fn appear(
+        &self,
+        change: Change,
+        slots: &[RowId],
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        for slots in slots.chunk_by(|one, next| one.segment() == next.segment()) {
+            let segment = self.slot(slots[0]).segment();
+            let present = slots.iter().map(|row| row.slot());
+            self.barrier().set_present(change, segment, present, || {
+                for row in slots {
+                    undo.push(change.inside.epoch, self.id(), *row, Before::Presence(false));
+                }
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! Stores into many slots of a segment at once, which ask the barrier once.
+//!
+//! Slots of new rows mostly lie side by side. For those of one column the places that may be
+//! written are found once, the zone is widened once, and bits are set a word at a time.
+
+use std::sync::atomic::Ordering;
+
+use atoll_machine::Machine;
+use atoll_memory::{Access, MemoryError};
+
+use super::{Barrier, PRESENCE, Segment, column_line};
+use crate::directory::Change;
+use crate::layout::segment;
+use crate::types::{Column, DataType};
+use crate::zone;
+
+/// Values of one column on their way into slots of one segment, which are their caller's alone. To
+/// be ended with [`Barrier::end_run`], in the same section of the gate.
+pub struct Run<'a> {
+    access: &'a Access,
+    data_type: DataType,
+    column: usize,
+    values: u64,
+    /// Values of a column of `bool`.
+    bools: Option<Bits<'a>>,
+    /// Of a column that can be NULL.
+    validity: Option<Bits<'a>>,
+    zone: (u64, u64),
+}
+
+/// Bits that are set and cleared, a word at a time. Other rows' bits lie beside them (`SEG-3`).
+struct Bits<'a> {
+    access: &'a Access,
+    bitmap: u64,
+    word: usize,
+    on: u64,
+    off: u64,
+}
+
+impl<'a> Bits<'a> {
+    fn new(access: &'a Access, bitmap: u64) -> Self {
+        Self { access, bitmap, word: 0, on: 0, off: 0 }
+    }
+
+    #[inline]
+    fn put(&mut self, slot: usize, on: bool) {
+        if slot / 64 != self.word {
+            self.write();
+            self.word = slot / 64;
+        }
+        let bit = 1 << (slot % 64);
+        *(if on { &mut self.on } else { &mut self.off }) |= bit;
+    }
+
+    /// Writes what was put since the last time.
+    fn write(&mut self) {
+        let word = self.access.word(self.bitmap + (self.word * 8) as u64);
+        if self.on != 0 {
+            word.fetch_or(self.on, Ordering::Relaxed);
+        }
+        if self.off != 0 {
+            word.fetch_and(!self.off, Ordering::Relaxed);
+        }
+        (self.on, self.off) = (0, 0);
+    }
+}
+
+macro_rules! put_number {
+    ($put:ident, $rust:ty, $store:ident, $word:ty) => {
+        /// Puts a number or NULL into a slot; the column is of this type.
+        #[inline]
+        pub fn $put(&mut self, slot: usize, value: Option<$rust>) {
+            let place = self.values + (slot * size_of::<$rust>()) as u64;
+            self.access.$store(place, value.unwrap_or_default() as $word);
+            if let Some(bits) = &mut self.validity {
+                bits.put(slot, value.is_some());
+            }
+            if let Some(value) = value {
+                self.widen(zone::of_i64(value.into()));
+            }
+        }
+    };
+}
+
+impl Run<'_> {
+    put_number!(put_i16, i16, store_u16, u16);
+    put_number!(put_i32, i32, store_u32, u32);
+    put_number!(put_i64, i64, store_u64, u64);
+
+    /// Puts the image of a value (see [`crate::image`]) into a slot, and whether it is valid.
+    #[inline]
+    pub fn put(&mut self, slot: usize, image: &[u8], valid: bool) {
+        match &mut self.bools {
+            Some(bits) => bits.put(slot, image.first().is_some_and(|byte| *byte != 0)),
+            None => self.access.write(self.values + (slot * image.len()) as u64, image),
+        }
+        if let Some(bits) = &mut self.validity {
+            bits.put(slot, valid);
+        }
+        if valid && let Some(word) = zone::word(self.data_type, image) {
+            self.widen(word);
+        }
+    }
+
+    #[inline]
+    fn widen(&mut self, word: u64) {
+        self.zone = (self.zone.0.min(word), self.zone.1.max(word));
+    }
+}
+
+impl<M: Machine> Barrier<M> {
+    /// Begins to store values of a column.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied.
+    pub fn begin_run(
+        &self,
+        change: Change,
+        target: &Segment<M>,
+        at: usize,
+        &Column { data_type, nullable, .. }: &Column,
+    ) -> Result<Run<'_>, MemoryError> {
+        let places = self.own_places(change, target, at, data_type, nullable)?;
+        let bits = |bitmap| Bits::new(self.access(), bitmap);
+        Ok(Run {
+            access: self.access(),
+            data_type,
+            column: at,
+            values: places.values,
+            bools: (data_type == DataType::Bool).then(|| bits(places.values)),
+            validity: nullable.then(|| bits(places.validity)),
+            zone: (zone::EMPTY_MIN, zone::EMPTY_MAX),
+        })
+    }
+
+    /// Ends it: everything that was put has been stored.
+    pub fn end_run(&self, target: &Segment<M>, mut run: Run<'_>) {
+        run.bools.iter_mut().chain(&mut run.validity).for_each(Bits::write);
+        let (min, max) = run.zone;
+        if min <= max {
+            let line = target.node() + column_line(run.column);
+            self.widen(line, min);
+            self.widen(line, max);
+        }
+    }
+
+    /// Makes slots present. Before any of them is, when nothing can fail any more, `sure` is
+    /// called.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing has been done
+    /// then.
+    pub fn set_present(
+        &self,
+        change: Change,
+        target: &Segment<M>,
+        slots: impl Iterator<Item = usize> + Clone,
+        sure: impl FnOnce(),
+    ) -> Result<(), MemoryError> {
+        let presence = self.own(change, target, &target.presence, PRESENCE)?;
+        sure();
+        let filled = self.access().word(target.node() + segment::FILLED);
+        let last = slots.clone().max().map_or(0, |slot| slot as u64 + 1);
+        filled.fetch_max(last, Ordering::Relaxed);
+        let mut bits = Bits::new(self.access(), presence);
+        slots.for_each(|slot| bits.put(slot, true));
+        bits.write();
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! Adding entries to the ordered indexes: those of new rows, and of rows that have moved.
+//!
+//! An entry is added, then its gap disturbed, so that whoever looked into the gap is ordered before
+//! or stops. In a unique index all entries with the key are looked at first.
+
+use std::ops::Bound;
+
+use atoll_machine::Machine;
+use atoll_storage::Table;
+use atoll_storage::ordered::KeyRange;
+
+use super::entries::Entries;
+use super::scan::ScanRoom;
+use super::step::Step;
+use super::{Txn, Worker};
+use crate::accounting::Component;
+use crate::engine::{Engine, Guard};
+use crate::error::Stop;
+use crate::scheme::{AbortReason, Scheme};
+
+/// How far the addition of an entry has come. Where the scheme refuses something it goes on from
+/// there: who waits asks for nothing again that it has.
+struct Addition<'r> {
+    room: &'r mut ScanRoom,
+    /// Of the batch in the room, so many entries are no other row's with the key.
+    looked_at: usize,
+    /// There may be such entries behind the batch.
+    more: bool,
+}
+
+impl<'r> Addition<'r> {
+    /// Of the next entry.
+    fn of(entries: &Entries, room: &'r mut ScanRoom) -> Self {
+        let entry = &entries.made[entries.added];
+        room.batch.rewind();
+        if entry.unique {
+            room.batch.limit(None);
+            room.from.clear();
+            room.from.extend_from_slice(entries.key(entry));
+        }
+        Self { room, looked_at: 0, more: entry.unique }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Adds the entries that have been noted to their indexes.
+    pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
+        while self.txn.entries.added < self.txn.entries.made.len() {
+            self.check_entry_partitions(table)?;
+            let mut room = std::mem::take(&mut self.scan_room);
+            let mut addition = Addition::of(&self.txn.entries, &mut room);
+            let clash = self.until_done(table, |engine, txn, guard, _| {
+                txn.add_entry(engine, guard, &mut addition)
+            });
+            self.scan_room = room;
+            let clash = clash?;
+            self.txn.entries.added += 1;
+            if clash {
+                self.check_consistent()?;
+                // The row is in the table already, so there is no way back but this.
+                let index = self.txn.entries.made[self.txn.entries.added - 1].index;
+                let guard = self.engine.tables.guard(table.id());
+                let stop = Stop::DuplicateIndexKey {
+                    table: table.name().to_owned(),
+                    index: guard.indexes[index].name.clone(),
+                };
+                self.abort(AbortReason::Finished);
+                return Err(stop);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Adds the next entry and disturbs its gap. `Done(true)`: the index is unique and another row
+    /// has the key.
+    fn add_entry(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        addition: &mut Addition<'_>,
+    ) -> Step<bool> {
+        match self.has_other(engine, guard, addition) {
+            Step::Done(false) => {}
+            other => return other,
+        }
+        let entry = self.entries.made[self.entries.added];
+        let ordered = &guard.indexes[entry.index];
+        let before = self.stopwatch.switch::<M>(Component::Index);
+        let Self { local, entries, .. } = self;
+        let key = entries.key(&entry);
+        // Once more after a wait, since the leaf may have been split.
+        let leaf = ordered.index.insert(key, entry.row, &mut |old, new| {
+            engine.scheme.split(local, guard.leaf(entry.index, old), guard.leaf(entry.index, new))
+        });
+        self.stopwatch.switch::<M>(before);
+        let (place, gap) = guard.leaf(entry.index, leaf);
+        match engine.scheme.disturb(&mut self.local, place, gap) {
+            Ok(()) => Step::Done(false),
+            Err(refusal) => Step::Refused(refusal),
+        }
+    }
+
+    /// Whether another row has the key of the next entry, if none may.
+    fn has_other(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        addition: &mut Addition<'_>,
+    ) -> Step<bool> {
+        let entry = self.entries.made[self.entries.added];
+        let Addition { room: ScanRoom { batch, from: key, .. }, looked_at, more } = addition;
+        let range = KeyRange {
+            from: Bound::Included(&key[..]),
+            to: Bound::Included(&key[..]),
+            descending: false,
+        };
+        loop {
+            while let Some(found) = batch.get(*looked_at) {
+                let named = (found.row, found.key);
+                if found.row != entry.row {
+                    match self.read_found(engine, guard, entry.index, named, &mut |_| {}) {
+                        Step::Done(false) => {}
+                        other => return other,
+                    }
+                }
+                *looked_at += 1;
+            }
+            if !*more {
+                return Step::Done(false);
+            }
+            match self.watch_batch(engine, guard, entry.index, &range, batch) {
+                Ok(has_more) => (*more, *looked_at) = (has_more, 0),
+                Err(refusal) => return Step::Refused(refusal),
+            }
+        }
+    }
+}
