@@ -215,7 +215,7 @@ fn apply(tx: &mut Transaction, table: &Table, model: &mut Model, step: &Step) {
             let done = tx.insert_rows(table, &rows.clone().flatten().collect::<Vec<_>>());
             // Up to the first one whose key is there, be it that of one before.
             let is_new = |(id, row): (&i64, _)| match model.entry(*id) {
-                Entry::Vacant(place) => place.insert(row).len() > 0,
+                Entry::Vacant(place) => !place.insert(row).is_empty(),
                 Entry::Occupied(_) => false,
             };
             let all_new = ids.iter().zip(rows).all(is_new);

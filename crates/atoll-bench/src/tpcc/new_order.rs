@@ -1,6 +1,9 @@
 //! New-Order (clause 2.4): an order of 5 to 15 items is entered.
 
+use std::sync::LazyLock;
+
 use atoll::{AbortReason, RowEdit, Transaction, TxnError, Value, Visit, Want};
+use memchr::memmem::Finder;
 
 use super::field::{Field, draw_district, now, show};
 use super::random::TpccRandom;
@@ -259,7 +262,8 @@ impl NewOrder {
 
 /// Whether data of an item or a stock say so.
 fn is_original(data: Option<&[u8]>) -> bool {
-    data.is_some_and(|data| data.windows(8).any(|word| word == b"ORIGINAL"))
+    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ORIGINAL"));
+    data.is_some_and(|data| WORD.find(data).is_some())
 }
 
 impl Line {
