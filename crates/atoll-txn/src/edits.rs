@@ -23,7 +23,8 @@ const NONE: u32 = u32::MAX;
 pub enum What {
     /// Some columns change.
     Change,
-    /// It was absent and comes to be; its slot holds all columns already.
+    /// It was absent and comes to be; its slot holds all columns already. (A transaction that has
+    /// lost the row to others, and so cannot commit, may find theirs there.)
     Add,
     /// It was deleted and comes back in its old slot, with all columns.
     Return,

@@ -198,3 +198,28 @@ fn rows_that_are_refused_leave_neither_slots_nor_long_values_behind() {
         assert!(segments == 1 && allocated < 6 << 20, "{scheme}: {segments}, {allocated} bytes");
     }
 }
+
+#[test]
+fn keys_that_are_there_need_no_slots_however_often_they_are_tried() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let place = place(scheme);
+        let all = flat((0..ROWS).map(row));
+        place.db.transaction(|tx| tx.insert_rows(&place.table, &all)).unwrap();
+        let tried = place.db.transaction(|tx| {
+            for at in 0..10_000 {
+                let one = row(at % ROWS).map(Value::Int64);
+                let told = match at % 2 {
+                    0 => tx.insert(&place.table, &one),
+                    _ => tx.insert_rows(&place.table, &all),
+                };
+                assert!(matches!(told, Err(TxnError::Error(Error::DuplicateKey { .. }))));
+            }
+            Ok(())
+        });
+        tried.unwrap();
+        let snapshot = place.db.snapshot().unwrap();
+        assert_eq!(snapshot.table("t").unwrap().segment_count(), 1, "{scheme}");
+        drop(snapshot);
+        assert_eq!(place.rows(), (0..ROWS).map(row).collect::<Vec<_>>(), "{scheme}");
+    }
+}

@@ -101,26 +101,13 @@ impl Graves {
     }
 
     /// What a transaction that has aborted had added.
-    pub(super) fn bury_aborted<S: Scheme<M>, M: Machine>(
-        &mut self,
-        txn: &Txn<S, M>,
-        engine: &Engine<S, M>,
-    ) {
+    pub(super) fn bury_aborted<S: Scheme<M>, M: Machine>(&mut self, txn: &Txn<S, M>) {
         let entries = &txn.entries;
-        let mut now = std::mem::take(&mut self.key);
+        // Those of a row that had them before, too: what a slot holds does not say so, and a row
+        // that is there keeps its entries.
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
-            if entry.moved {
-                // The row had the entry before: whoever deleted it sees to it.
-                let guard = engine.tables.guard(entry.table);
-                let view = Row::stored(&*guard.table, guard.table.slot(entry.row));
-                key_of(&guard.indexes[entry.index], &view, &mut now);
-                if now == entries.key(entry) {
-                    continue;
-                }
-            }
             self.add_entry(0, entry.table, entry.row, entry.index, entries.key(entry));
         }
-        self.key = now;
         for made in &txn.made {
             let gone = Gone::Row(made.hash);
             self.queue.push_back(Grave { stamp: 0, table: made.table, row: made.row, gone });
@@ -250,5 +237,116 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 },
             )
             .is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::ops::Bound;
+    use std::sync::Arc;
+
+    use atoll_machine::Native;
+    use atoll_memory::Memory;
+    use atoll_memory::store::{Store, StoreOptions};
+    use atoll_memory::swing::{SwingConfig, SwingMalloc};
+    use atoll_storage::ordered::{Batch, KeyRange};
+    use atoll_storage::{Column, DataType, Directory, Schema, Value};
+
+    use super::Worker;
+    use crate::scheme::{AbortReason, Scheme};
+    use crate::schemes::SchemeOptions;
+    use crate::schemes::{adaptive, mvcc, no_wait, occ, silo, tictoc, timestamp};
+    use crate::{Begin, Engine, EngineOptions, IndexSpec, TableOptions};
+
+    fn engine<S: Scheme<Native>>(scheme: S) -> Arc<Engine<S, Native>> {
+        let swing = SwingConfig { buddy_bytes: 1 << 30, ..SwingConfig::default() };
+        let store = StoreOptions {
+            capacity_bytes: SwingMalloc::capacity_for(&swing),
+            limit_bytes: 64 << 20,
+            huge_pages: false,
+        };
+        let store = Arc::new(Store::create_memfd("graves", &store).unwrap());
+        let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
+        let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
+        Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()))
+    }
+
+    /// Entries of the index on the second column, and rows, after many transactions that did not
+    /// commit and a few that did.
+    fn left<S: Scheme<Native>>(scheme: S) -> (usize, u64) {
+        let engine = engine(scheme);
+        let columns = ["id", "n"].map(|name| Column::new(name, DataType::Int64)).to_vec();
+        let by_n = IndexSpec { name: "by_n".into(), columns: vec!["n".into()], unique: false };
+        let options = TableOptions { indexes: vec![by_n], ..TableOptions::default() };
+        let schema = Schema::new(columns, &["id"]).unwrap();
+        let table = engine.create_table("t", schema, &options).unwrap();
+        let mut worker = engine.worker().unwrap();
+        // A slot that was tidied may be too new for a timestamp or two.
+        let insert = |worker: &mut Worker<S, Native>, row: &[Value]| {
+            let mut tried = (0..9).map(|_| {
+                worker.begin(Begin::default()).unwrap();
+                worker.insert(&table, row)
+            });
+            assert!(tried.any(|done| done.is_ok()));
+        };
+        for i in 0..90i64 {
+            let key = [Value::Int64(i % 9)];
+            let row = |n: i64| [key[0].clone(), Value::Int64(n)];
+            insert(&mut worker, &row(i));
+            match i % 4 {
+                0 => assert!(worker.update(&table, &key, &[(1, (i + 500).into())]).unwrap()),
+                1 => assert!(worker.delete(&table, &key).unwrap()),
+                2 => {
+                    assert!(worker.delete(&table, &key).unwrap());
+                    worker.insert(&table, &row(i)).unwrap();
+                }
+                _ => {}
+            }
+            worker.abort(AbortReason::Requested);
+            if i % 9 != 8 {
+                continue;
+            }
+            // Now and then a row that is there for a while and comes back with the same value.
+            for commits in [true, false, false] {
+                insert(&mut worker, &row(7));
+                if commits {
+                    worker.commit().unwrap();
+                    worker.begin(Begin::default()).unwrap();
+                    assert!(worker.delete(&table, &key).unwrap());
+                    worker.commit().unwrap();
+                } else {
+                    worker.abort(AbortReason::Requested);
+                }
+            }
+        }
+        for _ in 0..300 {
+            worker.begin(Begin::default()).unwrap();
+            worker.commit().unwrap();
+        }
+        let index = &engine.tables.guard(table.id()).indexes[0].index;
+        let all = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded, descending: false };
+        let (mut batch, mut entries) = (Batch::default(), 0);
+        let section = worker.member.enter();
+        while {
+            let more = index.batch(&all, &mut |_| {}, &mut batch);
+            entries += batch.len();
+            more
+        } {}
+        drop(section);
+        drop(worker);
+        (entries, table.row_count())
+    }
+
+    #[test]
+    fn a_transaction_that_did_not_commit_leaves_no_entry_behind() {
+        let options = &SchemeOptions::default();
+        assert_eq!(left(no_wait::NoWait::new(options)), (0, 0), "NO_WAIT");
+        assert_eq!(left(timestamp::TimestampOrdering::new(options)), (0, 0), "TIMESTAMP");
+        assert_eq!(left(mvcc::Mvcc::new(options)), (0, 0), "MVCC");
+        assert_eq!(left(occ::Occ::new(options)), (0, 0), "OCC");
+        assert_eq!(left(silo::Silo::new(options)), (0, 0), "SILO");
+        assert_eq!(left(tictoc::TicToc::new(options)), (0, 0), "TICTOC");
+        assert_eq!(left(adaptive::Adaptive::new(options)), (0, 0), "ADAPTIVE");
     }
 }

@@ -1,6 +1,6 @@
 //! Inserting rows.
 //!
-//! 1. Claim a slot and put the row into it, where nobody looks yet.
+//! 1. Claim a slot and put the row into it, where nobody looks yet (a row by itself after step 2).
 //! 2. Look for the key. A row that is there, for this transaction, is a duplicate; one that is
 //!    absent (deleted, or another's that has not committed) is written in its own slot; otherwise
 //! 3. let the scheme know the new row, and add it to the hash index, where two who insert the same
@@ -12,7 +12,7 @@
 //! given together take these steps in one section of the gate, a window at a time: the first one
 //! column by column, the last one behind the window's last row.
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Ordering};
 use atoll_storage::image::plain;
 use atoll_storage::{Change, Filling, RowId, Schema, StorageError, Table, Value};
 
@@ -43,9 +43,10 @@ struct Window<'r> {
     /// The slots that hold them, once they have been filled.
     slots: [RowId; WINDOW],
     filled: usize,
-    /// A bit for each of the slots that has become a row, and for each that the scheme has seen and
-    /// that cannot be used.
+    /// A bit for each of the slots that has become a row, or that could not and waits for the end.
     taken: u32,
+    /// A bit for each slot about which the scheme has been asked.
+    shown: u32,
     /// Rows that are in the hash index; of them, rows whose gaps have been disturbed.
     placed: usize,
     done: usize,
@@ -64,9 +65,15 @@ impl<'r> Window<'r> {
         Wanted { hash: self.hashes[at], key: &self.keys[at * self.apart..][..self.width] }
     }
 
-    /// Slots that were filled for nothing.
-    fn left(&self) -> impl Iterator<Item = RowId> {
-        (0..self.filled).filter(|at| self.taken >> at & 1 == 0).map(|at| self.slots[at])
+    /// Whether the next row has no slot of its own.
+    fn needs_slot(&self) -> bool {
+        self.done >= self.filled || self.taken >> self.done & 1 == 1
+    }
+
+    /// Slots that were filled for nothing, and whether the scheme has been asked about them.
+    fn left(&self) -> impl Iterator<Item = (RowId, bool)> {
+        let left = (0..self.filled).filter(|at| self.taken >> at & 1 == 0);
+        left.map(|at| (self.slots[at], self.shown >> at & 1 == 1))
     }
 }
 
@@ -122,6 +129,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 slots: [RowId(0); WINDOW],
                 filled: 0,
                 taken: 0,
+                shown: 0,
                 placed: 0,
                 done: 0,
             };
@@ -159,13 +167,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
         let section = self.member.enter();
         let change = Change::rollback(section.inside());
-        window.left().for_each(|row| table.vacate(change, row));
+        window.left().for_each(|(row, _)| table.vacate(change, row));
         drop(section);
-        if self.state == State::Open {
-            // The scheme may have been asked about them.
-            self.txn.unused.extend(window.left().map(|row| (table.id(), row)));
-        } else {
-            window.left().for_each(|row| table.free(row));
+        for (row, is_shown) in window.left() {
+            if is_shown && self.state == State::Open {
+                self.txn.unused.push((table.id(), row));
+            } else {
+                table.free(row);
+            }
         }
     }
 }
@@ -184,7 +193,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         change: Change,
         window: &mut Window<'_>,
     ) -> Step<Option<usize>> {
+        // A row by itself is looked for first: its key may be there.
         if window.filled == 0
+            && window.count > 1
             && let Err(error) = self.fill(guard, change, window)
         {
             return Step::Failed(error.into());
@@ -235,6 +246,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             window.slots[at] = self.claim(guard, change)?;
             window.filled = at + 1;
         }
+        // Somebody may still be reading what a slot held before, and will look whether it has
+        // changed: it has, before this.
+        M::fence(Ordering::Release);
         guard.table.fill_rows(change, &window.slots[..window.count], window.rows)
     }
 
@@ -267,11 +281,13 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 other => other,
             };
         }
-        if window.taken >> at & 1 == 1 {
-            // Its slot was of no use.
+        if window.needs_slot() {
             let filled = self.claim(guard, change).and_then(|slot| {
                 window.slots[at] = slot;
-                window.taken &= !(1 << at);
+                window.filled = window.filled.max(at + 1);
+                (window.taken, window.shown) =
+                    (window.taken & !(1 << at), window.shown & !(1 << at));
+                M::fence(Ordering::Release);
                 guard.table.fill_rows(change, &[slot], window.row(at))
             });
             if let Err(error) = filled {
@@ -343,6 +359,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let before = self.stopwatch.switch::<M>(Component::Manager);
         let asked = self.ask_new(engine, guard, at);
         self.stopwatch.switch::<M>(before);
+        window.shown |= 1 << window.done;
         if let Err(refusal) = asked {
             // Somebody still looks at the slot through an entry that is gone.
             return Step::Refused(refusal);

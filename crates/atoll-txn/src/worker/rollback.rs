@@ -42,17 +42,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             context.close(&engine.registry, change.inside.epoch, txn.undo.first_epoch());
         }
         drop(section);
-        let Self { engine, member, txn, graves, .. } = self;
+        let Self { engine, txn, graves, .. } = self;
         engine.scheme.end(&mut txn.local, engine.tables(), false);
         if Txn::<S, M>::IN_PLACE {
             for made in &txn.made {
                 engine.tables().table(made.table).free(made.row);
             }
         } else {
-            // Inside, since rows are looked at.
-            let section = member.enter();
-            graves.bury_aborted(txn, engine);
-            drop(section);
+            graves.bury_aborted(txn);
         }
         self.txn.forget = false;
         self.finish(Err(reason), State::Finished);
