@@ -99,8 +99,8 @@ pub struct Guard<S: Scheme<M>, M: Machine> {
     pub(crate) tablespace: u32,
     /// The greatest GSN of a commit that deleted a row, or moved one in an index.
     gone: GoneGsn,
-    /// Some of its indexes can be moved in by an update.
-    pub(crate) has_moving: bool,
+    /// Columns with which an update moves a row in an index.
+    pub(crate) moving: ColumnSet,
     /// Its columns whose long values lie elsewhere.
     pub(crate) views: ColumnSet,
 }
@@ -183,7 +183,10 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
     }
 
     fn new(table: Arc<Table<M>>, indexes: Vec<Ordered<S, M>>, options: &TableOptions) -> Self {
-        let has_moving = indexes.iter().any(|index| !index.fixed);
+        let mut moving = ColumnSet::default();
+        let in_indexes = indexes.iter().flat_map(|index| &index.columns);
+        let key = table.schema().primary_key();
+        in_indexes.filter(|at| !key.contains(at)).for_each(|at| moving.add(*at));
         let mut views = ColumnSet::default();
         let columns = table.schema().columns().iter().enumerate();
         columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
@@ -196,7 +199,7 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
             replicated: options.replicated,
             tablespace: options.tablespace.unwrap_or(0),
             gone: GoneGsn::default(),
-            has_moving,
+            moving,
         }
     }
 

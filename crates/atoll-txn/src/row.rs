@@ -205,15 +205,24 @@ impl<'a, M: Machine> Row<'a, M> {
 /// A row that is being changed: what is set is seen by what is read afterwards.
 pub struct RowEdit<'a, M: Machine> {
     row: Row<'a, M>,
-    direct: Option<Direct<'a>>,
+    direct: Option<Direct<'a, M>>,
     failed: Option<Stop>,
     changed: ColumnSet,
 }
 
 /// Storing at once.
-pub(crate) struct Direct<'a> {
+pub(crate) struct Direct<'a, M: Machine> {
     pub(crate) change: Change,
     pub(crate) undo: &'a mut UndoList,
+    pub(crate) moves: Moves<'a, M>,
+}
+
+/// Changes that move the row in an index.
+pub(crate) struct Moves<'a, M: Machine> {
+    /// Those of these columns.
+    pub(crate) columns: ColumnSet,
+    /// Is called with the row before the first of them.
+    pub(crate) before: &'a mut dyn FnMut(&Row<'_, M>),
 }
 
 /// Which columns were set.
@@ -256,7 +265,7 @@ impl<'a, M: Machine> Deref for RowEdit<'a, M> {
 }
 
 impl<'a, M: Machine> RowEdit<'a, M> {
-    pub(crate) fn new(row: Row<'a, M>, direct: Option<Direct<'a>>) -> Self {
+    pub(crate) fn new(row: Row<'a, M>, direct: Option<Direct<'a, M>>) -> Self {
         Self { row, direct, failed: None, changed: ColumnSet::default() }
     }
 
@@ -340,9 +349,14 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         if self.failed.is_some() {
             return;
         }
+        let changed = self.changed;
         self.changed.add(column);
         match (&mut self.direct, self.row.own) {
             (Some(direct), _) => {
+                let moves = &mut direct.moves;
+                if moves.columns.has(column) && !changed.meets(moves.columns) {
+                    (moves.before)(&self.row);
+                }
                 let (table, slot) = (self.row.table, self.row.slot);
                 let stored = table.store(direct.change, slot, column, plain, direct.undo);
                 if let Err(error) = stored {

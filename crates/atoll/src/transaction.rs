@@ -273,6 +273,14 @@ impl Transaction {
         }
     }
 
+    /// Brings in the cache lines of the primary key's index that inserting rows with these keys
+    /// will need. A hint; it helps a row that is inserted by itself, somewhat later.
+    pub fn prefetch_new(&mut self, table: &Table, keys: &[Value]) {
+        if let Some(worker) = &mut self.worker {
+            worker.approach(&table.core, keys);
+        }
+    }
+
     /// As [`Transaction::prefetch`], and lets the other transactions of the thread's
     /// [`Lanes`](crate::Lanes) work until the cache lines have come.
     ///

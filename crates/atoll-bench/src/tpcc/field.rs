@@ -91,14 +91,20 @@ impl Who {
             }
         } else {
             self.number = random.customer(size.customers) as i32;
+            self.by_number[2] = Value::Int32(self.number);
         }
+    }
+
+    /// The key of the customer, if his number tells.
+    pub fn known(&self) -> Option<&[Value]> {
+        (self.number != 0).then_some(&self.by_number[..])
     }
 
     /// The key of the customer. Of several with one name it is the one in the middle by first name,
     /// rounded up.
     pub fn key(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<(i32, &[Value])> {
         let mut number = self.number;
-        if number == 0 {
+        if self.known().is_none() {
             let namesakes = &mut self.namesakes;
             namesakes.clear();
             let range = Range::prefix(&self.by_name);

@@ -152,6 +152,11 @@ impl NewOrder {
         })?;
         let (number, district_tax) = found(row, "district", &self.customer[..2])?;
         let reduced = self.reduced;
+        if !reduced {
+            self.order[2] = Value::Int32(number);
+            tx.prefetch_new(&tables.orders, &self.order[..3]);
+            tx.prefetch_new(&tables.new_order, &self.order[..3]);
+        }
         let row = tx.read_with(&tables.customer, &self.customer, |row| {
             if !reduced {
                 show(row, &[customer::LAST, customer::CREDIT]);
@@ -160,7 +165,6 @@ impl NewOrder {
         })?;
         let discount = found(row, "customer", &self.customer)?;
         if !reduced {
-            self.order[2] = Value::Int32(number);
             for row in self.order_lines.chunks_mut(LINE_COLUMNS) {
                 row[order_line::O] = Value::Int32(number);
             }

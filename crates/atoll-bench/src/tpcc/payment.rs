@@ -14,8 +14,13 @@ const LOCAL_PERCENT: u64 = 85;
 /// Longest data of a customer.
 const DATA_MAX: usize = 500;
 
-/// Columns of a customer that a terminal shows.
-const SHOWN: [usize; 11] = [
+/// Columns of a customer that are needed: those that change, what says of his credit, and what a
+/// terminal shows.
+const NEEDED: [usize; 15] = [
+    customer::BALANCE,
+    customer::YTD_PAYMENT,
+    customer::PAYMENTS,
+    customer::CREDIT,
     customer::FIRST,
     customer::MIDDLE,
     customer::LAST,
@@ -28,6 +33,8 @@ const SHOWN: [usize; 11] = [
     customer::SINCE,
     customer::CREDIT_LIMIT,
 ];
+/// The first of them, which change.
+const CHANGED: usize = 3;
 
 /// The next payment, and room for its row of the history.
 #[derive(Debug, Clone)]
@@ -41,6 +48,8 @@ pub struct Payment {
     who: Who,
     amount: i64,
     history: Vec<Value>,
+    /// Names of the warehouse and the district.
+    names: [String; 2],
     /// Run as the engine of the study does: without the history and what is shown.
     reduced: bool,
 }
@@ -69,6 +78,7 @@ impl Payment {
             who: Who::default(),
             amount: 0,
             history,
+            names: [const { String::new() }; 2],
             reduced,
         }
     }
@@ -103,22 +113,33 @@ impl Payment {
     /// Runs it.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
         let (amount, reduced) = (self.amount, self.reduced);
-        let home = &self.place[..1];
+        let needed = if reduced { &NEEDED[..CHANGED] } else { &NEEDED };
+        if let Some(key) = self.who.known() {
+            tx.prefetch(&tables.customer, key, needed);
+        }
+        if !reduced {
+            tx.prefetch_new(&tables.history, &self.history[..3]);
+        }
+        let (home, names) = (&self.place[..1], &mut self.names);
         let row = tx.update_with(&tables.warehouse, home, |row| {
             let ytd = row.i64(warehouse::YTD) + amount;
             row.set_i64(warehouse::YTD, ytd);
             show_place(row, warehouse::STREET_1..=warehouse::ZIP, reduced);
-            row.text(warehouse::NAME)
+            copy_text(row, warehouse::NAME, &mut names[0]);
         })?;
-        let warehouse_name = found(row, "warehouse", home)?;
+        found(row, "warehouse", home)?;
         let row = tx.update_with(&tables.district, &self.place, |row| {
             let ytd = row.i64(district::YTD) + amount;
             row.set_i64(district::YTD, ytd);
             show_place(row, district::STREET_1..=district::ZIP, reduced);
-            row.text(district::NAME)
+            copy_text(row, district::NAME, &mut names[1]);
         })?;
-        let district_name = found(row, "district", &self.place)?;
+        found(row, "district", &self.place)?;
+        let is_known = self.who.known().is_some();
         let (number, key) = self.who.key(tx, tables)?;
+        if !is_known {
+            tx.prefetch(&tables.customer, key, needed);
+        }
         let place = [self.customer_at[0], self.customer_at[1], self.warehouse, self.district];
         let row = tx.update_with(&tables.customer, key, |row| {
             let balance = row.i64(customer::BALANCE) - amount;
@@ -128,7 +149,7 @@ impl Payment {
             row.set_i64(customer::YTD_PAYMENT, paid);
             row.set_i32(customer::PAYMENTS, payments);
             if !reduced {
-                show(row, &SHOWN);
+                show(row, &NEEDED[CHANGED + 1..]);
                 note_bad_credit(row, number, place, amount);
             }
         })?;
@@ -139,9 +160,9 @@ impl Payment {
         self.history[history::CUSTOMER] = Value::Int32(number);
         if let Value::Text(data) = &mut self.history[history::DATA] {
             data.clear();
-            data.push_str(&warehouse_name);
+            data.push_str(&names[0]);
             data.push_str("    ");
-            data.push_str(&district_name);
+            data.push_str(&names[1]);
         }
         Ok(tx.insert(&tables.history, &self.history)?)
     }
@@ -151,6 +172,14 @@ fn show_place(row: &RowEdit<'_>, columns: std::ops::RangeInclusive<usize>, reduc
     if !reduced {
         columns.for_each(|column| show(row, &[column]));
     }
+}
+
+/// Reads a text into a string, without allocating once it is long enough.
+fn copy_text(row: &RowEdit<'_>, column: usize, into: &mut String) {
+    into.clear();
+    row.show(column, |bytes| {
+        into.push_str(bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default());
+    });
 }
 
 /// The data of a customer with bad credit begin with what he paid where, and lose as much at their

@@ -147,7 +147,7 @@ impl Entries {
         self.scratch().1 = key;
     }
 
-    /// A row is going to be changed: its keys in the indexes in which that can move it.
+    /// Columns of a row are going to be changed that move it in indexes: its keys there.
     pub(super) fn note_before<S: Scheme<M>, M: Machine>(
         &mut self,
         guard: &Guard<S, M>,
@@ -155,9 +155,6 @@ impl Entries {
     ) {
         self.before_len = 0;
         self.moves_len = 0;
-        if !guard.has_moving {
-            return;
-        }
         for (index, ordered) in guard.indexes.iter().enumerate().filter(|(_, one)| !one.fixed) {
             if self.before.len() == self.before_len {
                 self.before.push((0, Vec::new()));

@@ -10,7 +10,7 @@ use crate::common::image::Image;
 use crate::edits::What;
 use crate::engine::{Engine, Guard};
 use crate::error::Stop;
-use crate::row::{ColumnSet, Direct, Own, Row, RowEdit};
+use crate::row::{ColumnSet, Direct, Moves, Own, Row, RowEdit};
 use crate::scheme::{AbortReason, Refusal, Scheme, Seen};
 
 /// What is called with a row.
@@ -289,11 +289,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return Step::Again;
         }
         let view = Row::stored(&*guard.table, found.slot);
-        if guard.has_moving {
-            self.entries.note_before(guard, &view);
-        }
-        let direct = Direct { change, undo: &mut self.undo };
-        let mut edit = RowEdit::new(view, Some(direct));
+        let Self { undo, entries, .. } = self;
+        let mut note_before = |row: &Row<'_, M>| entries.note_before(guard, row);
+        let moves = Moves { columns: guard.moving, before: &mut note_before };
+        let mut edit = RowEdit::new(view, Some(Direct { change, undo, moves }));
         body(&mut edit);
         match edit.finish() {
             Ok(changed) => self.after_edit(guard, &view, changed),
@@ -309,7 +308,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         changed: ColumnSet,
     ) -> Step<bool> {
         self.forget |= changed.meets(guard.views);
-        if guard.has_moving {
+        if changed.meets(guard.moving) {
             self.entries.note_after(guard, view, changed);
             self.entries.take_moves(guard, view.slot.id());
         }
@@ -335,14 +334,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let mut apply = |image: Option<&Image>| {
             edits.borrow_mut().rewind(mark);
             let before = Own { edits, at, since: None };
-            if guard.has_moving {
-                entries.note_before(guard, &stored.under(image, Some(before)));
-            }
             let after = Some(Own { since: Some(mark), ..before });
             let mut edit = RowEdit::new(stored.under(image, after), None);
             body(&mut edit);
             set = edit.finish();
-            if let (Ok(changed), true) = (&set, guard.has_moving) {
+            if let Ok(changed) = &set
+                && changed.meets(guard.moving)
+            {
+                entries.note_before(guard, &stored.under(image, Some(before)));
                 entries.note_after(guard, &stored.under(image, after), *changed);
             }
         };
@@ -391,7 +390,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         edits.give(mark, at);
         drop(edits);
         self.forget |= changed.meets(guard.views);
-        if guard.has_moving {
+        if changed.meets(guard.moving) {
             self.entries.take_moves(guard, row);
         }
         Step::Done(true)

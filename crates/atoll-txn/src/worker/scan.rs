@@ -183,7 +183,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             })?;
             for at in 0..batch.len() {
                 if at % PREFETCHED == 0 {
-                    self.prefetch_rows(table, batch, at);
+                    self.prefetch_rows(table, index, batch, at);
                 }
                 let Some(found) = batch.get(at) else { break };
                 let is_there = self.until_done(table, |engine, txn, guard, _| {
@@ -200,11 +200,22 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
     }
 
-    fn prefetch_rows(&mut self, table: &Table<M>, batch: &Batch, from: usize) {
-        let guard = self.engine.tables.guard(table.id());
-        for found in (from..batch.len().min(from + PREFETCHED)).filter_map(|at| batch.get(at)) {
-            M::touch(std::ptr::from_ref(guard.rows.get(found.row)).cast(), 8);
+    /// What it takes to see whether rows still have the keys that the entries say.
+    fn prefetch_rows(&mut self, table: &Table<M>, index: usize, batch: &Batch, from: usize) {
+        let Self { engine, member, txn, .. } = self;
+        let guard = engine.tables.guard(table.id());
+        let (columns, hints) = (&guard.indexes[index].columns, &mut txn.ahead.hints);
+        let coming = || (from..batch.len().min(from + PREFETCHED)).filter_map(|at| batch.get(at));
+        let section = member.enter();
+        coming().for_each(|found| Found::new(guard, found.row).hint(guard, columns, hints));
+        hints.give::<M>();
+        if columns.iter().any(|at| guard.views.has(*at)) {
+            for found in coming() {
+                table.hint_at_long_values(guard.table.slot(found.row), columns, hints);
+            }
+            hints.give::<M>();
         }
+        drop(section);
     }
 }
 
