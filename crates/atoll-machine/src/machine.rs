@@ -92,6 +92,20 @@ pub trait Word: Send + Sync + Default + 'static {
     /// The present value.
     fn load(&self, order: Ordering) -> u64;
 
+    /// A bit for each of the words whose upper half is `wanted` in the bits of `mask`. The words are
+    /// read one by one, in any order, as by a [`Word::load`] that acquires.
+    #[inline]
+    fn upper_like(words: &[Self; 8], wanted: u32, mask: u32) -> u32
+    where
+        Self: Sized,
+    {
+        let is_like = |word: &Self| {
+            let upper = (word.load(Ordering::Acquire) >> 32) as u32;
+            (upper ^ wanted) & mask == 0
+        };
+        (0..8).fold(0, |bits, at| bits | u32::from(is_like(&words[at])) << at)
+    }
+
     /// Replaces the value.
     fn store(&self, value: u64, order: Ordering);
 

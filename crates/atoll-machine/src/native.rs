@@ -4,6 +4,8 @@
 //!   laid over mapped memory.
 //! - NATIVE-2: [`Native::touch`](Machine::touch) issues hints only. A hint on an address that is
 //!   not mapped is dropped by the hardware, so it can never fault.
+//! - NATIVE-3: a load of 16 bytes that lie in one cache line reads each of the two words in it at
+//!   once. Processors with AVX promise it of both together; none is known that does not.
 
 use crate::machine::{Machine, Ordering, Word};
 use std::sync::atomic::AtomicU64;
@@ -70,6 +72,51 @@ fn prefetch(address: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
+/// As [`Word::upper_like`], with the upper halves side by side in two registers: a twentieth of the
+/// instructions of a transaction's read went into comparing them one by one.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn upper_like(words: &[NativeWord; 8], wanted: u32, mask: u32) -> u32 {
+    let bits;
+    // SAFETY: NATIVE-3. It reads the eight words, and changes registers only.
+    unsafe {
+        std::arch::asm!(
+            "movd {wanted}, {wanted_word:e}",
+            "pshufd {wanted}, {wanted}, 0",
+            "movd {mask}, {mask_word:e}",
+            "pshufd {mask}, {mask}, 0",
+            "movdqu {one}, [{words}]",
+            "movdqu {two}, [{words} + 16]",
+            "shufps {one}, {two}, 0xdd",
+            "movdqu {two}, [{words} + 32]",
+            "movdqu {zero}, [{words} + 48]",
+            "shufps {two}, {zero}, 0xdd",
+            "pxor {zero}, {zero}",
+            "pxor {one}, {wanted}",
+            "pxor {two}, {wanted}",
+            "pand {one}, {mask}",
+            "pand {two}, {mask}",
+            "pcmpeqd {one}, {zero}",
+            "pcmpeqd {two}, {zero}",
+            // A byte for each word.
+            "packssdw {one}, {two}",
+            "packsswb {one}, {zero}",
+            "pmovmskb {bits:e}, {one}",
+            wanted_word = in(reg) wanted,
+            mask_word = in(reg) mask,
+            words = in(reg) words.as_ptr(),
+            bits = lateout(reg) bits,
+            wanted = out(xmm_reg) _,
+            mask = out(xmm_reg) _,
+            one = out(xmm_reg) _,
+            two = out(xmm_reg) _,
+            zero = out(xmm_reg) _,
+            options(nostack, preserves_flags),
+        );
+    }
+    bits
+}
+
 #[cfg(target_arch = "aarch64")]
 #[inline]
 fn prefetch(address: *const u8) {
@@ -101,6 +148,12 @@ impl Word for NativeWord {
     #[inline]
     fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn upper_like(words: &[Self; 8], wanted: u32, mask: u32) -> u32 {
+        upper_like(words, wanted, mask)
     }
 
     #[inline]
@@ -165,6 +218,56 @@ mod tests {
         let before = Native::now_ns();
         let inside = std::thread::spawn(Native::now_ns).join().expect("the thread only reads");
         assert!(before <= inside && inside <= Native::now_ns());
+    }
+
+    #[test]
+    fn words_that_are_alike_are_found_like_one_by_one() {
+        /// The words of a machine that reads them one by one.
+        #[derive(Default)]
+        struct Plain(NativeWord);
+
+        macro_rules! pass_on {
+            ($($name:ident),*) => {$(
+                fn $name(&self, value: u64, order: Ordering) -> u64 {
+                    self.0.$name(value, order)
+                }
+            )*};
+        }
+        impl Word for Plain {
+            fn new(value: u64) -> Self {
+                Self(NativeWord::new(value))
+            }
+            fn load(&self, order: Ordering) -> u64 {
+                self.0.load(order)
+            }
+            fn store(&self, value: u64, order: Ordering) {
+                self.0.store(value, order);
+            }
+            fn compare_exchange(
+                &self,
+                current: u64,
+                new: u64,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<u64, u64> {
+                self.0.compare_exchange(current, new, success, failure)
+            }
+            pass_on!(swap, fetch_add, fetch_sub, fetch_or, fetch_and);
+        }
+
+        let (wanted, mask) = (0xabcd_ef12, 0xffff_fff0);
+        let words = [0xabcd_ef12, 0xabcd_ef1f, 0xabcd_ef22, 0, u32::MAX, 0x2bcd_ef12];
+        for round in 0..words.len().pow(4) {
+            let upper = |at: usize| words[round / words.len().pow(at as u32 % 4) % words.len()];
+            // The lower half does not count.
+            let word = |at| u64::from(upper(at)) << 32 | u64::from(upper(at + 1));
+            let native = std::array::from_fn(|at| NativeWord::new(word(at)));
+            let plain = std::array::from_fn(|at| Plain::new(word(at)));
+            let expected = Plain::upper_like(&plain, wanted, mask);
+            assert_eq!(NativeWord::upper_like(&native, wanted, mask), expected, "round {round}");
+            let first = (upper(0) ^ wanted) & mask == 0;
+            assert_eq!(expected & 1 == 1, first);
+        }
     }
 
     #[test]

@@ -67,22 +67,21 @@ impl<M: Machine> Bucket<M> {
     /// the search goes on in the next bucket.
     #[inline]
     fn find(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Result<RowId, bool> {
+        const TAG: u32 = (!ROW_MASK >> 32) as u32;
         // A bucket as a whole: at which of its words a lookup would stop cannot be predicted.
-        let words: [u64; BUCKET] = std::array::from_fn(|at| self.0[at].load(Ordering::Acquire));
-        let mut like = 0u32;
-        for (at, word) in words.iter().enumerate() {
-            like |= u32::from((word ^ wanted) >> ROW_BITS == 0) << at;
-        }
+        let mut like = M::Word::upper_like(&self.0, (wanted >> 32) as u32, TAG);
         while like != 0 {
-            let word = words[like.trailing_zeros() as usize % BUCKET];
+            let word = self.0[like.trailing_zeros() as usize % BUCKET].load(Ordering::Acquire);
             let row = RowId((word & ROW_MASK).wrapping_sub(1));
-            if !matches!(word, EMPTY | GONE) && is_it(row) {
+            let is_entry = !matches!(word, EMPTY | GONE);
+            // It may have been replaced since.
+            if is_entry && (word ^ wanted) >> ROW_BITS == 0 && is_it(row) {
                 return Ok(row);
             }
             like &= like - 1;
         }
         // Free places are used from the first on, so nothing lies beyond one never used.
-        Err(words[BUCKET - 1] != EMPTY)
+        Err(self.0[BUCKET - 1].load(Ordering::Acquire) != EMPTY)
     }
 }
 

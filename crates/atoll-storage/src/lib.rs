@@ -7,7 +7,6 @@
 //!
 //! This crate knows nothing of transactions: it never asks who may change a row, only how.
 
-pub mod chunked;
 pub mod directory;
 pub mod error;
 mod fill;
@@ -22,6 +21,7 @@ pub mod redo;
 pub mod restore;
 pub mod schema_codec;
 pub mod segment;
+pub mod stable;
 pub mod table;
 pub mod types;
 pub mod undo;

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use atoll_machine::{Hints, Latch, Machine};
 use atoll_memory::{Member, Memory, MemoryError};
 
-use crate::chunked::Chunked;
 use crate::directory::{Change, Directory};
 use crate::error::StorageError;
 use crate::image::{self, HeapPlace, Plain};
@@ -26,6 +25,7 @@ use crate::key;
 use crate::layout::{RowId, SEGMENT_ROWS, TableId};
 use crate::schema_codec;
 use crate::segment::{Barrier, Cell, Segment};
+use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 use crate::undo::{Before, Replaced, UndoList};
 
@@ -39,7 +39,7 @@ pub struct Table<M: Machine> {
     name: String,
     schema: Schema,
     barrier: Barrier<M>,
-    segments: Chunked<Segment<M>>,
+    segments: StableVec<Segment<M>>,
     segment_count: AtomicUsize,
     index: HashIndex<M>,
     /// Slots whose rows were deleted.
@@ -134,7 +134,7 @@ impl<M: Machine> Table<M> {
             key_is_int64: key::is_int64(&schema),
             schema,
             barrier: Barrier::new(Arc::clone(directory), id),
-            segments: Chunked::default(),
+            segments: StableVec::default(),
             segment_count: AtomicUsize::new(0),
             index: HashIndex::default(),
             free: Latch::default(),

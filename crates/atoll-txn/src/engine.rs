@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use atoll_machine::Machine;
 use atoll_machine::huge_pages::{self, Array};
 use atoll_memory::Memory;
-use atoll_storage::chunked::Chunked;
 use atoll_storage::ordered::encode::KeyColumn;
 use atoll_storage::ordered::{GuardId, OrderedIndex};
+use atoll_storage::stable::{PerRow, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::undo::Entry;
 use atoll_storage::{
@@ -26,7 +26,7 @@ use crate::error::Stop;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::row::{ColumnSet, Row};
-use crate::rows::{Meta, PerRow};
+use crate::rows::Meta;
 use crate::scheme::{Guarded, Place, Scheme, States};
 use crate::worker::{Graves, Worker, key_of};
 
@@ -86,7 +86,7 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
     /// All its columns are of the primary key, so an update never moves a row in it.
     pub(crate) fixed: bool,
     pub(crate) index: OrderedIndex<M>,
-    gaps: Chunked<Box<[S::Gap]>>,
+    gaps: StableVec<Box<[S::Gap]>>,
 }
 
 /// A table, what lies beside its rows, and its indexes.
@@ -111,7 +111,7 @@ pub struct Guard<S: Scheme<M>, M: Machine> {
 struct GoneGsn(AtomicU64);
 
 /// The tables by number.
-pub struct Tables<S: Scheme<M>, M: Machine>(Chunked<Guard<S, M>>);
+pub struct Tables<S: Scheme<M>, M: Machine>(StableVec<Guard<S, M>>);
 
 /// See the module.
 pub struct Engine<S: Scheme<M>, M: Machine> {
@@ -281,7 +281,7 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
             fixed: columns.iter().all(|column| schema.primary_key().contains(column)),
             columns,
             index: OrderedIndex::default(),
-            gaps: Chunked::default(),
+            gaps: StableVec::default(),
         })
     }
 }
@@ -292,7 +292,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         Self {
             scheme,
             directory,
-            tables: Tables(Chunked::default()),
+            tables: Tables(StableVec::default()),
             names: Mutex::default(),
             registry: Registry::default(),
             partitions: options.partitions.max(1),

@@ -20,7 +20,7 @@ use atoll_machine::{Machine, Ordering, Word};
 use super::node::Changed;
 use super::place::{LONG, Place, TAG_SHIFT, head_of};
 use super::pool::Spin;
-use crate::chunked::Chunked;
+use crate::stable::StableVec;
 
 const PIECE_BITS: u32 = 11;
 const PIECE_WORDS: usize = 1 << PIECE_BITS;
@@ -64,7 +64,7 @@ fn class_of(words: usize) -> usize {
 
 /// See the module.
 pub(super) struct Arena<M: Machine> {
-    pieces: Chunked<Box<[M::Word]>>,
+    pieces: StableVec<Box<[M::Word]>>,
     /// Pieces given out.
     used: M::Word,
     stripes: Box<[Stripe<M>]>,
@@ -97,7 +97,7 @@ impl<M: Machine> Default for Arena<M> {
             free: std::array::from_fn(|_| word()),
         };
         Self {
-            pieces: Chunked::default(),
+            pieces: StableVec::default(),
             used: word(),
             stripes: (0..1 << STRIPES_BITS).map(stripe).collect(),
         }

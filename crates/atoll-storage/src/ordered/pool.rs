@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use atoll_machine::{Machine, Word};
 
 use super::node::{Node, NodeId, Visit};
-use crate::chunked::Chunked;
+use crate::stable::StableVec;
 
 /// Nodes that are made at once.
 const PIECE_BITS: u32 = 5;
@@ -37,7 +37,7 @@ impl<M: Machine> Drop for Spin<'_, M> {
 /// See the module.
 pub(super) struct Pool<M: Machine> {
     kind: u32,
-    pieces: Chunked<Box<[Node<M>]>>,
+    pieces: StableVec<Box<[Node<M>]>>,
     latch: M::Word,
     /// Numbers given out.
     used: M::Word,
@@ -49,7 +49,7 @@ impl<M: Machine> Pool<M> {
     pub(super) fn new(is_leaf: bool) -> Self {
         Self {
             kind: if is_leaf { NodeId::LEAF } else { 0 },
-            pieces: Chunked::default(),
+            pieces: StableVec::default(),
             latch: M::Word::new(0),
             used: M::Word::new(0),
             free: M::Word::new(0),

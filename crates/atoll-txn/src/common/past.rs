@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
-use atoll_storage::chunked::Chunked;
+use atoll_storage::stable::StableVec;
 
 use super::image::Image;
 
@@ -56,7 +56,7 @@ impl RecordId {
 }
 
 struct Arena<M: Machine> {
-    chunks: Chunked<Array<M::Word>>,
+    chunks: StableVec<Array<M::Word>>,
     /// Left by the worker of this number that is gone.
     left: Mutex<Own>,
 }
@@ -74,7 +74,7 @@ struct Own {
 }
 
 /// The records of all workers.
-pub struct Past<M: Machine>(Chunked<Arena<M>>);
+pub struct Past<M: Machine>(StableVec<Arena<M>>);
 
 /// A worker's part; it alone writes there.
 pub struct PastWriter<M: Machine> {
@@ -85,7 +85,7 @@ pub struct PastWriter<M: Machine> {
 
 impl<M: Machine> Default for Past<M> {
     fn default() -> Self {
-        Self(Chunked::default())
+        Self(StableVec::default())
     }
 }
 
@@ -137,7 +137,7 @@ impl<M: Machine> PastWriter<M> {
     /// The part of the worker with this number, of which there is one at a time.
     pub fn new(past: Arc<Past<M>>, worker: u32) -> Self {
         let arena = past.0.get_or_init(worker.into(), || Arena {
-            chunks: Chunked::default(),
+            chunks: StableVec::default(),
             left: Mutex::default(),
         });
         let own = std::mem::take(&mut *arena.left.lock().unwrap_or_else(PoisonError::into_inner));
