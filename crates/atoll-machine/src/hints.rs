@@ -7,45 +7,80 @@
 
 use crate::machine::Machine;
 
-/// Places are named when so many have been gathered: about as many lines as a first cache holds.
+/// Lines are named when so many have been gathered: about half of what a first cache holds.
 const GATHERED_MAX: usize = 256;
 
+/// Of a large place only so many lines are wanted: more push out the first ones.
+const MOST_LINES: usize = 16;
+
+/// Bytes of a line.
+const LINE: usize = 64;
+
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hints {
-    /// Address and bytes of each place; nothing is ever read there.
-    places: Vec<(usize, usize)>,
+    /// Addresses in the lines; nothing is ever read there.
+    lines: Box<[usize; GATHERED_MAX]>,
+    gathered: usize,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self { lines: Box::new([0; GATHERED_MAX]), gathered: 0 }
+    }
 }
 
 impl Hints {
-    /// Gathers a place.
+    /// Gathers the line of an address.
     #[inline]
-    pub fn add<M: Machine>(&mut self, address: *const u8, bytes: usize) {
-        if self.places.len() == GATHERED_MAX {
-            self.give::<M>();
-        }
-        self.places.push((address.addr(), bytes));
+    pub fn add_line<M: Machine>(&mut self, address: *const u8) {
+        self.line::<M>(address.addr());
     }
 
-    /// Names all places, see [`Machine::touch`].
+    /// Gathers a place of so many bytes.
+    #[inline]
+    pub fn add<M: Machine>(&mut self, address: *const u8, bytes: usize) {
+        let Some(last) = bytes.min(MOST_LINES * LINE).checked_sub(1) else { return };
+        let address = address.addr();
+        // Steps of a line, and the last byte, which may lie one line further: how many lines there
+        // are depends on the address, and a branch on that would be guessed wrong.
+        let mut at = 0;
+        while at < last {
+            self.line::<M>(address.wrapping_add(at));
+            at += LINE;
+        }
+        self.line::<M>(address.wrapping_add(last));
+    }
+
+    #[inline]
+    fn line<M: Machine>(&mut self, address: usize) {
+        if self.gathered == GATHERED_MAX {
+            self.give::<M>();
+        }
+        self.lines[self.gathered] = address;
+        self.gathered += 1;
+    }
+
+    /// Names all of them, see [`Machine::touch`].
     #[inline]
     pub fn give<M: Machine>(&mut self) {
-        for (address, bytes) in &self.places {
-            M::touch(std::ptr::without_provenance(*address), *bytes);
+        for address in &self.lines[..self.gathered] {
+            M::touch(std::ptr::without_provenance(*address), 1);
         }
-        self.places.clear();
+        self.gathered = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::collections::BTreeSet;
 
     use super::{GATHERED_MAX, Hints};
     use crate::{Machine, NativeWord};
 
     thread_local! {
-        static TOUCHED: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
+        static TOUCHED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     }
 
     struct Watched;
@@ -57,19 +92,34 @@ mod tests {
         }
         fn wait(_round: u32) {}
         fn touch(address: *const u8, bytes: usize) {
-            TOUCHED.with_borrow_mut(|touched| touched.push((address.addr(), bytes)));
+            assert_eq!(bytes, 1);
+            TOUCHED.with_borrow_mut(|touched| touched.push(address.addr()));
         }
     }
 
     #[test]
-    fn each_place_is_named_once_and_in_order() {
+    fn lines_are_named_in_order_however_many_they_are() {
         let mut hints = Hints::default();
-        let all: Vec<(usize, usize)> = (0..GATHERED_MAX * 2 + 3).map(|at| (at * 64, at)).collect();
-        for (address, bytes) in &all {
-            hints.add::<Watched>(std::ptr::without_provenance(*address), *bytes);
+        let all: Vec<usize> = (0..GATHERED_MAX * 2 + 3).map(|at| at * 64).collect();
+        for address in &all {
+            hints.add_line::<Watched>(std::ptr::without_provenance(*address));
         }
         hints.give::<Watched>();
         hints.give::<Watched>();
         assert_eq!(TOUCHED.take(), all);
+    }
+
+    #[test]
+    fn every_line_of_a_place_is_named_and_no_other() {
+        for start in [0, 1, 60, 63] {
+            for bytes in [0, 1, 2, 4, 5, 63, 64, 65, 100, 128, 129, 1024, 5000] {
+                let mut hints = Hints::default();
+                hints.add::<Watched>(std::ptr::without_provenance(6400 + start), bytes);
+                hints.give::<Watched>();
+                let lines: BTreeSet<usize> = TOUCHED.take().iter().map(|at| at / 64).collect();
+                let touched = (6400 + start)..(6400 + start + bytes.min(1024));
+                assert_eq!(lines, touched.map(|at| at / 64).collect(), "{bytes} from {start}");
+            }
+        }
     }
 }

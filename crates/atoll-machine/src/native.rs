@@ -59,7 +59,9 @@ impl Machine for Native {
             prefetch(address.wrapping_add(at));
             at += LINE;
         }
-        prefetch(address.wrapping_add(bytes - 1));
+        if bytes > 1 {
+            prefetch(address.wrapping_add(bytes - 1));
+        }
     }
 }
 

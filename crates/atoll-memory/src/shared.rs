@@ -43,14 +43,15 @@ fn each_piece(address: usize, len: usize, mut piece: impl FnMut(usize, usize)) {
 /// So many whole words, from an offset on.
 #[inline(always)]
 fn each_word(mut at: usize, words: usize, mut piece: impl FnMut(usize, usize)) {
-    for _ in 0..words / 4 {
+    let end = at + words * 8;
+    while end - at >= 32 {
         piece(at, 8);
         piece(at + 8, 8);
         piece(at + 16, 8);
         piece(at + 24, 8);
         at += 32;
     }
-    for _ in 0..words % 4 {
+    while at < end {
         piece(at, 8);
         at += 8;
     }

@@ -665,10 +665,10 @@ impl<M: Machine> Table<M> {
     /// As [`Schema::check_key`].
     #[inline]
     pub fn hash_of(&self, wanted: &[Value]) -> Result<u64, StorageError> {
-        if !(self.key_is_int64 && matches!(wanted, [Value::Int64(_)])) {
-            self.schema.check_key(wanted)?;
+        match wanted {
+            [Value::Int64(value)] if self.key_is_int64 => Ok(key::hash_of_int64(*value)),
+            _ => self.schema.check_key(wanted).map(|()| self.hash(wanted)),
         }
-        Ok(self.hash(wanted))
     }
 
     /// Hash of a key of this table.

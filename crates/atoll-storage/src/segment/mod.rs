@@ -492,7 +492,7 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Reads the image of a value; returns whether it is valid.
-    #[inline]
+    #[inline(always)]
     pub fn load_value(
         &self,
         target: &Segment<M>,

@@ -54,7 +54,6 @@ pub(crate) use graves::Graves;
 use record::Record;
 pub use scan::Range;
 use scan::ScanRoom;
-use visit::Sought;
 pub use visit::{Visit, Visitor, Want};
 
 /// Rounds that a hurried transaction waits: natively, the last of them give the CPU away, to a
@@ -78,7 +77,6 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     /// Room that is used again.
     keys: Vec<Value>,
     scan_room: ScanRoom,
-    sought: Vec<Sought>,
     backwards: Backwards,
     /// The transaction is the database's own and is not counted.
     upkeep: bool,
@@ -201,7 +199,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             sealed: 0,
             keys: Vec::new(),
             scan_room: ScanRoom::default(),
-            sought: Vec::new(),
             backwards: Backwards::default(),
             upkeep: false,
         }

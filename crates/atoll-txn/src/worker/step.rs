@@ -56,7 +56,7 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
     /// Gathers what will be accessed of it, if these columns are.
     #[inline]
     pub(super) fn hint(&self, guard: &Guard<S, M>, columns: &[usize], hints: &mut Hints) {
-        hints.add::<M>(std::ptr::from_ref(self.meta).cast(), 1);
+        hints.add_line::<M>(std::ptr::from_ref(self.meta).cast());
         guard.table.hint_at_values(self.slot, columns, hints);
     }
 

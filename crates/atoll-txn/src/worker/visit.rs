@@ -11,7 +11,7 @@
 
 use atoll_machine::Machine;
 use atoll_storage::index::Home;
-use atoll_storage::{Change, Table, Value};
+use atoll_storage::{Change, StorageError, Table, Value};
 
 use super::step::{Found, Step, Wanted};
 use super::{Txn, Worker};
@@ -23,9 +23,6 @@ use crate::scheme::Scheme;
 
 /// Keys whose cache lines are brought in at a time.
 const WINDOW: usize = 32;
-const _: () = assert!(WINDOW <= u32::BITS as usize, "a set of them is a word");
-/// A transaction over a whole table must not leave its worker with the table's size.
-const KEPT_MAX: usize = 4096;
 
 /// What a transaction is going to do with a row.
 #[derive(Debug, Clone, Copy)]
@@ -62,19 +59,61 @@ pub enum Visit<'v, 'a, M: Machine> {
 pub type Visitor<'b, M> = &'b mut dyn FnMut(usize, Visit<'_, '_, M>);
 
 /// A key that has been checked.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sought {
+struct Sought<'c, 't, M: Machine> {
     hash: u64,
-    update: bool,
+    want: Want<'c>,
+    /// Where the index should have it.
+    home: Home<'t, M>,
 }
 
+impl<M: Machine> Clone for Sought<'_, '_, M> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Sought<'_, '_, M> {}
+
 /// The keys of a window.
-#[derive(Clone, Copy)]
-struct Window<'w> {
+struct Window<'w, 'c, 't, M: Machine> {
     /// Position of its first key.
     first: usize,
-    sought: &'w [Sought],
     keys: &'w [Value],
+    /// So many values are a key.
+    width: usize,
+    sought: [Option<Sought<'c, 't, M>>; WINDOW],
+    any_update: bool,
+}
+
+impl<'w, M: Machine> Window<'w, '_, '_, M> {
+    fn new(first: usize, keys: &'w [Value], width: usize) -> Self {
+        Self { first, keys, width, sought: [None; WINDOW], any_update: false }
+    }
+
+    fn len(&self) -> usize {
+        self.keys.len().div_ceil(self.width)
+    }
+}
+
+impl<'c, 't, M: Machine> Window<'_, 'c, 't, M> {
+    /// Checks the keys, and brings in the buckets of the index.
+    fn seek(
+        &mut self,
+        table: &'t Table<M>,
+        wants: &dyn Fn(usize) -> Want<'c>,
+    ) -> Result<(), StorageError> {
+        let keys = self.keys.chunks(self.width);
+        for (at, (sought, key)) in self.sought.iter_mut().zip(keys).enumerate() {
+            let hash = table.hash_of(key)?;
+            let home = table.index().home(hash);
+            M::touch(home.line(), 1);
+            let want = wants(self.first + at);
+            self.any_update |= want.update;
+            *sought = Some(Sought { hash, want, home });
+        }
+        Ok(())
+    }
 }
 
 /// Where the rows of a window's keys were seen.
@@ -100,76 +139,71 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     ) -> Result<(), Stop> {
         self.check_open()?;
         self.check_table(table)?;
-        let mut sought = std::mem::take(&mut self.sought);
-        let done = self.seek(table, keys, wants, &mut sought).and_then(|()| {
-            let width = table.schema().primary_key().len();
-            let mut first = 0;
-            for (sought, keys) in sought.chunks(WINDOW).zip(keys.chunks(WINDOW * width)) {
-                self.visit_window(table, Window { first, sought, keys }, wants, body)?;
-                first += sought.len();
-            }
-            Ok(())
-        });
-        sought.clear();
-        if sought.capacity() <= KEPT_MAX {
-            self.sought = sought;
+        let width = table.schema().primary_key().len();
+        let windows = keys.chunks(WINDOW * width).enumerate();
+        let windows = windows.map(|(at, keys)| Window::new(at * WINDOW, keys, width));
+        if keys.len() > WINDOW * width {
+            // Before anything is done in the first, the keys of all are checked.
+            windows.clone().try_for_each(|mut window| self.seek(table, &mut window, wants))?;
         }
-        done
+        for mut window in windows {
+            self.seek(table, &mut window, wants)?;
+            self.visit_window(table, &window, body)?;
+        }
+        Ok(())
     }
 
-    /// Checks the keys, before anything is done.
-    fn seek<'c>(
+    /// Checks the keys of a window, before anything is done with their rows.
+    fn seek<'c, 't>(
         &mut self,
-        table: &Table<M>,
-        keys: &[Value],
+        table: &'t Table<M>,
+        window: &mut Window<'_, 'c, 't, M>,
         wants: &dyn Fn(usize) -> Want<'c>,
-        sought: &mut Vec<Sought>,
     ) -> Result<(), Stop> {
-        let mut any_update = false;
-        let is_replicated = self.engine.tables.guard(table.id()).replicated;
-        let keys = keys.chunks(table.schema().primary_key().len());
-        for (at, key) in keys.clone().enumerate() {
-            let update = wants(at).update;
-            any_update |= update;
-            sought.push(Sought { hash: table.hash_of(key)?, update });
-        }
-        if any_update {
+        let before = self.txn.stopwatch.switch::<M>(Component::Index);
+        let sought = window.seek(table, wants);
+        self.txn.stopwatch.switch::<M>(before);
+        sought?;
+        if window.any_update {
             self.check_writable(table)?;
         }
         if S::PARTITIONED && !self.partitions.is_empty() {
-            let partitions = self.engine.partitions();
-            for (sought, key) in sought.iter().zip(keys) {
-                // Most transactions have named one, and keep to it.
-                let partition = crate::engine::partition_of(key.first(), partitions);
-                if self.partitions[..] != [partition] || is_replicated {
-                    self.check_partition(table, key.first(), sought.update)?;
-                }
+            self.check_partitions(table, window)?;
+        }
+        Ok(())
+    }
+
+    /// That the transaction may touch the keys.
+    fn check_partitions(
+        &mut self,
+        table: &Table<M>,
+        window: &Window<'_, '_, '_, M>,
+    ) -> Result<(), Stop> {
+        let partitions = self.engine.partitions();
+        let is_replicated = self.engine.tables.guard(table.id()).replicated;
+        let keys = window.keys.chunks(window.width);
+        for (sought, key) in window.sought.iter().flatten().zip(keys) {
+            // Most transactions have named one, and keep to it.
+            let partition = crate::engine::partition_of(key.first(), partitions);
+            if self.partitions[..] != [partition] || is_replicated {
+                self.check_partition(table, key.first(), sought.want.update)?;
             }
         }
         Ok(())
     }
 
-    fn visit_window<'c>(
+    fn visit_window(
         &mut self,
         table: &Table<M>,
-        window: Window<'_>,
-        wants: &dyn Fn(usize) -> Want<'c>,
+        window: &Window<'_, '_, '_, M>,
         body: Visitor<'_, M>,
     ) -> Result<(), Stop> {
-        let before = self.txn.stopwatch.switch::<M>(Component::Index);
-        let mut homes = [None; WINDOW];
-        for (home, sought) in homes.iter_mut().zip(window.sought) {
-            let bucket = table.index().home(sought.hash);
-            M::touch(bucket.line(), 1);
-            *home = Some(bucket);
-        }
-        self.txn.stopwatch.switch::<M>(before);
         let (mut at, mut is_new) = (0, true);
-        while at < window.sought.len() {
+        while at < window.len() {
             self.until_done(table, |engine, txn, guard, change| {
                 let mut seen = [None; WINDOW];
                 if std::mem::take(&mut is_new) {
-                    txn.look_ahead(guard, window, &homes, wants, &mut seen);
+                    txn.look_ahead(guard, window, &mut seen);
                 }
                 txn.visit_some(engine, guard, change, (window, &seen), &mut at, &mut *body)
             })?;
@@ -181,42 +215,28 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Sees where the rows of a window's keys are and brings in what will be accessed of them.
-    fn look_ahead<'g, 'c>(
+    fn look_ahead<'g>(
         &mut self,
         guard: &'g Guard<S, M>,
-        window: Window<'_>,
-        homes: &[Option<Home<'_, M>>; WINDOW],
-        wants: &dyn Fn(usize) -> Want<'c>,
+        window: &Window<'_, '_, '_, M>,
         seen: &mut Seen<'g, S, M>,
     ) {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let (index, hints) = (guard.table.index(), &mut self.ahead.hints);
-        let mut see = |at: usize, row| {
+        for (seen, sought) in seen.iter_mut().zip(&window.sought) {
+            let Some(Sought { hash, want, home }) = *sought else { break };
+            // If it is not in the bucket where it should be, in one of the next, or nowhere.
+            let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
+            let Some(row) = row else { continue };
             let found = Found::new(guard, row);
-            found.hint(guard, wants(window.first + at).columns, hints);
-            seen[at] = Some(found);
-        };
-        let mut elsewhere = 0u32;
-        for (at, (home, sought)) in homes.iter().zip(window.sought).enumerate() {
-            match home.and_then(|home| home.guess(sought.hash)) {
-                Some(row) => see(at, row),
-                None => elsewhere |= 1 << at,
-            }
-        }
-        // Not in the bucket where it should be: in one of the next, or nowhere.
-        while elsewhere != 0 {
-            let at = elsewhere.trailing_zeros() as usize;
-            if let Some(row) = index.find(window.sought[at].hash, |_| true) {
-                see(at, row);
-            }
-            elsewhere &= elsewhere - 1;
+            found.hint(guard, want.columns, hints);
+            *seen = Some(found);
         }
         hints.give::<M>();
         if !guard.views.is_empty() {
-            for (at, found) in seen.iter().enumerate() {
+            for (found, sought) in seen.iter().zip(window.sought.iter().flatten()) {
                 let Some(found) = found else { continue };
-                let columns = wants(window.first + at).columns;
-                guard.table.hint_at_long_values(found.slot, columns, hints);
+                guard.table.hint_at_long_values(found.slot, sought.want.columns, hints);
             }
             hints.give::<M>();
         }
@@ -230,14 +250,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
         change: Change,
-        (window, seen): (Window<'_>, &Seen<'_, S, M>),
+        (window, seen): (&Window<'_, '_, '_, M>, &Seen<'_, S, M>),
         at: &mut usize,
         body: Visitor<'_, M>,
     ) -> Step<()> {
-        let width = guard.table.schema().primary_key().len();
         let begin = *at;
-        while let Some(Sought { hash, update }) = window.sought.get(*at).copied() {
-            let wanted = Wanted { hash, key: &window.keys[*at * width..][..width] };
+        while let Some(Some(Sought { hash, want, .. })) = window.sought.get(*at) {
+            let (hash, update) = (*hash, want.update);
+            let wanted = Wanted { hash, key: &window.keys[*at * window.width..][..window.width] };
             let found = match seen[*at] {
                 Some(found) if self.is_surely(guard, found.meta, hash) => Some(found),
                 _ => self.look_up(guard, wanted),
