@@ -96,6 +96,17 @@ impl View {
         unsafe { shared::read(from, into) };
     }
 
+    /// Reads `len` bytes into as many words as they fill, the last one filled up with zeroes.
+    ///
+    /// # Panics
+    /// When there are not so many words.
+    #[inline]
+    pub fn read_words(&self, offset: u64, len: usize, into: &[AtomicU64]) {
+        let from = self.at(offset, len as u64);
+        // SAFETY: inside the mapping (`at`, ACCESS-1), only accessed atomically.
+        unsafe { shared::read_words(from, len, into) };
+    }
+
     /// The address of bytes that lie inside the store, for handing them on without copying.
     #[inline]
     pub fn address(&self, offset: u64, len_bytes: u64) -> Option<*const u8> {

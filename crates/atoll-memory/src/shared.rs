@@ -91,6 +91,55 @@ pub unsafe fn read(from: *const u8, into: &mut [u8]) {
     });
 }
 
+/// Reads `len` bytes from `from` into as many words as they fill, the last one filled up with
+/// zeroes.
+///
+/// # Safety
+/// As [`read`].
+///
+/// # Panics
+/// When there are not so many words.
+#[inline]
+pub unsafe fn read_words(from: *const u8, len: usize, into: &[AtomicU64]) {
+    let into = &into[..len.div_ceil(8)];
+    if len % 8 != 4 || !from.addr().is_multiple_of(4) {
+        let (whole, rest) = into.split_at(len / 8);
+        let mut piece = [0; 8];
+        // SAFETY: within the `len` bytes; the rest is the caller's promise.
+        let mut copy = |at: usize, word: &AtomicU64, bytes: usize| unsafe {
+            read(from.add(at), &mut piece[..bytes]);
+            word.store(u64::from_le_bytes(piece), Ordering::Relaxed);
+            piece = [0; 8];
+        };
+        whole.iter().enumerate().for_each(|(at, word)| copy(at * 8, word, 8));
+        rest.iter().for_each(|word| copy(whole.len() * 8, word, len % 8));
+        return;
+    }
+    // The pieces of `each_piece`: an odd half word first or last, and whole words. If it is first,
+    // each of them lies in two words here. Which it is changes from row to row, so there is no
+    // branch on it.
+    let head = from.addr() & 4;
+    let shift = head as u32 * 8;
+    // SAFETY: the odd piece and the words lie within the bytes and are aligned; the rest is the
+    // caller's promise.
+    let odd = unsafe {
+        let odd = from.add(if head == 0 { len - 4 } else { 0 });
+        u64::from((*odd.cast::<AtomicU32>()).load(Ordering::Relaxed))
+    };
+    let mut before = odd << 32;
+    let (last, whole) = into.split_last().expect("there are four bytes at least");
+    for (at, word) in whole.iter().enumerate() {
+        // SAFETY: as above.
+        let now = unsafe {
+            let place = from.add(head + at * 8).cast::<AtomicU64>();
+            (*place).load(Ordering::Relaxed)
+        };
+        word.store(now << shift | (before >> 32) >> (32 - shift), Ordering::Relaxed);
+        before = now;
+    }
+    last.store(if head == 0 { odd } else { before >> 32 }, Ordering::Relaxed);
+}
+
 /// Writes `bytes` to `to`.
 ///
 /// # Safety
@@ -116,7 +165,9 @@ pub unsafe fn write(to: *mut u8, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{each_piece, read, write};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::{each_piece, read, read_words, write};
 
     #[test]
     fn pieces_are_aligned_and_lie_side_by_side() {
@@ -133,6 +184,25 @@ mod tests {
                     next + bytes
                 });
                 assert_eq!(end, len);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_fill_words_up_to_zeroes_wherever_they_come_from() {
+        let memory: Vec<u64> = (0..40).map(|at| (at + 1) * 0x0102_0304_0506_0708).collect();
+        let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).collect();
+        for start in 0..17 {
+            for len in 0..140 {
+                let words: Vec<_> = (0..len / 8 + 2).map(|_| AtomicU64::new(!0)).collect();
+                // SAFETY: within `memory`, which nobody else knows.
+                unsafe { read_words(memory.as_ptr().cast::<u8>().add(start), len, &words) };
+                let mut expected = bytes[start..start + len].to_vec();
+                expected.resize(len.next_multiple_of(8), 0);
+                expected.resize(words.len() * 8, 0xff);
+                let words =
+                    words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+                assert_eq!(words.collect::<Vec<_>>(), expected, "{len} bytes from {start}");
             }
         }
     }

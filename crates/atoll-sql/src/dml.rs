@@ -252,7 +252,7 @@ pub(crate) fn update_change(table: Table, update: &Update) -> Result<Change, Sql
         let fault = |kind, text: &str| {
             SqlError::new(kind, format!("column \"{}\" {text}", names::fold(ident))).at(ident.span)
         };
-        if schema.primary_key().contains(&column) {
+        if schema.is_in_key(column) {
             return Err(fault(SqlErrorKind::Unsupported, "is in the primary key and stays")
                 .with_hint(Some("delete the row and insert it under its new key".to_owned())));
         }

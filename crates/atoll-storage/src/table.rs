@@ -389,11 +389,7 @@ impl<M: Machine> Table<M> {
         let mut room = [0; 16];
         let image = self.encode(change, row, at, plain, &mut room)?;
         let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
-        let keep = |image: &[u8], valid: bool| {
-            let was = Before::Value { column: at as u16, valid, image };
-            undo.push(change.inside.epoch, self.id(), row, was);
-        };
-        self.barrier.replace_value(change, segment, row.slot(), cell, keep).map_err(|error| {
+        self.barrier.replace_value(change, segment, row, cell, undo).map_err(|error| {
             let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
             self.release_heap(change, row, at, place);
             error.into()

@@ -269,6 +269,8 @@ impl Column {
 pub struct Schema {
     columns: Vec<Column>,
     primary_key: Vec<usize>,
+    /// For each column whether it is of the primary key.
+    in_key: Vec<bool>,
 }
 
 impl Schema {
@@ -310,7 +312,8 @@ impl Schema {
         if key.is_empty() {
             return fault("a table needs a primary key".into());
         }
-        Ok(Self { columns, primary_key: key })
+        let in_key = (0..columns.len()).map(|at| key.contains(&at)).collect();
+        Ok(Self { columns, primary_key: key, in_key })
     }
 
     /// The columns in order.
@@ -323,6 +326,12 @@ impl Schema {
     #[inline]
     pub fn primary_key(&self) -> &[usize] {
         &self.primary_key
+    }
+
+    /// Whether a column is of the primary key.
+    #[inline]
+    pub fn is_in_key(&self, column: usize) -> bool {
+        self.in_key[column]
     }
 
     /// Position of a column.

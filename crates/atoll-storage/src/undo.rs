@@ -154,13 +154,45 @@ impl UndoList {
     }
 
     /// Writes an entry; returns whether a chunk was added.
-    #[inline]
     pub fn push(&mut self, epoch: u64, table: TableId, row: RowId, was: Before<'_>) -> bool {
-        let (column, kind, set, image) = match was {
-            Before::Value { column, valid, image } => (column, KIND_VALUE, valid, image),
-            Before::Presence(present) => (0, KIND_PRESENCE, present, &[][..]),
-        };
-        let needed = HEADER_WORDS + image.len().div_ceil(8);
+        match was {
+            Before::Value { column, valid, image } => {
+                let header = what(table, column, KIND_VALUE, valid);
+                self.push_words([epoch, header, row.0], image.len().div_ceil(8), |words| {
+                    for (word, bytes) in words.iter().zip(image.chunks(8)) {
+                        word.store(padded(bytes), Ordering::Relaxed);
+                    }
+                })
+            }
+            Before::Presence(present) => {
+                let header = what(table, 0, KIND_PRESENCE, present);
+                self.push_words([epoch, header, row.0], 0, |_| ())
+            }
+        }
+    }
+
+    /// Writes the entry of a value whose image has so many bytes, which `image` puts into the words
+    /// that it is given; in the last one it fills up with zeroes.
+    #[inline]
+    pub(crate) fn push_value(
+        &mut self,
+        (epoch, table, row): (u64, TableId, RowId),
+        (column, valid): (u16, bool),
+        bytes: usize,
+        image: impl FnOnce(&[AtomicU64]),
+    ) -> bool {
+        let header = what(table, column, KIND_VALUE, valid);
+        self.push_words([epoch, header, row.0], bytes.div_ceil(8), image)
+    }
+
+    #[inline]
+    fn push_words(
+        &mut self,
+        header: [u64; HEADER_WORDS],
+        image_words: usize,
+        image: impl FnOnce(&[AtomicU64]),
+    ) -> bool {
+        let needed = HEADER_WORDS + image_words;
         let last = self.chunks.last().expect("a list has a chunk");
         let added = last.len.load(Ordering::Relaxed) + needed > last.words.len();
         if added {
@@ -168,20 +200,14 @@ impl UndoList {
         }
         let chunk = self.chunks.last().expect("a list has a chunk");
         let at = chunk.len.load(Ordering::Relaxed);
-        let words = &chunk.words[at..at + needed];
-        words[0].store(epoch, Ordering::Relaxed);
-        words[1].store(what(table, column, kind, set), Ordering::Relaxed);
-        words[2].store(row.0, Ordering::Relaxed);
-        let (whole, rest) = image.as_chunks::<8>();
-        for (word, bytes) in words[HEADER_WORDS..].iter().zip(whole) {
-            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        let (words, images) = chunk.words[at..at + needed].split_at(HEADER_WORDS);
+        for (word, value) in words.iter().zip(header) {
+            word.store(value, Ordering::Relaxed);
         }
-        if !rest.is_empty() {
-            words[needed - 1].store(padded(rest), Ordering::Relaxed);
-        }
+        image(images);
         chunk.len.store(at + needed, Ordering::Release);
         if self.entries == 0 {
-            self.first_epoch = epoch;
+            [self.first_epoch, ..] = header;
         }
         self.entries += 1;
         added

@@ -185,8 +185,8 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
     fn new(table: Arc<Table<M>>, indexes: Vec<Ordered<S, M>>, options: &TableOptions) -> Self {
         let mut moving = ColumnSet::default();
         let in_indexes = indexes.iter().flat_map(|index| &index.columns);
-        let key = table.schema().primary_key();
-        in_indexes.filter(|at| !key.contains(at)).for_each(|at| moving.add(*at));
+        let moves = |at: &&usize| !table.schema().is_in_key(**at);
+        in_indexes.filter(moves).for_each(|at| moving.add(*at));
         let mut views = ColumnSet::default();
         let columns = table.schema().columns().iter().enumerate();
         columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
@@ -278,7 +278,7 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
             name: spec.name.clone(),
             key: key.collect(),
             unique: spec.unique,
-            fixed: columns.iter().all(|column| schema.primary_key().contains(column)),
+            fixed: columns.iter().all(|column| schema.is_in_key(*column)),
             columns,
             index: OrderedIndex::default(),
             gaps: StableVec::default(),

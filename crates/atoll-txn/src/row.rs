@@ -248,7 +248,8 @@ impl ColumnSet {
     /// Whether the two have a column in common.
     #[inline]
     pub(crate) fn meets(self, other: Self) -> bool {
-        self.0.iter().zip(other.0).any(|(mine, others)| mine & others != 0)
+        let common = self.0.iter().zip(other.0).map(|(mine, others)| mine & others);
+        common.fold(0, |any, word| any | word) != 0
     }
 
     pub(crate) fn has_any(self, columns: &[usize]) -> bool {
@@ -287,7 +288,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         if let Err(error) = self.row.table.schema().check_value(column, value) {
             return self.fail(error.into());
         }
-        if self.row.table.schema().primary_key().contains(&column) {
+        if self.row.table.schema().is_in_key(column) {
             if self.row.value(column) != *value {
                 self.fail(Stop::key_update(self.row.table, column));
             }
@@ -304,7 +305,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     #[inline]
     pub fn set_i64(&mut self, column: usize, value: i64) {
         match self.row.data_type(column) {
-            DataType::Int64 if !self.row.table.schema().primary_key().contains(&column) => {
+            DataType::Int64 if !self.row.table.schema().is_in_key(column) => {
                 self.put(column, Some(&value.to_le_bytes()));
             }
             DataType::Timestamp => self.set(column, &Value::Timestamp(value)),
@@ -319,7 +320,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     #[inline]
     pub fn set_i32(&mut self, column: usize, value: i32) {
         match self.row.data_type(column) {
-            DataType::Int32 if !self.row.table.schema().primary_key().contains(&column) => {
+            DataType::Int32 if !self.row.table.schema().is_in_key(column) => {
                 self.put(column, Some(&value.to_le_bytes()));
             }
             DataType::Date => self.set(column, &Value::Date(value)),
@@ -336,7 +337,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         let data_type = self.row.data_type(column);
         let fits =
             matches!(data_type, DataType::FixedBinary(width) if width as usize == bytes.len());
-        if fits && !self.row.table.schema().primary_key().contains(&column) {
+        if fits && !self.row.table.schema().is_in_key(column) {
             return self.put(column, Some(bytes));
         }
         match (data_type, std::str::from_utf8(bytes)) {

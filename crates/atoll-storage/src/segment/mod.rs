@@ -36,11 +36,12 @@ use atoll_memory::{Access, Memory, MemoryError, Retired};
 use crate::directory::{Change, Directory};
 use crate::heap::Heap;
 use crate::layout::{
-    BITMAP_BYTES, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
+    BITMAP_BYTES, RowId, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
     values_bytes,
 };
 use crate::restore::SegmentImage;
 use crate::types::{DataType, Schema};
+use crate::undo::UndoList;
 use crate::zone;
 
 /// A segment as its owner sees it.
@@ -92,9 +93,6 @@ pub struct Barrier<M> {
     table: TableId,
     machine: PhantomData<fn() -> M>,
 }
-
-/// Widest value that is kept for a rollback without allocating.
-const STACK_BYTES: usize = 128;
 
 /// Where the values and the validity bits of a column lie; the latter 0 if it cannot be NULL.
 #[derive(Clone, Copy)]
@@ -240,10 +238,10 @@ impl<M: Machine> Barrier<M> {
         let access = self.access();
         for (at, (given, described)) in image.columns.iter().zip(schema.columns()).enumerate() {
             let values = values_of(at, described.data_type);
-            let place = self.own(change, target, &target.values[at], values)?;
+            let place = self.own(change, target, &target.values[at], || values)?;
             access.write(place, given.values);
             if let Some(validity) = given.validity {
-                let place = self.own(change, target, &target.validity[at], validity_of(at))?;
+                let place = self.own(change, target, &target.validity[at], || validity_of(at))?;
                 access.write(place, validity);
             }
             self.fill_heap(change, target, at, &given.heap)?;
@@ -251,7 +249,7 @@ impl<M: Machine> Barrier<M> {
             access.store_u64(line + column::MIN, given.zone.0);
             access.store_u64(line + column::MAX, given.zone.1);
         }
-        let presence = self.own(change, target, &target.presence, PRESENCE)?;
+        let presence = self.own(change, target, &target.presence, || PRESENCE)?;
         access.write(presence, image.presence);
         access.store_u64(target.node() + segment::FILLED, image.filled as u64);
         Ok(())
@@ -275,33 +273,29 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// As [`Barrier::store_value`], and before anything is stored `keep` is called with what stands
-    /// there and whether it is valid.
+    /// As [`Barrier::store_value`], and before anything is stored, what stands there is written
+    /// down.
     ///
     /// # Errors
-    /// As there; `keep` has not been called then.
+    /// As there; nothing has been written down then.
     #[inline]
     pub fn replace_value(
         &self,
         change: Change,
         target: &Segment<M>,
-        slot: usize,
+        row: RowId,
         cell: Cell<'_>,
-        keep: impl FnOnce(&[u8], bool),
+        undo: &mut UndoList,
     ) -> Result<(), MemoryError> {
         let Cell { column, data_type, nullable, .. } = cell;
         let places = self.own_places(change, target, column, data_type, nullable)?;
-        let width = cell.data_type.width();
-        let mut room = [0; STACK_BYTES];
-        let mut wide = Vec::new();
-        let old = if width <= STACK_BYTES {
-            &mut room[..width.max(1)]
-        } else {
-            wide.resize(width, 0);
-            &mut wide[..]
-        };
-        let valid = self.get(slot, width, cell.nullable, places, old);
-        keep(old, valid);
+        let (slot, width) = (row.slot(), data_type.width());
+        let valid = !nullable || self.bit(places.validity, slot);
+        let entry = (change.inside.epoch, self.table, row);
+        undo.push_value(entry, (column as u16, valid), width.max(1), |words| match width {
+            0 => words[0].store(self.bit(places.values, slot).into(), Ordering::Relaxed),
+            _ => self.access().read_words(places.values + (slot * width) as u64, width, words),
+        });
         self.put(target, slot, cell, places);
         Ok(())
     }
@@ -316,9 +310,9 @@ impl<M: Machine> Barrier<M> {
         data_type: DataType,
         nullable: bool,
     ) -> Result<Places, MemoryError> {
-        let values = self.own(change, target, &target.values[at], values_of(at, data_type))?;
+        let values = self.own(change, target, &target.values[at], || values_of(at, data_type))?;
         let validity = if nullable {
-            self.own(change, target, &target.validity[at], validity_of(at))?
+            self.own(change, target, &target.validity[at], || validity_of(at))?
         } else {
             0
         };
@@ -341,7 +335,7 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn get(
         &self,
         slot: usize,
@@ -368,7 +362,7 @@ impl<M: Machine> Barrier<M> {
         slot: usize,
         present: bool,
     ) -> Result<(), MemoryError> {
-        let presence = self.own(change, target, &target.presence, PRESENCE)?;
+        let presence = self.own(change, target, &target.presence, || PRESENCE)?;
         if present {
             let node = target.node.load(Ordering::Acquire);
             let filled = self.access().word(node + segment::FILLED);
@@ -385,12 +379,12 @@ impl<M: Machine> Barrier<M> {
         change: Change,
         target: &Segment<M>,
         extent: &Extent,
-        what: Slotted,
+        what: impl FnOnce() -> Slotted,
     ) -> Result<u64, MemoryError> {
         let thawing = self.memory.thawing(); // before the extent is looked for: MEMORY-4
         let birth = extent.birth.load(Ordering::Acquire);
         if !Memory::may_store(change.inside, thawing, birth) {
-            return self.own_slow(change, target, extent, what);
+            return self.own_slow(change, target, extent, what());
         }
         Ok(extent.place()) // SEG-2
     }

@@ -157,7 +157,7 @@ impl<M: Machine> Barrier<M> {
         slots: impl Iterator<Item = usize> + Clone,
         sure: impl FnOnce(),
     ) -> Result<(), MemoryError> {
-        let presence = self.own(change, target, &target.presence, PRESENCE)?;
+        let presence = self.own(change, target, &target.presence, || PRESENCE)?;
         sure();
         let filled = self.access().word(target.node() + segment::FILLED);
         let last = slots.clone().max().map_or(0, |slot| slot as u64 + 1);

@@ -330,7 +330,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         edits.set_what(place, what);
         let mark = edits.mark();
         for (column, value) in row.iter().enumerate() {
-            if !guard.table.schema().primary_key().contains(&column) {
+            if !guard.table.schema().is_in_key(column) {
                 let mut room = [0; 16];
                 edits.put(column, plain(value, &mut room));
             }
