@@ -56,9 +56,7 @@ macro_rules! getter {
                 matches!(data_type, $($data_type)|+),
                 "column {column} holds {data_type}, not {}", stringify!($rust)
             );
-            let mut bytes = [0; size_of::<$rust>()];
-            self.copy(column, &mut bytes);
-            <$rust>::from_le_bytes(bytes)
+            <$rust>::from_le_bytes(self.number(column))
         }
     };
 }
@@ -111,6 +109,18 @@ impl<'a, M: Machine> Row<'a, M> {
             }
             None => self.table.load(self.slot, column, into),
         }
+    }
+
+    /// The bytes of a number, zeroes for NULL.
+    #[inline]
+    fn number<const N: usize>(&self, column: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        if self.own.is_none() && self.image.is_none() {
+            self.table.load(self.slot, column, &mut bytes);
+        } else {
+            self.copy(column, &mut bytes);
+        }
+        bytes
     }
 
     getter!(i16, i16, DataType::Int16);
