@@ -294,6 +294,91 @@ fn rows_move_in_indexes_and_a_value_that_is_taken_rolls_back() {
 }
 
 #[test]
+fn a_row_moves_in_the_indexes_of_the_columns_that_an_edit_has_changed_in_the_end() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let columns = ["id", "note", "rank", "name"].map(|name| Column::new(name, DataType::Int64));
+        let index = |name: &str, columns: &[&str]| IndexSpec {
+            name: name.into(),
+            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
+            unique: false,
+        };
+        let indexes = vec![index("by_rank", &["rank", "id"]), index("by_name", &["name", "rank"])];
+        let options = TableOptions { indexes, ..TableOptions::default() };
+        let schema = Schema::new(columns.into(), &["id"]).unwrap();
+        let table = db.create_table_with("runner", schema, &options).unwrap();
+        // What each index says of the rows, by its order.
+        let listed = |name: &str| {
+            let index = table.index(name).unwrap();
+            let mut rows = Vec::new();
+            db.transaction(|tx| {
+                rows.clear();
+                let look = |row: &atoll::Row<'_>| [0, 1, 2, 3].map(|column| row.i64(column));
+                tx.scan(&index, Range::ALL, look, |row| {
+                    rows.push(row);
+                    std::ops::ControlFlow::Continue(())
+                })
+            })
+            .unwrap();
+            rows
+        };
+        let mut session = db.session().unwrap();
+        let rows = |ids: std::ops::Range<i64>| -> Vec<Value> {
+            ids.flat_map(|id| [id, 0, id, -id]).map(Value::Int64).collect()
+        };
+        session.transaction(|tx| tx.insert_rows(&table, &rows(0..4))).unwrap();
+        let edits: [&[(usize, i64)]; 4] = [
+            &[(1, 7)],                            // in no index
+            &[(1, 8), (2, 50), (3, 60), (2, 40)], // in both, one of them twice
+            &[(2, 70), (1, 9), (2, 2)],           // there and back again
+            &[(3, 9), (3, 8)],                    // in one
+        ];
+        let change = |tx: &mut Transaction| {
+            tx.visit(
+                &table,
+                &ids(0..4),
+                |_| Want::update(&[1]),
+                |at, row| {
+                    if let Visit::Update(row) = row {
+                        edits[at].iter().for_each(|(column, value)| row.set_i64(*column, *value));
+                    }
+                },
+            )
+        };
+        let before = [listed("by_rank"), listed("by_name")];
+        let given_up = session.transaction(|tx| {
+            change(tx)?;
+            Err::<(), _>(TxnError::Abort(atoll::AbortReason::Requested))
+        });
+        assert!(given_up.is_err());
+        assert_eq!([listed("by_rank"), listed("by_name")], before, "{scheme}");
+        session.transaction(change).unwrap();
+        let [zero, one, two, three] = [[0, 7, 0, 0], [1, 8, 40, 60], [2, 9, 2, -2], [3, 0, 3, 8]];
+        assert_eq!(listed("by_rank"), [zero, two, three, one], "{scheme}");
+        assert_eq!(listed("by_name"), [two, zero, three, one], "{scheme}");
+    }
+}
+
+#[test]
+fn keys_that_are_going_to_be_inserted_can_be_brought_in_before() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let after = db.transaction(|tx| {
+            let keys = ids([ROWS, 5, ROWS + 1]);
+            tx.prefetch_new(&table, &keys);
+            for key in &keys {
+                let row = [key.clone(), Value::Int64(1)];
+                let inserted = tx.insert(&table, &row);
+                let is_new = *key != Value::Int64(5);
+                assert_eq!(inserted.is_ok(), is_new, "{scheme}: {key:?}");
+            }
+            balances(tx, &table, &keys)
+        });
+        assert_eq!(after.unwrap(), [Some(1), Some(100), Some(1)], "{scheme}");
+    }
+}
+
+#[test]
 fn a_panic_in_a_visit_leaves_nothing_behind() {
     for scheme in SchemeKind::ALL.iter().copied() {
         let (db, table) = database(scheme);
@@ -324,7 +409,7 @@ fn a_panic_while_saying_what_is_wanted_ends_the_transaction_even_if_it_is_caught
         let ended = db.transaction(|tx| {
             add(tx, &table, &ids([0]), &[1])?;
             let wants = |at| {
-                // It is asked again when the key's turn comes near.
+                // It is asked for all keys first, and again when the key's turn comes near.
                 assert!(at < 60 || ASKED.with(|asked| asked.replace(asked.get() + 1)) < 41);
                 Want::update(&[BALANCE])
             };

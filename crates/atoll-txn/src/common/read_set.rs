@@ -36,7 +36,11 @@ pub struct Write {
     order: u64,
     /// Position in the order of writing.
     number: u32,
+    /// Position of its read among the reads if it was read right before, or [`NO_READ`].
+    read: u32,
 }
+
+const NO_READ: u32 = u32::MAX;
 
 /// Rows in the order of tables and ids, as a number: comparing places takes longer.
 #[inline]
@@ -52,7 +56,8 @@ const _: () = assert!(SEGMENTS_MAX << SLOT_BITS < 1 << ROW_BITS);
 /// See the module.
 #[derive(Debug, Default)]
 pub struct ReadSet {
-    /// Rows with the word that was read.
+    /// Rows with the word that was read, which is marked as locked once the transaction has locked
+    /// the row and found that word there.
     pub reads: Vec<(Place, u64)>,
     /// Gaps with the number that was read.
     pub gaps: Vec<(Place, u64)>,
@@ -80,13 +85,16 @@ impl ReadSet {
     #[inline]
     pub fn write(&mut self, place: Place, present: bool) {
         let (order, number) = (order(place), self.writes.len() as u32);
-        self.writes.push(Write { place, present, locked: false, before: 0, order, number });
+        let last = self.reads.last().filter(|(read, _)| *read == place);
+        let read = last.map_or(NO_READ, |_| self.reads.len() as u32 - 1);
+        self.writes.push(Write { place, present, locked: false, before: 0, order, number, read });
     }
 
     /// A row is going to be written and has been locked, when its word was `before`.
     pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
         let (order, number) = (order(place), self.writes.len() as u32);
-        self.writes.push(Write { place, present, locked: true, before, order, number });
+        let read = NO_READ;
+        self.writes.push(Write { place, present, locked: true, before, order, number, read });
     }
 
     /// Whether a row was locked before committing began.
@@ -153,6 +161,11 @@ impl ReadSet {
                 let locked = states.row(write.place).version().lock();
                 write.before = locked.ok_or(Refusal::Wait(write.place))?;
                 write.locked = true;
+                if let Some((_, word)) = self.reads.get_mut(write.read as usize)
+                    && *word == write.before
+                {
+                    *word |= LOCKED;
+                }
             }
             self.locked += 1;
         }
@@ -172,7 +185,9 @@ impl ReadSet {
     ) -> Option<Place> {
         let row = self.reads.iter().find(|(place, word)| {
             let now = states.row(*place).version().load();
-            now != *word && (now & !(LOCKED | STORING) != *word || self.own(*place).is_none())
+            let is_same = || now & !(LOCKED | STORING) == *word & !LOCKED;
+            // A word that was marked has been locked by the transaction itself.
+            now != *word && !(is_same() && (*word & LOCKED != 0 || self.own(*place).is_some()))
         });
         let gap = || {
             let moved = |(place, number): &&(Place, u64)| {

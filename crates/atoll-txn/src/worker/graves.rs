@@ -313,6 +313,13 @@ mod tests {
                 if commits {
                     worker.commit().unwrap();
                     worker.begin(Begin::default()).unwrap();
+                    // Where it was in between is nowhere.
+                    for first in [1000, 2000] {
+                        let changes = [i + first, i + first + 500].map(|n| (1, n.into()));
+                        assert!(worker.update(&table, &key, &changes).unwrap());
+                        worker.commit().unwrap();
+                        worker.begin(Begin::default()).unwrap();
+                    }
                     assert!(worker.delete(&table, &key).unwrap());
                     worker.commit().unwrap();
                 } else {

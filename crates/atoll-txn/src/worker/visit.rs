@@ -122,8 +122,8 @@ type Seen<'g, S, M> = [Option<Found<'g, S, M>>; WINDOW];
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Calls `body` for each of the keys, in their order, with its position and its row. Keys lie
     /// one after the other, each with as many values as the primary key has columns; `wants` says
-    /// for the position of a key what will be done with the row. Both are called inside the gate,
-    /// perhaps several times for a key.
+    /// for the position of a key what will be done with the row. Both are called several times for
+    /// a key perhaps, `body` inside the gate.
     ///
     /// # Errors
     /// [`Stop::Abort`]; [`Stop::ReadOnly`], and [`Stop::Storage`] for a key that does not fit the
@@ -161,7 +161,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         wants: &dyn Fn(usize) -> Want<'c>,
     ) -> Result<(), Stop> {
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
+        // If `wants` panics, rows of other windows may have been changed.
+        self.txn.is_broken = true;
         let sought = window.seek(table, wants);
+        self.txn.is_broken = false;
         self.txn.stopwatch.switch::<M>(before);
         sought?;
         if window.any_update {

@@ -75,6 +75,9 @@ impl<M: Machine> TicToc<M> {
             return true;
         }
         let (place, word) = local.set.reads[at];
+        if word & LOCKED != 0 {
+            return true; // Locked since by the transaction itself, and it was as it had been.
+        }
         let state = states.row(place);
         let is_same = || {
             let now = state.version.load();
