@@ -92,8 +92,8 @@ pub trait Word: Send + Sync + Default + 'static {
     /// The present value.
     fn load(&self, order: Ordering) -> u64;
 
-    /// A bit for each of the words whose upper half is `wanted` in the bits of `mask`. The words are
-    /// read one by one, in any order, as by a [`Word::load`] that acquires.
+    /// A bit for each of the words whose upper half is `wanted` in the bits of `mask`. The words
+    /// are read one by one, in any order, as by a [`Word::load`] that acquires.
     #[inline]
     fn upper_like(words: &[Self; 8], wanted: u32, mask: u32) -> u32
     where

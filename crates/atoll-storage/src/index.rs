@@ -400,6 +400,35 @@ mod tests {
     }
 
     #[test]
+    fn lookups_beside_rows_that_come_and_go_in_the_same_buckets_miss_nothing_that_was_there() {
+        let index = HashIndex::<Native>::default();
+        // One part and tags that differ in their last bit only, so all share a few buckets.
+        let hash = |key: u64| 0xabcd_0000_0000_0000 | (key % 2) << ROW_BITS;
+        let add = |i: u64| {
+            assert_eq!(index.insert(hash(i), RowId(i), |row| row == RowId(i), || ()), None);
+        };
+        (0..6).for_each(add);
+        std::thread::scope(|scope| {
+            let stays = scope.spawn(|| {
+                for round in 0..400_000u64 {
+                    let i = round % 6;
+                    let found = index.find(hash(i), |row| {
+                        assert_eq!(hash(row.0), hash(i), "an entry of another hash");
+                        row == RowId(i)
+                    });
+                    assert_eq!(found, Some(RowId(i)));
+                }
+            });
+            let mut i = 6;
+            while !stays.is_finished() {
+                (i..i + 4).for_each(add);
+                (i..i + 4).for_each(|i| assert!(index.remove(hash(i), RowId(i))));
+                i += 1;
+            }
+        });
+    }
+
+    #[test]
     fn lookups_beside_growth_miss_nothing_that_was_there() {
         let index = HashIndex::<Native>::default();
         let add = |i| {

@@ -1,8 +1,8 @@
 //! Lists that grow while others read them, and whose entries never move.
 //!
 //! What is found here is found for every access to a row, so it takes few instructions: the list is
-//! one table of pointers, looked up without a latch. A table that is too small is copied into one of
-//! twice the size; entries stay where they are.
+//! one table of pointers, looked up without a latch. A table that is too small is copied into one
+//! of twice the size; entries stay where they are.
 //!
 //! Invariants
 //! - `STABLE-1`: a pointer in a table is null or that of a value which lives, unmoved and never

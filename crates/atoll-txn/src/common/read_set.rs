@@ -85,8 +85,9 @@ impl ReadSet {
     #[inline]
     pub fn write(&mut self, place: Place, present: bool) {
         let (order, number) = (order(place), self.writes.len() as u32);
-        let last = self.reads.last().filter(|(read, _)| *read == place);
-        let read = last.map_or(NO_READ, |_| self.reads.len() as u32 - 1);
+        let last = self.reads.len().wrapping_sub(1);
+        let was_read = self.reads.get(last).is_some_and(|(read, _)| *read == place);
+        let read = if was_read { u32::try_from(last).unwrap_or(NO_READ) } else { NO_READ };
         self.writes.push(Write { place, present, locked: false, before: 0, order, number, read });
     }
 
