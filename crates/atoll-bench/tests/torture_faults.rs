@@ -345,9 +345,14 @@ fn two_who_look_for_a_name_at_once_and_do_not_meet_both_get_it() {
 
 #[test]
 fn names_that_are_refused_for_a_row_that_was_not_there_are_found_out() {
-    let found = find(Silo::new, Fault::NoDoubt, 800, &Rules::default());
-    let refused = |text: &String| text.contains("was told that there is row");
-    assert!(found.values().any(|(_, text)| refused(text)), "{found:#?}");
+    // Others are misled by what they have read themselves, most of them.
+    let refused = (0..3000).find(|seed| {
+        let scheme = Faulty(Silo::new(&options(*seed)), Fault::NoDoubt);
+        let fault = run_seed(scheme, *seed, &Rules::default()).fault;
+        fault.is_some_and(|fault| fault.text.contains("was told that there is row"))
+    });
+    println!("SILO NoDoubt: {refused:?}");
+    assert!(refused.is_some());
 }
 
 #[test]
