@@ -128,6 +128,21 @@ macro_rules! scalar_store {
     };
 }
 
+macro_rules! scalars {
+    ($name:ident, $word:ty) => {
+        /// So many numbers side by side, from a naturally aligned offset on: for those who access
+        /// one of them twice, or several.
+        #[inline]
+        pub fn $name(&self, offset: u64, len: usize) -> &[$word] {
+            let pointer = self.at(offset, (len * size_of::<$word>()) as u64).cast::<$word>();
+            assert!(pointer.is_aligned(), "offset {offset} is not aligned");
+            // SAFETY: inside the mapping (`at`, ACCESS-1), which is writable (`Access::new`) and
+            // lives as long as `self` does, aligned, only accessed atomically.
+            unsafe { std::slice::from_raw_parts(pointer, len) }
+        }
+    };
+}
+
 impl Access {
     /// Reads and writes `store`.
     ///
@@ -147,6 +162,9 @@ impl Access {
     scalar_store!(store_u16, AtomicU16, u16);
     scalar_store!(store_u32, AtomicU32, u32);
     scalar_store!(store_u64, AtomicU64, u64);
+    scalars!(u16s, AtomicU16);
+    scalars!(u32s, AtomicU32);
+    scalars!(u64s, AtomicU64);
 
     /// Writes bytes, in words as wide as their alignment allows.
     #[inline]

@@ -34,7 +34,7 @@ impl<M: Machine> Table<M> {
         for slots in slots.chunk_by(|one, next| one.segment() == next.segment()) {
             let (rows, others) = rest.split_at(slots.len() * width);
             for at in 0..width {
-                self.fill_column(change, slots, at, rows[at..].iter().step_by(width))?;
+                self.fill_column(change, slots, at, rows.chunks_exact(width).map(|row| &row[at]))?;
             }
             rest = others;
         }
@@ -56,17 +56,17 @@ impl<M: Machine> Table<M> {
         /// Numbers; anything else is NULL, since the values fit the schema.
         macro_rules! numbers {
             ($put:ident, $($variant:path)|+) => {
-                rows.for_each(|(row, value)| match value {
-                    $($variant(value))|+ => run.$put(row.slot(), Some(*value)),
-                    _ => run.$put(row.slot(), None),
-                })
+                run.$put(rows.map(|(row, value)| match value {
+                    $($variant(value))|+ => (row.slot(), Some(*value)),
+                    _ => (row.slot(), None),
+                }))
             };
         }
         match column.data_type {
-            DataType::Int16 => numbers!(put_i16, Value::Int16),
-            DataType::Int32 | DataType::Date => numbers!(put_i32, Value::Int32 | Value::Date),
+            DataType::Int16 => numbers!(put_i16s, Value::Int16),
+            DataType::Int32 | DataType::Date => numbers!(put_i32s, Value::Int32 | Value::Date),
             DataType::Int64 | DataType::Timestamp => {
-                numbers!(put_i64, Value::Int64 | Value::Timestamp)
+                numbers!(put_i64s, Value::Int64 | Value::Timestamp)
             }
             _ => {
                 for (row, value) in rows {

@@ -161,6 +161,7 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Offset in the store of a value in the heap.
+    #[inline]
     fn heap_offset(&self, target: &Segment<M>, at: usize, place: HeapPlace) -> Option<u64> {
         let access = self.memory().access();
         let line = target.node() + crate::layout::column_line(at);
@@ -300,15 +301,14 @@ fn retire(memory: &Memory, change: Change, block: &Block) {
 }
 
 /// Offset in the store of the bytes at a place.
+#[inline]
 fn offset_of(access: &Access, list: u64, place: HeapPlace) -> Option<u64> {
     if list == 0 || u64::from(place.block) >= access.load_u64(list + heap_list::ENTRIES) {
         return None;
     }
     let pair = list + heap_list::FIRST + u64::from(place.block) * heap_list::PAIR;
-    let (block, bytes) = (access.load_u64(pair), access.load_u64(pair + 8));
+    let [block, bytes] = access.u64s(pair, 2) else { return None };
+    let (block, bytes) = (block.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed));
     let end = u64::from(place.offset) + u64::from(place.len);
-    if block == 0 || end > bytes {
-        return None;
-    }
-    Some(block + u64::from(place.offset))
+    (block != 0 && end <= bytes).then_some(block + u64::from(place.offset))
 }

@@ -105,16 +105,21 @@ pub fn heap_view(bytes: &[u8], place: HeapPlace) -> [u8; 16] {
     view
 }
 
+impl HeapPlace {
+    /// The place that a view names, as two words; `None` for an inline view.
+    #[inline]
+    pub(crate) fn of_view([start, end]: [u64; 2]) -> Option<Self> {
+        let len = start as u32;
+        let is_long = len as usize > INLINE_BYTES_MAX;
+        is_long.then_some(Self { len, block: end as u32, offset: (end >> 32) as u32 })
+    }
+}
+
 /// The place in the heap that a view names; `None` for an inline view.
 pub fn heap_place(view: &[u8]) -> Option<HeapPlace> {
-    let word = |at: usize| {
-        view.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
-    };
-    let len = word(0)?;
-    if len as usize <= INLINE_BYTES_MAX {
-        return None;
-    }
-    Some(HeapPlace { len, block: word(8)?, offset: word(12)? })
+    let (start, rest) = view.split_first_chunk()?;
+    let end = rest.first_chunk()?;
+    HeapPlace::of_view([start, end].map(|word| u64::from_le_bytes(*word)))
 }
 
 /// The bytes of a text or binary that lies in its view; `None` for a view into the heap.

@@ -53,15 +53,22 @@ pub fn is_int64(schema: &Schema) -> bool {
 }
 
 /// Hash of a key whose columns fit a word side by side ([`is_word`]): different keys have different
-/// hashes, because each step can be undone.
-pub fn hash_of_word(key: &[Value]) -> u64 {
-    let word = key.iter().fold(0u64, |word, value| match value {
-        Value::Int16(value) => word << 16 | u64::from(*value as u16),
-        Value::Int32(value) | Value::Date(value) => word << 32 | u64::from(*value as u32),
-        Value::Int64(value) | Value::Timestamp(value) => *value as u64,
-        _ => word,
-    });
-    mix(word ^ SEED)
+/// hashes, because each step can be undone. `None` for a key that is not of these types.
+#[inline]
+pub fn hash_of_word(key: &[Value], types: impl Iterator<Item = DataType>) -> Option<u64> {
+    let mut word = 0;
+    for (value, data_type) in key.iter().zip(types) {
+        word = match (value, data_type) {
+            (Value::Int16(value), DataType::Int16) => word << 16 | u64::from(*value as u16),
+            (Value::Int32(value), DataType::Int32) | (Value::Date(value), DataType::Date) => {
+                word << 32 | u64::from(*value as u32)
+            }
+            (Value::Int64(value), DataType::Int64)
+            | (Value::Timestamp(value), DataType::Timestamp) => *value as u64,
+            _ => return None,
+        };
+    }
+    Some(mix(word ^ SEED))
 }
 
 /// As [`hash_of_word`], of a key that is one `bigint`.

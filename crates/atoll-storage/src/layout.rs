@@ -116,7 +116,7 @@ pub mod column {
     pub const HEAP_BIRTH: u64 = 5 * WORD;
     /// Smallest value ever stored, see [`crate::zone`].
     pub const MIN: u64 = 6 * WORD;
-    /// Greatest value ever stored.
+    /// Greatest value ever stored; behind the smallest.
     pub const MAX: u64 = 7 * WORD;
 }
 

@@ -24,7 +24,7 @@ use crate::index::HashIndex;
 use crate::key;
 use crate::layout::{RowId, SEGMENT_ROWS, TableId};
 use crate::schema_codec;
-use crate::segment::{Barrier, Cell, Segment};
+use crate::segment::{Barrier, Cell, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 use crate::undo::{Before, Replaced, UndoList};
@@ -296,14 +296,14 @@ impl<M: Machine> Table<M> {
     /// Gathers where long values of a row lie, once the values themselves have come.
     pub fn hint_at_long_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
         let all = self.schema.columns();
-        let is_view = |at: &&usize| all.get(**at).is_some_and(|column| column.data_type.is_view());
-        for at in columns.iter().filter(is_view).copied() {
-            let mut image = [0; 16];
+        for at in columns.iter().copied() {
+            if !all.get(at).is_some_and(|column| column.data_type.is_view()) {
+                continue;
+            }
             // Perhaps being changed meanwhile: then the wrong lines come.
-            self.load(slot, at, &mut image);
-            let place = image::heap_place(&image);
-            if let Some((place, bytes)) =
-                place.and_then(|place| self.barrier.place_in_heap(slot.segment, at, place))
+            let (view, _) = self.barrier.view(slot.segment, slot.id.slot(), at, false);
+            if let Some((place, bytes)) = HeapPlace::of_view(view)
+                .and_then(|place| self.barrier.place_in_heap(slot.segment, at, place))
             {
                 hints.add::<M>(place, bytes);
             }
@@ -394,6 +394,36 @@ impl<M: Machine> Table<M> {
             self.release_heap(change, row, at, place);
             error.into()
         })
+    }
+
+    /// As [`Table::store`], of a number into a column of its type.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn store_number<N: Number>(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        at: usize,
+        value: N,
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        let Column { data_type, nullable, .. } = *self.column(at);
+        debug_assert_eq!(data_type.width(), size_of::<N>());
+        if nullable {
+            let image = &value.padded().to_le_bytes()[..size_of::<N>()];
+            return self.store(change, slot, at, Some(image), undo);
+        }
+        let place = (slot.id, at, data_type);
+        Ok(self.barrier.replace_number(change, slot.segment, place, value, undo)?)
+    }
+
+    /// Reads a number of a column of its type; 0 for NULL.
+    #[inline]
+    pub fn number<N: Number>(&self, slot: Slot<'_, M>, at: usize) -> N {
+        debug_assert_eq!(self.column(at).data_type.width(), size_of::<N>());
+        self.barrier.number(slot.segment, slot.id, at)
     }
 
     /// Puts a value into a slot that is absent and vacant; there is nothing to undo.
@@ -568,7 +598,11 @@ impl<M: Machine> Table<M> {
         at: usize,
         body: impl FnOnce(Plain<'_>) -> R,
     ) -> R {
-        let width = self.column(at).data_type.width().max(1);
+        let Column { data_type, nullable, .. } = *self.column(at);
+        if data_type.is_view() {
+            return self.show_view(slot, at, nullable, body);
+        }
+        let width = data_type.width().max(1);
         let mut room = [0; SHOWN_BYTES];
         let mut wide = Vec::new();
         let image = match room.get_mut(..width) {
@@ -578,11 +612,30 @@ impl<M: Machine> Table<M> {
                 &mut wide[..]
             }
         };
-        if self.load(slot, at, image) {
-            self.show_plain_of_image(slot, at, image, body)
-        } else {
-            body(None)
+        let is_valid = self.load(slot, at, image);
+        body(is_valid.then_some(image))
+    }
+
+    #[inline]
+    fn show_view<R>(
+        &self,
+        slot: Slot<'_, M>,
+        at: usize,
+        nullable: bool,
+        body: impl FnOnce(Plain<'_>) -> R,
+    ) -> R {
+        let (view, is_valid) = self.barrier.view(slot.segment, slot.id.slot(), at, nullable);
+        if !is_valid {
+            return body(None);
         }
+        if let Some(place) = HeapPlace::of_view(view) {
+            return self.barrier.heap_show(slot.segment, at, place, body);
+        }
+        let mut image = [0; 16];
+        for (bytes, word) in image.chunks_exact_mut(8).zip(view) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        body(image::inline(&image))
     }
 
     /// Shows the plain bytes of a valid image of a row, be it the one that stands there or an older
@@ -663,7 +716,10 @@ impl<M: Machine> Table<M> {
     pub fn hash_of(&self, wanted: &[Value]) -> Result<u64, StorageError> {
         match wanted {
             [Value::Int64(value)] if self.key_is_int64 => Ok(key::hash_of_int64(*value)),
-            _ => self.schema.check_key(wanted).map(|()| self.hash(wanted)),
+            _ => match self.hash_of_word(wanted) {
+                Some(hash) => Ok(hash),
+                None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
+            },
         }
     }
 
@@ -672,9 +728,18 @@ impl<M: Machine> Table<M> {
     pub fn hash(&self, wanted: &[Value]) -> u64 {
         match wanted {
             [Value::Int64(value)] if self.key_is_int64 => key::hash_of_int64(*value),
-            _ if self.key_is_word => key::hash_of_word(wanted),
-            _ => key::hash(wanted),
+            _ => self.hash_of_word(wanted).unwrap_or_else(|| key::hash(wanted)),
         }
+    }
+
+    /// The hash of a key of this table's types, if they fit a word.
+    #[inline]
+    fn hash_of_word(&self, wanted: &[Value]) -> Option<u64> {
+        let key = self.schema.primary_key();
+        if !self.key_is_word || wanted.len() != key.len() {
+            return None;
+        }
+        key::hash_of_word(wanted, key.iter().map(|at| self.column(*at).data_type))
     }
 
     /// Whether two keys with the same hash are the same key, so that no key needs to be compared.

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use atoll_machine::Machine;
 use atoll_storage::image::{self, Plain};
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, DataType, Slot, StorageError, Table, Value};
+use atoll_storage::{Change, DataType, Number, Slot, StorageError, Table, Value};
 
 use crate::common::image::Image;
 use crate::edits::{Edits, Mark};
@@ -56,7 +56,12 @@ macro_rules! getter {
                 matches!(data_type, $($data_type)|+),
                 "column {column} holds {data_type}, not {}", stringify!($rust)
             );
-            <$rust>::from_le_bytes(self.number(column))
+            if self.is_as_stored() {
+                return self.table.number(self.slot, column);
+            }
+            let mut bytes = [0; size_of::<$rust>()];
+            self.copy(column, &mut bytes);
+            <$rust>::from_le_bytes(bytes)
         }
     };
 }
@@ -111,22 +116,27 @@ impl<'a, M: Machine> Row<'a, M> {
         }
     }
 
-    /// The bytes of a number, zeroes for NULL.
+    /// Whether what lies in the table is the row, with nothing on top.
     #[inline]
-    fn number<const N: usize>(&self, column: usize) -> [u8; N] {
-        let mut bytes = [0; N];
-        if self.own.is_none() && self.image.is_none() {
-            self.table.load(self.slot, column, &mut bytes);
-        } else {
-            self.copy(column, &mut bytes);
-        }
-        bytes
+    fn is_as_stored(&self) -> bool {
+        self.own.is_none() && self.image.is_none()
     }
 
     getter!(i16, i16, DataType::Int16);
     getter!(i32, i32, DataType::Int32 | DataType::Date);
     getter!(i64, i64, DataType::Int64 | DataType::Timestamp);
-    getter!(f64, f64, DataType::Float64);
+
+    /// A value of this type; NaN for NULL.
+    ///
+    /// # Panics
+    /// When the column is of another type.
+    #[inline]
+    pub fn f64(&self, column: usize) -> f64 {
+        let data_type = self.data_type(column);
+        assert!(data_type == DataType::Float64, "column {column} holds {data_type}, not f64");
+        let mut bytes = [0; 8];
+        if self.copy(column, &mut bytes) { f64::from_le_bytes(bytes) } else { f64::NAN }
+    }
 
     /// Copies a `binary(n)` into as many bytes; false for NULL.
     ///
@@ -316,7 +326,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     pub fn set_i64(&mut self, column: usize, value: i64) {
         match self.row.data_type(column) {
             DataType::Int64 if !self.row.table.schema().is_in_key(column) => {
-                self.put(column, Some(&value.to_le_bytes()));
+                self.put_number(column, value);
             }
             DataType::Timestamp => self.set(column, &Value::Timestamp(value)),
             _ => self.set(column, &Value::Int64(value)),
@@ -331,7 +341,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     pub fn set_i32(&mut self, column: usize, value: i32) {
         match self.row.data_type(column) {
             DataType::Int32 if !self.row.table.schema().is_in_key(column) => {
-                self.put(column, Some(&value.to_le_bytes()));
+                self.put_number(column, value);
             }
             DataType::Date => self.set(column, &Value::Date(value)),
             _ => self.set(column, &Value::Int32(value)),
@@ -357,6 +367,26 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     }
 
     fn put(&mut self, column: usize, plain: Plain<'_>) {
+        self.put_with(column, plain, |table, change, slot, undo| {
+            table.store(change, slot, column, plain, undo)
+        });
+    }
+
+    #[inline]
+    fn put_number<N: Number>(&mut self, column: usize, value: N) {
+        let image = value.padded().to_le_bytes();
+        self.put_with(column, Some(&image[..size_of::<N>()]), |table, change, slot, undo| {
+            table.store_number(change, slot, column, value, undo)
+        });
+    }
+
+    /// Puts plain bytes where the transaction's changes are; `store` puts them into the table, if
+    /// that is where.
+    #[inline(always)]
+    fn put_with<F>(&mut self, column: usize, plain: Plain<'_>, store: F)
+    where
+        F: FnOnce(&Table<M>, Change, Slot<'_, M>, &mut UndoList) -> Result<(), StorageError>,
+    {
         if self.failed.is_some() {
             return;
         }
@@ -368,8 +398,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
                 if moves.columns.has(column) && !changed.meets(moves.columns) {
                     (moves.before)(&self.row);
                 }
-                let (table, slot) = (self.row.table, self.row.slot);
-                let stored = table.store(direct.change, slot, column, plain, direct.undo);
+                let stored = store(self.row.table, direct.change, self.row.slot, direct.undo);
                 if let Err(error) = stored {
                     self.failed = Some(StorageError::into(error));
                 }

@@ -24,7 +24,10 @@
 //!
 //! A failed allocation leaves the segment as it was.
 
+mod number;
 mod run;
+
+pub use number::Number;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -43,6 +46,8 @@ use crate::restore::SegmentImage;
 use crate::types::{DataType, Schema};
 use crate::undo::UndoList;
 use crate::zone;
+
+const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two words side by side");
 
 /// A segment as its owner sees it.
 pub struct Segment<M: Machine> {
@@ -331,7 +336,7 @@ impl<M: Machine> Barrier<M> {
         }
         if valid && let Some(word) = zone::word(data_type, image) {
             let line = target.node.load(Ordering::Acquire) + column_line(at);
-            self.widen(line, word);
+            self.widen(line, word, word);
         }
     }
 
@@ -464,14 +469,15 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    fn widen(&self, line: u64, value: u64) {
-        let (min, max) =
-            (self.access().word(line + column::MIN), self.access().word(line + column::MAX));
-        if value < min.load(Ordering::Relaxed) {
-            min.fetch_min(value, Ordering::Relaxed);
+    /// Widens the zone in a column's line so that it holds both.
+    #[inline]
+    fn widen(&self, line: u64, least: u64, greatest: u64) {
+        let zone = self.access().u64s(line + column::MIN, 2);
+        if least < zone[0].load(Ordering::Relaxed) {
+            zone[0].fetch_min(least, Ordering::Relaxed);
         }
-        if value > max.load(Ordering::Relaxed) {
-            max.fetch_max(value, Ordering::Relaxed);
+        if greatest > zone[1].load(Ordering::Relaxed) {
+            zone[1].fetch_max(greatest, Ordering::Relaxed);
         }
     }
 
@@ -500,6 +506,21 @@ impl<M: Machine> Barrier<M> {
         let places = Places { values: target.values[at].place(), validity };
         let width = data_type.width();
         self.get(slot, width, nullable, places, &mut image[..width.max(1)])
+    }
+
+    /// Reads a view of a column of long values, and whether it is valid.
+    #[inline]
+    pub(crate) fn view(
+        &self,
+        target: &Segment<M>,
+        slot: usize,
+        at: usize,
+        nullable: bool,
+    ) -> ([u64; 2], bool) {
+        let place = target.values[at].place() + slot as u64 * 16;
+        let view = self.access().u64s(place, 2);
+        let view = [&view[0], &view[1]].map(|word| word.load(Ordering::Relaxed));
+        (view, !nullable || self.bit(target.validity[at].place(), slot))
     }
 
     /// Address and size of a value, to be hinted at.

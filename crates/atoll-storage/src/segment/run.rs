@@ -10,7 +10,7 @@ use atoll_memory::{Access, MemoryError};
 
 use super::{Barrier, PRESENCE, Segment, column_line};
 use crate::directory::Change;
-use crate::layout::segment;
+use crate::layout::{SEGMENT_ROWS, segment};
 use crate::types::{Column, DataType};
 use crate::zone;
 
@@ -65,27 +65,29 @@ impl<'a> Bits<'a> {
     }
 }
 
-macro_rules! put_number {
-    ($put:ident, $rust:ty, $store:ident, $word:ty) => {
-        /// Puts a number or NULL into a slot; the column is of this type.
+macro_rules! put_numbers {
+    ($put:ident, $rust:ty, $cells:ident, $word:ty) => {
+        /// Puts numbers or NULL into slots; the column is of this type.
         #[inline]
-        pub fn $put(&mut self, slot: usize, value: Option<$rust>) {
-            let place = self.values + (slot * size_of::<$rust>()) as u64;
-            self.access.$store(place, value.unwrap_or_default() as $word);
-            if let Some(bits) = &mut self.validity {
-                bits.put(slot, value.is_some());
-            }
-            if let Some(value) = value {
-                self.widen(zone::of_i64(value.into()));
+        pub fn $put(&mut self, values: impl Iterator<Item = (usize, Option<$rust>)>) {
+            let cells = self.access.$cells(self.values, SEGMENT_ROWS);
+            for (slot, value) in values {
+                cells[slot].store(value.unwrap_or_default() as $word, Ordering::Relaxed);
+                if let Some(bits) = &mut self.validity {
+                    bits.put(slot, value.is_some());
+                }
+                if let Some(value) = value {
+                    self.widen(zone::of_i64(value.into()));
+                }
             }
         }
     };
 }
 
 impl Run<'_> {
-    put_number!(put_i16, i16, store_u16, u16);
-    put_number!(put_i32, i32, store_u32, u32);
-    put_number!(put_i64, i64, store_u64, u64);
+    put_numbers!(put_i16s, i16, u16s, u16);
+    put_numbers!(put_i32s, i32, u32s, u32);
+    put_numbers!(put_i64s, i64, u64s, u64);
 
     /// Puts the image of a value (see [`crate::image`]) into a slot, and whether it is valid.
     #[inline]
@@ -138,9 +140,7 @@ impl<M: Machine> Barrier<M> {
         run.bools.iter_mut().chain(&mut run.validity).for_each(Bits::write);
         let (min, max) = run.zone;
         if min <= max {
-            let line = target.node() + column_line(run.column);
-            self.widen(line, min);
-            self.widen(line, max);
+            self.widen(target.node() + column_line(run.column), min, max);
         }
     }
 

@@ -1,0 +1,104 @@
+//! Integers, which most values that change are: each in one access of its own width.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use atoll_machine::Machine;
+use atoll_memory::{Access, MemoryError};
+
+use super::{Barrier, Segment, values_of};
+use crate::directory::Change;
+use crate::layout::RowId;
+use crate::types::DataType;
+use crate::undo::UndoList;
+use crate::zone;
+
+/// An integer as a column holds it: `smallint`, `integer` and `date`, `bigint` and `timestamp`.
+pub trait Number: Copy {
+    /// It in memory.
+    type Cell;
+
+    /// The memory at a place.
+    fn cell(access: &Access, place: u64) -> &Self::Cell;
+    /// What is there.
+    fn get(cell: &Self::Cell) -> Self;
+    /// Puts it there.
+    fn put(self, cell: &Self::Cell);
+    /// Its image, filled up with zeroes.
+    fn padded(self) -> u64;
+    /// It as a zone has it.
+    fn zone(self) -> u64;
+}
+
+macro_rules! number {
+    ($rust:ty, $word:ty, $cell:ty, $cells:ident) => {
+        impl Number for $rust {
+            type Cell = $cell;
+
+            #[inline]
+            fn cell(access: &Access, place: u64) -> &$cell {
+                &access.$cells(place, 1)[0]
+            }
+
+            #[inline]
+            fn get(cell: &$cell) -> Self {
+                // As the processor has it, which is little-endian (see the layout).
+                cell.load(Ordering::Relaxed) as Self
+            }
+
+            #[inline]
+            fn put(self, cell: &$cell) {
+                cell.store(self as $word, Ordering::Relaxed);
+            }
+
+            #[inline]
+            fn padded(self) -> u64 {
+                (self as $word).into()
+            }
+
+            #[inline]
+            fn zone(self) -> u64 {
+                zone::of_i64(self.into())
+            }
+        }
+    };
+}
+
+number!(i16, u16, AtomicU16, u16s);
+number!(i32, u32, AtomicU32, u32s);
+number!(i64, u64, AtomicU64, u64s);
+
+impl<M: Machine> Barrier<M> {
+    /// As [`Barrier::replace_value`], in a column of such numbers that cannot be NULL.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn replace_number<N: Number>(
+        &self,
+        change: Change,
+        target: &Segment<M>,
+        (row, at, data_type): (RowId, usize, DataType),
+        value: N,
+        undo: &mut UndoList,
+    ) -> Result<(), MemoryError> {
+        let values = self.own(change, target, &target.values[at], || values_of(at, data_type))?;
+        let cell = N::cell(self.access(), number_at::<N>(values, row));
+        let entry = (change.inside.epoch, self.table, row);
+        undo.push_value(entry, (at as u16, true), size_of::<N>(), |words| {
+            words[0].store(N::get(cell).padded(), Ordering::Relaxed);
+        });
+        value.put(cell);
+        self.widen(target.node() + super::column_line(at), value.zone(), value.zone());
+        Ok(())
+    }
+
+    /// Reads a number; 0 for NULL.
+    #[inline]
+    pub fn number<N: Number>(&self, target: &Segment<M>, row: RowId, at: usize) -> N {
+        N::get(N::cell(self.access(), number_at::<N>(target.values[at].place(), row)))
+    }
+}
+
+fn number_at<N>(values: u64, row: RowId) -> u64 {
+    values + (row.slot() * size_of::<N>()) as u64
+}
