@@ -78,7 +78,8 @@ impl<M: Machine> Table<M> {
                 }
             }
         }
-        self.barrier().end_run(segment, run);
+        let last = slots[slots.len() - 1].slot();
+        self.barrier().end_run(segment, run, last, slots.len());
         Ok(())
     }
 

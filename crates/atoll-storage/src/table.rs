@@ -386,6 +386,21 @@ impl<M: Machine> Table<M> {
     ) -> Result<(), StorageError> {
         let Slot { id: row, segment } = slot;
         let Column { data_type, nullable, .. } = *self.column(at);
+        /// A number that is not NULL, where none can be.
+        macro_rules! number {
+            ($rust:ty) => {
+                if !nullable && let Some(bytes) = plain.and_then(|bytes| bytes.first_chunk()) {
+                    let (place, value) = ((row, at, data_type), <$rust>::from_le_bytes(*bytes));
+                    return Ok(self.barrier.replace_number(change, segment, place, value, undo)?);
+                }
+            };
+        }
+        match data_type {
+            DataType::Int16 => number!(i16),
+            DataType::Int32 | DataType::Date => number!(i32),
+            DataType::Int64 | DataType::Timestamp => number!(i64),
+            _ => {}
+        }
         let mut room = [0; 16];
         let image = self.encode(change, row, at, plain, &mut room)?;
         let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
@@ -394,29 +409,6 @@ impl<M: Machine> Table<M> {
             self.release_heap(change, row, at, place);
             error.into()
         })
-    }
-
-    /// As [`Table::store`], of a number into a column of its type.
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn store_number<N: Number>(
-        &self,
-        change: Change,
-        slot: Slot<'_, M>,
-        at: usize,
-        value: N,
-        undo: &mut UndoList,
-    ) -> Result<(), StorageError> {
-        let Column { data_type, nullable, .. } = *self.column(at);
-        debug_assert_eq!(data_type.width(), size_of::<N>());
-        if nullable {
-            let image = &value.padded().to_le_bytes()[..size_of::<N>()];
-            return self.store(change, slot, at, Some(image), undo);
-        }
-        let place = (slot.id, at, data_type);
-        Ok(self.barrier.replace_number(change, slot.segment, place, value, undo)?)
     }
 
     /// Reads a number of a column of its type; 0 for NULL.

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use atoll_machine::Machine;
 use atoll_storage::image::{self, Plain};
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, DataType, Number, Slot, StorageError, Table, Value};
+use atoll_storage::{Change, DataType, Slot, StorageError, Table, Value};
 
 use crate::common::image::Image;
 use crate::edits::{Edits, Mark};
@@ -56,7 +56,7 @@ macro_rules! getter {
                 matches!(data_type, $($data_type)|+),
                 "column {column} holds {data_type}, not {}", stringify!($rust)
             );
-            if self.is_as_stored() {
+            if self.own.is_none() && self.image.is_none() {
                 return self.table.number(self.slot, column);
             }
             let mut bytes = [0; size_of::<$rust>()];
@@ -114,12 +114,6 @@ impl<'a, M: Machine> Row<'a, M> {
             }
             None => self.table.load(self.slot, column, into),
         }
-    }
-
-    /// Whether what lies in the table is the row, with nothing on top.
-    #[inline]
-    fn is_as_stored(&self) -> bool {
-        self.own.is_none() && self.image.is_none()
     }
 
     getter!(i16, i16, DataType::Int16);
@@ -326,7 +320,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     pub fn set_i64(&mut self, column: usize, value: i64) {
         match self.row.data_type(column) {
             DataType::Int64 if !self.row.table.schema().is_in_key(column) => {
-                self.put_number(column, value);
+                self.put(column, Some(&value.to_le_bytes()));
             }
             DataType::Timestamp => self.set(column, &Value::Timestamp(value)),
             _ => self.set(column, &Value::Int64(value)),
@@ -341,7 +335,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     pub fn set_i32(&mut self, column: usize, value: i32) {
         match self.row.data_type(column) {
             DataType::Int32 if !self.row.table.schema().is_in_key(column) => {
-                self.put_number(column, value);
+                self.put(column, Some(&value.to_le_bytes()));
             }
             DataType::Date => self.set(column, &Value::Date(value)),
             _ => self.set(column, &Value::Int32(value)),
@@ -366,27 +360,8 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         }
     }
 
-    fn put(&mut self, column: usize, plain: Plain<'_>) {
-        self.put_with(column, plain, |table, change, slot, undo| {
-            table.store(change, slot, column, plain, undo)
-        });
-    }
-
     #[inline]
-    fn put_number<N: Number>(&mut self, column: usize, value: N) {
-        let image = value.padded().to_le_bytes();
-        self.put_with(column, Some(&image[..size_of::<N>()]), |table, change, slot, undo| {
-            table.store_number(change, slot, column, value, undo)
-        });
-    }
-
-    /// Puts plain bytes where the transaction's changes are; `store` puts them into the table, if
-    /// that is where.
-    #[inline(always)]
-    fn put_with<F>(&mut self, column: usize, plain: Plain<'_>, store: F)
-    where
-        F: FnOnce(&Table<M>, Change, Slot<'_, M>, &mut UndoList) -> Result<(), StorageError>,
-    {
+    fn put(&mut self, column: usize, plain: Plain<'_>) {
         if self.failed.is_some() {
             return;
         }
@@ -398,7 +373,8 @@ impl<'a, M: Machine> RowEdit<'a, M> {
                 if moves.columns.has(column) && !changed.meets(moves.columns) {
                     (moves.before)(&self.row);
                 }
-                let stored = store(self.row.table, direct.change, self.row.slot, direct.undo);
+                let (table, slot) = (self.row.table, self.row.slot);
+                let stored = table.store(direct.change, slot, column, plain, direct.undo);
                 if let Err(error) = stored {
                     self.failed = Some(StorageError::into(error));
                 }

@@ -135,8 +135,15 @@ impl<M: Machine> Barrier<M> {
         })
     }
 
-    /// Ends it: everything that was put has been stored.
-    pub fn end_run(&self, target: &Segment<M>, mut run: Run<'_>) {
+    /// Ends it: everything that was put has been stored. As many values are likely to follow soon
+    /// behind the slot, so they are brought in: memory that nobody has used lately.
+    #[inline]
+    pub fn end_run(&self, target: &Segment<M>, mut run: Run<'_>, behind: usize, rows: usize) {
+        let width = run.data_type.width() as u64;
+        let (next, bytes) = (run.values + (behind as u64 + 1) * width, rows as u64 * width);
+        if let Some(address) = self.access().address(next, bytes) {
+            M::touch(address, bytes as usize);
+        }
         run.bools.iter_mut().chain(&mut run.validity).for_each(Bits::write);
         let (min, max) = run.zone;
         if min <= max {
