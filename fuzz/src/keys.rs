@@ -78,8 +78,10 @@ fn hashes(columns: &[KeyColumn], (left, right): (&[Value], &[Value]), order: Ord
         _ => 65,
     };
     if columns.iter().map(bits).sum::<u32>() <= 64 {
-        let is_same = key::hash_of_word(left) == key::hash_of_word(right);
-        assert_eq!(is_same, order.is_eq(), "{left:?} {right:?}");
+        let types = || columns.iter().map(|column| column.data_type);
+        let [one, other] = [left, right].map(|key| key::hash_of_word(key, types()));
+        assert!(one.is_some() && other.is_some(), "{left:?} {right:?}");
+        assert_eq!(one == other, order.is_eq(), "{left:?} {right:?}");
     }
 }
 
