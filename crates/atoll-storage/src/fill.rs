@@ -51,35 +51,43 @@ impl<M: Machine> Table<M> {
     ) -> Result<(), StorageError> {
         let column = &self.schema().columns()[at];
         let segment = self.slot(slots[0]).segment();
-        let mut run = self.barrier().begin_run(change, segment, at, column)?;
-        let rows = slots.iter().zip(values);
+        let what = (at, column.data_type);
+        let rows = slots.iter().map(|row| row.slot()).zip(values);
         /// Numbers; anything else is NULL, since the values fit the schema.
         macro_rules! numbers {
-            ($put:ident, $($variant:path)|+) => {
-                run.$put(rows.map(|(row, value)| match value {
-                    $($variant(value))|+ => (row.slot(), Some(*value)),
-                    _ => (row.slot(), None),
-                }))
-            };
+            ($($variant:path)|+) => {{
+                let numbers = rows.map(|(slot, value)| match value {
+                    $($variant(value))|+ => (slot, Some(*value)),
+                    _ => (slot, None),
+                });
+                if column.nullable {
+                    let mut run = self.barrier().begin_run(change, segment, at, column)?;
+                    run.put_numbers(numbers);
+                    self.barrier().end_run(segment, run);
+                } else {
+                    let numbers = numbers.filter_map(|(slot, value)| Some((slot, value?)));
+                    self.barrier().fill_numbers(change, segment, what, numbers)?;
+                }
+            }};
         }
         match column.data_type {
-            DataType::Int16 => numbers!(put_i16s, Value::Int16),
-            DataType::Int32 | DataType::Date => numbers!(put_i32s, Value::Int32 | Value::Date),
-            DataType::Int64 | DataType::Timestamp => {
-                numbers!(put_i64s, Value::Int64 | Value::Timestamp)
-            }
+            DataType::Int16 => numbers!(Value::Int16),
+            DataType::Int32 | DataType::Date => numbers!(Value::Int32 | Value::Date),
+            DataType::Int64 | DataType::Timestamp => numbers!(Value::Int64 | Value::Timestamp),
             _ => {
-                for (row, value) in rows {
+                let mut run = self.barrier().begin_run(change, segment, at, column)?;
+                for (row, value) in slots.iter().zip(rows.map(|(_, value)| value)) {
                     let mut room = [0; 16];
                     let plain = image::plain(value, &mut room);
                     let mut view = [0; 16];
                     let image = self.encode(change, *row, at, plain, &mut view)?;
                     run.put(row.slot(), image, plain.is_some());
                 }
+                self.barrier().end_run(segment, run);
             }
         }
         let last = slots[slots.len() - 1].slot();
-        self.barrier().end_run(segment, run, last, slots.len());
+        self.barrier().expect(segment, what, last, slots.len());
         Ok(())
     }
 

@@ -170,6 +170,7 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Address and size of a value in the heap, to be hinted at.
+    #[inline]
     pub fn place_in_heap(
         &self,
         target: &Segment<M>,

@@ -25,6 +25,7 @@ const ITEM_SEEN: [usize; 3] = [item::PRICE, item::NAME, item::DATA];
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
+    item: i32,
     supply: i16,
     quantity: i16,
     /// Price of the item, once it has been found.
@@ -113,9 +114,10 @@ impl NewOrder {
             let is_remote = random.percent(REMOTE_PERCENT);
             let supply = if is_remote { field.other_warehouse(random, home) } else { home };
             let quantity = random.uniform(1, 10) as i16;
-            self.lines.push(Line { supply, quantity, ..Line::default() });
-            self.items.push(Value::Int32(number as i32));
-            self.stocks.extend([Value::Int16(supply), Value::Int32(number as i32)]);
+            let item = number as i32;
+            self.lines.push(Line { item, supply, quantity, ..Line::default() });
+            self.items.push(Value::Int32(item));
+            self.stocks.extend([Value::Int16(supply), Value::Int32(item)]);
         }
         let all_local = self.lines.iter().all(|line| line.supply == home);
         self.order[..2].clone_from_slice(&self.customer[..2]);
@@ -125,11 +127,13 @@ impl NewOrder {
         self.order[7] = Value::Int16(all_local.into());
         for (at, row) in self.order_lines.chunks_mut(LINE_COLUMNS).take(count as usize).enumerate()
         {
-            row[..2].clone_from_slice(&self.customer[..2]);
+            row[order_line::W] = Value::Int16(home);
+            row[order_line::D] = Value::Int16(self.district);
             row[order_line::NUMBER] = Value::Int16(at as i16 + 1);
-            row[order_line::ITEM] = self.items[at].clone();
-            row[order_line::SUPPLY] = Value::Int16(self.lines[at].supply);
-            row[order_line::QUANTITY] = Value::Int16(self.lines[at].quantity);
+            let line = &self.lines[at];
+            row[order_line::ITEM] = Value::Int32(line.item);
+            row[order_line::SUPPLY] = Value::Int16(line.supply);
+            row[order_line::QUANTITY] = Value::Int16(line.quantity);
         }
     }
 

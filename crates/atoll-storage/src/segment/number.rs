@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use atoll_machine::Machine;
 use atoll_memory::{Access, MemoryError};
 
-use super::{Barrier, Segment, values_of};
+use super::{Barrier, Segment, column_line, values_of};
 use crate::directory::Change;
-use crate::layout::RowId;
+use crate::layout::{RowId, SEGMENT_ROWS};
 use crate::types::DataType;
 use crate::undo::UndoList;
 use crate::zone;
 
 /// An integer as a column holds it: `smallint`, `integer` and `date`, `bigint` and `timestamp`.
-pub trait Number: Copy {
+pub trait Number: Copy + Default {
     /// It in memory.
     type Cell;
 
-    /// The memory at a place.
-    fn cell(access: &Access, place: u64) -> &Self::Cell;
+    /// The memory of so many from a place on.
+    fn cells(access: &Access, place: u64, len: usize) -> &[Self::Cell];
     /// What is there.
     fn get(cell: &Self::Cell) -> Self;
     /// Puts it there.
@@ -35,8 +35,8 @@ macro_rules! number {
             type Cell = $cell;
 
             #[inline]
-            fn cell(access: &Access, place: u64) -> &$cell {
-                &access.$cells(place, 1)[0]
+            fn cells(access: &Access, place: u64, len: usize) -> &[$cell] {
+                access.$cells(place, len)
             }
 
             #[inline]
@@ -82,23 +82,48 @@ impl<M: Machine> Barrier<M> {
         undo: &mut UndoList,
     ) -> Result<(), MemoryError> {
         let values = self.own(change, target, &target.values[at], || values_of(at, data_type))?;
-        let cell = N::cell(self.access(), number_at::<N>(values, row));
+        let cell = self.number_at::<N>(values, row);
         let entry = (change.inside.epoch, self.table, row);
         undo.push_value(entry, (at as u16, true), size_of::<N>(), |words| {
             words[0].store(N::get(cell).padded(), Ordering::Relaxed);
         });
         value.put(cell);
-        self.widen(target.node() + super::column_line(at), value.zone(), value.zone());
+        self.widen(target.node() + column_line(at), value.zone(), value.zone());
         Ok(())
     }
 
     /// Reads a number; 0 for NULL.
     #[inline]
     pub fn number<N: Number>(&self, target: &Segment<M>, row: RowId, at: usize) -> N {
-        N::get(N::cell(self.access(), number_at::<N>(target.values[at].place(), row)))
+        N::get(self.number_at::<N>(target.values[at].place(), row))
     }
-}
 
-fn number_at<N>(values: u64, row: RowId) -> u64 {
-    values + (row.slot() * size_of::<N>()) as u64
+    #[inline]
+    fn number_at<N: Number>(&self, values: u64, row: RowId) -> &N::Cell {
+        &N::cells(self.access(), values + (row.slot() * size_of::<N>()) as u64, 1)[0]
+    }
+
+    /// Puts numbers into slots that are their caller's alone, in a column of them that cannot be
+    /// NULL.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing is stored then.
+    #[inline]
+    pub fn fill_numbers<N: Number>(
+        &self,
+        change: Change,
+        target: &Segment<M>,
+        (at, data_type): (usize, DataType),
+        numbers: impl Iterator<Item = (usize, N)>,
+    ) -> Result<(), MemoryError> {
+        let values = self.own(change, target, &target.values[at], || values_of(at, data_type))?;
+        let cells = N::cells(self.access(), values, SEGMENT_ROWS);
+        let (mut least, mut greatest) = (zone::EMPTY_MIN, zone::EMPTY_MAX);
+        for (slot, number) in numbers {
+            number.put(&cells[slot]);
+            (least, greatest) = (least.min(number.zone()), greatest.max(number.zone()));
+        }
+        self.widen(target.node() + column_line(at), least, greatest);
+        Ok(())
+    }
 }

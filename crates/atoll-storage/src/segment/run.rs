@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use atoll_machine::Machine;
 use atoll_memory::{Access, MemoryError};
 
-use super::{Barrier, PRESENCE, Segment, column_line};
+use super::{Barrier, Number, PRESENCE, Segment, column_line};
 use crate::directory::Change;
 use crate::layout::{SEGMENT_ROWS, segment};
 use crate::types::{Column, DataType};
@@ -65,29 +65,21 @@ impl<'a> Bits<'a> {
     }
 }
 
-macro_rules! put_numbers {
-    ($put:ident, $rust:ty, $cells:ident, $word:ty) => {
-        /// Puts numbers or NULL into slots; the column is of this type.
-        #[inline]
-        pub fn $put(&mut self, values: impl Iterator<Item = (usize, Option<$rust>)>) {
-            let cells = self.access.$cells(self.values, SEGMENT_ROWS);
-            for (slot, value) in values {
-                cells[slot].store(value.unwrap_or_default() as $word, Ordering::Relaxed);
-                if let Some(bits) = &mut self.validity {
-                    bits.put(slot, value.is_some());
-                }
-                if let Some(value) = value {
-                    self.widen(zone::of_i64(value.into()));
-                }
+impl Run<'_> {
+    /// Puts numbers or NULL into slots; the column is of this type.
+    #[inline]
+    pub fn put_numbers<N: Number>(&mut self, values: impl Iterator<Item = (usize, Option<N>)>) {
+        let cells = N::cells(self.access, self.values, SEGMENT_ROWS);
+        for (slot, value) in values {
+            value.unwrap_or_default().put(&cells[slot]);
+            if let Some(bits) = &mut self.validity {
+                bits.put(slot, value.is_some());
+            }
+            if let Some(value) = value {
+                self.widen(value.zone());
             }
         }
-    };
-}
-
-impl Run<'_> {
-    put_numbers!(put_i16s, i16, u16s, u16);
-    put_numbers!(put_i32s, i32, u32s, u32);
-    put_numbers!(put_i64s, i64, u64s, u64);
+    }
 
     /// Puts the image of a value (see [`crate::image`]) into a slot, and whether it is valid.
     #[inline]
@@ -135,19 +127,29 @@ impl<M: Machine> Barrier<M> {
         })
     }
 
-    /// Ends it: everything that was put has been stored. As many values are likely to follow soon
-    /// behind the slot, so they are brought in: memory that nobody has used lately.
-    #[inline]
-    pub fn end_run(&self, target: &Segment<M>, mut run: Run<'_>, behind: usize, rows: usize) {
-        let width = run.data_type.width() as u64;
-        let (next, bytes) = (run.values + (behind as u64 + 1) * width, rows as u64 * width);
-        if let Some(address) = self.access().address(next, bytes) {
-            M::touch(address, bytes as usize);
-        }
+    /// Ends it: everything that was put has been stored.
+    pub fn end_run(&self, target: &Segment<M>, mut run: Run<'_>) {
         run.bools.iter_mut().chain(&mut run.validity).for_each(Bits::write);
         let (min, max) = run.zone;
         if min <= max {
             self.widen(target.node() + column_line(run.column), min, max);
+        }
+    }
+
+    /// So many values of a column are likely to follow soon behind a slot: brings their memory in,
+    /// which nobody has used lately.
+    #[inline]
+    pub fn expect(
+        &self,
+        target: &Segment<M>,
+        (at, data_type): (usize, DataType),
+        slot: usize,
+        values: usize,
+    ) {
+        let width = data_type.width() as u64;
+        let behind = target.values[at].place() + (slot as u64 + 1) * width;
+        if let Some(address) = self.access().address(behind, values as u64 * width) {
+            M::touch(address, values * width as usize);
         }
     }
 
