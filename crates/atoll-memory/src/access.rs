@@ -134,10 +134,12 @@ macro_rules! scalars {
         /// one of them twice, or several.
         #[inline]
         pub fn $name(&self, offset: u64, len: usize) -> &[$word] {
-            let pointer = self.at(offset, (len * size_of::<$word>()) as u64).cast::<$word>();
+            let bytes = len.saturating_mul(size_of::<$word>());
+            let pointer = self.at(offset, bytes as u64).cast::<$word>();
             assert!(pointer.is_aligned(), "offset {offset} is not aligned");
-            // SAFETY: inside the mapping (`at`, ACCESS-1), which is writable (`Access::new`) and
-            // lives as long as `self` does, aligned, only accessed atomically.
+            // SAFETY: inside the mapping (`at`, ACCESS-1; no store has `u64::MAX` bytes), which is
+            // writable (`Access::new`) and lives as long as `self` does, aligned, only accessed
+            // atomically.
             unsafe { std::slice::from_raw_parts(pointer, len) }
         }
     };

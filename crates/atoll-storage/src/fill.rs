@@ -65,7 +65,10 @@ impl<M: Machine> Table<M> {
                     run.put_numbers(numbers);
                     self.barrier().end_run(segment, run);
                 } else {
-                    let numbers = numbers.filter_map(|(slot, value)| Some((slot, value?)));
+                    let numbers = numbers.filter_map(|(slot, value)| {
+                        debug_assert!(value.is_some(), "NULL in a column that has none");
+                        Some((slot, value?))
+                    });
                     self.barrier().fill_numbers(change, segment, what, numbers)?;
                 }
             }};

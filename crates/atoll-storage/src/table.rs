@@ -386,6 +386,8 @@ impl<M: Machine> Table<M> {
     ) -> Result<(), StorageError> {
         let Slot { id: row, segment } = slot;
         let Column { data_type, nullable, .. } = *self.column(at);
+        let fits = |bytes: &[u8]| data_type.is_view() || bytes.len() == data_type.width().max(1);
+        debug_assert!(plain.is_none_or(fits), "{plain:?} for {data_type}");
         /// A number that is not NULL, where none can be.
         macro_rules! number {
             ($rust:ty) => {

@@ -166,6 +166,7 @@ impl<'a, M: Machine> Row<'a, M> {
 
     /// Shows the bytes of a value, `None` for NULL, without allocating unless they are many:
     /// numbers little-endian, one byte for a `bool`, all of a text or binary.
+    /// While the row is being changed by another (see [`Row`]) they may be bytes of no value.
     ///
     /// # Panics
     /// When there is no such column.
