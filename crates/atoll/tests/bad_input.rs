@@ -393,3 +393,29 @@ fn a_body_that_panics_leaves_nothing_and_holds_nothing() {
     assert!(tx.update(&table, &[1i64.into()], &[(1, Value::Decimal(2))]).unwrap());
     tx.commit().unwrap();
 }
+
+#[test]
+fn a_key_of_another_type_is_refused_even_if_its_bits_are_those_of_a_row() {
+    let db = Database::create(DatabaseOptions::default()).unwrap();
+    for (name, of, given) in [
+        ("dates", Value::Date(7), [Value::Int32(7), Value::Int64(7)]),
+        ("times", Value::Timestamp(7), [Value::Int64(7), Value::Date(7)]),
+        ("shorts", Value::Int16(7), [Value::Int32(7), Value::Null]),
+    ] {
+        let data_type = match of {
+            Value::Date(_) => DataType::Date,
+            Value::Timestamp(_) => DataType::Timestamp,
+            _ => DataType::Int16,
+        };
+        let columns = vec![Column::new("key", data_type)];
+        let table = db.create_table(name, Schema::new(columns, &["key"]).unwrap()).unwrap();
+        db.transaction(|tx| tx.insert(&table, std::slice::from_ref(&of))).unwrap();
+        for wrong in given {
+            let key = [wrong];
+            assert!(db.transaction(|tx| tx.read(&table, &key)).is_err(), "{name} {key:?}");
+            assert!(db.transaction(|tx| tx.delete(&table, &key)).is_err(), "{name} {key:?}");
+        }
+        let read = db.transaction(|tx| tx.read(&table, std::slice::from_ref(&of)));
+        assert_eq!(read.unwrap(), Some(vec![of]), "{name}");
+    }
+}
