@@ -14,7 +14,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::shared;
 use crate::store::Store;
@@ -36,19 +36,6 @@ unsafe impl Sync for View {}
 /// Read and write access to a store.
 #[derive(Clone)]
 pub struct Access(View);
-
-macro_rules! scalar {
-    ($load:ident, $word:ty, $value:ty) => {
-        /// Reads a value at a naturally aligned offset.
-        #[inline]
-        pub fn $load(&self, offset: u64) -> $value {
-            let pointer = self.at(offset, size_of::<$value>() as u64).cast::<$word>();
-            assert!(pointer.is_aligned(), "offset {offset} is not aligned");
-            // SAFETY: inside the mapping (`at`, ACCESS-1), aligned, only accessed atomically.
-            unsafe { &*pointer }.load(Ordering::Relaxed)
-        }
-    };
-}
 
 impl View {
     /// Reads `store`.
@@ -83,10 +70,11 @@ impl View {
         unsafe { &*pointer }
     }
 
-    scalar!(load_u8, AtomicU8, u8);
-    scalar!(load_u16, AtomicU16, u16);
-    scalar!(load_u32, AtomicU32, u32);
-    scalar!(load_u64, AtomicU64, u64);
+    /// Reads a word at an aligned offset.
+    #[inline]
+    pub fn load_u64(&self, offset: u64) -> u64 {
+        self.word(offset).load(Ordering::Relaxed)
+    }
 
     /// Reads bytes, in words as wide as their alignment allows.
     #[inline]
@@ -112,20 +100,6 @@ impl View {
     pub fn address(&self, offset: u64, len_bytes: u64) -> Option<*const u8> {
         self.contains(offset, len_bytes).then(|| self.at(offset, len_bytes))
     }
-}
-
-macro_rules! scalar_store {
-    ($store:ident, $word:ty, $value:ty) => {
-        /// Writes a value at a naturally aligned offset.
-        #[inline]
-        pub fn $store(&self, offset: u64, value: $value) {
-            let pointer = self.at(offset, size_of::<$value>() as u64).cast::<$word>();
-            assert!(pointer.is_aligned(), "offset {offset} is not aligned");
-            // SAFETY: inside the mapping (`at`, ACCESS-1), which is writable (`Access::new`),
-            // aligned, only accessed atomically.
-            unsafe { &*pointer }.store(value, Ordering::Relaxed)
-        }
-    };
 }
 
 macro_rules! scalars {
@@ -160,10 +134,12 @@ impl Access {
         &self.0
     }
 
-    scalar_store!(store_u8, AtomicU8, u8);
-    scalar_store!(store_u16, AtomicU16, u16);
-    scalar_store!(store_u32, AtomicU32, u32);
-    scalar_store!(store_u64, AtomicU64, u64);
+    /// Writes a word at an aligned offset.
+    #[inline]
+    pub fn store_u64(&self, offset: u64, value: u64) {
+        self.word(offset).store(value, Ordering::Relaxed);
+    }
+
     scalars!(u16s, AtomicU16);
     scalars!(u32s, AtomicU32);
     scalars!(u64s, AtomicU64);
