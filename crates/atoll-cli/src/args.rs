@@ -119,6 +119,12 @@ pub struct OwnerArgs {
     #[arg(long = "node-folder", value_name = "DIR", help_heading = LIMITS, requires = "data")]
     pub node_folders: Vec<PathBuf>,
 
+    /// Touch so much free memory when the database is opened, and as much for indexes, so that no
+    /// transaction waits while the system clears it [default: none]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
+    #[arg(help_heading = LIMITS, conflicts_with = "memory_budget")]
+    pub ready_memory: Option<u64>,
+
     /// Keep so much of the database in DRAM and what was not used for longest on the disk, in DIR
     /// or in DIR/spill if that is there, or on the cold node [default: everything in DRAM]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
@@ -180,6 +186,7 @@ impl GlobalArgs {
             durability: owner.durability,
             checkpoint_interval: owner.checkpoint_every,
             node_folders: owner.node_folders.clone(),
+            ready_bytes: owner.ready_memory.unwrap_or(0),
             memory_budget_bytes: owner.memory_budget,
             cold_node: owner.cold_node.map(atoll::machine::NodeId),
             archive: owner.archive.clone(),

@@ -11,11 +11,14 @@
 //!
 //! Memory goes back to the system when the last array of a region goes. If no region can be mapped,
 //! the process is out of memory and the allocator's handler is called, as for any other array.
+//!
+//! The system clears a page when it is touched for the first time. [`make_ready`] has that done
+//! before anybody waits for it.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a huge page on the machines that this runs on.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -61,6 +64,13 @@ impl Region {
         }
         Some(Self { start: NonNull::new(start)?, bytes })
     }
+
+    /// Has the system clear all of it; false where it has not so much memory, or no such call.
+    fn touch(&self) -> bool {
+        let start = self.start.as_ptr().cast();
+        // SAFETY: mapped by `map`; the call changes nothing of what lies there.
+        unsafe { libc::madvise(start, self.bytes, libc::MADV_POPULATE_WRITE) == 0 }
+    }
 }
 
 impl Drop for Region {
@@ -70,27 +80,50 @@ impl Drop for Region {
     }
 }
 
-/// The region that is being filled, and how far.
-static FILLING: Mutex<Option<(Arc<Region>, usize)>> = Mutex::new(None);
+/// Where arrays come from.
+struct Pool {
+    /// The region that is being filled, and how far.
+    filling: Option<(Arc<Region>, usize)>,
+    /// Regions for later, which have been touched.
+    ready: Vec<Region>,
+}
 
-/// A place of so many bytes.
-fn place(bytes: usize) -> Option<(Arc<Region>, NonNull<u8>)> {
-    let mut filling = FILLING.lock().unwrap_or_else(PoisonError::into_inner);
-    let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.bytes;
-    if !filling.as_ref().is_some_and(fits) {
-        let region = Arc::new(Region::map(bytes.max(REGION_BYTES))?);
-        // A large array leaves the rest of the region before it to others.
-        if bytes >= REGION_BYTES {
-            let start = region.start;
-            return Some((region, start));
-        }
-        *filling = Some((region, 0));
+static POOL: Mutex<Pool> = Mutex::new(Pool { filling: None, ready: Vec::new() });
+
+impl Pool {
+    fn latch() -> MutexGuard<'static, Self> {
+        // Nothing panics halfway through a change.
+        POOL.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let (region, used) = filling.as_mut()?;
-    // SAFETY: `used + bytes` is within the region.
-    let start = unsafe { region.start.add(*used) };
-    *used = (*used + bytes).next_multiple_of(ALIGN);
-    Some((Arc::clone(region), start))
+
+    /// A place of so many bytes.
+    fn place(&mut self, bytes: usize) -> Option<(Arc<Region>, NonNull<u8>)> {
+        let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.bytes;
+        if !self.filling.as_ref().is_some_and(fits) {
+            // A large array leaves the rest of the region before it to others.
+            if bytes >= REGION_BYTES {
+                let region = Arc::new(Region::map(bytes)?);
+                let start = region.start;
+                return Some((region, start));
+            }
+            let region = self.ready.pop().or_else(|| Region::map(REGION_BYTES))?;
+            self.filling = Some((Arc::new(region), 0));
+        }
+        let (region, used) = self.filling.as_mut()?;
+        // SAFETY: `used + bytes` is within the region.
+        let start = unsafe { region.start.add(*used) };
+        *used = (*used + bytes).next_multiple_of(ALIGN);
+        Some((Arc::clone(region), start))
+    }
+}
+
+/// Touches memory until so many bytes are ready for arrays that come later, in this process; less
+/// where the system has not so many. They stay until arrays have taken them.
+pub fn make_ready(bytes: usize) {
+    while Pool::latch().ready.len() * REGION_BYTES < bytes {
+        let Some(region) = Region::map(REGION_BYTES).filter(Region::touch) else { return };
+        Pool::latch().ready.push(region);
+    }
 }
 
 /// An array that may lie on huge pages.
@@ -140,7 +173,9 @@ pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
         let start = NonNull::from(Box::leak(values)).cast();
         return Array { start, len, region: None };
     }
-    let Some((region, start)) = place(layout.size()) else { handle_alloc_error(layout) };
+    let Some((region, start)) = Pool::latch().place(layout.size()) else {
+        handle_alloc_error(layout)
+    };
     let start = start.cast::<T>();
     for at in 0..len {
         // SAFETY: the place is as large as the layout, aligned, and nobody else's. If `make`
@@ -154,7 +189,7 @@ pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
 mod tests {
     use std::sync::Arc;
 
-    use super::collect;
+    use super::{Pool, REGION_BYTES, collect, make_ready};
 
     #[test]
     fn values_stand_where_they_were_made_for_whatever_the_size() {
@@ -163,6 +198,27 @@ mod tests {
         for (len, values) in lengths.into_iter().zip(&arrays) {
             assert_eq!(values.len(), len);
             assert!(values.iter().enumerate().all(|(at, value)| *value == at as u64 * 3));
+        }
+    }
+
+    #[test]
+    fn memory_that_was_made_ready_is_what_the_next_arrays_get() {
+        let ready = || Pool::latch().ready.iter().map(|region| region.start).collect::<Vec<_>>();
+        make_ready(3 * REGION_BYTES - 1);
+        let before = ready();
+        assert!(before.len() >= 3);
+        make_ready(REGION_BYTES);
+        assert_eq!(ready(), before, "nothing more than was asked for");
+        // Other tests take places meanwhile, too.
+        let many: Vec<_> = (0..16).map(|n| collect(1 << 20, |at| (at + n) as u64)).collect();
+        assert!(ready().is_empty());
+        let is_in = |place: usize| {
+            let starts = before.iter().map(|start| start.addr().get());
+            starts.into_iter().any(|start| (start..start + REGION_BYTES).contains(&place))
+        };
+        assert!(many.iter().filter(|array| is_in(array.as_ptr().addr())).count() >= 6);
+        for (n, values) in many.iter().enumerate() {
+            assert!(values.iter().enumerate().all(|(at, value)| *value == (at + n) as u64));
         }
     }
 

@@ -273,6 +273,27 @@ fn free_blocks_beyond_the_warm_budget_go_back_at_once() {
 }
 
 #[test]
+fn blocks_that_were_made_ready_are_taken_before_others_and_need_no_more_space() {
+    let swing = swing(64 * MIB);
+    let kept = swing.allocate(100).unwrap();
+    swing.set_warm_bytes(40 * MIB);
+    swing.make_ready(u64::MAX).unwrap();
+    let committed = swing.store().committed_bytes();
+    assert!(committed >= 40 * MIB, "{committed}");
+    swing.make_ready(16 * MIB).unwrap();
+    let extents: Vec<_> = (0..19 * 32).map(|_| swing.allocate(65_536).unwrap()).collect();
+    assert_eq!(swing.store().committed_bytes(), committed);
+    assert!(extents.iter().all(|extent| extent.offset != kept.offset));
+
+    swing.set_warm_bytes(u64::MAX);
+    let error = swing.make_ready(60 * MIB).unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
+    extents.iter().for_each(|extent| drop(swing.free(extent.offset).unwrap()));
+    swing.make_ready(32 * MIB).unwrap();
+    swing.allocate(32 * MIB).unwrap();
+}
+
+#[test]
 fn holes_in_blocks_that_have_space_are_filled_before_new_blocks_are_taken() {
     let swing = swing(64 * MIB);
     let extents: Vec<_> = (0..12 * 32).map(|_| swing.allocate(65_536).unwrap()).collect();

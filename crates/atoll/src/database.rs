@@ -74,7 +74,9 @@ impl Database {
     /// # Errors
     /// As [`Database::create`]; [`Error::SnapshotExpired`].
     pub fn derive(bases: Vec<Snapshot>, options: DatabaseOptions) -> Result<Self> {
-        Ok(Self::of(Inner::new(bases, &options, None)?, None, None))
+        let inner = Inner::new(bases, &options, None)?;
+        inner.make_ready(options.ready_bytes)?;
+        Ok(Self::of(inner, None, None))
     }
 
     /// Opens the database in a folder, or makes a new one there. Everything that was acknowledged
@@ -134,6 +136,7 @@ impl Database {
         let is_first = inner.acknowledger.set(acknowledger).is_ok();
         debug_assert!(is_first);
         inner.engine.record_to(logs);
+        inner.make_ready(options.ready_bytes)?;
         let policy = Policy {
             durability,
             checkpoint_log_bytes: options.checkpoint_log_bytes,

@@ -94,6 +94,13 @@ impl Inner {
         }))
     }
 
+    /// See [`DatabaseOptions::ready_bytes`].
+    pub(crate) fn make_ready(&self, bytes: u64) -> Result<()> {
+        let bytes = self.memory().swing().make_ready(bytes)?;
+        atoll_machine::huge_pages::make_ready(bytes.try_into().unwrap_or(usize::MAX));
+        Ok(())
+    }
+
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         self.engine.memory()
     }

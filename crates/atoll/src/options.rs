@@ -23,6 +23,11 @@ pub struct DatabaseOptions {
     /// budget, sixteen times that as far as half of what is free on the disk goes. With a cold node
     /// it is 80 % too, and no more than the budget and 80 % of that node.
     pub memory_limit_bytes: Option<u64>,
+    /// Bytes of free memory in its store, and as many for indexes and what schemes keep beside
+    /// rows, that are touched when it is opened, so that no transaction waits while the system
+    /// clears them; they lie on the node of the thread that opens it. With a budget at most an
+    /// eighth of that. Usually none.
+    pub ready_bytes: u64,
     /// Bytes of its store that are kept in memory, at least 32 MiB, for a database that is opened
     /// in a folder; what was not used for longest waits in a file there (in the folder `spill`
     /// within it, if there is one), or on the [`cold_node`](Self::cold_node). Not counted are
@@ -81,6 +86,7 @@ impl Default for DatabaseOptions {
     fn default() -> Self {
         Self {
             memory_limit_bytes: None,
+            ready_bytes: 0,
             memory_budget_bytes: None,
             cold_node: None,
             nodes: None,

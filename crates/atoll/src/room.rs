@@ -91,7 +91,9 @@ impl Room {
         };
         let swing = SwingMalloc::create(Arc::clone(&store), &swing_config)?;
         swing.set_headroom(limit_bytes / HEADROOM_SHARE);
-        swing.set_warm_bytes(limit_bytes.min(budget_or_all) / WARM_SHARE);
+        let ready_bytes = if evictor.is_some() { 0 } else { options.ready_bytes };
+        let share_bytes = limit_bytes.min(budget_or_all) / WARM_SHARE;
+        swing.set_warm_bytes(share_bytes.max(ready_bytes));
         let limits = Limits {
             age: options.snapshot_age_max,
             bytes: options.snapshot_bytes_max.unwrap_or(limit_bytes / SNAPSHOT_SHARE),

@@ -57,6 +57,23 @@ fn refused<T>(tx: &mut Transaction, body: impl FnOnce(&mut Transaction) -> TxnRe
 }
 
 #[test]
+fn memory_is_ready_when_a_database_is_opened_or_it_says_why_there_is_not_so_much() {
+    let of = |limit_mib: u64, ready_mib: u64| {
+        let (limit, ready_bytes) = (Some(limit_mib << 20), ready_mib << 20);
+        let options = DatabaseOptions { memory_limit_bytes: limit, ready_bytes, ..<_>::default() };
+        Database::create(options)
+    };
+    let committed = of(64, 32).unwrap().counters().memory_committed_bytes;
+    assert!((32 << 20..48 << 20).contains(&committed), "{committed}");
+    let error = text(of(64, 65));
+    assert!(error.contains("no memory for 2097152 bytes"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let options = DatabaseOptions { ready_bytes: 32 << 20, ..<_>::default() };
+    let db = Database::open(folder.path(), options).unwrap();
+    assert!(db.counters().memory_committed_bytes >= 32 << 20);
+}
+
+#[test]
 fn an_index_has_no_more_columns_than_a_table_may_have() {
     let db = database();
     let index = |columns: usize| IndexSpec {

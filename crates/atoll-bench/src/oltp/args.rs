@@ -65,6 +65,10 @@ pub struct OltpArgs {
     /// Take a checkpoint after so many MiB of log [default: 256]
     #[arg(long, value_name = "MIB", requires = "data")]
     pub checkpoint_log_mib: Option<u64>,
+    /// Touch so many MiB of free memory before the load, and as many for indexes, so that no
+    /// transaction waits while the system clears it [default: 0]
+    #[arg(long, value_name = "MIB", conflicts_with = "budget_mib")]
+    pub ready_mib: Option<u64>,
     /// Keep so many MiB of it in DRAM, and what was not used for longest in a file in that folder
     /// or on the cold node [default: everything in DRAM]
     #[arg(long, value_name = "MIB", requires = "beyond")]
@@ -160,6 +164,7 @@ impl OltpArgs {
             accounting: !self.no_accounting,
             durability: self.durability,
             checkpoint_interval: self.checkpoint_every.map(Duration::from_secs_f64),
+            ready_bytes: self.ready_mib.unwrap_or(0).saturating_mul(1 << 20),
             memory_budget_bytes: self.budget_mib.map(|mib| mib.saturating_mul(1 << 20)),
             cold_node: self.cold_node.map(NodeId),
             ..usual

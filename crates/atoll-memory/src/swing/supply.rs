@@ -74,6 +74,22 @@ impl SwingMalloc {
         self.trim_bottoms();
     }
 
+    /// Gives free blocks their space before anybody waits while the system clears it: `bytes` of
+    /// them, as far as the budget of warm blocks goes; returns how many.
+    ///
+    /// # Errors
+    /// As [`SwingMalloc::allocate`], and what there was for has its space; [`SwingMalloc::free`].
+    pub fn make_ready(&self, bytes: u64) -> Result<u64, MemoryError> {
+        let bytes = bytes.min(self.warm_bytes.load(Ordering::Relaxed));
+        let mut taken = Vec::new();
+        let made = (0..bytes >> BLOCK_ORDER).try_for_each(|_| {
+            taken.push(self.allocate(1 << BLOCK_ORDER)?);
+            Ok(())
+        });
+        taken.iter().try_for_each(|block| self.free(block.offset).map(drop))?;
+        made.map(|()| bytes)
+    }
+
     /// Gives chunks of tree bottoms back whose blocks are all whole (TREE-1: they are zeros).
     /// Under the latch.
     fn trim_bottoms(&self) {
