@@ -24,8 +24,13 @@ use crate::store::Store;
 pub struct View {
     base: *const u8,
     capacity: u64,
+    /// Up to this offset, whatever has no more than [`SMALL_BYTES`] lies inside the store.
+    small_until: u64,
     store: Arc<Store>,
 }
+
+/// What nearly all accesses are no larger than; one comparison finds them inside.
+const SMALL_BYTES: u64 = 16;
 
 // SAFETY: `base` points into the mapping that `store` owns (ACCESS-1), which belongs to no thread;
 // all access through it is atomic.
@@ -40,7 +45,9 @@ pub struct Access(View);
 impl View {
     /// Reads `store`.
     pub fn new(store: Arc<Store>) -> Self {
-        Self { base: store.base(), capacity: store.capacity_bytes(), store }
+        let capacity = store.capacity_bytes();
+        assert!(capacity >= SMALL_BYTES, "a store has pages");
+        Self { base: store.base(), capacity, small_until: capacity - SMALL_BYTES, store }
     }
 
     /// The store.
@@ -51,7 +58,8 @@ impl View {
     /// Whether the bytes lie inside the store.
     #[inline]
     pub fn contains(&self, offset: u64, len_bytes: u64) -> bool {
-        offset.checked_add(len_bytes).is_some_and(|end| end <= self.capacity)
+        (len_bytes <= SMALL_BYTES && offset <= self.small_until)
+            || offset.checked_add(len_bytes).is_some_and(|end| end <= self.capacity)
     }
 
     #[inline]
@@ -98,7 +106,8 @@ impl View {
     /// The address of bytes that lie inside the store, for handing them on without copying.
     #[inline]
     pub fn address(&self, offset: u64, len_bytes: u64) -> Option<*const u8> {
-        self.contains(offset, len_bytes).then(|| self.at(offset, len_bytes))
+        // SAFETY: inside the mapping (ACCESS-1).
+        self.contains(offset, len_bytes).then(|| unsafe { self.base.add(offset as usize) })
     }
 }
 
@@ -180,5 +189,29 @@ impl Deref for Access {
 
     fn deref(&self) -> &View {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::StoreOptions;
+
+    #[test]
+    fn what_does_not_end_within_the_store_is_not_inside() {
+        let (capacity_bytes, limit_bytes) = (4 << 20, 4 << 20);
+        let options = StoreOptions { capacity_bytes, limit_bytes, huge_pages: false };
+        let view = View::new(Arc::new(Store::create_memfd("access", &options).unwrap()));
+        let capacity = view.store().capacity_bytes();
+        for len in (0..40).chain([4096, capacity - 1, capacity]) {
+            assert!(view.contains(0, len) && view.contains(capacity - len, len), "{len}");
+            for offset in [capacity - len + 1, capacity + 1, u64::MAX - len, u64::MAX] {
+                assert!(!view.contains(offset, len), "{offset} and {len}");
+                assert_eq!(view.address(offset, len), None);
+            }
+        }
+        assert!(!view.contains(0, capacity + 1) && !view.contains(1, u64::MAX));
+        assert_eq!(view.load_u64(capacity - 8), 0);
     }
 }

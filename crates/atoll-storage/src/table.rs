@@ -33,6 +33,8 @@ use crate::undo::{Before, Replaced, UndoList};
 const SPARSE_BYTES_MIN: u64 = 1 << 20;
 /// Values of a fixed size up to this one are shown without allocating.
 const SHOWN_BYTES: usize = 64;
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 
 /// See the module.
 pub struct Table<M: Machine> {
@@ -53,6 +55,25 @@ pub struct Table<M: Machine> {
     key_is_word: bool,
     /// It is one column of this type, which most are.
     key_is_int64: bool,
+    /// One for each column.
+    shapes: Box<[Shape]>,
+}
+
+/// What hints need to know of a column.
+struct Shape {
+    /// Bytes of a value, 0 for a bit.
+    width: usize,
+    /// No value reaches over the end of a cache line, since arrays of them begin at one.
+    is_in_a_line: bool,
+    is_view: bool,
+}
+
+impl Shape {
+    fn of(column: &Column) -> Self {
+        let width = column.data_type.width();
+        let is_in_a_line = width <= 1 || LINE_BYTES.is_multiple_of(width);
+        Self { width, is_in_a_line, is_view: column.data_type.is_view() }
+    }
 }
 
 /// Where a worker puts its next new row of a table.
@@ -132,6 +153,7 @@ impl<M: Machine> Table<M> {
             name: name.to_owned(),
             key_is_word: key::is_word(&schema),
             key_is_int64: key::is_int64(&schema),
+            shapes: schema.columns().iter().map(Shape::of).collect(),
             schema,
             barrier: Barrier::new(Arc::clone(directory), id),
             segments: StableVec::default(),
@@ -283,21 +305,21 @@ impl<M: Machine> Table<M> {
     pub fn hint_at_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
         let Slot { id: row, segment } = slot;
         for at in columns.iter().copied() {
-            let column = self.schema.columns().get(at);
-            let place = column.and_then(|column| {
-                self.barrier.place_of(segment, row.slot(), at, column.data_type)
-            });
-            if let Some((place, bytes)) = place {
-                hints.add::<M>(place, bytes);
+            let Some(shape) = self.shapes.get(at) else { continue };
+            let address = self.barrier.address_of(segment, row.slot(), at, shape.width);
+            let Some(address) = address else { continue };
+            if shape.is_in_a_line {
+                hints.add_line::<M>(address);
+            } else {
+                hints.add::<M>(address, shape.width);
             }
         }
     }
 
     /// Gathers where long values of a row lie, once the values themselves have come.
     pub fn hint_at_long_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
-        let all = self.schema.columns();
         for at in columns.iter().copied() {
-            if !all.get(at).is_some_and(|column| column.data_type.is_view()) {
+            if !self.shapes.get(at).is_some_and(|shape| shape.is_view) {
                 continue;
             }
             // Perhaps being changed meanwhile: then the wrong lines come.

@@ -1,7 +1,7 @@
 //! Where keys of more than 8 bytes lie: records of words inside the index.
 //!
 //! ```text
-//! payload  tag:4 = 9 | class:6 | piece:43 | word in the piece:11      a key in a record
+//! payload  tag:4 = 9 | class:6 | piece:42 | word in the piece:12      a key in a record
 //! payload  tag:4 = length 0..=8 | row:60                              a key that needs none
 //! record   length:28, row:36 | the key's bytes, big-endian words, zero behind the end
 //! ```
@@ -15,6 +15,7 @@
 
 use std::cmp::Ordering as Order;
 
+use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 
 use super::node::Changed;
@@ -22,7 +23,7 @@ use super::place::{LONG, Place, TAG_SHIFT, head_of};
 use super::pool::Spin;
 use crate::stable::StableVec;
 
-const PIECE_BITS: u32 = 11;
+const PIECE_BITS: u32 = 12;
 const PIECE_WORDS: usize = 1 << PIECE_BITS;
 const CLASS_SHIFT: u32 = 54;
 const HANDLE_MASK: u64 = (1 << CLASS_SHIFT) - 1;
@@ -64,7 +65,7 @@ fn class_of(words: usize) -> usize {
 
 /// See the module.
 pub(super) struct Arena<M: Machine> {
-    pieces: StableVec<Box<[M::Word]>>,
+    pieces: StableVec<Array<M::Word>>,
     /// Pieces given out.
     used: M::Word,
     stripes: Box<[Stripe<M>]>,
@@ -198,7 +199,7 @@ impl<M: Machine> Arena<M> {
     /// The first handle of a new piece.
     fn piece(&self, words: usize) -> u64 {
         let piece = self.used.fetch_add(1, Ordering::Relaxed);
-        self.pieces.get_or_init(piece, || (0..words).map(|_| M::Word::new(0)).collect());
+        self.pieces.get_or_init(piece, || huge_pages::collect(words, |_| M::Word::new(0)));
         piece << PIECE_BITS
     }
 }

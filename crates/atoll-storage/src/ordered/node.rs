@@ -138,6 +138,12 @@ impl<M: Machine> Node<M> {
         M::touch(std::ptr::from_ref(self).cast(), 64 + size_of_val(&self.heads));
     }
 
+    /// As [`Node::touch`], what follows the search in an inner node.
+    #[inline]
+    pub(super) fn touch_children(&self) {
+        M::touch(self.children.as_ptr().cast(), size_of_val(&*self.children));
+    }
+
     pub(super) fn set_child(&self, at: usize, child: NodeId) {
         self.children[at].store(child.0.into(), Ordering::Release);
     }

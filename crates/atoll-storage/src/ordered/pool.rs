@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
+use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Word};
 
 use super::node::{Node, NodeId, Visit};
@@ -37,7 +38,7 @@ impl<M: Machine> Drop for Spin<'_, M> {
 /// See the module.
 pub(super) struct Pool<M: Machine> {
     kind: u32,
-    pieces: StableVec<Box<[Node<M>]>>,
+    pieces: StableVec<Array<Node<M>>>,
     latch: M::Word,
     /// Numbers given out.
     used: M::Word,
@@ -79,7 +80,8 @@ impl<M: Machine> Pool<M> {
         drop(latch);
         assert!(number < u64::from(NodeId::LEAF), "2^31 nodes are terabytes");
         let make = |_| Node::new(self.kind != 0);
-        self.pieces.get_or_init(number >> PIECE_BITS, || (0..1 << PIECE_BITS).map(make).collect());
+        self.pieces
+            .get_or_init(number >> PIECE_BITS, || huge_pages::collect(1 << PIECE_BITS, make));
         let id = NodeId(number as u32 | self.kind);
         Visit::begin(id, self.get(id))
     }

@@ -85,7 +85,11 @@ impl<M: Machine> OrderedIndex<M> {
     pub(super) fn visit(&self, id: NodeId) -> Visit<'_, M> {
         let node = self.node(id);
         node.touch();
-        Visit::begin(id, node)
+        let visit = Visit::begin(id, node);
+        if !id.is_leaf() {
+            node.touch_children();
+        }
+        visit
     }
 
     /// Goes down to a leaf. `choose` says which child of a node; `on_way` sees every inner node.

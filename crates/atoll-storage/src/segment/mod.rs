@@ -523,20 +523,18 @@ impl<M: Machine> Barrier<M> {
         (view, !nullable || self.bit(target.validity[at].place(), slot))
     }
 
-    /// Address and size of a value, to be hinted at.
+    /// Address of a value of so many bytes, 0 for a bit, to be hinted at.
     #[inline]
-    pub fn place_of(
+    pub fn address_of(
         &self,
         target: &Segment<M>,
         slot: usize,
         at: usize,
-        data_type: DataType,
-    ) -> Option<(*const u8, usize)> {
-        let values = target.values[at].place();
-        let width = data_type.width();
+        width: usize,
+    ) -> Option<*const u8> {
         let offset = if width == 0 { slot / 64 * 8 } else { slot * width };
-        let address = self.access().address(values + offset as u64, width.max(1) as u64)?;
-        Some((address, width.max(1)))
+        let place = target.values[at].place() + offset as u64;
+        self.access().address(place, width.max(1) as u64)
     }
 
     /// Rows present, by the bitmap.
