@@ -84,6 +84,9 @@ pub struct Edits {
     bytes: Vec<u8>,
     /// A bit for each row, by a hash: most rows that are asked for are not here.
     filter: u64,
+    /// A bit for each column put since the newest mark, by its position modulo 64: most that are
+    /// asked for were not.
+    fresh: u64,
     by_row: HashMap<(u32, u64), u32, BuildHasherDefault<PlaceHasher>>,
 }
 
@@ -116,7 +119,7 @@ impl Edits {
         self.cells.clear();
         self.bytes.clear();
         self.by_row.clear();
-        self.filter = 0;
+        (self.filter, self.fresh) = (0, 0);
     }
 
     /// Position of a row.
@@ -156,12 +159,14 @@ impl Edits {
     }
 
     /// Where cells that are not part of a row yet begin.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&mut self) -> Mark {
+        self.fresh = 0;
         Mark { cells: self.cells.len(), bytes: self.bytes.len() }
     }
 
-    /// Takes back what was put since.
+    /// Takes back what was put since, which is the newest mark.
     pub fn rewind(&mut self, mark: Mark) {
+        self.fresh = 0;
         self.cells.truncate(mark.cells);
         self.bytes.truncate(mark.bytes);
     }
@@ -173,6 +178,7 @@ impl Edits {
         self.bytes.extend_from_slice(plain.unwrap_or_default());
         let len = self.bytes.len() as u32 - start;
         let valid = plain.is_some();
+        self.fresh |= 1 << (column % 64);
         self.cells.push(Cell { older: NONE, column: column as u16, valid, start, len });
     }
 
@@ -184,8 +190,18 @@ impl Edits {
         }
     }
 
-    /// The value of a column among the cells put since, if it was set.
+    /// Whether a column may be among the cells put since the newest mark.
+    #[inline]
+    pub fn may_have_since(&self, column: usize) -> bool {
+        self.fresh >> (column % 64) & 1 == 1
+    }
+
+    /// The value of a column among the cells put since the newest mark, if it was set.
+    #[inline]
     pub fn get_since(&self, mark: Mark, column: usize) -> Option<Plain<'_>> {
+        if !self.may_have_since(column) {
+            return None;
+        }
         let since = self.cells[mark.cells..].iter();
         let cell = since.rev().find(|cell| usize::from(cell.column) == column)?;
         Some(self.plain(cell))
@@ -272,7 +288,11 @@ mod tests {
         let mark = edits.mark();
         edits.put(4, Some(b"old"));
         assert_eq!(edits.get_since(mark, 4), Some(Some(&b"old"[..])));
+        assert_eq!((edits.get_since(mark, 5), edits.get_since(mark, 4 + 64)), (None, None));
+        edits.put(4 + 64, None);
+        assert_eq!(edits.get_since(mark, 4 + 64), Some(None));
         edits.rewind(mark);
+        assert_eq!((edits.get_since(mark, 4), edits.get_since(mark, 4 + 64)), (None, None));
         edits.put(5, Some(b"new"));
         edits.give(mark, at);
         assert_eq!((edits.get(at, 4), edits.get(at, 5)), (None, Some(Some(&b"new"[..]))));

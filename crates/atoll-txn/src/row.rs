@@ -43,6 +43,14 @@ pub(crate) struct Own<'a> {
     pub(crate) since: Option<Mark>,
 }
 
+impl Own<'_> {
+    /// Whether the transaction may have set the column.
+    #[inline]
+    fn may_have(self, column: usize) -> bool {
+        self.at.is_some() || (self.since.is_some() && self.edits.borrow().may_have_since(column))
+    }
+}
+
 macro_rules! getter {
     ($name:ident, $rust:ty, $($data_type:pat_param)|+) => {
         /// A value of this type; 0 for NULL.
@@ -56,7 +64,7 @@ macro_rules! getter {
                 matches!(data_type, $($data_type)|+),
                 "column {column} holds {data_type}, not {}", stringify!($rust)
             );
-            if self.own.is_none() && self.image.is_none() {
+            if self.is_stored(column) {
                 return self.table.number(self.slot, column);
             }
             let mut bytes = [0; size_of::<$rust>()];
@@ -82,6 +90,12 @@ impl<'a, M: Machine> Row<'a, M> {
         Row { table: self.table, slot: self.slot, image, own }
     }
 
+    /// Whether what lies in the table is surely the value of a column.
+    #[inline]
+    fn is_stored(&self, column: usize) -> bool {
+        self.image.is_none() && self.own.is_none_or(|own| !own.may_have(column))
+    }
+
     fn data_type(&self, column: usize) -> DataType {
         self.table.schema().columns()[column].data_type
     }
@@ -90,7 +104,7 @@ impl<'a, M: Machine> Row<'a, M> {
     /// back what would have looked at them.
     #[inline]
     fn with_own<R, F: FnOnce(Plain<'_>) -> R>(&self, column: usize, body: F) -> Result<R, F> {
-        let Some(own) = self.own else { return Err(body) };
+        let Some(own) = self.own.filter(|own| own.may_have(column)) else { return Err(body) };
         let edits = own.edits.borrow();
         let since = own.since.and_then(|mark| edits.get_since(mark, column));
         match since.or_else(|| own.at.and_then(|at| edits.get(at, column))) {

@@ -1,7 +1,8 @@
 //! What an optimistic transaction has read and is going to write.
 
 use atoll_machine::{Machine, Ordering, Word};
-use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS};
+use atoll_storage::TableId;
+use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS, TABLES_MAX};
 
 use super::version::{LOCKED, STORING, Version};
 use crate::scheme::{Guarded, Place, Refusal, States};
@@ -24,16 +25,14 @@ impl<M: Machine> Versioned<M> for Version<M> {
 /// A row that is going to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Write {
-    /// Which.
-    pub place: Place,
+    /// Which, and where it stands in the order in which rows are locked, see [`order`].
+    order: u64,
+    /// The word before it was locked.
+    pub before: u64,
     /// Whether it is there afterwards.
     pub present: bool,
     /// Whether it is locked.
     pub locked: bool,
-    /// The word before it was locked.
-    pub before: u64,
-    /// Where it stands in the order in which rows are locked, see [`order`].
-    order: u64,
     /// Position in the order of writing.
     number: u32,
     /// Position of its read among the reads if it was read right before, or [`NO_READ`].
@@ -41,6 +40,15 @@ pub struct Write {
 }
 
 const NO_READ: u32 = u32::MAX;
+
+impl Write {
+    /// The row.
+    #[inline]
+    pub fn place(&self) -> Place {
+        let table = TableId((self.order >> ROW_BITS) as u32);
+        Place { table, what: Guarded::Row(self.order & ((1 << ROW_BITS) - 1)) }
+    }
+}
 
 /// Rows in the order of tables and ids, as a number: comparing places takes longer.
 #[inline]
@@ -52,6 +60,7 @@ fn order(place: Place) -> u64 {
 /// More bits than a row id has.
 const ROW_BITS: u32 = 40;
 const _: () = assert!(SEGMENTS_MAX << SLOT_BITS < 1 << ROW_BITS);
+const _: () = assert!(TABLES_MAX < 1 << (u64::BITS - ROW_BITS));
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -88,19 +97,19 @@ impl ReadSet {
         let last = self.reads.len().wrapping_sub(1);
         let was_read = self.reads.get(last).is_some_and(|(read, _)| *read == place);
         let read = if was_read { u32::try_from(last).unwrap_or(NO_READ) } else { NO_READ };
-        self.writes.push(Write { place, present, locked: false, before: 0, order, number, read });
+        self.writes.push(Write { order, before: 0, present, locked: false, number, read });
     }
 
     /// A row is going to be written and has been locked, when its word was `before`.
     pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
         let (order, number) = (order(place), self.writes.len() as u32);
         let read = NO_READ;
-        self.writes.push(Write { place, present, locked: true, before, order, number, read });
+        self.writes.push(Write { order, before, present, locked: true, number, read });
     }
 
     /// Whether a row was locked before committing began.
     pub fn holds(&self, place: Place) -> bool {
-        self.writes.iter().rev().any(|write| write.locked && write.place == place)
+        self.writes.iter().rev().any(|write| write.locked && write.place() == place)
     }
 
     /// A gap was looked at when its number was this.
@@ -159,8 +168,8 @@ impl ReadSet {
         self.sort();
         while let Some(write) = self.writes.get_mut(self.locked) {
             if !write.locked {
-                let locked = states.row(write.place).version().lock();
-                write.before = locked.ok_or(Refusal::Wait(write.place))?;
+                let locked = states.row(write.place()).version().lock();
+                write.before = locked.ok_or(Refusal::Wait(write.place()))?;
                 write.locked = true;
                 if let Some((_, word)) = self.reads.get_mut(write.read as usize)
                     && *word == write.before
@@ -216,7 +225,7 @@ impl ReadSet {
 
     /// Tells readers of the locked rows that they are going to be stored into.
     pub fn begin_storing<R: Versioned<M>, G, M: Machine>(&self, states: &impl States<R, G>) {
-        self.writes.iter().for_each(|write| states.row(write.place).version().begin_storing());
+        self.writes.iter().for_each(|write| states.row(write.place()).version().begin_storing());
     }
 
     /// Lets the locked rows go: with the word that `after` says when committed, else as they were.
@@ -226,7 +235,7 @@ impl ReadSet {
         mut after: impl FnMut(&Write) -> u64,
     ) {
         for write in self.writes.iter().filter(|write| write.locked) {
-            states.row(write.place).version().unlock(after(write));
+            states.row(write.place()).version().unlock(after(write));
         }
     }
 

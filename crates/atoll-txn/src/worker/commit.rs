@@ -9,8 +9,10 @@
 //! that a cut need not wait for it; the undo list is shown to takers then, as of a transaction that
 //! stores in place, and the scheme validates again in the last section if the epoch has changed.
 
+use std::ops::Range;
+
 use atoll_machine::Machine;
-use atoll_storage::{Change, RowId, StorageError};
+use atoll_storage::{Change, RowId, StorageError, TableId};
 
 use super::entries::key_of;
 use super::{State, Txn, Worker, target};
@@ -23,6 +25,8 @@ use crate::scheme::{AbortReason, Refusal, Scheme};
 
 /// Most rows that are stored in one section.
 const ROWS_IN_SECTION: usize = 256;
+/// Rows that appear in one call.
+const APPEARING: usize = 16;
 
 /// How far storing has come.
 enum Stored {
@@ -196,11 +200,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let rows = self.edits.borrow().rows().len();
         let before = self.stopwatch.switch::<M>(Component::Useful);
         let end = rows.min(from + ROWS_IN_SECTION);
-        for at in from..end {
-            let row = self.edits.borrow().row(at);
-            self.store_row(engine, change, at, row).map_err(NotStored::Failed)?;
-        }
+        let stored = self.store_rows(engine, change, from..end);
         self.stopwatch.switch::<M>(before);
+        stored.map_err(NotStored::Failed)?;
         Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })
     }
 
@@ -221,13 +223,43 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(())
     }
 
+    fn store_rows(
+        &mut self,
+        engine: &Engine<S, M>,
+        change: Change,
+        rows: Range<usize>,
+    ) -> Result<(), StorageError> {
+        // Rows that were inserted together mostly lie together, and appear together.
+        let mut appearing: Option<TableId> = None;
+        let (mut slots, mut count) = ([RowId(0); APPEARING], 0);
+        for at in rows {
+            let row = self.edits.borrow().row(at);
+            if !self.store_row(engine, change, at, row)? {
+                continue;
+            }
+            if let Some(table) = appearing
+                && (count == APPEARING || row.table != table)
+            {
+                engine.tables.table(table).appear(change, &slots[..count], &mut self.undo)?;
+                count = 0;
+            }
+            appearing = Some(row.table);
+            slots[count] = row.row;
+            count += 1;
+        }
+        appearing.map_or(Ok(()), |table| {
+            engine.tables.table(table).appear(change, &slots[..count], &mut self.undo)
+        })
+    }
+
+    /// Stores a row; whether it is to appear.
     fn store_row(
         &mut self,
         engine: &Engine<S, M>,
         change: Change,
         at: usize,
         EditedRow { table, row, what, .. }: EditedRow,
-    ) -> Result<(), StorageError> {
+    ) -> Result<bool, StorageError> {
         let guard = engine.tables.guard(table);
         if S::VERSIONED {
             // Of a row that stays absent, too: the scheme has a new version of it, and who comes to
@@ -237,22 +269,18 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             engine.scheme.supersede(&mut self.local, target(guard, row, meta), &self.image);
         }
         if what.is_nothing() {
-            return Ok(());
+            return Ok(false);
         }
         let table = &guard.table;
         if what == What::Remove {
-            return table.erase(change, row, &mut self.undo);
+            return table.erase(change, row, &mut self.undo).map(|()| false);
         }
         let edits = self.edits.borrow();
         let slot = table.slot(row);
         for (column, plain) in edits.cells(at) {
             table.store(change, slot, column, plain, &mut self.undo)?;
         }
-        drop(edits);
-        if what.was_present() {
-            return Ok(());
-        }
-        table.appear(change, &[row], &mut self.undo)
+        Ok(!what.was_present())
     }
 
     /// Writes down what a row is before it is stored into.

@@ -327,7 +327,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let (row, meta) = (found.slot.id(), found.meta);
         let own = self.own(guard, row);
         let stored = Row::stored(&*guard.table, found.slot);
-        let mark = self.edits.borrow().mark();
+        let mark = self.edits.borrow_mut().mark();
         let mut set = Ok(ColumnSet::default());
         let Self { local, edits, stopwatch, entries, .. } = self;
         let at = own.map(|(at, _)| at);
