@@ -16,6 +16,14 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 out=$target/pgo
 what=("$@")
 [ ${#what[@]} -gt 0 ] || what=(-p atoll-cli --bin atoll)
+name=
+for at in "${!what[@]}"; do
+    case ${what[at]} in
+        --bin) name=${what[at + 1]} ;;
+        --example) name=examples/${what[at + 1]} ;;
+    esac
+done
+: "${name:?say which program: --bin NAME or --example NAME}"
 
 tools=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin
 if [ ! -x "$tools/llvm-profdata" ]; then
@@ -23,33 +31,36 @@ if [ ! -x "$tools/llvm-profdata" ]; then
     exit 1
 fi
 
-# build FLAGS WHAT...: the path of the program that was built.
+# build TO FROM FLAGS -- WHAT...: builds WHAT with the flags and takes program FROM to $out/TO; a
+# `cargo build` afterwards finds its own again.
 #
 # Cargo keeps apart what different wrappers have compiled, so each set of flags is a wrapper. It
 # also names their crates differently, and a profile speaks of functions by name: so the wrappers
 # name the crates by their packages.
 build() {
-    local wrapper
-    wrapper=$out/rustc-$(printf '%s' "$1" | sha256sum | cut -c1-16)
+    local to=$out/$1 from=$2 flags=() wrapper
+    shift 2
+    while [ "$1" != -- ]; do flags+=("$1"); shift; done
+    wrapper=$out/rustc-$(printf '%s\n' "${flags[@]}" | sha256sum | cut -c1-16)
     cat > "$wrapper" <<WRAPPER
 #!/usr/bin/env bash
 set -- "\${@/#metadata=*/metadata=\${CARGO_PKG_NAME:-}}"
-exec "\$@" $1
+exec "\$@" ${flags[*]@Q}
 WRAPPER
     chmod +x "$wrapper"
     RUSTC_WORKSPACE_WRAPPER=$wrapper cargo build --locked --release --quiet "${@:2}"
+    mv "$target/release/$from" "$to"
 }
 
 mkdir -p "$out"
 rm -rf "$out/raw"
 echo "== building the benchmarks, to be watched"
-build "-Cprofile-generate=$out/raw" -p atoll-bench --example bench
-cp "$target/release/examples/bench" "$out/watched"
+build watched examples/bench "-Cprofile-generate=$out/raw" -- -p atoll-bench --example bench
 
 echo "== running every scheme"
 short="--threads 1 --seconds 1 --warmup 0"
 # Asked for one that there is not, it says which there are.
-schemes=$("$out/watched" ycsb --scheme ? 2>&1 | sed -n 's/.*choose one of //p' | tr -d , || true)
+schemes=$("$out/watched" ycsb --scheme '?' 2>&1 | sed -n 's/.*choose one of //p' | tr -d , || true)
 for scheme in ${schemes:?no schemes}; do
     "$out/watched" ycsb --scheme "$scheme" --rows 100000 --theta 0.6 --reads 0.5 $short
     "$out/watched" ycsb --scheme "$scheme" --rows 100000 --theta 0 --reads 1 $short
@@ -62,11 +73,6 @@ profile=$out/$(sha256sum "$out/merged" | cut -c1-16).profdata
 mv "$out/merged" "$profile"
 
 echo "== building the program with what was seen"
-build "-Cprofile-use=$profile -Cllvm-args=-pgo-warn-missing-function=false" "${what[@]}"
-case " ${what[*]} " in
-    *" --example "*) name=examples/${what[-1]} ;;
-    *" --bin "*) name=${what[-1]} ;;
-    *) echo "== done"; exit ;;
-esac
-cp "$target/release/$name" "$out/"
+build "$(basename "$name")" "$name" "-Cprofile-use=$profile" \
+    -Cllvm-args=-pgo-warn-missing-function=false -- "${what[@]}"
 echo "== $out/$(basename "$name")"

@@ -96,8 +96,14 @@ impl Inner {
 
     /// See [`DatabaseOptions::ready_bytes`].
     pub(crate) fn make_ready(&self, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
         let bytes = self.memory().swing().make_ready(bytes)?;
-        atoll_machine::huge_pages::make_ready(bytes.try_into().unwrap_or(usize::MAX));
+        // Beyond the limit of the store, so the machine must have it twice.
+        let free_bytes = atoll_machine::memory_allowed().available_bytes / 2;
+        let bytes = bytes.min(free_bytes).try_into().unwrap_or(usize::MAX);
+        atoll_machine::huge_pages::make_ready(bytes);
         Ok(())
     }
 

@@ -23,10 +23,11 @@ pub struct DatabaseOptions {
     /// budget, sixteen times that as far as half of what is free on the disk goes. With a cold node
     /// it is 80 % too, and no more than the budget and 80 % of that node.
     pub memory_limit_bytes: Option<u64>,
-    /// Bytes of free memory in its store, and as many for indexes and what schemes keep beside
-    /// rows, that are touched when it is opened, so that no transaction waits while the system
-    /// clears them; they lie on the node of the thread that opens it. With a budget at most an
-    /// eighth of that. Usually none.
+    /// Bytes of free memory in its store that are touched when it is opened, as far as its limit
+    /// goes (with a budget, an eighth of that), so that no transaction waits while the system
+    /// clears them. As many are touched for indexes and what schemes keep beside rows, no more than
+    /// half of what the machine has left then; they count for no limit, and the databases of a
+    /// process share them. All lie on the node of the thread that opens it. Usually none.
     pub ready_bytes: u64,
     /// Bytes of its store that are kept in memory, at least 32 MiB, for a database that is opened
     /// in a folder; what was not used for longest waits in a file there (in the folder `spill`

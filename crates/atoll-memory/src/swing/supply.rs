@@ -75,19 +75,19 @@ impl SwingMalloc {
     }
 
     /// Gives free blocks their space before anybody waits while the system clears it: `bytes` of
-    /// them, as far as the budget of warm blocks goes; returns how many.
+    /// them, as far as the budget of warm blocks, the limit and the headroom allow; returns how
+    /// many.
     ///
     /// # Errors
-    /// As [`SwingMalloc::allocate`], and what there was for has its space; [`SwingMalloc::free`].
+    /// [`MemoryError::ReadOnly`], and those of [`SwingMalloc::free`].
     pub fn make_ready(&self, bytes: u64) -> Result<u64, MemoryError> {
+        self.check_writer()?;
         let bytes = bytes.min(self.warm_bytes.load(Ordering::Relaxed));
-        let mut taken = Vec::new();
-        let made = (0..bytes >> BLOCK_ORDER).try_for_each(|_| {
-            taken.push(self.allocate(1 << BLOCK_ORDER)?);
-            Ok(())
-        });
+        let blocks = 0..bytes >> BLOCK_ORDER;
+        let taken = blocks.map_while(|_| self.allocate(1 << BLOCK_ORDER).ok());
+        let taken: Vec<Extent> = taken.collect();
         taken.iter().try_for_each(|block| self.free(block.offset).map(drop))?;
-        made.map(|()| bytes)
+        Ok((taken.len() as u64) << BLOCK_ORDER)
     }
 
     /// Gives chunks of tree bottoms back whose blocks are all whole (TREE-1: they are zeros).
