@@ -223,3 +223,37 @@ fn keys_that_are_there_need_no_slots_however_often_they_are_tried() {
         assert_eq!(place.rows(), (0..ROWS).map(row).collect::<Vec<_>>(), "{scheme}");
     }
 }
+
+#[test]
+fn rows_of_several_tables_appear_where_they_were_inserted() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
+        let db = Database::create(options).unwrap();
+        let tables = ["one", "other"].map(|name| {
+            let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
+            db.create_table(name, schema).unwrap()
+        });
+        let insert = |tx: &mut Transaction| {
+            // The one has two rows for each of the other, in turns and then many at once.
+            for id in 0..20i64 {
+                tx.insert(&tables[0], &[(2 * id).into()])?;
+                tx.insert(&tables[1], &[id.into()])?;
+                tx.insert(&tables[0], &[(2 * id + 1).into()])?;
+            }
+            let many: Vec<Value> = (40..40 + ROWS).map(Value::Int64).collect();
+            tx.insert_rows(&tables[0], &many)
+        };
+        let counts = || {
+            let snapshot = db.snapshot().unwrap();
+            ["one", "other"].map(|name| snapshot.table(name).unwrap().row_count().unwrap())
+        };
+        let given_up = db.transaction(|tx| {
+            insert(tx)?;
+            Err::<(), _>(TxnError::Abort(atoll::AbortReason::Requested))
+        });
+        assert!(given_up.is_err());
+        assert_eq!(counts(), [0, 0], "{scheme}");
+        db.transaction(insert).unwrap();
+        assert_eq!(counts(), [40 + ROWS as u64, 20], "{scheme}");
+    }
+}
