@@ -71,6 +71,13 @@ pub trait Machine: Send + Sync + 'static {
         std::sync::atomic::fence(order);
     }
 
+    /// As [`Machine::fence`] with [`Ordering::SeqCst`], for who has just changed a word by reading
+    /// and writing it in one step, in an order that releases. Native: on processors on which that
+    /// step is a fence itself, only one for the compiler.
+    fn fence_behind_rmw() {
+        Self::fence(Ordering::SeqCst);
+    }
+
     /// Called in a spin loop; `round` counts up from 0. Native: a spin hint at first, then the
     /// CPU is yielded.
     fn wait(round: u32);

@@ -6,6 +6,8 @@
 //!   not mapped is dropped by the hardware, so it can never fault.
 //! - NATIVE-3: a load of 16 bytes that lie in one cache line reads each of the two words in it at
 //!   once. Processors with AVX promise it of both together; none is known that does not.
+//! - NATIVE-4: on x86_64 an instruction that reads and writes a word in one step is a full fence:
+//!   no load behind it is done before the stores in front of it can be seen.
 
 use crate::machine::{Machine, Ordering, Word};
 use std::sync::atomic::AtomicU64;
@@ -34,6 +36,16 @@ impl Machine for Native {
         // present on every Linux, so the call cannot fail; if it did, `time` would stay zero.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
         (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    }
+
+    #[inline]
+    fn fence_behind_rmw() {
+        // NATIVE-4
+        if cfg!(target_arch = "x86_64") {
+            std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        } else {
+            Self::fence(Ordering::SeqCst);
+        }
     }
 
     #[inline]

@@ -95,6 +95,7 @@ impl<M: Machine> Table<M> {
     }
 
     /// Makes filled slots present. Their own undo entries are all that rolling back needs.
+    /// [`Machine::fence_behind_rmw`] may follow.
     ///
     /// # Errors
     /// [`StorageError::Memory`]; from the slot of some segment on they are absent then.

@@ -12,8 +12,9 @@
 //!   [`Scheme::prepare`] and [`Scheme::end`] (at commit), nobody else stores into the row.
 //! - `SCHEME-3`: after [`Scheme::watch`] of a gap, a transaction that adds an entry there is
 //!   refused by [`Scheme::disturb`], or is ordered after the watcher, or makes the watcher's
-//!   validation fail. Watching comes before looking and adding before disturbing, all
-//!   sequentially consistent, so one of the two sees the other.
+//!   validation fail. Watching comes before looking and adding before disturbing, and the engine
+//!   puts a fence between the two (a latched leaf of an ordered index is one), so one of the two
+//!   sees the other.
 //! - `SCHEME-4`: a transaction that commits in a later epoch than another is ordered after it, so
 //!   that a snapshot, which is a cut between epochs, has a place in the serial order.
 

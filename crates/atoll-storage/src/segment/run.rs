@@ -56,7 +56,8 @@ impl<'a> Bits<'a> {
     fn write(&mut self) {
         let word = self.access.word(self.bitmap + (self.word * 8) as u64);
         if self.on != 0 {
-            word.fetch_or(self.on, Ordering::Relaxed);
+            // An order that releases, see `set_present`.
+            word.fetch_or(self.on, Ordering::AcqRel);
         }
         if self.off != 0 {
             word.fetch_and(!self.off, Ordering::Relaxed);
@@ -154,7 +155,8 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Makes slots present. Before any of them is, when nothing can fail any more, `sure` is
-    /// called.
+    /// called. The last that is done is to change a word in one step, in an order that releases
+    /// ([`Machine::fence_behind_rmw`]).
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing has been done

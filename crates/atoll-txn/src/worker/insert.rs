@@ -5,12 +5,12 @@
 //!    absent (deleted, or another's that has not committed) is written in its own slot; otherwise
 //! 3. let the scheme know the new row, and add it to the hash index, where two who insert the same
 //!    key at once meet;
-//! 4. disturb the gap, so that whoever found the key absent is ordered before or stops;
-//! 5. the same for each ordered index.
+//! 4. make it present under its lock, if the scheme stores in place, or leave that to the commit;
+//! 5. disturb the gap, so that whoever found the key absent is ordered before or stops;
+//! 6. the same for each ordered index.
 //!
-//! A row becomes present in its slot behind step 4, under its lock, or at commit. Rows that are
-//! given together take these steps in one section of the gate, a window at a time: the first one
-//! column by column, the last one behind the window's last row.
+//! Rows that are given together take these steps in one section of the gate, a window at a time:
+//! the first one column by column, 4 and those behind it when all have taken those before.
 
 use atoll_machine::{Machine, Ordering};
 use atoll_storage::image::plain;
@@ -47,9 +47,11 @@ struct Window<'r> {
     taken: u32,
     /// A bit for each slot about which the scheme has been asked.
     shown: u32,
-    /// Rows that are in the hash index; of them, rows whose gaps have been disturbed.
+    /// Rows that are in the hash index; of them, rows that are present (in place), and rows whose
+    /// gaps have been disturbed.
     placed: usize,
-    done: usize,
+    appeared: usize,
+    disturbed: usize,
 }
 
 impl<'r> Window<'r> {
@@ -67,7 +69,7 @@ impl<'r> Window<'r> {
 
     /// Whether the next row has no slot of its own.
     fn needs_slot(&self) -> bool {
-        self.done >= self.filled || self.taken >> self.done & 1 == 1
+        self.placed >= self.filled || self.taken >> self.placed & 1 == 1
     }
 
     /// Slots that were filled for nothing, and whether the scheme has been asked about them.
@@ -131,7 +133,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 taken: 0,
                 shown: 0,
                 placed: 0,
-                done: 0,
+                appeared: 0,
+                disturbed: 0,
             };
             let inserted = self.insert_window(table, &mut window);
             self.give_back(table, &window);
@@ -201,38 +204,54 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return Step::Failed(error.into());
         }
         let mut duplicate = None;
-        while window.done < window.count {
-            if window.placed == window.done {
-                match self.insert(engine, guard, change, window) {
-                    Step::Done(true) => window.placed += 1,
-                    Step::Done(false) => {
-                        duplicate = Some(window.done);
-                        break;
-                    }
-                    Step::Again => return Step::Again,
-                    Step::Refused(refusal) => return Step::Refused(refusal),
-                    Step::Failed(stop) => return Step::Failed(stop),
+        while window.placed < window.count {
+            match self.insert(engine, guard, change, window) {
+                Step::Done(true) => window.placed += 1,
+                Step::Done(false) => {
+                    duplicate = Some(window.placed);
+                    break;
                 }
+                Step::Again => return Step::Again,
+                Step::Refused(refusal) => return Step::Refused(refusal),
+                Step::Failed(stop) => return Step::Failed(stop),
             }
-            let (place, gap) = guard.stripe(window.hashes[window.done]);
+        }
+        // What follows looks for those who watch, behind the entries (`SCHEME-3`).
+        if Self::IN_PLACE && window.appeared < window.placed {
+            if let Err(error) = self.appear(guard, change, window) {
+                return Step::Failed(error.into());
+            }
+            M::fence_behind_rmw();
+        } else {
+            M::fence(Ordering::SeqCst);
+        }
+        while window.disturbed < window.placed {
+            let (place, gap) = guard.stripe(window.hashes[window.disturbed]);
             if let Err(refusal) = engine.scheme.disturb(&mut self.local, place, gap) {
                 return Step::Refused(refusal);
             }
-            window.done += 1;
-        }
-        if Self::IN_PLACE {
-            let rows = &window.slots[..window.placed];
-            if let Err(error) = guard.table.appear(change, rows, &mut self.undo) {
-                return Step::Failed(error.into());
-            }
-            if !guard.indexes.is_empty() {
-                for row in rows {
-                    let view = Row::stored(&*guard.table, guard.table.slot(*row));
-                    self.entries.note_made(guard, *row, &view, false);
-                }
-            }
+            window.disturbed += 1;
         }
         Step::Done(duplicate)
+    }
+
+    /// In place: makes placed rows present.
+    fn appear(
+        &mut self,
+        guard: &Guard<S, M>,
+        change: Change,
+        window: &mut Window<'_>,
+    ) -> Result<(), StorageError> {
+        let rows = &window.slots[window.appeared..window.placed];
+        guard.table.appear(change, rows, &mut self.undo)?;
+        if !guard.indexes.is_empty() {
+            for row in rows {
+                let view = Row::stored(&*guard.table, guard.table.slot(*row));
+                self.entries.note_made(guard, *row, &view, false);
+            }
+        }
+        window.appeared = window.placed;
+        Ok(())
     }
 
     /// Claims slots and puts the rows into them.
@@ -268,7 +287,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         change: Change,
         window: &mut Window<'_>,
     ) -> Step<bool> {
-        let at = window.done;
+        let at = window.placed;
         let wanted = window.wanted(at);
         if let Some(found) = self.locate(guard, wanted) {
             let is_it = || found.meta.has_hash(wanted.hash);
@@ -351,7 +370,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         change: Change,
         window: &mut Window<'_>,
     ) -> Step<bool> {
-        let (at, wanted) = (window.slots[window.done], window.wanted(window.done));
+        let (at, wanted) = (window.slots[window.placed], window.wanted(window.placed));
         let table = &guard.table;
         let meta = guard.rows.get(at);
         // That the table was made, at least.
@@ -359,7 +378,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let before = self.stopwatch.switch::<M>(Component::Manager);
         let asked = self.ask_new(engine, guard, at);
         self.stopwatch.switch::<M>(before);
-        window.shown |= 1 << window.done;
+        window.shown |= 1 << window.placed;
         if let Err(refusal) = asked {
             // Somebody still looks at the slot through an entry that is gone.
             return Step::Refused(refusal);
@@ -374,7 +393,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         };
         let other = table.index().insert(wanted.hash, at, is_same, || meta.set_hash(wanted.hash));
         self.stopwatch.switch::<M>(before);
-        window.taken |= 1 << window.done;
+        window.taken |= 1 << window.placed;
         if other.is_some() {
             // Somebody else was faster: look at what they have.
             table.vacate(change, at);

@@ -1,6 +1,6 @@
 //! Reading and changing the row of a key.
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Ordering};
 use atoll_storage::{Change, RowId, Table, Value};
 
 use super::step::{Found, Step, Wanted, find};
@@ -123,6 +123,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if let Err(refusal) = engine.scheme.watch(&mut self.local, place, gap) {
             return Step::Refused(refusal);
         }
+        // Whoever adds an entry that is not seen here sees the watching (`SCHEME-3`).
+        M::fence(Ordering::SeqCst);
         self.note_gsn(guard.gone_gsn());
         match find(guard, wanted.hash, wanted.key, &self.gone_rows) {
             None => Step::Done(absent),
