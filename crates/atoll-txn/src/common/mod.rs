@@ -1,6 +1,7 @@
 //! What several schemes are made of.
 
 pub mod active;
+pub mod gap;
 pub mod held;
 pub mod image;
 pub mod lock;

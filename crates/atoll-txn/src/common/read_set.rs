@@ -1,9 +1,10 @@
 //! What an optimistic transaction has read and is going to write.
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::Machine;
 use atoll_storage::TableId;
 use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS, TABLES_MAX};
 
+use super::gap::Gap;
 use super::version::{LOCKED, STORING, Version};
 use crate::scheme::{Guarded, Place, Refusal, States};
 
@@ -114,24 +115,25 @@ impl ReadSet {
 
     /// A gap was looked at when its number was this.
     #[inline]
-    pub fn watch<M: Machine>(&mut self, place: Place, gap: &M::Word) {
-        self.gaps.push((place, gap.load(Ordering::SeqCst)));
+    pub fn watch<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
+        self.gaps.push((place, gap.watch()));
     }
 
     /// A gap was disturbed by the transaction itself: its own watching stays good if nobody else
     /// has disturbed it.
     #[inline]
-    pub fn disturb<M: Machine>(&mut self, place: Place, gap: &M::Word) {
-        let before = gap.fetch_add(1, Ordering::SeqCst);
+    pub fn disturb<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
+        let mine = |(watched, _): &(Place, u64)| *watched == place;
+        let Some(before) = gap.disturb(self.gaps.iter().any(mine)) else { return };
         let watched = self.gaps.iter_mut().filter(|(watched, _)| *watched == place);
         watched.filter(|(_, number)| *number == before).for_each(|(_, number)| *number += 1);
     }
 
     /// A gap was split: who watched it must look again, and the transaction itself watches both.
-    pub fn split<M: Machine>(&mut self, old: (Place, &M::Word), new: (Place, &M::Word)) {
-        self.disturb::<M>(old.0, old.1);
+    pub fn split<M: Machine>(&mut self, old: (Place, &Gap<M>), new: (Place, &Gap<M>)) {
+        self.disturb(old.0, old.1);
         if self.gaps.iter().any(|(place, _)| *place == old.0) {
-            self.watch::<M>(new.0, new.1);
+            self.watch(new.0, new.1);
         }
     }
 
@@ -189,7 +191,7 @@ impl ReadSet {
     }
 
     /// Whether everything that was read is as it was: the first place that is not.
-    pub fn changed<R: Versioned<M>, G: Gap<M>, M: Machine>(
+    pub fn changed<R: Versioned<M>, G: AsRef<Gap<M>>, M: Machine>(
         &self,
         states: &impl States<R, G>,
     ) -> Option<Place> {
@@ -200,16 +202,15 @@ impl ReadSet {
             now != *word && !(is_same() && (*word & LOCKED != 0 || self.own(*place).is_some()))
         });
         let gap = || {
-            let moved = |(place, number): &&(Place, u64)| {
-                states.gap(*place).number().load(Ordering::SeqCst) != *number
-            };
+            let moved =
+                |(place, number): &&(Place, u64)| states.gap(*place).as_ref().number() != *number;
             self.gaps.iter().find(moved)
         };
         row.or_else(gap).map(|(place, _)| *place)
     }
 
     /// As [`ReadSet::changed`], of a transaction that goes on.
-    pub fn is_unchanged<R: Versioned<M>, G: Gap<M>, M: Machine>(
+    pub fn is_unchanged<R: Versioned<M>, G: AsRef<Gap<M>>, M: Machine>(
         &self,
         states: &impl States<R, G>,
     ) -> bool {
@@ -217,9 +218,8 @@ impl ReadSet {
             let now = states.row(*place).version().load();
             now == *word || (now & !(LOCKED | STORING) == *word && self.holds(*place))
         };
-        let same_gap = |(place, number): &(Place, u64)| {
-            states.gap(*place).number().load(Ordering::SeqCst) == *number
-        };
+        let same_gap =
+            |(place, number): &(Place, u64)| states.gap(*place).as_ref().number() == *number;
         self.reads.iter().all(same_row) && self.gaps.iter().all(same_gap)
     }
 
@@ -244,26 +244,5 @@ impl ReadSet {
         let reads = self.reads.iter().map(|(_, word)| *word);
         let words = reads.chain(self.writes.iter().map(|write| write.before));
         words.map(|word| word & super::version::NUMBER).max().unwrap_or(0)
-    }
-}
-
-/// A gap that counts its disturbances.
-pub trait Gap<M: Machine> {
-    /// The count.
-    fn number(&self) -> &M::Word;
-}
-
-/// The plain one.
-pub struct Count<M: Machine>(pub M::Word);
-
-impl<M: Machine> Default for Count<M> {
-    fn default() -> Self {
-        Self(M::Word::new(0))
-    }
-}
-
-impl<M: Machine> Gap<M> for Count<M> {
-    fn number(&self) -> &M::Word {
-        &self.0
     }
 }

@@ -32,9 +32,9 @@ pub use local::Local;
 pub use state::State;
 
 use crate::common::active::Active;
+use crate::common::gap::Gap;
 use crate::common::image::Image;
 use crate::common::past::{Past, PastWriter, RecordId};
-use crate::common::read_set::Count;
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
 use crate::scheme::{
     AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
@@ -140,7 +140,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
     const VERSIONED: bool = true;
     const READERS_NEVER_ABORT: bool = true;
     type State = State<M>;
-    type Gap = Count<M>;
+    type Gap = Gap<M>;
     type Local = Local<M>;
 
     fn local(&self, worker: u32) -> Local<M> {
@@ -205,25 +205,20 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local<M>, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
+    fn watch(&self, local: &mut Local<M>, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
         if local.reads_at.is_none() {
-            local.set.watch::<M>(place, &gap.0);
+            local.set.watch(place, gap);
         }
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local<M>, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
-        local.set.disturb::<M>(place, &gap.0);
+    fn disturb(&self, local: &mut Local<M>, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
+        local.set.disturb(place, gap);
         Ok(())
     }
 
-    fn split(
-        &self,
-        local: &mut Local<M>,
-        old: (Place, &Count<M>),
-        new: (Place, &Count<M>),
-    ) -> bool {
-        local.set.split::<M>((old.0, &old.1.0), (new.0, &new.1.0));
+    fn split(&self, local: &mut Local<M>, old: (Place, &Gap<M>), new: (Place, &Gap<M>)) -> bool {
+        local.set.split(old, new);
         true
     }
 
@@ -348,13 +343,13 @@ mod tests {
     #[derive(Default)]
     struct Few([State<Native>; 2]);
 
-    impl States<State<Native>, Count<Native>> for Few {
+    impl States<State<Native>, Gap<Native>> for Few {
         fn row(&self, place: Place) -> &State<Native> {
             let Guarded::Row(row) = place.what else { unreachable!("{place:?} is no row") };
             &self.0[row as usize]
         }
 
-        fn gap(&self, place: Place) -> &Count<Native> {
+        fn gap(&self, place: Place) -> &Gap<Native> {
             unreachable!("nobody asks for {place:?}")
         }
     }

@@ -14,7 +14,7 @@ use atoll_machine::Machine;
 pub use local::Local;
 pub use state::State;
 
-use crate::common::read_set::Count;
+use crate::common::gap::Gap;
 use crate::common::timestamp::Timestamps;
 use crate::common::version::{NUMBER, PRESENT};
 use crate::scheme::{
@@ -38,7 +38,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     const NAME: &'static str = "OCC";
     const WRITES: Writes = Writes::AtCommit;
     type State = State<M>;
-    type Gap = Count<M>;
+    type Gap = Gap<M>;
     type Local = Local;
 
     fn local(&self, worker: u32) -> Local {
@@ -79,18 +79,18 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
-        local.set.watch::<M>(place, &gap.0);
+    fn watch(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
+        local.set.watch(place, gap);
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
-        local.set.disturb::<M>(place, &gap.0);
+    fn disturb(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
+        local.set.disturb(place, gap);
         Ok(())
     }
 
-    fn split(&self, local: &mut Local, old: (Place, &Count<M>), new: (Place, &Count<M>)) -> bool {
-        local.set.split::<M>((old.0, &old.1.0), (new.0, &new.1.0));
+    fn split(&self, local: &mut Local, old: (Place, &Gap<M>), new: (Place, &Gap<M>)) -> bool {
+        local.set.split(old, new);
         true
     }
 

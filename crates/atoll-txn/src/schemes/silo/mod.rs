@@ -16,7 +16,7 @@ use atoll_machine::Machine;
 pub use local::Local;
 pub use state::State;
 
-use crate::common::read_set::Count;
+use crate::common::gap::Gap;
 use crate::common::version::PRESENT;
 use crate::scheme::{
     AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
@@ -37,7 +37,7 @@ impl<M: Machine> Scheme<M> for Silo<M> {
     const NAME: &'static str = "SILO";
     const WRITES: Writes = Writes::AtCommit;
     type State = State<M>;
-    type Gap = Count<M>;
+    type Gap = Gap<M>;
     type Local = Local;
 
     fn local(&self, _worker: u32) -> Local {
@@ -74,18 +74,18 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
-        local.watch::<M>(place, &gap.0);
+    fn watch(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
+        local.watch(place, gap);
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local, place: Place, gap: &Count<M>) -> Result<(), Refusal> {
-        local.disturb::<M>(place, &gap.0);
+    fn disturb(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
+        local.disturb(place, gap);
         Ok(())
     }
 
-    fn split(&self, local: &mut Local, old: (Place, &Count<M>), new: (Place, &Count<M>)) -> bool {
-        local.split::<M>((old.0, &old.1.0), (new.0, &new.1.0));
+    fn split(&self, local: &mut Local, old: (Place, &Gap<M>), new: (Place, &Gap<M>)) -> bool {
+        local.split(old, new);
         true
     }
 

@@ -150,13 +150,13 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
     }
 
     fn watch(&self, local: &mut Local, place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
-        local.set.watch::<M>(place, &gap.count);
+        local.set.watch(place, &gap.count);
         local.after = local.after.max(gap.emptied_at.load(Ordering::SeqCst));
         Ok(())
     }
 
     fn disturb(&self, local: &mut Local, place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
-        local.set.disturb::<M>(place, &gap.count);
+        local.set.disturb(place, &gap.count);
         local.disturbed.push(place);
         Ok(())
     }
@@ -169,14 +169,14 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
     ) -> bool {
         raise::<M>(&new.1.valid_until, old.1.valid_until.load(Ordering::SeqCst));
         raise::<M>(&new.1.emptied_at, old.1.emptied_at.load(Ordering::SeqCst));
-        local.set.split::<M>((old.0, &old.1.count), (new.0, &new.1.count));
+        local.set.split((old.0, &old.1.count), (new.0, &new.1.count));
         true
     }
 
     fn withdraw(&self, gap: &GapState<M>, state: &State<M>, stamp: u64) {
         raise::<M>(&gap.emptied_at, stamp);
         raise::<M>(&gap.valid_until, state.valid_until.load(Ordering::SeqCst));
-        gap.count.fetch_add(1, Ordering::SeqCst);
+        gap.count.disturb(false);
     }
 
     fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
@@ -201,7 +201,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         let is_quiet = |(place, count): &(Place, u64)| {
             let gap = states.gap(*place);
             raise::<M>(&gap.valid_until, commit);
-            gap.count.load(Ordering::SeqCst) == *count
+            gap.count.number() == *count
         };
         if !local.set.gaps.iter().all(is_quiet) {
             return Err(AbortReason::Changed);

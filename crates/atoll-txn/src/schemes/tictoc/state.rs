@@ -3,7 +3,8 @@
 
 use atoll_machine::{Machine, Ordering, Word};
 
-use crate::common::read_set::{Gap, Versioned};
+use crate::common::gap::Gap;
+use crate::common::read_set::Versioned;
 use crate::common::version::Version;
 
 /// See the module.
@@ -34,7 +35,7 @@ impl<M: Machine> State<M> {
 /// A gap counts its disturbances; as a row, it has a timestamp before which nobody may disturb it
 /// any more, and one that whoever finds nothing in it comes after.
 pub struct GapState<M: Machine> {
-    pub(super) count: M::Word,
+    pub(super) count: Gap<M>,
     pub(super) valid_until: M::Word,
     pub(super) emptied_at: M::Word,
 }
@@ -42,12 +43,12 @@ pub struct GapState<M: Machine> {
 impl<M: Machine> Default for GapState<M> {
     fn default() -> Self {
         let word = || M::Word::new(0);
-        Self { count: word(), valid_until: word(), emptied_at: word() }
+        Self { count: Gap::default(), valid_until: word(), emptied_at: word() }
     }
 }
 
-impl<M: Machine> Gap<M> for GapState<M> {
-    fn number(&self) -> &M::Word {
+impl<M: Machine> AsRef<Gap<M>> for GapState<M> {
+    fn as_ref(&self) -> &Gap<M> {
         &self.count
     }
 }

@@ -1,0 +1,79 @@
+//! A gap that counts who adds to it, for schemes that find out at the end.
+//!
+//! The word has the number and a bit which says that somebody has watched the gap since the number
+//! last grew. Who adds where nobody watches only looks at the bit: the line stays in the caches of
+//! all who add, and there are many more of those than of those who find nothing.
+//!
+//! - `GAP-1`: while a transaction relies on a number, the bit is set or the number has grown.
+
+use atoll_machine::{Machine, Ordering, Word};
+
+const WATCHED: u64 = 1;
+const ONE: u64 = 2;
+
+/// See the module.
+pub struct Gap<M: Machine>(M::Word);
+
+impl<M: Machine> Default for Gap<M> {
+    fn default() -> Self {
+        Self(M::Word::new(0))
+    }
+}
+
+impl<M: Machine> AsRef<Self> for Gap<M> {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl<M: Machine> Gap<M> {
+    /// The number.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.0.load(Ordering::SeqCst) / ONE
+    }
+
+    /// Somebody relies on the number from now on.
+    #[inline]
+    pub fn watch(&self) -> u64 {
+        let mut now = self.0.load(Ordering::SeqCst);
+        if now & WATCHED == 0 {
+            now = self.0.fetch_or(WATCHED, Ordering::SeqCst);
+        }
+        now / ONE
+    }
+
+    /// Makes the number greater, if somebody watches, and returns what it was. With `still` they do
+    /// so afterwards, too.
+    #[inline]
+    pub fn disturb(&self, still: bool) -> Option<u64> {
+        let mut now = self.0.load(Ordering::SeqCst);
+        while now & WATCHED != 0 {
+            let next = if still { now + ONE } else { (now & !WATCHED) + ONE };
+            match self.0.compare_exchange(now, next, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Some(now / ONE),
+                Err(changed) => now = changed,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::Native;
+
+    use super::Gap;
+
+    #[test]
+    fn the_number_grows_when_it_has_been_watched() {
+        let gap = Gap::<Native>::default();
+        assert_eq!((gap.disturb(false), gap.number()), (None, 0));
+        assert_eq!((gap.watch(), gap.watch()), (0, 0));
+        assert_eq!((gap.disturb(false), gap.number()), (Some(0), 1));
+        assert_eq!((gap.disturb(false), gap.number()), (None, 1));
+        assert_eq!(gap.watch(), 1);
+        assert_eq!((gap.disturb(true), gap.disturb(true), gap.number()), (Some(1), Some(2), 3));
+        assert_eq!((gap.disturb(false), gap.disturb(true), gap.number()), (Some(3), None, 4));
+    }
+}
