@@ -6,14 +6,18 @@
 //! without reading the keys of its rows.
 //!
 //! The index is cut into parts by the hash; each part is an open-addressed table of buckets that
-//! doubles by itself. Lookups take no latch. Inserting and removing take the part's latch, since
-//! two inserts could otherwise miss each other's growth.
+//! doubles by itself. Lookups take no latch. Inserting and removing latch buckets, by a bit in the
+//! line that they change anyway: threads that add to one table share nothing else.
 //!
 //! Invariants
 //! - `INDEX-1`: an entry never moves within a table; a part that grows fills a new table before it
 //!   publishes it and writes to the old one no more. A lookup that misses looks again if the part's
 //!   table is not the one it searched.
 //! - `INDEX-2`: old tables stay until the index goes; together they are smaller than the new one.
+//! - `INDEX-3`: a bucket's words are changed under its latch. Who adds or removes an entry has the
+//!   latch of its home, so two who add the same key meet; whoever has a latch waits for no other.
+//! - `INDEX-4`: a part that grows latches all buckets of its table and never lets them go: who gets
+//!   a latch has it of the current table.
 //!
 //! All shared words go through [`Machine`].
 
@@ -31,10 +35,12 @@ const GROWTHS: usize = 40;
 
 const EMPTY: u64 = 0;
 /// A removed entry: lookups go on past it, inserts may use it. No row id reaches it.
-const GONE: u64 = u64::MAX;
+const GONE: u64 = !LATCHED;
 const TAG_BITS: u32 = 28;
-const ROW_BITS: u32 = 64 - TAG_BITS;
-const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
+const TAG_MASK: u64 = !0 << (64 - TAG_BITS);
+/// In the first word of a bucket: somebody changes the bucket.
+const LATCHED: u64 = 1 << (63 - TAG_BITS);
+const ROW_MASK: u64 = LATCHED - 1;
 const _: () = assert!(crate::layout::SEGMENTS_MAX << crate::layout::SLOT_BITS < ROW_MASK);
 /// Longest run of buckets that an insert looks at before the part grows; a part that is nearly
 /// empty (many keys of one hash) looks further instead.
@@ -47,7 +53,7 @@ pub struct HashIndex<M: Machine> {
 
 #[repr(align(64))]
 struct Part<M: Machine> {
-    latch: M::Word,
+    growing: M::Word,
     /// Generation of the current table: its place in `tables`.
     current: M::Word,
     tables: [OnceLock<Buckets<M>>; GROWTHS],
@@ -67,15 +73,14 @@ impl<M: Machine> Bucket<M> {
     /// the search goes on in the next bucket.
     #[inline]
     fn find(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Result<RowId, bool> {
-        const TAG: u32 = (!ROW_MASK >> 32) as u32;
+        const TAG: u32 = (TAG_MASK >> 32) as u32;
         // A bucket as a whole: at which of its words a lookup would stop cannot be predicted.
         let mut like = M::Word::upper_like(&self.0, (wanted >> 32) as u32, TAG);
         while like != 0 {
-            let word = self.0[like.trailing_zeros() as usize % BUCKET].load(Ordering::Acquire);
+            let word = self.word(like.trailing_zeros() as usize % BUCKET, Ordering::Acquire);
             let row = RowId((word & ROW_MASK).wrapping_sub(1));
-            let is_entry = !matches!(word, EMPTY | GONE);
             // It may have been replaced since.
-            if is_entry && (word ^ wanted) >> ROW_BITS == 0 && is_it(row) {
+            if is_entry(word) && (word ^ wanted) & TAG_MASK == 0 && is_it(row) {
                 return Ok(row);
             }
             like &= like - 1;
@@ -83,6 +88,76 @@ impl<M: Machine> Bucket<M> {
         // Free places are used from the first on, so nothing lies beyond one never used.
         Err(self.0[BUCKET - 1].load(Ordering::Acquire) != EMPTY)
     }
+
+    /// A word, without the latch.
+    #[inline]
+    fn word(&self, at: usize, order: Ordering) -> u64 {
+        self.0[at].load(order) & !LATCHED
+    }
+
+    #[inline]
+    fn try_latch(&self) -> Option<Latched<'_, M>> {
+        let [first, ..] = &self.0;
+        let now = first.load(Ordering::Relaxed);
+        let latched = now & LATCHED == 0
+            && first
+                .compare_exchange(now, now | LATCHED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        // Not `then_some`: what is made and dropped unlatches.
+        latched.then(|| Latched { bucket: self, first: now })
+    }
+
+    /// The table is replaced by another (INDEX-4).
+    fn latch_for_good(&self) {
+        let mut round = 0;
+        loop {
+            match self.try_latch() {
+                Some(latched) => return std::mem::forget(latched),
+                None => M::wait(round),
+            }
+            round += 1;
+        }
+    }
+}
+
+/// Somebody else has the latch of a bucket, and may be waiting for another.
+struct Busy;
+
+/// A latched bucket; dropping it unlatches.
+struct Latched<'b, M: Machine> {
+    bucket: &'b Bucket<M>,
+    /// What its first word says afterwards.
+    first: u64,
+}
+
+impl<M: Machine> Latched<'_, M> {
+    /// Position of a word with one of these values.
+    fn position(&self, is_it: impl Fn(u64) -> bool) -> Option<usize> {
+        (0..BUCKET).find(|at| is_it(self.bucket.word(*at, Ordering::Relaxed)))
+    }
+
+    fn put(&mut self, at: usize, word: u64) {
+        if at == 0 {
+            self.first = word;
+        } else {
+            self.bucket.0[at].store(word, Ordering::Release);
+        }
+    }
+}
+
+impl<M: Machine> Drop for Latched<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        self.bucket.0[0].store(self.first, Ordering::Release);
+    }
+}
+
+fn is_entry(word: u64) -> bool {
+    !is_free(word)
+}
+
+fn is_free(word: u64) -> bool {
+    matches!(word, EMPTY | GONE)
 }
 
 /// The bucket in which a hash should be. If the index grows meanwhile, it is one of the past.
@@ -121,7 +196,7 @@ impl<M: Machine> Default for HashIndex<M> {
 impl<M: Machine> Default for Part<M> {
     fn default() -> Self {
         Self {
-            latch: M::Word::new(0),
+            growing: M::Word::new(0),
             current: M::Word::new(0),
             tables: [const { OnceLock::new() }; GROWTHS],
         }
@@ -130,7 +205,7 @@ impl<M: Machine> Default for Part<M> {
 
 /// An entry's word. Row ids are stored from 1, so that no entry is [`EMPTY`].
 fn entry(hash: u64, row: RowId) -> u64 {
-    hash & !ROW_MASK | (row.0 + 1)
+    hash & TAG_MASK | (row.0 + 1)
 }
 
 impl<M: Machine> HashIndex<M> {
@@ -171,35 +246,54 @@ impl<M: Machine> HashIndex<M> {
         hash: u64,
         row: RowId,
         mut is_it: impl FnMut(RowId) -> bool,
-        adding: impl FnOnce(),
+        mut adding: impl FnMut(),
     ) -> Option<RowId> {
         let part = self.part(hash);
-        let _latch = Latch::<M>::take(&part.latch);
-        if let Some(other) = part.table().find(hash, &mut is_it) {
-            return Some(other);
+        let mut round = 0;
+        loop {
+            let (table, mut home) = part.latch(hash, &mut round);
+            if let Some(other) = table.find(hash, &mut is_it) {
+                return Some(other);
+            }
+            let add = || {
+                adding();
+                entry(hash, row)
+            };
+            match table.replace(hash, &mut home, is_free, add) {
+                Ok(true) => return None,
+                Ok(false) => {
+                    drop(home);
+                    part.grow(table);
+                }
+                Err(Busy) => {
+                    drop(home);
+                    M::wait(round);
+                    round += 1;
+                }
+            }
         }
-        adding();
-        while !part.table().insert(entry(hash, row)) {
-            part.grow();
-        }
-        None
     }
 
     /// Makes room for so many rows at once, rather than as they come.
     pub fn reserve(&self, rows: u64) {
         let entries = rows.div_ceil(1 << PARTS_BITS) * 4 / 3;
         let bits = (entries as usize / BUCKET).max(1).next_power_of_two().ilog2();
-        for part in &self.parts {
-            let _latch = Latch::<M>::take(&part.latch);
-            part.grow_to(bits);
-        }
+        self.parts.iter().for_each(|part| part.grow_to(bits));
     }
 
     /// Removes a row; whether it was there.
     pub fn remove(&self, hash: u64, row: RowId) -> bool {
-        let part = self.part(hash);
-        let _latch = Latch::<M>::take(&part.latch);
-        part.table().remove(entry(hash, row))
+        let mut round = 0;
+        loop {
+            let (table, mut home) = self.part(hash).latch(hash, &mut round);
+            let is_it = |word| word == entry(hash, row);
+            if let Ok(was_there) = table.replace(hash, &mut home, is_it, || GONE) {
+                return was_there;
+            }
+            drop(home);
+            M::wait(round);
+            round += 1;
+        }
     }
 }
 
@@ -213,19 +307,38 @@ impl<M: Machine> Part<M> {
         self.at(self.current.load(Ordering::Acquire))
     }
 
-    /// Publishes a table of at least twice the size with the same entries; under the latch.
-    fn grow(&self) {
-        let old = self.table();
-        let is_full = old.entries().count() * 4 >= old.buckets.len() * BUCKET;
+    /// The current table, and the home of a hash in it, latched.
+    #[inline]
+    fn latch(&self, hash: u64, round: &mut u32) -> (&Buckets<M>, Latched<'_, M>) {
+        loop {
+            // Those of a table of the past stay latched (INDEX-4).
+            let table = self.table();
+            if let Some(home) = table.bucket(hash, 0).try_latch() {
+                return (table, home);
+            }
+            M::wait(*round);
+            *round += 1;
+        }
+    }
+
+    /// Publishes a table of at least twice the size with the same entries, unless somebody has.
+    #[cold]
+    fn grow(&self, full: &Buckets<M>) {
+        let _growing = Growing::<M>::begin(&self.growing);
+        if !std::ptr::eq(full, self.table()) {
+            return;
+        }
+        let is_full = full.entries().count() * 4 >= full.buckets.len() * BUCKET;
         if is_full {
-            self.publish(old.bits + 1, PROBES_FIRST);
+            self.publish(full.bits + 1, PROBES_FIRST);
         } else {
-            self.publish(old.bits, old.probes * 2);
+            self.publish(full.bits, full.probes * 2);
         }
     }
 
     /// As [`Part::grow`], to a table with so many bits unless it has as many.
     fn grow_to(&self, bits: u32) {
+        let _growing = Growing::<M>::begin(&self.growing);
         if self.table().bits < bits {
             self.publish(bits, PROBES_FIRST);
         }
@@ -235,11 +348,12 @@ impl<M: Machine> Part<M> {
     fn publish(&self, bits: u32, mut probes: usize) {
         let generation = self.current.load(Ordering::Relaxed);
         let old = self.at(generation);
+        old.buckets.iter().for_each(Bucket::latch_for_good);
         loop {
             let grown = Buckets::new(bits, probes);
-            if old.entries().all(|word| grown.insert(word)) {
+            if old.entries().all(|word| grown.fill(word)) {
                 let next = generation + 1;
-                assert!(self.tables[next as usize].set(grown).is_ok(), "grown under the latch");
+                assert!(self.tables[next as usize].set(grown).is_ok(), "one grows at a time");
                 self.current.store(next, Ordering::Release);
                 return;
             }
@@ -274,42 +388,49 @@ impl<M: Machine> Buckets<M> {
         None
     }
 
-    /// Puts an entry into the first free place near its home; false when there is none.
-    fn insert(&self, entry: u64) -> bool {
-        for distance in 0..self.probes {
-            for word in &self.bucket(entry, distance).0 {
-                if matches!(word.load(Ordering::Relaxed), EMPTY | GONE) {
-                    word.store(entry, Ordering::Release);
-                    return true;
-                }
+    /// Replaces the first word that `is_it` from the latched home of an entry on; false if there is
+    /// none.
+    #[inline]
+    fn replace(
+        &self,
+        entry: u64,
+        home: &mut Latched<'_, M>,
+        is_it: impl Fn(u64) -> bool,
+        with: impl FnOnce() -> u64,
+    ) -> Result<bool, Busy> {
+        if let Some(at) = home.position(&is_it) {
+            home.put(at, with());
+            return Ok(true);
+        }
+        for distance in 1..self.probes {
+            let mut next = self.bucket(entry, distance).try_latch().ok_or(Busy)?;
+            if let Some(at) = next.position(&is_it) {
+                next.put(at, with());
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 
-    fn remove(&self, entry: u64) -> bool {
-        for distance in 0..self.probes {
-            for word in &self.bucket(entry, distance).0 {
-                if word.load(Ordering::Relaxed) == entry {
-                    word.store(GONE, Ordering::Release);
-                    return true;
-                }
-            }
-        }
-        false
+    /// Puts an entry into a table that nobody else knows yet; false when there is no place near its
+    /// home.
+    fn fill(&self, entry: u64) -> bool {
+        let mut near = (0..self.probes).flat_map(|distance| &self.bucket(entry, distance).0);
+        let place = near.find(|word| word.load(Ordering::Relaxed) == EMPTY);
+        place.inspect(|word| word.store(entry, Ordering::Relaxed)).is_some()
     }
 
     fn entries(&self) -> impl Iterator<Item = u64> {
-        let words = self.buckets.iter().flat_map(|bucket| &bucket.0);
-        words.map(|word| word.load(Ordering::Relaxed)).filter(|word| !matches!(*word, EMPTY | GONE))
+        let words = |bucket| (0..BUCKET).map(move |at| Bucket::word(bucket, at, Ordering::Relaxed));
+        self.buckets.iter().flat_map(words).filter(|word| is_entry(*word))
     }
 }
 
-/// A latch that spins: it is held for a few cache lines, or for a growth.
-struct Latch<'w, M: Machine>(&'w M::Word);
+/// One grows a part at a time.
+struct Growing<'w, M: Machine>(&'w M::Word);
 
-impl<'w, M: Machine> Latch<'w, M> {
-    fn take(word: &'w M::Word) -> Self {
+impl<'w, M: Machine> Growing<'w, M> {
+    fn begin(word: &'w M::Word) -> Self {
         let mut round = 0;
         while word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             M::wait(round);
@@ -319,7 +440,7 @@ impl<'w, M: Machine> Latch<'w, M> {
     }
 }
 
-impl<M: Machine> Drop for Latch<'_, M> {
+impl<M: Machine> Drop for Growing<'_, M> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Release);
     }
@@ -403,7 +524,7 @@ mod tests {
     fn lookups_beside_rows_that_come_and_go_in_the_same_buckets_miss_nothing_that_was_there() {
         let index = HashIndex::<Native>::default();
         // One part and tags that differ in their last bit only, so all share a few buckets.
-        let hash = |key: u64| 0xabcd_0000_0000_0000 | (key % 2) << ROW_BITS;
+        let hash = |key: u64| 0xabcd_0000_0000_0000 | (key % 2) << (64 - TAG_BITS);
         let add = |i: u64| {
             assert_eq!(index.insert(hash(i), RowId(i), |row| row == RowId(i), || ()), None);
         };
@@ -426,6 +547,74 @@ mod tests {
                 i += 1;
             }
         });
+    }
+
+    #[test]
+    fn a_key_that_several_add_at_once_is_added_by_one_of_them() {
+        const THREADS: u64 = 4;
+        const KEYS: u64 = 20_000;
+        let index = HashIndex::<Native>::default();
+        // Few parts and homes at first, so that buckets are full and neighbours are used.
+        let hash = |key: u64| mix(key) & !0x3f;
+        let key_of = |row: RowId| row.0 / THREADS;
+        let added: Vec<Vec<u64>> = std::thread::scope(|scope| {
+            let add = |thread: u64| {
+                let (index, hash) = (&index, &hash);
+                move || {
+                    let is_mine = |key: &u64| {
+                        let row = RowId(key * THREADS + thread);
+                        let other = index.insert(hash(*key), row, |row| key_of(row) == *key, || ());
+                        assert!(other.is_none_or(|row| key_of(row) == *key));
+                        other.is_none()
+                    };
+                    (0..KEYS).filter(is_mine).collect()
+                }
+            };
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(add(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let mut keys = added.concat();
+        keys.sort_unstable();
+        assert!(keys.into_iter().eq(0..KEYS), "each once");
+        for (thread, keys) in added.iter().enumerate() {
+            for key in keys {
+                let row = RowId(key * THREADS + thread as u64);
+                assert_eq!(index.find(hash(*key), |row| key_of(row) == *key), Some(row));
+                assert!(index.remove(hash(*key), row) && !index.remove(hash(*key), row));
+                assert_eq!(index.find(hash(*key), |row| key_of(row) == *key), None);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_come_and_go_at_once_beside_growth_leave_what_stays() {
+        const ROUNDS: u64 = 60_000;
+        let index = HashIndex::<Native>::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let index = &index;
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let row = RowId(round * 4 + thread);
+                        // Two hashes of a part for all, so that they meet in its buckets.
+                        let hash = mix(round / 64 * 2 + thread % 2) & !0x3f;
+                        let told = index.insert(hash, row, |other| other == row, || ());
+                        assert_eq!(told, None);
+                        if round % 8 != 0 {
+                            assert!(index.remove(hash, row), "{row:?}");
+                        }
+                    }
+                });
+            }
+        });
+        for round in 0..ROUNDS {
+            for thread in 0..4 {
+                let row = RowId(round * 4 + thread);
+                let hash = mix(round / 64 * 2 + thread % 2) & !0x3f;
+                let stays = (round % 8 == 0).then_some(row);
+                assert_eq!(index.find(hash, |other| other == row), stays);
+            }
+        }
     }
 
     #[test]
