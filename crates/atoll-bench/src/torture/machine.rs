@@ -3,8 +3,9 @@
 //! All threads are coroutines of one; they give way at shared accesses: at every operation of a
 //! word, at both ends of a latch, at every wait and every question about the time. Which one goes
 //! on, and for how long, is the decision of the [`stage`](super::stage), from a seed. The clock
-//! counts steps, from wherever it is. So what happens is a function of the code and the seed alone,
-//! and an anomaly that was found once is found again.
+//! counts steps, from wherever it is. In every second run each coroutine has a store buffer
+//! ([`super::buffers`]), as a processor of its own would. So what happens is a function of the code
+//! and the seed alone, and an anomaly that was found once is found again.
 //!
 //! Protocol
 //! 1. [`super::stage`] says how many steps the coroutine may make, and resumes it.
@@ -23,6 +24,8 @@ use std::sync::atomic::AtomicU64;
 
 use atoll::machine::{Machine, Ordering, Word};
 use corosensei::Yielder;
+
+use super::buffers;
 
 /// Why a coroutine gave way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -73,6 +76,10 @@ fn give_way(now: &Now, why: Why) {
     if yielder.is_null() {
         return; // STEPPED-2
     }
+    match why {
+        Why::Steps => buffers::rest(),
+        Why::Waits => buffers::release_all(),
+    }
     // SAFETY: the stage sets the pointer before it resumes a coroutine, to the yielder that this
     // coroutine got and keeps on its stack to its end, and clears it when control comes back. So
     // the yielder lives, and it is the running coroutine's own.
@@ -113,12 +120,18 @@ impl Machine for Stepped {
         NOW.with(|now| now.clock_ns.get())
     }
 
+    fn fence(order: Ordering) {
+        buffers::fence(order);
+    }
+
     fn wait(round: u32) {
         wait(round);
     }
 
     fn touch(_address: *const u8, _bytes: usize) {
         step();
+        // Perhaps it is a latch.
+        buffers::release_own();
     }
 }
 
@@ -126,9 +139,20 @@ impl Machine for Stepped {
 #[derive(Debug, Default)]
 pub struct SteppedWord(AtomicU64);
 
+impl Drop for SteppedWord {
+    fn drop(&mut self) {
+        buffers::forget(self.address());
+    }
+}
+
 impl SteppedWord {
+    fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
     fn change(&self, new: impl FnOnce(u64) -> u64) -> u64 {
         step();
+        buffers::exchange(self.address());
         let before = self.0.load(Ordering::Relaxed);
         self.0.store(new(before), Ordering::Relaxed);
         before
@@ -142,11 +166,12 @@ impl Word for SteppedWord {
 
     fn load(&self, _: Ordering) -> u64 {
         step();
-        self.0.load(Ordering::Relaxed)
+        buffers::seen(self.address(), self.0.load(Ordering::Relaxed))
     }
 
-    fn store(&self, value: u64, _: Ordering) {
+    fn store(&self, value: u64, order: Ordering) {
         step();
+        buffers::store(self.address(), self.0.load(Ordering::Relaxed), order);
         self.0.store(value, Ordering::Relaxed);
     }
 

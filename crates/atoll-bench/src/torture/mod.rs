@@ -10,6 +10,7 @@
 //! | module | room for |
 //! |---|---|
 //! | [`machine`], [`stage`] | coroutines that give way at shared accesses, and who goes on |
+//! | [`buffers`] | stores that others do not see yet |
 //! | [`hesitant`] | threads that sleep at shared accesses |
 //! | [`workload`] | what transactions do |
 //! | [`hands`], [`truths`] | the table that they do it to, and what is always true of it |
@@ -20,6 +21,7 @@
 
 pub mod actor;
 pub mod args;
+pub mod buffers;
 pub mod hands;
 pub mod hesitant;
 pub mod lineup;

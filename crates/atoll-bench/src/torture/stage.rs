@@ -23,6 +23,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use serde::Serialize;
 
+use super::buffers;
 use super::machine::{GiveWay, NOW, Why, wait};
 use crate::keys::Random;
 
@@ -132,6 +133,7 @@ pub fn play(seed: u64, steps_max: u64, keep_trace: bool, parts: Vec<Part>) -> Pl
         now.step_ns.set(step_ns);
     });
     let manner = manner(&mut random);
+    buffers::begin(random.word(), if random.below(2) == 0 { parts.len() } else { 0 });
     let actors = parts.into_iter().enumerate();
     let actors =
         actors.map(|(number, part)| Actor::new(number, random.below(1 << 20) as i64, part));
@@ -144,6 +146,7 @@ pub fn play(seed: u64, steps_max: u64, keep_trace: bool, parts: Vec<Part>) -> Pl
             trace.push(turn);
         }
     });
+    buffers::begin(0, 0);
     atoll::machine::pause_with(before);
     // What is done off the stage takes the same time in every run.
     NOW.with(|now| now.step_ns.set(1));
@@ -172,7 +175,12 @@ impl Stage {
                 now.yielder.set(actor.yielder.get());
                 now.steps.get()
             });
+            buffers::turn(Some(actor.number));
             let result = actor.coroutine.resume(());
+            if let CoroutineResult::Return(_) = result {
+                buffers::release_own();
+            }
+            buffers::turn(None);
             let steps = NOW.with(|now| {
                 now.yielder.set(std::ptr::null());
                 now.steps.get()
