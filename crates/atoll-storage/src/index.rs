@@ -115,7 +115,7 @@ impl<M: Machine> Bucket<M> {
                 Some(latched) => return std::mem::forget(latched),
                 None => M::wait(round),
             }
-            round += 1;
+            round = round.saturating_add(1);
         }
     }
 }
@@ -268,7 +268,7 @@ impl<M: Machine> HashIndex<M> {
                 Err(Busy) => {
                     drop(home);
                     M::wait(round);
-                    round += 1;
+                    round = round.saturating_add(1);
                 }
             }
         }
@@ -292,7 +292,7 @@ impl<M: Machine> HashIndex<M> {
             }
             drop(home);
             M::wait(round);
-            round += 1;
+            round = round.saturating_add(1);
         }
     }
 }
@@ -317,7 +317,7 @@ impl<M: Machine> Part<M> {
                 return (table, home);
             }
             M::wait(*round);
-            *round += 1;
+            *round = round.saturating_add(1);
         }
     }
 
@@ -348,6 +348,7 @@ impl<M: Machine> Part<M> {
     fn publish(&self, bits: u32, mut probes: usize) {
         let generation = self.current.load(Ordering::Relaxed);
         let old = self.at(generation);
+        assert!(generation as usize + 1 < GROWTHS, "more keys of one hash than a part can hold");
         old.buckets.iter().for_each(Bucket::latch_for_good);
         loop {
             let grown = Buckets::new(bits, probes);
@@ -434,7 +435,7 @@ impl<'w, M: Machine> Growing<'w, M> {
         let mut round = 0;
         while word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             M::wait(round);
-            round += 1;
+            round = round.saturating_add(1);
         }
         Self(word)
     }

@@ -8,7 +8,6 @@ use atoll_txn::Scheme;
 use atoll_txn::history::History;
 
 use super::actor::Actor;
-use super::buffers;
 use super::hesitant;
 use super::machine::{Stepped, step, wait};
 use super::scene::{Scene, Tally};
@@ -35,8 +34,6 @@ pub struct Rules {
     pub partitions: u32,
     /// Whether the index of names refuses a name that another row has; it must.
     pub unique: bool,
-    /// Whether fences between a store and a load are heeded; they must be.
-    pub fenced: bool,
     /// Whether the history is checked; without it, only what is always true of rows is.
     pub history: bool,
     /// Whether the whole run is kept, for a comparison.
@@ -50,7 +47,6 @@ impl Default for Rules {
             patched: true,
             partitions: 1,
             unique: true,
-            fenced: true,
             history: true,
             keep: false,
         }
@@ -113,9 +109,7 @@ pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run 
             }
         }));
     }
-    buffers::heed_fences(rules.fenced);
     let played = play(seed, STEPS_MAX, rules.keep, parts);
-    buffers::heed_fences(true);
     let fault = |kind: &str, text: String| {
         // What is left may hold anything, so nothing more is asked of it.
         let fault = Some(Fault { kind: kind.to_owned(), text });

@@ -43,13 +43,13 @@ impl<M: Machine> Gap<M> {
         now / ONE
     }
 
-    /// Makes the number greater, if somebody watches, and returns what it was. With `still` they do
+    /// Makes the number greater, if somebody watches, and returns what it was. If `still`, they do
     /// so afterwards, too.
     #[inline]
-    pub fn disturb(&self, still: bool) -> Option<u64> {
+    pub fn disturb(&self, still: impl Fn() -> bool) -> Option<u64> {
         let mut now = self.0.load(Ordering::SeqCst);
         while now & WATCHED != 0 {
-            let next = if still { now + ONE } else { (now & !WATCHED) + ONE };
+            let next = if still() { now + ONE } else { (now & !WATCHED) + ONE };
             match self.0.compare_exchange(now, next, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Some(now / ONE),
                 Err(changed) => now = changed,
@@ -68,12 +68,15 @@ mod tests {
     #[test]
     fn the_number_grows_when_it_has_been_watched() {
         let gap = Gap::<Native>::default();
-        assert_eq!((gap.disturb(false), gap.number()), (None, 0));
+        assert_eq!((gap.disturb(|| false), gap.number()), (None, 0));
         assert_eq!((gap.watch(), gap.watch()), (0, 0));
-        assert_eq!((gap.disturb(false), gap.number()), (Some(0), 1));
-        assert_eq!((gap.disturb(false), gap.number()), (None, 1));
+        assert_eq!((gap.disturb(|| false), gap.number()), (Some(0), 1));
+        assert_eq!((gap.disturb(|| false), gap.number()), (None, 1));
         assert_eq!(gap.watch(), 1);
-        assert_eq!((gap.disturb(true), gap.disturb(true), gap.number()), (Some(1), Some(2), 3));
-        assert_eq!((gap.disturb(false), gap.disturb(true), gap.number()), (Some(3), None, 4));
+        assert_eq!(
+            (gap.disturb(|| true), gap.disturb(|| true), gap.number()),
+            (Some(1), Some(2), 3)
+        );
+        assert_eq!((gap.disturb(|| false), gap.disturb(|| true), gap.number()), (Some(3), None, 4));
     }
 }

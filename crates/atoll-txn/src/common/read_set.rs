@@ -123,8 +123,8 @@ impl ReadSet {
     /// has disturbed it.
     #[inline]
     pub fn disturb<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
-        let mine = |(watched, _): &(Place, u64)| *watched == place;
-        let Some(before) = gap.disturb(self.gaps.iter().any(mine)) else { return };
+        let is_watcher = || self.gaps.iter().any(|(watched, _)| *watched == place);
+        let Some(before) = gap.disturb(is_watcher) else { return };
         let watched = self.gaps.iter_mut().filter(|(watched, _)| *watched == place);
         watched.filter(|(_, number)| *number == before).for_each(|(_, number)| *number += 1);
     }

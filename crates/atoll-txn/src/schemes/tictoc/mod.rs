@@ -167,16 +167,17 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         old: (Place, &GapState<M>),
         new: (Place, &GapState<M>),
     ) -> bool {
+        // Whoever raises the old one's time after it is read here finds it disturbed.
+        local.set.split((old.0, &old.1.count), (new.0, &new.1.count));
         raise::<M>(&new.1.valid_until, old.1.valid_until.load(Ordering::SeqCst));
         raise::<M>(&new.1.emptied_at, old.1.emptied_at.load(Ordering::SeqCst));
-        local.set.split((old.0, &old.1.count), (new.0, &new.1.count));
         true
     }
 
     fn withdraw(&self, gap: &GapState<M>, state: &State<M>, stamp: u64) {
         raise::<M>(&gap.emptied_at, stamp);
         raise::<M>(&gap.valid_until, state.valid_until.load(Ordering::SeqCst));
-        gap.count.disturb(false);
+        gap.count.disturb(|| false);
     }
 
     fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
