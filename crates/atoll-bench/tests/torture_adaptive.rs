@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use atoll::machine::Machine;
+use atoll_bench::torture::hands::directory;
 use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
-use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
-use atoll_storage::{Column, DataType, Directory, Schema, Table, TableId, Value};
+use atoll_storage::{Column, DataType, Schema, Table, TableId, Value};
 use atoll_txn::scheme::{Guarded, Place};
 use atoll_txn::schemes::adaptive::Adaptive;
 use atoll_txn::{Begin, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker};
@@ -41,15 +41,7 @@ struct Said {
 }
 
 fn engine() -> (Arc<Here>, Arc<Table<Stepped>>) {
-    let swing = SwingConfig { buddy_bytes: 1 << 28, ..SwingConfig::default() };
-    let options = StoreOptions {
-        capacity_bytes: SwingMalloc::capacity_for(&swing),
-        limit_bytes: 64 << 20,
-        huge_pages: false,
-    };
-    let store = Arc::new(Store::create_memfd("adaptive", &options).unwrap());
-    let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
-    let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
+    let directory = directory().unwrap();
     let scheme = Adaptive::new(&SchemeOptions::default());
     let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
     let columns = ["id", "count"].map(|name| Column::new(name, DataType::Int64));

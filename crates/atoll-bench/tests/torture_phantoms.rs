@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use atoll_bench::keys::Random;
 use atoll_bench::torture::buffers::heed_fences;
+use atoll_bench::torture::hands::directory;
 use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
-use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
-use atoll_storage::{Column, DataType, Directory, Schema, Table, Value};
+use atoll_storage::{Column, DataType, Schema, Table, Value};
 use atoll_txn::schemes::{SchemeKind, SchemeVisitor};
 use atoll_txn::{Begin, Engine, EngineOptions, Scheme, SchemeOptions, Stop, TableOptions, Worker};
 
@@ -24,15 +24,7 @@ const SEEDS: u64 = 200;
 const STEPS_MAX: u64 = 4_000_000;
 
 fn engine<S: Scheme<Stepped>>(scheme: S) -> (Arc<Engine<S, Stepped>>, Arc<Table<Stepped>>) {
-    let swing = SwingConfig { buddy_bytes: 1 << 28, ..SwingConfig::default() };
-    let options = StoreOptions {
-        capacity_bytes: SwingMalloc::capacity_for(&swing),
-        limit_bytes: 64 << 20,
-        huge_pages: false,
-    };
-    let store = Arc::new(Store::create_memfd("phantoms", &options).unwrap());
-    let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
-    let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
+    let directory = directory().unwrap();
     let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
     let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
     let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();

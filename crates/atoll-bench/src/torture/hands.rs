@@ -81,6 +81,23 @@ fn row_of<M: Machine>(view: &View<'_, M>) -> Row {
     std::array::from_fn(|at| view.i64(at))
 }
 
+/// Room for the tables of a run.
+///
+/// # Errors
+/// What the system refused.
+pub fn directory() -> Result<Directory, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let swing = SwingConfig { buddy_bytes: 1 << 28, ..SwingConfig::default() };
+    let options = StoreOptions {
+        capacity_bytes: SwingMalloc::capacity_for(&swing),
+        limit_bytes: 192 << 20,
+        huge_pages: false,
+    };
+    let store = Arc::new(Store::create_memfd("torture", &options).map_err(|e| text(&e))?);
+    let swing = SwingMalloc::create(Arc::clone(&store), &swing).map_err(|e| text(&e))?;
+    Directory::create(Arc::new(Memory::new(store, swing))).map_err(|e| text(&e))
+}
+
 impl<S: Scheme<M>, M: Machine> Ground<S, M> {
     /// An empty table under a scheme.
     ///
@@ -88,21 +105,8 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
     /// What the system refused.
     pub fn new(scheme: S, partitions: u32, by_name: ByName) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let swing = SwingConfig { buddy_bytes: 1 << 28, ..SwingConfig::default() };
-        let options = StoreOptions {
-            capacity_bytes: SwingMalloc::capacity_for(&swing),
-            limit_bytes: 192 << 20,
-            huge_pages: false,
-        };
-        let store = Arc::new(Store::create_memfd("torture", &options).map_err(|e| text(&e))?);
-        let swing = SwingMalloc::create(Arc::clone(&store), &swing).map_err(|e| text(&e))?;
-        let memory = Arc::new(Memory::new(store, swing));
-        let directory = Arc::new(Directory::create(memory).map_err(|e| text(&e))?);
-        let engine = Arc::new(Engine::new(
-            scheme,
-            directory,
-            EngineOptions { partitions, accounting: false },
-        ));
+        let options = EngineOptions { partitions, accounting: false };
+        let engine = Arc::new(Engine::new(scheme, Arc::new(directory()?), options));
         let names = ["id", "version", "place", "mark", "amount", "stamp", "name", "named"];
         let columns = names.map(|name| Column::new(name, DataType::Int64));
         let schema = Schema::new(columns.to_vec(), &["id"]).map_err(|e| text(&e))?;
