@@ -551,6 +551,23 @@ mod tests {
     }
 
     #[test]
+    fn a_latched_bucket_stays_latched_whoever_asks_and_looks_as_it_is() {
+        let bucket = Bucket::<Native>(std::array::from_fn(|_| Word::new(EMPTY)));
+        let mut latched = bucket.try_latch().unwrap();
+        assert!((0..3).all(|_| bucket.try_latch().is_none()));
+        for (at, row) in [(1, 7), (0, 5)] {
+            assert_eq!(latched.position(|word| word == entry(1 << 60, RowId(row))), None);
+            latched.put(at, entry(1 << 60, RowId(row)));
+        }
+        let found = |row| bucket.find(1 << 60, &mut |other| other == RowId(row));
+        assert_eq!((found(7), found(5)), (Ok(RowId(7)), Err(false)), "the first word comes last");
+        assert!((0..3).all(|_| bucket.try_latch().is_none()));
+        drop(latched);
+        assert_eq!((found(7), found(5)), (Ok(RowId(7)), Ok(RowId(5))));
+        assert!(bucket.try_latch().is_some());
+    }
+
+    #[test]
     fn a_key_that_several_add_at_once_is_added_by_one_of_them() {
         const THREADS: u64 = 4;
         const KEYS: u64 = 20_000;
