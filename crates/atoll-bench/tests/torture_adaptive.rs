@@ -11,7 +11,7 @@ use atoll_bench::torture::hands::directory;
 use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::{Column, DataType, Schema, Table, TableId, Value};
-use atoll_txn::scheme::{Guarded, Place};
+use atoll_txn::scheme::Place;
 use atoll_txn::schemes::adaptive::Adaptive;
 use atoll_txn::{Begin, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker};
 
@@ -57,7 +57,7 @@ fn engine() -> (Arc<Here>, Arc<Table<Stepped>>) {
 }
 
 fn is_moved(engine: &Here) -> bool {
-    engine.scheme().is_pessimistic(Place { table: TableId(0), what: Guarded::Row(0) })
+    engine.scheme().is_pessimistic(Place::row(TableId(0), 0))
 }
 
 struct Actor {

@@ -28,13 +28,9 @@ impl States<State<Stepped>, GapState<Stepped>> for Few {
     }
 
     fn gap(&self, place: Place) -> &GapState<Stepped> {
-        let Guarded::Gap(_, gap) = place.what else { unreachable!("{place:?} is no gap") };
+        let Guarded::Gap(_, gap) = place.what() else { unreachable!("{place:?} is no gap") };
         &self.gaps[gap as usize]
     }
-}
-
-const fn place(what: Guarded) -> Place {
-    Place { table: TableId(0), what }
 }
 
 struct World {
@@ -44,11 +40,11 @@ struct World {
 
 impl World {
     fn gap(&self, number: u32) -> (Place, &GapState<Stepped>) {
-        (place(Guarded::Gap(1, number)), &self.few.gaps[number as usize])
+        (Place::gap(TableId(0), 1, number), &self.few.gaps[number as usize])
     }
 
     fn write_row(&self, local: &mut Local) {
-        let target = Target { place: place(Guarded::Row(0)), state: &self.few.row };
+        let target = Target { place: Place::row(TableId(0), 0), state: &self.few.row };
         self.scheme.write(local, &self.few, target, true).unwrap();
     }
 

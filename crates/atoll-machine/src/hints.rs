@@ -34,7 +34,7 @@ impl Hints {
     /// Gathers the line of an address.
     #[inline]
     pub fn add_line<M: Machine>(&mut self, address: *const u8) {
-        self.line::<M>(address.addr());
+        self.lines::<1, M>([address.addr()]);
     }
 
     /// Gathers a place of so many bytes.
@@ -44,21 +44,25 @@ impl Hints {
         let address = address.addr();
         // Steps of a line, and the last byte, which may lie one line further: how many lines there
         // are depends on the address, and a branch on that would be guessed wrong.
-        let mut at = 0;
-        while at < last {
-            self.line::<M>(address.wrapping_add(at));
-            at += LINE;
+        if last < 2 * LINE {
+            let second = address.wrapping_add(last.min(LINE));
+            return self.lines::<3, M>([address, second, address.wrapping_add(last)]);
         }
-        self.line::<M>(address.wrapping_add(last));
+        for at in (0..last).step_by(LINE) {
+            self.lines::<1, M>([address.wrapping_add(at)]);
+        }
+        self.lines::<1, M>([address.wrapping_add(last)]);
     }
 
     #[inline]
-    fn line<M: Machine>(&mut self, address: usize) {
-        if self.gathered == GATHERED_MAX {
+    fn lines<const N: usize, M: Machine>(&mut self, addresses: [usize; N]) {
+        if self.gathered > GATHERED_MAX - N {
             self.give::<M>();
         }
-        self.lines[self.gathered] = address;
-        self.gathered += 1;
+        if let Some(room) = self.lines[self.gathered..].first_chunk_mut() {
+            *room = addresses;
+            self.gathered += N;
+        }
     }
 
     /// Names all of them, see [`Machine::touch`].

@@ -103,6 +103,12 @@ impl View {
         unsafe { shared::read_words(from, len, into) };
     }
 
+    /// An address to be hinted at, where nothing is read; of an offset outside the store, any.
+    #[inline]
+    pub fn hint(&self, offset: u64) -> *const u8 {
+        self.base.wrapping_add(offset as usize)
+    }
+
     /// The address of bytes that lie inside the store, for handing them on without copying.
     #[inline]
     pub fn address(&self, offset: u64, len_bytes: u64) -> Option<*const u8> {

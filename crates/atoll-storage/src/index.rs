@@ -29,6 +29,7 @@ use atoll_machine::{Machine, Ordering, Word};
 use crate::layout::RowId;
 
 const PARTS_BITS: u32 = 6;
+const PARTS: usize = 1 << PARTS_BITS;
 const BUCKET: usize = 8;
 const FIRST_BUCKETS_BITS: u32 = 1;
 const GROWTHS: usize = 40;
@@ -48,7 +49,7 @@ const PROBES_FIRST: usize = 4;
 
 /// See the module.
 pub struct HashIndex<M: Machine> {
-    parts: Box<[Part<M>]>,
+    parts: Box<[Part<M>; PARTS]>,
 }
 
 #[repr(align(64))]
@@ -189,7 +190,8 @@ impl<M: Machine> Home<'_, M> {
 
 impl<M: Machine> Default for HashIndex<M> {
     fn default() -> Self {
-        Self { parts: (0..1 << PARTS_BITS).map(|_| Part::default()).collect() }
+        let parts: Box<[_]> = (0..PARTS).map(|_| Part::default()).collect();
+        Self { parts: parts.try_into().ok().expect("it has as many") }
     }
 }
 
@@ -210,7 +212,7 @@ fn entry(hash: u64, row: RowId) -> u64 {
 
 impl<M: Machine> HashIndex<M> {
     fn part(&self, hash: u64) -> &Part<M> {
-        &self.parts[(hash & ((1 << PARTS_BITS) - 1)) as usize]
+        &self.parts[hash as usize % PARTS]
     }
 
     /// Where a lookup of `hash` begins, and nearly always ends.

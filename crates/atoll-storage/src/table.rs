@@ -66,13 +66,25 @@ struct Shape {
     /// No value reaches over the end of a cache line, since arrays of them begin at one.
     is_in_a_line: bool,
     is_view: bool,
+    /// A value is so many bytes and nothing else: no bit, no NULL, nothing that lies elsewhere.
+    is_flat: bool,
+    /// And its type has no zones.
+    is_bytes: bool,
 }
 
 impl Shape {
     fn of(column: &Column) -> Self {
         let width = column.data_type.width();
         let is_in_a_line = width <= 1 || LINE_BYTES.is_multiple_of(width);
-        Self { width, is_in_a_line, is_view: column.data_type.is_view() }
+        let is_view = column.data_type.is_view();
+        let is_flat = width > 0 && !is_view && !column.nullable;
+        Self {
+            width,
+            is_in_a_line,
+            is_view,
+            is_flat,
+            is_bytes: is_flat && !column.data_type.has_zone(),
+        }
     }
 }
 
@@ -121,6 +133,18 @@ impl<'t, M: Machine> Slot<'t, M> {
 
     pub(crate) fn segment(&self) -> &'t Segment<M> {
         self.segment
+    }
+}
+
+/// Where a value may be stored until the end of a section, see [`Table::place_for`].
+#[derive(Debug, Clone, Copy)]
+pub struct ValuePlace(u64);
+
+impl ValuePlace {
+    /// Stores the value there; `memory` is the table's.
+    #[inline]
+    pub fn store(self, memory: &Memory, bytes: &[u8]) {
+        memory.access().write(self.0, bytes);
     }
 }
 
@@ -266,6 +290,11 @@ impl<M: Machine> Table<M> {
     /// is valid.
     #[inline]
     pub fn load(&self, slot: Slot<'_, M>, at: usize, image: &mut [u8]) -> bool {
+        let shape = &self.shapes[at];
+        if shape.is_flat && image.len() == shape.width {
+            self.barrier.load_flat(slot.segment, slot.id.slot(), at, image);
+            return true;
+        }
         let Column { data_type, nullable, .. } = *self.column(at);
         self.barrier.load_value(slot.segment, slot.id.slot(), at, data_type, nullable, image)
     }
@@ -306,8 +335,7 @@ impl<M: Machine> Table<M> {
         let Slot { id: row, segment } = slot;
         for at in columns.iter().copied() {
             let Some(shape) = self.shapes.get(at) else { continue };
-            let address = self.barrier.address_of(segment, row.slot(), at, shape.width);
-            let Some(address) = address else { continue };
+            let address = self.barrier.hint_of(segment, row.slot(), at, shape.width);
             if shape.is_in_a_line {
                 hints.add_line::<M>(address);
             } else {
@@ -407,6 +435,12 @@ impl<M: Machine> Table<M> {
         undo: &mut UndoList,
     ) -> Result<(), StorageError> {
         let Slot { id: row, segment } = slot;
+        let shape = &self.shapes[at];
+        if shape.is_bytes
+            && let Some(bytes) = plain.filter(|bytes| bytes.len() == shape.width)
+        {
+            return Ok(self.barrier.replace_bytes(change, segment, (row, at), bytes, undo)?);
+        }
         let Column { data_type, nullable, .. } = *self.column(at);
         let fits = |bytes: &[u8]| data_type.is_view() || bytes.len() == data_type.width().max(1);
         debug_assert!(plain.is_none_or(fits), "{plain:?} for {data_type}");
@@ -433,6 +467,27 @@ impl<M: Machine> Table<M> {
             self.release_heap(change, row, at, place);
             error.into()
         })
+    }
+
+    /// Where a value can be stored until the section of `change` ends, so that storing it there
+    /// cannot fail and is all that is to be done. `None` where it is not as simple as that.
+    #[inline]
+    pub fn place_for(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        at: usize,
+        plain: Plain<'_>,
+    ) -> Option<ValuePlace> {
+        let Slot { id: row, segment } = slot;
+        let shape = &self.shapes[at];
+        let bytes = plain.filter(|bytes| shape.is_flat && bytes.len() == shape.width)?;
+        let place = self.barrier.place_in(change, segment, (row.slot(), at), shape.width)?;
+        if !shape.is_bytes {
+            // Wider than it need be, should the value not be stored after all.
+            self.barrier.widen_for(segment, at, self.column(at).data_type, bytes);
+        }
+        Some(ValuePlace(place))
     }
 
     /// Reads a number of a column of its type; 0 for NULL.

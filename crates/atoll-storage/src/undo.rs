@@ -193,19 +193,23 @@ impl UndoList {
         image: impl FnOnce(&[AtomicU64]),
     ) -> bool {
         let needed = HEADER_WORDS + image_words;
-        let last = self.chunks.last().expect("a list has a chunk");
-        let added = last.len.load(Ordering::Relaxed) + needed > last.words.len();
-        if added {
-            self.chunks.push(Chunk::with_room(needed));
+        let mut added = false;
+        loop {
+            let chunk = self.chunks.last().expect("a list has a chunk");
+            let at = chunk.len.load(Ordering::Relaxed);
+            let Some(words) = chunk.words.get(at..at + needed) else {
+                self.chunks.push(Chunk::with_room(needed));
+                added = true;
+                continue;
+            };
+            let (words, images) = words.split_at(HEADER_WORDS);
+            for (word, value) in words.iter().zip(header) {
+                word.store(value, Ordering::Relaxed);
+            }
+            image(images);
+            chunk.len.store(at + needed, Ordering::Release);
+            break;
         }
-        let chunk = self.chunks.last().expect("a list has a chunk");
-        let at = chunk.len.load(Ordering::Relaxed);
-        let (words, images) = chunk.words[at..at + needed].split_at(HEADER_WORDS);
-        for (word, value) in words.iter().zip(header) {
-            word.store(value, Ordering::Relaxed);
-        }
-        image(images);
-        chunk.len.store(at + needed, Ordering::Release);
         if self.entries == 0 {
             [self.first_epoch, ..] = header;
         }

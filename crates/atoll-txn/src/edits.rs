@@ -140,17 +140,23 @@ impl Edits {
     }
 
     /// Adds a row that is not there yet.
+    #[inline]
     pub fn add(&mut self, table: TableId, row: RowId, what: What) -> usize {
         self.filter |= bit(table, row);
         self.rows.push(EditedRow { table, row, what, newest: NONE });
         let at = self.rows.len() - 1;
-        if at == SCAN_MAX {
-            let all = self.rows.iter().enumerate();
-            self.by_row = all.map(|(at, one)| ((one.table.0, one.row.0), at as u32)).collect();
-        } else if at > SCAN_MAX {
-            self.by_row.insert((table.0, row.0), at as u32);
+        if at >= SCAN_MAX {
+            self.hash(at);
         }
         at
+    }
+
+    /// Makes the newest row be found by its hash, and all of them once there are many.
+    #[cold]
+    fn hash(&mut self, at: usize) {
+        let from = if at == SCAN_MAX { 0 } else { at };
+        let new = self.rows[from..].iter().zip(from as u32..);
+        self.by_row.extend(new.map(|(one, at)| ((one.table.0, one.row.0), at)));
     }
 
     /// Says what happens to a row in the end.
@@ -159,12 +165,14 @@ impl Edits {
     }
 
     /// Where cells that are not part of a row yet begin.
+    #[inline]
     pub fn mark(&mut self) -> Mark {
         self.fresh = 0;
         Mark { cells: self.cells.len(), bytes: self.bytes.len() }
     }
 
     /// Takes back what was put since, which is the newest mark.
+    #[inline]
     pub fn rewind(&mut self, mark: Mark) {
         self.fresh = 0;
         self.cells.truncate(mark.cells);
@@ -183,10 +191,11 @@ impl Edits {
     }
 
     /// Gives the cells put since to a row.
+    #[inline]
     pub fn give(&mut self, mark: Mark, at: usize) {
-        for cell in mark.cells..self.cells.len() {
-            self.cells[cell].older = self.rows[at].newest;
-            self.rows[at].newest = cell as u32;
+        let newest = &mut self.rows[at].newest;
+        for (cell, number) in self.cells[mark.cells..].iter_mut().zip(mark.cells as u32..) {
+            cell.older = std::mem::replace(newest, number);
         }
     }
 
@@ -207,6 +216,7 @@ impl Edits {
         Some(self.plain(cell))
     }
 
+    #[inline]
     fn plain(&self, cell: &Cell) -> Plain<'_> {
         cell.valid.then(|| &self.bytes[cell.start as usize..][..cell.len as usize])
     }
@@ -226,23 +236,46 @@ impl Edits {
     }
 
     /// The columns of a row that are set, each once, with their values.
+    #[inline]
     pub fn cells(&self, at: usize) -> impl Iterator<Item = (usize, Plain<'_>)> {
+        self.numbered_cells(at).map(|(_, column, plain)| (column, plain))
+    }
+
+    /// As [`Edits::cells`], with their numbers.
+    #[inline]
+    pub fn numbered_cells(&self, at: usize) -> impl Iterator<Item = (u32, usize, Plain<'_>)> {
         let newest = self.rows[at].newest;
-        let chain = move |next: u32| (next != NONE).then_some(next);
-        let all = std::iter::successors(chain(newest), move |next| {
-            chain(self.cells[*next as usize].older)
-        });
-        all.filter_map(move |number| {
-            let cell = &self.cells[number as usize];
-            let mut newer = newest;
-            while newer != number {
-                if self.cells[newer as usize].column == cell.column {
-                    return None;
+        let mut next = newest;
+        std::iter::from_fn(move || {
+            loop {
+                let number = next;
+                let cell = self.cells.get(number as usize)?; // NONE is none of them.
+                next = cell.older;
+                if !self.has_between(newest, number, cell.column) {
+                    return Some((number, usize::from(cell.column), self.plain(cell)));
                 }
-                newer = self.cells[newer as usize].older;
             }
-            Some((usize::from(cell.column), self.plain(cell)))
         })
+    }
+
+    /// Whether a chain has a cell of a column before it comes to a number.
+    #[inline]
+    fn has_between(&self, from: u32, to: u32, column: u16) -> bool {
+        let mut next = from;
+        while next != to {
+            let cell = &self.cells[next as usize];
+            if cell.column == column {
+                return true;
+            }
+            next = cell.older;
+        }
+        false
+    }
+
+    /// The value of a cell by its number; nothing for NULL.
+    #[inline]
+    pub fn bytes(&self, number: u32) -> &[u8] {
+        self.plain(&self.cells[number as usize]).unwrap_or_default()
     }
 }
 

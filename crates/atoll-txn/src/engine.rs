@@ -91,6 +91,7 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
 
 /// A table, what lies beside its rows, and its indexes.
 pub struct Guard<S: Scheme<M>, M: Machine> {
+    table_id: TableId,
     pub(crate) table: Arc<Table<M>>,
     pub(crate) rows: PerRow<Meta<S, M>>,
     stripes: Array<S::Gap>,
@@ -146,18 +147,40 @@ impl<S: Scheme<M>, M: Machine> Tables<S, M> {
     pub fn table(&self, table: TableId) -> &Arc<Table<M>> {
         &self.guard(table).table
     }
+
+    /// Finds tables one after the other, most of them the same as the one before.
+    #[inline]
+    pub(crate) fn in_turn<'t>(&'t self) -> impl FnMut(TableId) -> &'t Guard<S, M> {
+        let mut latest: Option<&Guard<S, M>> = None;
+        move |table| match latest {
+            Some(guard) if guard.table_id == table => guard,
+            _ => latest.insert(self.guard(table)),
+        }
+    }
 }
 
 impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
     #[inline]
     fn row(&self, place: Place) -> &S::State {
-        let Guarded::Row(row) = place.what else { panic!("{place:?} is no row") };
-        &self.guard(place.table).rows.get(RowId(row)).state
+        let Guarded::Row(row) = place.what() else { panic!("{place:?} is no row") };
+        &self.guard(place.table()).rows.get(RowId(row)).state
+    }
+
+    #[inline]
+    fn rows<'s>(&'s self) -> impl FnMut(Place) -> &'s S::State
+    where
+        S::State: 's,
+    {
+        let mut guard = self.in_turn();
+        move |place| {
+            let Guarded::Row(row) = place.what() else { panic!("{place:?} is no row") };
+            &guard(place.table()).rows.get(RowId(row)).state
+        }
     }
 
     fn gap(&self, place: Place) -> &S::Gap {
-        let Guarded::Gap(index, guard) = place.what else { panic!("{place:?} is no gap") };
-        self.guard(place.table).gap(index, guard)
+        let Guarded::Gap(index, guard) = place.what() else { panic!("{place:?} is no gap") };
+        self.guard(place.table()).gap(index, guard)
     }
 }
 
@@ -191,6 +214,7 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
         let columns = table.schema().columns().iter().enumerate();
         columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
         Self {
+            table_id: table.id(),
             table,
             views,
             rows: PerRow::default(),
@@ -237,13 +261,13 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
     }
 
     fn gap_place(&self, index: u16, guard: u32) -> Place {
-        Place { table: self.table.id(), what: Guarded::Gap(index, guard) }
+        Place::gap(self.table_id, index, guard)
     }
 
     /// A row as a place.
     #[inline]
     pub(crate) fn place(&self, row: RowId) -> Place {
-        Place { table: self.table.id(), what: Guarded::Row(row.0) }
+        Place::row(self.table_id, row.0)
     }
 
     /// Position of an index.

@@ -15,6 +15,7 @@ pub mod engine;
 pub mod error;
 pub mod history;
 pub mod journal;
+mod place;
 pub mod registry;
 pub mod row;
 mod rows;

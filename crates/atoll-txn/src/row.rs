@@ -158,6 +158,9 @@ impl<'a, M: Machine> Row<'a, M> {
             "column {column} holds {data_type}, not {} bytes",
             into.len()
         );
+        if self.is_stored(column) {
+            return self.table.load(self.slot, column, into);
+        }
         self.copy(column, into)
     }
 

@@ -19,38 +19,9 @@
 //!   that a snapshot, which is a cut between epochs, has a place in the serial order.
 
 use atoll_machine::Machine;
-use atoll_storage::TableId;
 
 use crate::common::image::Image;
-
-/// Something that a scheme guards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
-    /// The table.
-    pub table: TableId,
-    /// A row of it, or a gap between keys.
-    pub what: Guarded,
-}
-
-impl Place {
-    /// Whether it is a row.
-    #[inline]
-    pub const fn is_row(self) -> bool {
-        matches!(self.what, Guarded::Row(_))
-    }
-}
-
-/// What a [`Place`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Guarded {
-    /// A row, by its id.
-    Row(u64),
-    /// A gap: keys that are absent, by the number of an index of the table and of a guard in it.
-    /// It is watched by who finds that a key is absent or scans a range, and disturbed by who adds
-    /// an entry. Index 0 is the hash index, whose guards are stripes of hashes; the others are
-    /// ordered, and their guards belong to leaves.
-    Gap(u16, u32),
-}
+pub use crate::place::{Guarded, Place};
 
 /// Why a transaction had to stop. A normal outcome: it can be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -153,6 +124,14 @@ pub trait States<R, G> {
     fn row(&self, place: Place) -> &R;
     /// The state of a gap.
     fn gap(&self, place: Place) -> &G;
+    /// What finds the states of rows one after the other, most of them of the same table.
+    #[inline]
+    fn rows<'s>(&'s self) -> impl FnMut(Place) -> &'s R
+    where
+        R: 's,
+    {
+        |place| self.row(place)
+    }
 }
 
 /// When a scheme's transactions store.

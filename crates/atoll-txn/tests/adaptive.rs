@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use atoll_storage::{SEGMENT_ROWS, Table};
 use atoll_txn::common::read_set::Versioned;
-use atoll_txn::scheme::{Guarded, Place, States};
+use atoll_txn::scheme::{Place, States};
 use atoll_txn::schemes::adaptive::Adaptive;
 use atoll_txn::{AbortReason, Begin, Engine, SchemeOptions, Stop, TableOptions, Worker};
 
@@ -18,7 +18,7 @@ type Here = Engine<Adaptive<Waiting>, Waiting>;
 type Hand = Worker<Adaptive<Waiting>, Waiting>;
 
 /// The one row that there is.
-const ROW: Place = Place { table: atoll_storage::TableId(0), what: Guarded::Row(0) };
+const ROW: Place = Place::row(atoll_storage::TableId(0), 0);
 
 fn engine() -> (Arc<Here>, Arc<Table<Waiting>>) {
     let scheme = Adaptive::new(&SchemeOptions::default());

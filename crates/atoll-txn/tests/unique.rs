@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use atoll_storage::{Table, Value};
-use atoll_txn::scheme::{Guarded, Place, States};
+use atoll_txn::scheme::{Place, States};
 use atoll_txn::schemes::dl_detect::DlDetect;
 use atoll_txn::{
     AbortReason, Begin, Engine, IndexSpec, Range, SchemeOptions, Stop, TableOptions, Worker,
@@ -44,7 +44,7 @@ fn scene() -> (Arc<Here>, Arc<Table<Waiting>>, [Hand; 2]) {
 #[test]
 fn who_waits_asks_for_nothing_again_that_it_has() {
     let (engine, table, [mut one, mut two]) = scene();
-    let leaf = Place { table: table.id(), what: Guarded::Gap(1, 0) };
+    let leaf = Place::gap(table.id(), 1, 0);
     let is_held = Rc::new(Cell::new(None));
     let said = Rc::clone(&is_held);
     after(500, move || {

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use atoll::{Column, DataType, Database, DatabaseOptions, Result, Schema, Snapshot, Table, Value};
+use atoll::{
+    Column, DataType, Database, DatabaseOptions, Result, Schema, SchemeKind, Snapshot, Table, Value,
+};
 
 use limits_common::{
     database, in_time, insert, is_out_of_memory, payload, small, total, update, wide,
@@ -82,6 +84,48 @@ fn an_update_that_finds_no_memory_for_copies_is_rolled_back_whole() {
         drop((held, snapshots));
         update(&db, &table, 0..65_000, 9).unwrap();
         assert_eq!(total(&db.snapshot().unwrap()).unwrap(), (65_000, 9 * 65_000));
+    });
+}
+
+/// Some of the rows lie where they can be changed as they are, others where that needs a copy.
+#[test]
+fn a_commit_that_finds_no_memory_for_one_of_its_rows_changes_none() {
+    in_time(|| {
+        const SEGMENTS: i64 = 6;
+        const ROWS: i64 = atoll::SEGMENT_ROWS as i64;
+        for scheme in SchemeKind::ALL.iter().copied() {
+            let db = database(DatabaseOptions { scheme, ..small(32) });
+            let table = wide(&db, SEGMENTS * ROWS);
+            let ids = |segments| (0..segments).rev().map(|segment| segment * ROWS + 5);
+            let values = || {
+                let mut tx = db.begin().unwrap();
+                let all = ids(SEGMENTS).map(|id| {
+                    let row = tx.read(&table, &[id.into()]).unwrap().unwrap();
+                    let Value::Int64(value) = row[1] else { panic!("{row:?}") };
+                    assert_eq!(row[2], payload(value), "{scheme:?} tore row {id}");
+                    value
+                });
+                all.collect::<Vec<_>>()
+            };
+            let held = db.snapshot().unwrap();
+            let mut refused = 0;
+            for segments in 1..=SEGMENTS {
+                let before = values();
+                match update(&db, &table, ids(segments), segments + 1) {
+                    Ok(()) => assert_ne!(values(), before),
+                    Err(error) => {
+                        assert!(is_out_of_memory(&error), "{error}");
+                        assert_eq!(values(), before, "{scheme:?}, {segments} segments");
+                        refused += 1;
+                    }
+                }
+            }
+            assert!((1..SEGMENTS).contains(&refused), "{scheme:?}: {refused}");
+            assert_eq!(total(&held).unwrap(), (SEGMENTS * ROWS, SEGMENTS * ROWS));
+            drop(held);
+            update(&db, &table, ids(SEGMENTS), 9).unwrap();
+            assert_eq!(values(), [9; SEGMENTS as usize]);
+        }
     });
 }
 

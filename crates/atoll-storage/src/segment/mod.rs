@@ -305,6 +305,54 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
+    /// As [`Barrier::replace_value`], for the bytes of a value in a column of as many bytes each, of
+    /// a type without zones, that cannot be NULL.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn replace_bytes(
+        &self,
+        change: Change,
+        target: &Segment<M>,
+        (row, at): (RowId, usize),
+        bytes: &[u8],
+        undo: &mut UndoList,
+    ) -> Result<(), MemoryError> {
+        let what = || values_of(at, DataType::FixedBinary(bytes.len() as u32));
+        let values = self.own(change, target, &target.values[at], what)?;
+        let place = values + (row.slot() * bytes.len()) as u64;
+        let entry = (change.inside.epoch, self.table, row);
+        undo.push_value(entry, (at as u16, true), bytes.len(), |words| {
+            self.access().read_words(place, bytes.len(), words);
+        });
+        self.access().write(place, bytes);
+        Ok(())
+    }
+
+    /// Where a value of so many bytes may be stored, until the section of `change` ends. `None` when
+    /// its extent would have to be copied first.
+    #[inline]
+    pub fn place_in(
+        &self,
+        change: Change,
+        target: &Segment<M>,
+        (slot, at): (usize, usize),
+        width: usize,
+    ) -> Option<u64> {
+        let extent = &target.values[at];
+        let is_writable = self.is_writable(change, extent);
+        is_writable.then(|| extent.place() + (slot * width) as u64) // SEG-2
+    }
+
+    /// Widens the zone of a column so that it holds a value.
+    #[inline]
+    pub fn widen_for(&self, target: &Segment<M>, at: usize, data_type: DataType, image: &[u8]) {
+        if let Some(word) = zone::word(data_type, image) {
+            self.widen(target.node() + column_line(at), word, word);
+        }
+    }
+
     /// The places of a value's extents, that may be written now.
     #[inline]
     fn own_places(
@@ -334,9 +382,8 @@ impl<M: Machine> Barrier<M> {
             0 => self.set_bit(places.values, slot, image.first().is_some_and(|byte| *byte != 0)),
             width => self.access().write(places.values + (slot * width) as u64, image),
         }
-        if valid && let Some(word) = zone::word(data_type, image) {
-            let line = target.node.load(Ordering::Acquire) + column_line(at);
-            self.widen(line, word, word);
+        if valid {
+            self.widen_for(target, at, data_type, image);
         }
     }
 
@@ -386,12 +433,17 @@ impl<M: Machine> Barrier<M> {
         extent: &Extent,
         what: impl FnOnce() -> Slotted,
     ) -> Result<u64, MemoryError> {
-        let thawing = self.memory.thawing(); // before the extent is looked for: MEMORY-4
-        let birth = extent.birth.load(Ordering::Acquire);
-        if !Memory::may_store(change.inside, thawing, birth) {
+        if !self.is_writable(change, extent) {
             return self.own_slow(change, target, extent, what());
         }
         Ok(extent.place()) // SEG-2
+    }
+
+    /// Whether an extent may be stored into as it is, until the section of `change` ends.
+    #[inline]
+    fn is_writable(&self, change: Change, extent: &Extent) -> bool {
+        let thawing = self.memory.thawing(); // before the extent is looked for: MEMORY-4
+        Memory::may_store(change.inside, thawing, extent.birth.load(Ordering::Acquire))
     }
 
     #[cold]
@@ -508,6 +560,12 @@ impl<M: Machine> Barrier<M> {
         self.get(slot, width, nullable, places, &mut image[..width.max(1)])
     }
 
+    /// Reads the image of a value of a column in which each is as many bytes and none is NULL.
+    #[inline]
+    pub fn load_flat(&self, target: &Segment<M>, slot: usize, at: usize, image: &mut [u8]) {
+        self.access().read(target.values[at].place() + (slot * image.len()) as u64, image);
+    }
+
     /// Reads a view of a column of long values, and whether it is valid.
     #[inline]
     pub(crate) fn view(
@@ -525,16 +583,9 @@ impl<M: Machine> Barrier<M> {
 
     /// Address of a value of so many bytes, 0 for a bit, to be hinted at.
     #[inline]
-    pub fn address_of(
-        &self,
-        target: &Segment<M>,
-        slot: usize,
-        at: usize,
-        width: usize,
-    ) -> Option<*const u8> {
+    pub fn hint_of(&self, target: &Segment<M>, slot: usize, at: usize, width: usize) -> *const u8 {
         let offset = if width == 0 { slot / 64 * 8 } else { slot * width };
-        let place = target.values[at].place() + offset as u64;
-        self.access().address(place, width.max(1) as u64)
+        self.access().hint(target.values[at].place() + offset as u64)
     }
 
     /// Rows present, by the bitmap.

@@ -185,14 +185,16 @@ impl Held {
 
     /// Lets everything go.
     pub fn release<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
+        let mut row = states.rows();
         for (place, mode) in self.held.drain(..) {
-            let lock = if place.is_row() { states.row(place) } else { states.gap(place) };
+            let lock = if place.is_row() { row(place) } else { states.gap(place) };
             match mode {
                 Mode::Shared => lock.release_shared(),
                 Mode::Owned => lock.release_owned(),
                 Mode::Merged => {}
             }
         }
+        drop(row);
         if self.held.capacity() > KEPT_MAX {
             *self = Self::default();
         } else if self.hashed > 0 {

@@ -1,12 +1,9 @@
 //! What an optimistic transaction has read and is going to write.
 
-use atoll_machine::Machine;
-use atoll_storage::TableId;
-use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS, TABLES_MAX};
-
 use super::gap::Gap;
 use super::version::{LOCKED, STORING, Version};
-use crate::scheme::{Guarded, Place, Refusal, States};
+use crate::scheme::{Place, Refusal, States};
+use atoll_machine::Machine;
 
 /// A transaction over a whole table must not leave its worker with the table's size.
 const KEPT_MAX: usize = 4096;
@@ -26,8 +23,8 @@ impl<M: Machine> Versioned<M> for Version<M> {
 /// A row that is going to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Write {
-    /// Which, and where it stands in the order in which rows are locked, see [`order`].
-    order: u64,
+    /// Which; rows are locked in the order of places.
+    pub place: Place,
     /// The word before it was locked.
     pub before: u64,
     /// Whether it is there afterwards.
@@ -41,27 +38,6 @@ pub struct Write {
 }
 
 const NO_READ: u32 = u32::MAX;
-
-impl Write {
-    /// The row.
-    #[inline]
-    pub fn place(&self) -> Place {
-        let table = TableId((self.order >> ROW_BITS) as u32);
-        Place { table, what: Guarded::Row(self.order & ((1 << ROW_BITS) - 1)) }
-    }
-}
-
-/// Rows in the order of tables and ids, as a number: comparing places takes longer.
-#[inline]
-fn order(place: Place) -> u64 {
-    let Guarded::Row(row) = place.what else { unreachable!("{place:?} is no row") };
-    u64::from(place.table.0) << ROW_BITS | row
-}
-
-/// More bits than a row id has.
-const ROW_BITS: u32 = 40;
-const _: () = assert!(SEGMENTS_MAX << SLOT_BITS < 1 << ROW_BITS);
-const _: () = assert!(TABLES_MAX < 1 << (u64::BITS - ROW_BITS));
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -94,23 +70,22 @@ impl ReadSet {
     /// A row is going to be written.
     #[inline]
     pub fn write(&mut self, place: Place, present: bool) {
-        let (order, number) = (order(place), self.writes.len() as u32);
+        let number = self.writes.len() as u32;
         let last = self.reads.len().wrapping_sub(1);
         let was_read = self.reads.get(last).is_some_and(|(read, _)| *read == place);
         let read = if was_read { u32::try_from(last).unwrap_or(NO_READ) } else { NO_READ };
-        self.writes.push(Write { order, before: 0, present, locked: false, number, read });
+        self.writes.push(Write { place, before: 0, present, locked: false, number, read });
     }
 
     /// A row is going to be written and has been locked, when its word was `before`.
     pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
-        let (order, number) = (order(place), self.writes.len() as u32);
-        let read = NO_READ;
-        self.writes.push(Write { order, before, present, locked: true, number, read });
+        let (number, read) = (self.writes.len() as u32, NO_READ);
+        self.writes.push(Write { place, before, present, locked: true, number, read });
     }
 
     /// Whether a row was locked before committing began.
     pub fn holds(&self, place: Place) -> bool {
-        self.writes.iter().rev().any(|write| write.locked && write.place() == place)
+        self.writes.iter().rev().any(|write| write.locked && write.place == place)
     }
 
     /// A gap was looked at when its number was this.
@@ -145,9 +120,9 @@ impl ReadSet {
         }
         // A later write of a row says whether it is there in the end; a locked one stays.
         // Not a stable sort, which allocates.
-        self.writes.sort_unstable_by_key(|write| (write.order, write.number));
+        self.writes.sort_unstable_by_key(|write| (write.place, write.number));
         self.writes.dedup_by(|later, earlier| {
-            let same = later.order == earlier.order;
+            let same = later.place == earlier.place;
             if same {
                 earlier.present = later.present;
                 if later.locked {
@@ -168,10 +143,11 @@ impl ReadSet {
         states: &impl States<R, G>,
     ) -> Result<(), Refusal> {
         self.sort();
+        let mut row = states.rows();
         while let Some(write) = self.writes.get_mut(self.locked) {
             if !write.locked {
-                let locked = states.row(write.place()).version().lock();
-                write.before = locked.ok_or(Refusal::Wait(write.place()))?;
+                let locked = row(write.place).version().lock();
+                write.before = locked.ok_or(Refusal::Wait(write.place))?;
                 write.locked = true;
                 if let Some((_, word)) = self.reads.get_mut(write.read as usize)
                     && *word == write.before
@@ -186,7 +162,7 @@ impl ReadSet {
 
     /// The write of a row, once locking has begun.
     pub fn own(&self, place: Place) -> Option<&Write> {
-        let at = self.writes.binary_search_by_key(&order(place), |write| write.order).ok()?;
+        let at = self.writes.binary_search_by_key(&place, |write| write.place).ok()?;
         Some(&self.writes[at])
     }
 
@@ -195,8 +171,9 @@ impl ReadSet {
         &self,
         states: &impl States<R, G>,
     ) -> Option<Place> {
+        let mut state = states.rows();
         let row = self.reads.iter().find(|(place, word)| {
-            let now = states.row(*place).version().load();
+            let now = state(*place).version().load();
             let is_same = || now & !(LOCKED | STORING) == *word & !LOCKED;
             // A word that was marked has been locked by the transaction itself.
             now != *word && !(is_same() && (*word & LOCKED != 0 || self.own(*place).is_some()))
@@ -214,8 +191,9 @@ impl ReadSet {
         &self,
         states: &impl States<R, G>,
     ) -> bool {
+        let mut row = states.rows();
         let same_row = |(place, word): &(Place, u64)| {
-            let now = states.row(*place).version().load();
+            let now = row(*place).version().load();
             now == *word || (now & !(LOCKED | STORING) == *word && self.holds(*place))
         };
         let same_gap =
@@ -225,7 +203,8 @@ impl ReadSet {
 
     /// Tells readers of the locked rows that they are going to be stored into.
     pub fn begin_storing<R: Versioned<M>, G, M: Machine>(&self, states: &impl States<R, G>) {
-        self.writes.iter().for_each(|write| states.row(write.place()).version().begin_storing());
+        let mut row = states.rows();
+        self.writes.iter().for_each(|write| row(write.place).version().begin_storing());
     }
 
     /// Lets the locked rows go: with the word that `after` says when committed, else as they were.
@@ -234,8 +213,9 @@ impl ReadSet {
         states: &impl States<R, G>,
         mut after: impl FnMut(&Write) -> u64,
     ) {
+        let mut row = states.rows();
         for write in self.writes.iter().filter(|write| write.locked) {
-            states.row(write.place()).version().unlock(after(write));
+            row(write.place).version().unlock(after(write));
         }
     }
 

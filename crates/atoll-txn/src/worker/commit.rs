@@ -8,6 +8,11 @@
 //! so a snapshot shows all of it or nothing. A large write set is stored in several sections, so
 //! that a cut need not wait for it; the undo list is shown to takers then, as of a transaction that
 //! stores in place, and the scheme validates again in the last section if the epoch has changed.
+//!
+//! What stood in a row is written down before it is stored into, since memory may be full half way.
+//! But most values only replace bytes in extents that may be stored into as they are. The places of
+//! those are found first and they are stored last, when nothing can fail any more, so nobody will
+//! want to know what stood there.
 
 use std::ops::Range;
 
@@ -200,7 +205,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let rows = self.edits.borrow().rows().len();
         let before = self.stopwatch.switch::<M>(Component::Useful);
         let end = rows.min(from + ROWS_IN_SECTION);
-        let stored = self.store_rows(engine, change, from..end);
+        let stored = self.store_rows(engine, change, from..end, end - from == rows);
         self.stopwatch.switch::<M>(before);
         stored.map_err(NotStored::Failed)?;
         Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })
@@ -228,12 +233,18 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         engine: &Engine<S, M>,
         change: Change,
         rows: Range<usize>,
+        are_all: bool,
     ) -> Result<(), StorageError> {
+        self.placed.clear();
         // Rows that were inserted together mostly lie together, and appear together.
         let mut appearing: Option<TableId> = None;
         let (mut slots, mut count) = ([RowId(0); APPEARING], 0);
+        let mut guard = engine.tables.in_turn();
         for at in rows {
-            let row = self.edits.borrow().row(at);
+            let row = self.edits.get_mut().row(at);
+            if are_all && self.place_row(guard(row.table), change, at, row) {
+                continue;
+            }
             if !self.store_row(engine, change, at, row)? {
                 continue;
             }
@@ -247,9 +258,46 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             slots[count] = row.row;
             count += 1;
         }
-        appearing.map_or(Ok(()), |table| {
-            engine.tables.table(table).appear(change, &slots[..count], &mut self.undo)
-        })
+        if let Some(table) = appearing {
+            engine.tables.table(table).appear(change, &slots[..count], &mut self.undo)?;
+        }
+        self.store_placed(engine);
+        Ok(())
+    }
+
+    /// Finds the places of a row's new values; false, and nothing is placed, unless each can be
+    /// stored without anything that may fail.
+    #[inline]
+    fn place_row(
+        &mut self,
+        guard: &Guard<S, M>,
+        change: Change,
+        at: usize,
+        EditedRow { row, what, .. }: EditedRow,
+    ) -> bool {
+        if S::VERSIONED || what != What::Change {
+            return false;
+        }
+        let table = &*guard.table;
+        let slot = table.slot(row);
+        let before = self.placed.len();
+        for (number, column, plain) in self.edits.get_mut().numbered_cells(at) {
+            let Some(place) = table.place_for(change, slot, column, plain) else {
+                self.placed.truncate(before);
+                return false;
+            };
+            self.placed.push((place, number));
+        }
+        true
+    }
+
+    /// Stores what was placed.
+    #[inline]
+    fn store_placed(&mut self, engine: &Engine<S, M>) {
+        let edits = self.edits.get_mut();
+        for (place, number) in self.placed.drain(..) {
+            place.store(engine.memory(), edits.bytes(number));
+        }
     }
 
     /// Stores a row; whether it is to appear.

@@ -374,7 +374,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let table = &guard.table;
         let meta = guard.rows.get(at);
         // That the table was made, at least.
-        self.note_gsn(guard.gone_gsn());
+        self.note_gsn(|| guard.gone_gsn());
         let before = self.stopwatch.switch::<M>(Component::Manager);
         let asked = self.ask_new(engine, guard, at);
         self.stopwatch.switch::<M>(before);

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use atoll_machine::Machine;
 use atoll_memory::{Inside, Member};
 use atoll_storage::undo::{Backwards, UndoList};
-use atoll_storage::{Filling, RowId, StorageError, Table, TableId, Value};
+use atoll_storage::{Filling, RowId, StorageError, Table, TableId, Value, ValuePlace};
 
 use crate::accounting::{Component, Stopwatch};
 use crate::common::held::PlaceHasher;
@@ -89,6 +89,8 @@ struct Txn<S: Scheme<M>, M: Machine> {
     local: S::Local,
     undo: UndoList,
     edits: RefCell<Edits>,
+    /// Where cells of the write set are going to be stored, with their numbers.
+    placed: Vec<(ValuePlace, u32)>,
     /// Number of the transaction once it has shown its undo list, 0 before.
     shown: u64,
     shown_ever: u64,
@@ -166,6 +168,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             local: engine.scheme.local(number),
             undo: UndoList::default(),
             edits: RefCell::default(),
+            placed: Vec::new(),
             shown: 0,
             shown_ever: 0,
             chunks_shown: 0,

@@ -125,7 +125,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         // Whoever adds an entry that is not seen here sees the watching (`SCHEME-3`).
         M::fence(Ordering::SeqCst);
-        self.note_gsn(guard.gone_gsn());
+        self.note_gsn(|| guard.gone_gsn());
         match find(guard, wanted.hash, wanted.key, &self.gone_rows) {
             None => Step::Done(absent),
             Some(_) => Step::Again,
@@ -133,11 +133,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     }
 
     /// A row of the transaction's own write set, as it will be; `None` when it is not fully there.
-    pub(super) fn own(&self, guard: &Guard<S, M>, row: RowId) -> Option<(usize, What)> {
+    #[inline]
+    pub(super) fn own(&mut self, guard: &Guard<S, M>, row: RowId) -> Option<(usize, What)> {
         if Self::IN_PLACE {
             return None;
         }
-        let edits = self.edits.borrow();
+        let edits = self.edits.get_mut();
         edits.find(guard.table.id(), row).map(|at| (at, edits.row(at).what))
     }
 
@@ -212,7 +213,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let target = found.target(guard);
         let seen = engine.scheme.read(local, engine.tables(), target, &mut fetch);
         stopwatch.switch::<M>(before);
-        self.note_gsn(found.slot.gsn());
+        self.note_gsn(|| found.slot.gsn());
         match seen {
             Ok(Seen::Present) => Step::Done(true),
             // In place, a row that is not the key's any more; at commit, perhaps one that is
@@ -235,11 +236,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let target = found.target(guard);
         let asked = engine.scheme.write(&mut self.local, engine.tables(), target, present);
         self.stopwatch.switch::<M>(before);
-        self.note_gsn(found.slot.gsn());
+        self.note_gsn(|| found.slot.gsn());
         asked
     }
 
     /// As `ask_write`, and the row is still that of the key then.
+    #[inline]
     pub(super) fn ask_write_of(
         &mut self,
         engine: &Engine<S, M>,
@@ -329,12 +331,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let (row, meta) = (found.slot.id(), found.meta);
         let own = self.own(guard, row);
         let stored = Row::stored(&*guard.table, found.slot);
-        let mark = self.edits.borrow_mut().mark();
+        let mark = self.edits.get_mut().mark();
         let mut set = Ok(ColumnSet::default());
         let Self { local, edits, stopwatch, entries, .. } = self;
         let at = own.map(|(at, _)| at);
+        let mut is_again = false;
         let mut apply = |image: Option<&Image>| {
-            edits.borrow_mut().rewind(mark);
+            if std::mem::replace(&mut is_again, true) {
+                edits.borrow_mut().rewind(mark);
+            }
             let before = Own { edits, at, since: None };
             let after = Some(Own { since: Some(mark), ..before });
             let mut edit = RowEdit::new(stored.under(image, after), None);
@@ -364,7 +369,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 let target = found.target(guard);
                 let seen = engine.scheme.read(local, engine.tables(), target, &mut fetch);
                 stopwatch.switch::<M>(before);
-                self.seen_gsn = self.seen_gsn.max(found.slot.gsn());
+                self.note_gsn(|| found.slot.gsn());
                 match seen {
                     Ok(Seen::Present) => {}
                     Ok(Seen::Absent) if !meta.has_hash(hash) => return Step::Again,
@@ -380,17 +385,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             _ => Ok(()),
         };
         if let Err(refusal) = granted {
-            self.edits.borrow_mut().rewind(mark);
+            self.edits.get_mut().rewind(mark);
             return Step::Refused(refusal);
         }
         let changed = match set {
             Ok(changed) => changed,
             Err(stop) => return Step::Failed(stop),
         };
-        let mut edits = self.edits.borrow_mut();
+        let edits = self.edits.get_mut();
         let at = at.unwrap_or_else(|| edits.add(guard.table.id(), row, What::Change));
         edits.give(mark, at);
-        drop(edits);
         self.forget |= changed.meets(guard.views);
         if changed.meets(guard.moving) {
             self.entries.take_moves(guard, row);

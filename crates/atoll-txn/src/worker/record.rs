@@ -109,10 +109,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Learns the GSN of what was read.
+    /// Learns the GSN of what was read, if commits have any.
     #[inline]
-    pub(super) fn note_gsn(&mut self, gsn: u64) {
-        self.seen_gsn = self.seen_gsn.max(gsn);
+    pub(super) fn note_gsn(&mut self, gsn: impl FnOnce() -> u64) {
+        if self.record.is_some() {
+            self.seen_gsn = self.seen_gsn.max(gsn());
+        }
     }
 
     /// Gives the transaction its place in the log, and raises what others will see to its GSN. In

@@ -240,7 +240,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         };
         let more = guard.indexes[index].index.batch(range, &mut observe, batch);
         self.stopwatch.switch::<M>(before);
-        self.note_gsn(guard.gone_gsn());
+        self.note_gsn(|| guard.gone_gsn());
         match refusal {
             None => Ok(more),
             Some(refusal) => {

@@ -92,7 +92,7 @@ impl<'w, M: Machine> Window<'w, '_, '_, M> {
     }
 
     fn len(&self) -> usize {
-        self.keys.len().div_ceil(self.width)
+        self.keys.len() / self.width
     }
 }
 
@@ -103,14 +103,14 @@ impl<'c, 't, M: Machine> Window<'_, 'c, 't, M> {
         table: &'t Table<M>,
         wants: &dyn Fn(usize) -> Want<'c>,
     ) -> Result<(), StorageError> {
-        let keys = self.keys.chunks(self.width);
-        for (at, (sought, key)) in self.sought.iter_mut().zip(keys).enumerate() {
+        let index = table.index();
+        for (at, key) in self.keys.chunks_exact(self.width).enumerate() {
             let hash = table.hash_of(key)?;
-            let home = table.index().home(hash);
+            let home = index.home(hash);
             M::touch(home.line(), 1);
             let want = wants(self.first + at);
             self.any_update |= want.update;
-            *sought = Some(Sought { hash, want, home });
+            self.sought[at] = Some(Sought { hash, want, home });
         }
         Ok(())
     }
@@ -140,6 +140,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.check_open()?;
         self.check_table(table)?;
         let width = table.schema().primary_key().len();
+        if !keys.len().is_multiple_of(width) {
+            table.schema().check_key(&keys[keys.len() / width * width..])?;
+        }
         let windows = keys.chunks(WINDOW * width).enumerate();
         let windows = windows.map(|(at, keys)| Window::new(at * WINDOW, keys, width));
         if keys.len() > WINDOW * width {

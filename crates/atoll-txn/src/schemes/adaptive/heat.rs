@@ -8,7 +8,7 @@ use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::key::mix;
 
-use crate::scheme::{Guarded, Place};
+use crate::scheme::Place;
 
 const CELLS: usize = 1 << 12;
 /// From here on a cell is hot.
@@ -31,8 +31,10 @@ impl<M: Machine> Default for Heat<M> {
 impl<M: Machine> Heat<M> {
     #[inline]
     fn cell(&self, place: Place) -> &M::Word {
-        let Guarded::Row(row) = place.what else { return &self.0[0] };
-        &self.0[mix(row ^ u64::from(place.table.0) << 40) as usize % CELLS]
+        if !place.is_row() {
+            return &self.0[0];
+        }
+        &self.0[mix(place.number()) as usize % CELLS]
     }
 
     /// Whether rows there are to be locked before they are used.
@@ -69,12 +71,12 @@ mod tests {
     use atoll_machine::Native;
     use atoll_storage::TableId;
 
-    use super::{Guarded, Heat, Place};
+    use super::{Heat, Place};
 
     #[test]
     fn a_row_gets_hot_by_failures_and_cools_down_when_locks_are_had_at_once() {
         let heat = Heat::<Native>::default();
-        let place = |row| Place { table: TableId(1), what: Guarded::Row(row) };
+        let place = |row| Place::row(TableId(1), row);
         assert!(!heat.is_hot(place(5)));
         (0..100).for_each(|_| heat.failed(place(5)));
         assert!(heat.is_hot(place(5)) && !heat.is_hot(place(6)));
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn waiting_heats_a_row_as_well_but_less_than_a_failure() {
         let until_hot = |heat: fn(&Heat<Native>, Place)| {
-            let (all, row) = (Heat::default(), Place { table: TableId(1), what: Guarded::Row(5) });
+            let (all, row) = (Heat::default(), Place::row(TableId(1), 5));
             let heated = (1..1000).find(|_| {
                 heat(&all, row);
                 all.is_hot(row)

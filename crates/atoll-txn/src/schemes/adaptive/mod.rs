@@ -345,7 +345,7 @@ mod tests {
 
     impl States<State<Native>, Gap<Native>> for Few {
         fn row(&self, place: Place) -> &State<Native> {
-            let Guarded::Row(row) = place.what else { unreachable!("{place:?} is no row") };
+            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
             &self.0[row as usize]
         }
 
@@ -361,7 +361,7 @@ mod tests {
         let (scheme, few) = (Adaptive::<Native>::new(&options), Few::default());
         let mut local = Scheme::<Native>::local(&scheme, 0);
         let read = |local: &mut Local<Native>, row| {
-            let place = Place { table: TableId(0), what: Guarded::Row(row) };
+            let place = Place::row(TableId(0), row);
             let target = Target { place, state: few.row(place) };
             scheme.read(local, &few, target, &mut |_| true).map(|_| place)
         };

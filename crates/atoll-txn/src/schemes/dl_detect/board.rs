@@ -18,7 +18,7 @@ use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::key::mix;
 
 use crate::engine::WORKERS_MAX;
-use crate::scheme::{Guarded, Place};
+use crate::scheme::Place;
 
 /// Locks that a line shows. Who holds more may be in a deadlock that is not found, and ends by its
 /// timeout.
@@ -47,11 +47,7 @@ impl<M: Machine> Default for Board<M> {
 
 /// A word that stands for a place; 0 stands for none.
 fn code(place: Place) -> u64 {
-    let what = match place.what {
-        Guarded::Row(row) => row << 1,
-        Guarded::Gap(index, guard) => (u64::from(index) << 32 | u64::from(guard)) << 1 | 1,
-    };
-    mix(mix(place.table.0.into()) ^ what).max(1)
+    mix(place.number()).max(1)
 }
 
 /// What was read of a line.
@@ -215,10 +211,10 @@ mod tests {
     use atoll_storage::TableId;
 
     use super::{Board, Look};
-    use crate::scheme::{Guarded, Place};
+    use crate::scheme::Place;
 
     fn row(row: u64) -> Place {
-        Place { table: TableId(0), what: Guarded::Row(row) }
+        Place::row(TableId(0), row)
     }
 
     /// Which of these workers are victims.

@@ -165,7 +165,7 @@ mod tests {
 
     impl Few {
         fn of(&self, place: Place) -> &Lock {
-            match place.what {
+            match place.what() {
                 Guarded::Row(row) => &self.0[row as usize],
                 Guarded::Gap(..) => &self.0[2],
             }
@@ -187,10 +187,9 @@ mod tests {
     fn a_deadlock_is_found_by_who_asks_again_for_what_it_has() {
         let options = SchemeOptions { lock_timeout_ns: u64::MAX, ..SchemeOptions::default() };
         let (scheme, few) = (DlDetect::<Native>::new(&options), Few::default());
-        let place = |what| Place { table: TableId(0), what };
-        let gap = place(Guarded::Gap(0, 0));
+        let gap = Place::gap(TableId(0), 0, 0);
         let ask = |local: &mut Local, row: u64| {
-            let row = place(Guarded::Row(row));
+            let row = Place::row(TableId(0), row);
             scheme.watch(local, gap, few.of(gap))?;
             scheme.write(local, &few, Target { place: row, state: few.of(row) }, true)
         };
@@ -202,7 +201,7 @@ mod tests {
         for round in 0..4 * ROUNDS_PER_LOOK {
             for (local, row) in locals.iter_mut().zip([1, 0]) {
                 assert!(matches!(ask(local, row), Err(Refusal::Wait(_))));
-                let waited = scheme.wait(local, &few, place(Guarded::Row(row)), round);
+                let waited = scheme.wait(local, &few, Place::row(TableId(0), row), round);
                 victims += u32::from(waited == Err(AbortReason::Deadlock));
             }
         }

@@ -17,9 +17,7 @@ use queue::Queue;
 pub use state::State;
 
 use crate::common::timestamp::Timestamps;
-use crate::scheme::{
-    Fetch, Guarded, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
-};
+use crate::scheme::{Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes};
 use crate::schemes::SchemeOptions;
 
 /// See the module.
@@ -36,11 +34,6 @@ impl<M: Machine> HStore<M> {
             partitions: (0..options.partitions.max(1)).map(|_| Queue::default()).collect(),
         }
     }
-}
-
-/// What a wait at the beginning is for: no row, but the word that refusals are made of.
-fn partition_place(partition: u32) -> Place {
-    Place { table: atoll_storage::TableId(u32::MAX), what: Guarded::Row(partition.into()) }
 }
 
 impl<M: Machine> Scheme<M> for HStore<M> {
@@ -67,7 +60,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
         }
         while let Some(partition) = local.wanted.get(local.granted) {
             if !self.partitions[*partition as usize].take(local.worker, local.timestamp) {
-                return Err(Refusal::Wait(partition_place(*partition)));
+                return Err(Refusal::Wait(Place::partition(*partition)));
             }
             local.granted += 1;
         }

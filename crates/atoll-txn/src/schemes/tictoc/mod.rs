@@ -54,7 +54,7 @@ impl<M: Machine> TicToc<M> {
             .set
             .writes
             .iter()
-            .map(|write| states.row(write.place()).valid_until.load(Ordering::SeqCst) + 1);
+            .map(|write| states.row(write.place).valid_until.load(Ordering::SeqCst) + 1);
         let gaps = local
             .disturbed
             .iter()
@@ -226,7 +226,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
             if !committed {
                 return write.before;
             }
-            states.row(write.place()).valid_until.store(commit, Ordering::SeqCst);
+            states.row(write.place).valid_until.store(commit, Ordering::SeqCst);
             if write.present { commit | PRESENT } else { commit }
         });
         local.clear();

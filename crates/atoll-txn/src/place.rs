@@ -1,0 +1,128 @@
+//! What a scheme guards, as one word: transactions keep lists of places, compare them and bring
+//! them into an order.
+//!
+//! ```text
+//! gap (1 bit) | table (23) | row (40), or index (8) and guard (32)
+//! ```
+
+use std::fmt;
+
+use atoll_storage::TableId;
+use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS, TABLES_MAX};
+
+use crate::engine::INDEXES_MAX;
+
+const WHAT_BITS: u32 = 40;
+const GUARD_BITS: u32 = u32::BITS;
+const GAP: u64 = 1 << 63;
+
+// Tables have numbers below; the first that none has is for what is no table's.
+const _: () = assert!(TABLES_MAX < GAP >> WHAT_BITS);
+const _: () = assert!(SEGMENTS_MAX << SLOT_BITS < 1 << WHAT_BITS);
+const _: () = assert!(INDEXES_MAX < 1 << (WHAT_BITS - GUARD_BITS));
+
+/// Something that a scheme guards. Rows come before gaps, in the order of tables and ids.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place(u64);
+
+/// What a [`Place`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guarded {
+    /// A row, by its id.
+    Row(u64),
+    /// A gap: keys that are absent, by the number of an index of the table and of a guard in it.
+    /// It is watched by who finds that a key is absent or scans a range, and disturbed by who adds
+    /// an entry. Index 0 is the hash index, whose guards are stripes of hashes; the others are
+    /// ordered, and their guards belong to leaves.
+    Gap(u16, u32),
+}
+
+impl Place {
+    /// A row of a table.
+    #[inline]
+    pub const fn row(table: TableId, row: u64) -> Self {
+        debug_assert!(row >> WHAT_BITS == 0);
+        Self((table.0 as u64) << WHAT_BITS | row)
+    }
+
+    /// A gap of a table, see [`Guarded::Gap`].
+    #[inline]
+    pub const fn gap(table: TableId, index: u16, guard: u32) -> Self {
+        debug_assert!(index as usize <= INDEXES_MAX);
+        Self(GAP | (table.0 as u64) << WHAT_BITS | (index as u64) << GUARD_BITS | guard as u64)
+    }
+
+    /// Something of a partition and of no table.
+    #[inline]
+    pub const fn partition(partition: u32) -> Self {
+        Self::row(TableId(TABLES_MAX as u32), partition as u64)
+    }
+
+    /// Whether it is a row.
+    #[inline]
+    pub const fn is_row(self) -> bool {
+        self.0 & GAP == 0
+    }
+
+    /// The table.
+    #[inline]
+    pub const fn table(self) -> TableId {
+        TableId(((self.0 & !GAP) >> WHAT_BITS) as u32)
+    }
+
+    /// A row of it, or a gap between keys.
+    #[inline]
+    pub const fn what(self) -> Guarded {
+        let what = self.0 & ((1 << WHAT_BITS) - 1);
+        if self.is_row() {
+            Guarded::Row(what)
+        } else {
+            Guarded::Gap((what >> GUARD_BITS) as u16, what as u32)
+        }
+    }
+
+    /// It as a number that no other place has.
+    #[inline]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {:?}", self.what(), self.table())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_what_it_was_made_of_and_no_other() {
+        let tables = [0, 1, TABLES_MAX as u32 - 1].map(TableId);
+        let rows = [0, 1, (SEGMENTS_MAX << SLOT_BITS) - 1];
+        let gaps = [(0, 0), (0, u32::MAX), (1, 0), (INDEXES_MAX as u16, u32::MAX)];
+        let mut all = vec![Place::partition(0), Place::partition(u32::MAX)];
+        for table in tables {
+            for row in rows {
+                let place = Place::row(table, row);
+                assert_eq!((place.table(), place.what()), (table, Guarded::Row(row)));
+                assert!(place.is_row());
+                all.push(place);
+            }
+            for (index, guard) in gaps {
+                let place = Place::gap(table, index, guard);
+                assert_eq!((place.table(), place.what()), (table, Guarded::Gap(index, guard)));
+                assert!(!place.is_row());
+                all.push(place);
+            }
+        }
+        let made = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), made);
+        assert!(all.is_sorted_by_key(|place| !place.is_row()), "rows come first");
+        assert!(Place::row(TableId(1), 9) < Place::row(TableId(2), 0));
+    }
+}
