@@ -252,7 +252,7 @@ pub(crate) struct Direct<'a, M: Machine> {
 /// Changes that move the row in an index.
 pub(crate) struct Moves<'a, M: Machine> {
     /// Those of these columns.
-    pub(crate) columns: ColumnSet,
+    pub(crate) columns: &'a ColumnSet,
     /// Is called with the row before the first of them.
     pub(crate) before: &'a mut dyn FnMut(&Row<'_, M>),
 }
@@ -267,7 +267,7 @@ impl ColumnSet {
         self.0[column / 64] |= 1 << (column % 64);
     }
 
-    pub(crate) fn has(self, column: usize) -> bool {
+    pub(crate) fn has(&self, column: usize) -> bool {
         self.0[column / 64] >> (column % 64) & 1 == 1
     }
 
@@ -279,8 +279,8 @@ impl ColumnSet {
 
     /// Whether the two have a column in common.
     #[inline]
-    pub(crate) fn meets(self, other: Self) -> bool {
-        let common = self.0.iter().zip(other.0).map(|(mine, others)| mine & others);
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        let common = self.0.iter().zip(&other.0).map(|(mine, others)| mine & others);
         common.fold(0, |any, word| any | word) != 0
     }
 

@@ -1,7 +1,7 @@
 //! What an optimistic transaction has read and is going to write.
 
 use super::gap::Gap;
-use super::version::{LOCKED, STORING, Version};
+use super::version::{LOCKED, NUMBER, STORING, Version};
 use crate::scheme::{Place, Refusal, States};
 use atoll_machine::Machine;
 
@@ -47,12 +47,18 @@ pub struct ReadSet {
     pub reads: Vec<(Place, u64)>,
     /// Gaps with the number that was read.
     pub gaps: Vec<(Place, u64)>,
-    /// Rows to be written; sorted by place once locking has begun.
+    /// Rows to be written; each once when all are locked.
     pub writes: Vec<Write>,
-    /// Of the sorted writes, so many are locked.
+    /// So many of the first writes are locked.
     locked: usize,
+    /// Whether they are in the order of places.
     sorted: bool,
+    /// See [`ReadSet::newest`].
+    newest: u64,
 }
+
+/// Up to so many rows are locked in the order in which they were written if nobody is in the way.
+const UNSORTED_MAX: usize = 32;
 
 impl ReadSet {
     /// A new transaction.
@@ -65,6 +71,14 @@ impl ReadSet {
         self.writes.clear();
         self.locked = 0;
         self.sorted = false;
+        self.newest = 0;
+    }
+
+    /// A row was read when its word was this.
+    #[inline]
+    pub fn read(&mut self, place: Place, word: u64) {
+        self.newest = self.newest.max(word & NUMBER);
+        self.reads.push((place, word));
     }
 
     /// A row is going to be written.
@@ -80,6 +94,7 @@ impl ReadSet {
     /// A row is going to be written and has been locked, when its word was `before`.
     pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
         let (number, read) = (self.writes.len() as u32, NO_READ);
+        self.newest = self.newest.max(before & NUMBER);
         self.writes.push(Write { place, before, present, locked: true, number, read });
     }
 
@@ -114,7 +129,7 @@ impl ReadSet {
 
     /// One write for each row, in the order of places, so that nobody who locks in that order can
     /// be waiting for us and we for them.
-    pub fn sort(&mut self) {
+    fn sort(&mut self) {
         if self.sorted {
             return;
         }
@@ -138,30 +153,89 @@ impl ReadSet {
     ///
     /// # Errors
     /// [`Refusal::Wait`] for the first row that somebody else holds.
+    #[inline]
     pub fn lock<R: Versioned<M>, G, M: Machine>(
+        &mut self,
+        states: &impl States<R, G>,
+    ) -> Result<(), Refusal> {
+        if self.locked < self.writes.len() && !self.lock_unsorted(states) {
+            return self.lock_sorted(states);
+        }
+        Ok(())
+    }
+
+    /// Locks a few rows as they come: an order matters only to who waits while it holds something.
+    /// If somebody else holds one of them, or a row is there twice, false, and nothing has changed.
+    fn lock_unsorted<R: Versioned<M>, G, M: Machine>(
+        &mut self,
+        states: &impl States<R, G>,
+    ) -> bool {
+        if self.sorted || self.writes.len() > UNSORTED_MAX {
+            return false;
+        }
+        let mut row = states.rows();
+        let mut locked_here = 0u32;
+        for at in 0..self.writes.len() {
+            let write = &mut self.writes[at];
+            if write.locked {
+                continue;
+            }
+            if let Some(before) = row(write.place).version().lock() {
+                locked_here |= 1 << at;
+                self.locked_one(at, before);
+                continue;
+            }
+            for (at, write) in self.writes.iter_mut().enumerate() {
+                if locked_here >> at & 1 == 1 {
+                    row(write.place).version().unlock(write.before);
+                    write.locked = false;
+                    if let Some((_, word)) = self.reads.get_mut(write.read as usize) {
+                        *word &= !LOCKED;
+                    }
+                }
+            }
+            return false;
+        }
+        self.locked = self.writes.len();
+        true
+    }
+
+    #[cold]
+    fn lock_sorted<R: Versioned<M>, G, M: Machine>(
         &mut self,
         states: &impl States<R, G>,
     ) -> Result<(), Refusal> {
         self.sort();
         let mut row = states.rows();
-        while let Some(write) = self.writes.get_mut(self.locked) {
+        while let Some(write) = self.writes.get(self.locked) {
             if !write.locked {
-                let locked = row(write.place).version().lock();
-                write.before = locked.ok_or(Refusal::Wait(write.place))?;
-                write.locked = true;
-                if let Some((_, word)) = self.reads.get_mut(write.read as usize)
-                    && *word == write.before
-                {
-                    *word |= LOCKED;
-                }
+                let before = row(write.place).version().lock();
+                let before = before.ok_or(Refusal::Wait(write.place))?;
+                self.locked_one(self.locked, before);
             }
             self.locked += 1;
         }
         Ok(())
     }
 
-    /// The write of a row, once locking has begun.
+    /// A row has been locked when its word was `before`.
+    #[inline]
+    fn locked_one(&mut self, at: usize, before: u64) {
+        let write = &mut self.writes[at];
+        (write.before, write.locked) = (before, true);
+        self.newest = self.newest.max(before & NUMBER);
+        if let Some((_, word)) = self.reads.get_mut(write.read as usize)
+            && *word == before
+        {
+            *word |= LOCKED;
+        }
+    }
+
+    /// The write of a row, once all are locked.
     pub fn own(&self, place: Place) -> Option<&Write> {
+        if !self.sorted {
+            return self.writes.iter().find(|write| write.place == place);
+        }
         let at = self.writes.binary_search_by_key(&place, |write| write.place).ok()?;
         Some(&self.writes[at])
     }
@@ -219,10 +293,100 @@ impl ReadSet {
         }
     }
 
-    /// The greatest number among what was read and is being replaced.
+    /// The greatest number among what was read and what has been locked.
     pub fn newest(&self) -> u64 {
-        let reads = self.reads.iter().map(|(_, word)| *word);
-        let words = reads.chain(self.writes.iter().map(|write| write.before));
-        words.map(|word| word & super::version::NUMBER).max().unwrap_or(0)
+        self.newest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::Native;
+    use atoll_storage::TableId;
+
+    use super::super::version::PRESENT;
+    use super::*;
+    use crate::scheme::Guarded;
+
+    /// Some rows.
+    struct Few(Vec<Version<Native>>);
+
+    impl States<Version<Native>, Gap<Native>> for Few {
+        fn row(&self, place: Place) -> &Version<Native> {
+            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
+            &self.0[row as usize]
+        }
+
+        fn gap(&self, place: Place) -> &Gap<Native> {
+            unreachable!("nobody asks for {place:?}")
+        }
+    }
+
+    impl Few {
+        fn new(rows: usize) -> Self {
+            let few = Self((0..rows).map(|_| Version::default()).collect());
+            few.0.iter().for_each(Version::adopt);
+            few
+        }
+
+        fn locked(&self) -> Vec<usize> {
+            let locked = |row: &usize| self.0[*row].load() & LOCKED != 0;
+            (0..self.0.len()).filter(locked).collect()
+        }
+    }
+
+    fn row(row: u64) -> Place {
+        Place::row(TableId(0), row)
+    }
+
+    /// A transaction that has read and is going to write these rows.
+    fn set(few: &Few, rows: impl IntoIterator<Item = u64>) -> ReadSet {
+        let mut set = ReadSet::default();
+        for at in rows {
+            set.read(row(at), few.0[at as usize].load() & !LOCKED);
+            set.write(row(at), true);
+        }
+        set
+    }
+
+    #[test]
+    fn who_meets_a_lock_lets_go_and_then_waits_with_those_before_it_only() {
+        for others in 0..6u64 {
+            let few = Few::new(6);
+            let held = few.0[others as usize].lock();
+            let mut mine = set(&few, [4, 1, 5, 0, 3, 2]);
+            let reads = mine.reads.clone();
+            assert!(!mine.lock_unsorted(&few));
+            assert_eq!(few.locked(), [others as usize], "all let go");
+            assert_eq!(mine.reads, reads);
+            let before: Vec<usize> = (0..=others as usize).collect();
+            for _ in 0..3 {
+                assert_eq!(mine.lock(&few), Err(Refusal::Wait(row(others))));
+                assert_eq!(few.locked(), before);
+            }
+            few.0[others as usize].unlock(held.expect("it was free") + 7);
+            assert_eq!(mine.lock(&few), Ok(()));
+            assert_eq!((few.locked().len(), mine.newest()), (6, 7));
+            assert_eq!(mine.changed(&few), Some(row(others)), "somebody has changed it since");
+            mine.unlock(&few, |write| write.before);
+            assert_eq!(few.0.iter().map(Version::load).max(), Some(PRESENT | 7));
+        }
+    }
+
+    #[test]
+    fn rows_are_locked_once_whether_few_or_many_and_however_often_they_are_written() {
+        for count in [1, 3, UNSORTED_MAX as u64, UNSORTED_MAX as u64 + 1, 100] {
+            let few = Few::new(count as usize);
+            for again in [0, 1, count] {
+                let mut mine = set(&few, (0..count).rev().chain(0..again));
+                assert_eq!((mine.lock(&few), mine.lock(&few)), (Ok(()), Ok(())));
+                assert_eq!(few.locked().len() as u64, count);
+                assert_eq!((mine.writes.len() as u64, mine.changed(&few)), (count, None));
+                assert!((0..count).all(|at| mine.own(row(at)).is_some()));
+                assert!(mine.own(row(count)).is_none());
+                mine.unlock(&few, |write| write.before);
+                assert_eq!(few.locked(), []);
+            }
+        }
     }
 }

@@ -295,7 +295,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let view = Row::stored(&*guard.table, found.slot);
         let Self { undo, entries, .. } = self;
         let mut note_before = |row: &Row<'_, M>| entries.note_before(guard, row);
-        let moves = Moves { columns: guard.moving, before: &mut note_before };
+        let moves = Moves { columns: &guard.moving, before: &mut note_before };
         let mut edit = RowEdit::new(view, Some(Direct { change, undo, moves }));
         body(&mut edit);
         match edit.finish() {
@@ -311,8 +311,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         view: &Row<'_, M>,
         changed: ColumnSet,
     ) -> Step<bool> {
-        self.forget |= changed.meets(guard.views);
-        if changed.meets(guard.moving) {
+        self.forget |= changed.meets(&guard.views);
+        if changed.meets(&guard.moving) {
             self.entries.note_after(guard, view, changed);
             self.entries.take_moves(guard, view.slot.id());
         }
@@ -346,7 +346,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             body(&mut edit);
             set = edit.finish();
             if let Ok(changed) = &set
-                && changed.meets(guard.moving)
+                && changed.meets(&guard.moving)
             {
                 entries.note_before(guard, &stored.under(image, Some(before)));
                 entries.note_after(guard, &stored.under(image, after), *changed);
@@ -395,8 +395,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let edits = self.edits.get_mut();
         let at = at.unwrap_or_else(|| edits.add(guard.table.id(), row, What::Change));
         edits.give(mark, at);
-        self.forget |= changed.meets(guard.views);
-        if changed.meets(guard.moving) {
+        self.forget |= changed.meets(&guard.views);
+        if changed.meets(&guard.moving) {
             self.entries.take_moves(guard, row);
         }
         Step::Done(true)

@@ -174,7 +174,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         let read = version.read(!mine, fetch);
         let (seen, word) = read.ok_or(Refusal::Wait(target.place))?;
         self.granted(local, target.place);
-        local.set.reads.push((target.place, word));
+        local.set.read(target.place, word);
         Ok(seen)
     }
 

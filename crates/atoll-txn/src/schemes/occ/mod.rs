@@ -63,7 +63,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         if word & NUMBER > local.begin {
             return Err(AbortReason::TooLate.into());
         }
-        local.set.reads.push((target.place, word));
+        local.set.read(target.place, word);
         Ok(seen)
     }
 

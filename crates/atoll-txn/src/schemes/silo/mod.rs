@@ -58,7 +58,7 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         fetch: Fetch<'_>,
     ) -> Result<Seen, Refusal> {
         let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
-        local.reads.push((target.place, word));
+        local.read(target.place, word);
         Ok(seen)
     }
 

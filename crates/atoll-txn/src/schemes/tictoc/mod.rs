@@ -132,7 +132,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
                 break (seen, word, until);
             }
         };
-        local.set.reads.push((target.place, word));
+        local.set.read(target.place, word);
         local.valid_until.push(until);
         Ok(seen)
     }
