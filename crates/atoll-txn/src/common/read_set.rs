@@ -58,7 +58,7 @@ pub struct ReadSet {
 }
 
 /// Up to so many rows are locked in the order in which they were written if nobody is in the way.
-const UNSORTED_MAX: usize = 32;
+const UNSORTED_MAX: usize = 64;
 
 impl ReadSet {
     /// A new transaction.
@@ -174,7 +174,7 @@ impl ReadSet {
             return false;
         }
         let mut row = states.rows();
-        let mut locked_here = 0u32;
+        let mut locked_here = 0u64;
         for at in 0..self.writes.len() {
             let write = &mut self.writes[at];
             if write.locked {
