@@ -80,7 +80,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeSet;
 
-    use super::{GATHERED_MAX, Hints};
+    use super::{GATHERED_MAX, Hints, LINE, MOST_LINES};
     use crate::{Machine, NativeWord};
 
     thread_local! {
@@ -111,6 +111,32 @@ mod tests {
         hints.give::<Watched>();
         hints.give::<Watched>();
         assert_eq!(TOUCHED.take(), all);
+    }
+
+    #[test]
+    fn every_line_of_a_place_is_named_wherever_it_begins_and_however_many_were_before() {
+        for bytes in [0, 1, 2, 63, 64, 65, 100, 128, 129, 130, 500, 2000] {
+            for begin in [64, 65, 100, 127] {
+                for before in
+                    [0, GATHERED_MAX - 4, GATHERED_MAX - 2, GATHERED_MAX - 1, GATHERED_MAX]
+                {
+                    let mut hints = Hints::default();
+                    (0..before).for_each(|_| hints.add_line::<Watched>(std::ptr::null()));
+                    hints.add::<Watched>(std::ptr::without_provenance(begin), bytes);
+                    hints.give::<Watched>();
+                    let touched = TOUCHED.take();
+                    let lines: BTreeSet<usize> =
+                        touched[before..].iter().map(|at| at / LINE).collect();
+                    let end = begin + bytes.min(MOST_LINES * LINE);
+                    let expected = if bytes == 0 { 0..0 } else { begin / LINE..end.div_ceil(LINE) };
+                    assert_eq!(
+                        lines,
+                        expected.collect(),
+                        "{bytes} bytes from {begin} after {before}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

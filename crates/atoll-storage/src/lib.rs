@@ -30,5 +30,6 @@ pub mod zone;
 pub use directory::{Change, Directory};
 pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId};
-pub use table::{Filling, Slot, Table, ValuePlace};
+pub use segment::ValuePlace;
+pub use table::{Filling, Slot, Table};
 pub use types::{Column, DataType, Schema, Value};

@@ -24,7 +24,7 @@ use crate::index::HashIndex;
 use crate::key;
 use crate::layout::{RowId, SEGMENT_ROWS, TableId};
 use crate::schema_codec;
-use crate::segment::{Barrier, Cell, Number, Segment};
+use crate::segment::{Barrier, Cell, Number, Segment, ValuePlace};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 use crate::undo::{Before, Replaced, UndoList};
@@ -59,7 +59,7 @@ pub struct Table<M: Machine> {
     shapes: Box<[Shape]>,
 }
 
-/// What hints need to know of a column.
+/// What is asked of a column most often.
 struct Shape {
     /// Bytes of a value, 0 for a bit.
     width: usize,
@@ -133,18 +133,6 @@ impl<'t, M: Machine> Slot<'t, M> {
 
     pub(crate) fn segment(&self) -> &'t Segment<M> {
         self.segment
-    }
-}
-
-/// Where a value may be stored until the end of a section, see [`Table::place_for`].
-#[derive(Debug, Clone, Copy)]
-pub struct ValuePlace(u64);
-
-impl ValuePlace {
-    /// Stores the value there; `memory` is the table's.
-    #[inline]
-    pub fn store(self, memory: &Memory, bytes: &[u8]) {
-        memory.access().write(self.0, bytes);
     }
 }
 
@@ -487,7 +475,7 @@ impl<M: Machine> Table<M> {
             // Wider than it need be, should the value not be stored after all.
             self.barrier.widen_for(segment, at, self.column(at).data_type, bytes);
         }
-        Some(ValuePlace(place))
+        Some(place)
     }
 
     /// Reads a number of a column of its type; 0 for NULL.

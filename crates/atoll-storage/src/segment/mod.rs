@@ -305,8 +305,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// As [`Barrier::replace_value`], for the bytes of a value in a column of as many bytes each, of
-    /// a type without zones, that cannot be NULL.
+    /// As [`Barrier::replace_value`], for the bytes of a value in a column of as many bytes each,
+    /// of a type without zones, that cannot be NULL.
     ///
     /// # Errors
     /// As there.
@@ -330,8 +330,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Where a value of so many bytes may be stored, until the section of `change` ends. `None` when
-    /// its extent would have to be copied first.
+    /// Where a value of so many bytes may be stored, until the section of `change` ends. `None`
+    /// when its extent would have to be copied first.
     #[inline]
     pub fn place_in(
         &self,
@@ -339,10 +339,10 @@ impl<M: Machine> Barrier<M> {
         target: &Segment<M>,
         (slot, at): (usize, usize),
         width: usize,
-    ) -> Option<u64> {
+    ) -> Option<ValuePlace> {
         let extent = &target.values[at];
         let is_writable = self.is_writable(change, extent);
-        is_writable.then(|| extent.place() + (slot * width) as u64) // SEG-2
+        is_writable.then(|| ValuePlace(extent.place() + (slot * width) as u64)) // SEG-2
     }
 
     /// Widens the zone of a column so that it holds a value.
@@ -594,6 +594,19 @@ impl<M: Machine> Barrier<M> {
         (0..SEGMENT_ROWS as u64 / 64)
             .map(|word| u64::from(self.access().load_u64(presence + word * 8).count_ones()))
             .sum()
+    }
+}
+
+/// Where a value may be stored until the section ends in which the place was found, see
+/// [`Barrier::place_in`]: nobody copies the extent before everybody has left that section's epoch.
+#[derive(Debug, Clone, Copy)]
+pub struct ValuePlace(u64);
+
+impl ValuePlace {
+    /// Stores the value there; `memory` is the table's.
+    #[inline]
+    pub fn store(self, memory: &Memory, bytes: &[u8]) {
+        memory.access().write(self.0, bytes);
     }
 }
 

@@ -23,7 +23,7 @@ impl<M: Machine> Versioned<M> for Version<M> {
 /// A row that is going to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Write {
-    /// Which; rows are locked in the order of places.
+    /// Which.
     pub place: Place,
     /// The word before it was locked.
     pub before: u64,
@@ -165,7 +165,8 @@ impl ReadSet {
     }
 
     /// Locks a few rows as they come: an order matters only to who waits while it holds something.
-    /// If somebody else holds one of them, or a row is there twice, false, and nothing has changed.
+    /// If somebody else holds one of them, or a row is there twice, false, and none is locked that
+    /// was not before.
     fn lock_unsorted<R: Versioned<M>, G, M: Machine>(
         &mut self,
         states: &impl States<R, G>,
@@ -371,6 +372,31 @@ mod tests {
             mine.unlock(&few, |write| write.before);
             assert_eq!(few.0.iter().map(Version::load).max(), Some(PRESENT | 7));
         }
+    }
+
+    #[test]
+    fn a_lock_from_before_is_kept_by_who_meets_another() {
+        let few = Few::new(4);
+        let mut mine = set(&few, [2, 0]);
+        let before = few.0[3].lock().expect("it is free");
+        mine.write_locked(row(3), true, before);
+        mine.write(row(3), false);
+        let held = few.0[1].lock();
+        mine.write(row(1), true);
+        assert!(!mine.lock_unsorted(&few));
+        assert_eq!(few.locked(), [1, 3]);
+        assert!(mine.holds(row(3)) && !mine.holds(row(2)));
+        assert_eq!(mine.lock(&few), Err(Refusal::Wait(row(1))));
+        few.0[1].unlock(held.expect("it was free"));
+        assert_eq!((mine.lock(&few), mine.writes.len()), (Ok(()), 4));
+        let own = mine.own(row(3)).expect("it is written");
+        assert_eq!(
+            (own.before, own.present),
+            (before, false),
+            "the lock's word, and what came last"
+        );
+        mine.unlock(&few, |write| write.before);
+        assert_eq!(few.locked(), []);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! What stood in a row is written down before it is stored into, since memory may be full half way.
 //! But most values only replace bytes in extents that may be stored into as they are. The places of
 //! those are found first and they are stored last, when nothing can fail any more, so nobody will
-//! want to know what stood there.
+//! want to know what stood there. From there to the scheme's end nothing may panic.
 
 use std::ops::Range;
 
@@ -30,6 +30,8 @@ use crate::scheme::{AbortReason, Refusal, Scheme};
 
 /// Most rows that are stored in one section.
 const ROWS_IN_SECTION: usize = 256;
+/// Rows of many columns must not leave their worker with as many places.
+const PLACED_KEPT_MAX: usize = 4096;
 /// Rows that appear in one call.
 const APPEARING: usize = 16;
 
@@ -297,6 +299,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let edits = self.edits.get_mut();
         for (place, number) in self.placed.drain(..) {
             place.store(engine.memory(), edits.bytes(number));
+        }
+        if self.placed.capacity() > PLACED_KEPT_MAX {
+            self.placed = Vec::new();
         }
     }
 

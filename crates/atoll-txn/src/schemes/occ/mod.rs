@@ -2,9 +2,9 @@
 //!
 //! Reads copy what they need and note the version of the row, which is the timestamp of its writer;
 //! a version from after the transaction's begin is a conflict at once. To commit, it locks what it
-//! writes row by row in the order of places and checks every row that it read by itself: there is
-//! no critical section for all ("Staring into the Abyss", sections 2.2 and 4.3). Then it takes the
-//! timestamp that its versions get.
+//! writes row by row, in the order of places if it has to wait, and checks every row that it read
+//! by itself: there is no critical section for all ("Staring into the Abyss", sections 2.2 and
+//! 4.3). Then it takes the timestamp that its versions get.
 
 mod local;
 mod state;

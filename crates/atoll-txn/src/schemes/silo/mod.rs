@@ -1,10 +1,10 @@
 //! SILO: optimistic, without timestamps from a common source.
 //!
 //! Reads note the version of the row and write nothing shared. To commit, a transaction locks what
-//! it writes in the order of places, looks whether everything it read is as it was, stores, and
-//! leaves versions greater than all that it met (Tu et al., "Speedy transactions in multicore
-//! in-memory databases", SOSP 2013). The epochs of that system are the gate's here: validating and
-//! storing happen in one section, so an epoch ends between transactions.
+//! it writes, in the order of places if it has to wait, looks whether everything it read is as it
+//! was, stores, and leaves versions greater than all that it met (Tu et al., "Speedy transactions
+//! in multicore in-memory databases", SOSP 2013). The epochs of that system are the gate's here:
+//! validating and storing happen in one section, so an epoch ends between transactions.
 
 mod local;
 mod state;
