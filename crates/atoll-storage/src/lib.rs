@@ -9,7 +9,6 @@
 
 pub mod directory;
 pub mod error;
-mod fill;
 pub mod heap;
 pub mod image;
 pub mod index;

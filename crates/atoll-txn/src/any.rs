@@ -12,13 +12,14 @@ use atoll_storage::undo::Entry;
 use atoll_storage::{Directory, Schema, StorageError, Table, TableId, Value};
 
 use crate::describe::Description;
-use crate::engine::{Engine, EngineOptions, IndexSpec, TableOptions};
+use crate::engine::{Engine, EngineOptions};
 use crate::error::Stop;
 use crate::journal::Journal;
 use crate::registry::{Counts, Taking};
 use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
+use crate::tables::{IndexSpec, TableOptions};
 use crate::worker::{Begin, Committed, Range, Visitor, Want, Worker};
 
 /// An engine of any scheme; see [`Engine`] for what the calls do.

@@ -11,7 +11,7 @@ use atoll_storage::redo::{Input, number};
 use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::{Schema, schema_codec};
 
-use crate::engine::{INDEXES_MAX, IndexSpec, TableOptions};
+use crate::tables::{INDEXES_MAX, IndexSpec, TableOptions};
 
 /// A table that was described.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,16 +5,11 @@
 //! or keep it in the write set) → *commit* (`validated`, stored, then `visible` when the scheme
 //! lets go) or *abort* (undo in reverse, let go).
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use atoll_machine::Machine;
-use atoll_machine::huge_pages::{self, Array};
 use atoll_memory::Memory;
-use atoll_storage::ordered::encode::KeyColumn;
-use atoll_storage::ordered::{GuardId, OrderedIndex};
-use atoll_storage::stable::{PerRow, StableVec};
-use atoll_storage::types::COLUMNS_MAX;
+use atoll_storage::stable::StableVec;
 use atoll_storage::undo::Entry;
 use atoll_storage::{
     Change, Directory, RowId, SEGMENT_ROWS, Schema, StorageError, Table, TableId, Value,
@@ -25,19 +20,13 @@ use crate::describe::{self, Description};
 use crate::error::Stop;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
-use crate::row::{ColumnSet, Row};
-use crate::rows::Meta;
-use crate::scheme::{Guarded, Place, Scheme, States};
+use crate::row::Row;
+use crate::scheme::Scheme;
+use crate::tables::{Guard, IndexSpec, TableOptions, Tables};
 use crate::worker::{Graves, Worker, key_of};
 
 /// Most workers at a time; a place at the gate is kept for upkeep.
 pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 1;
-/// Stripes of a table's hashes, see [`Guarded::Gap`].
-const STRIPES: usize = 1 << 12;
-/// Guards of an ordered index are kept in lists of this many.
-const GUARDS: u64 = 1 << 10;
-/// Most indexes of a table.
-pub const INDEXES_MAX: usize = 64;
 
 /// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
@@ -53,66 +42,6 @@ impl Default for EngineOptions {
         Self { partitions: 1, accounting: true }
     }
 }
-
-/// An ordered index that a table is to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexSpec {
-    /// Its name, unique in the table.
-    pub name: String,
-    /// Names of its columns, in the order in which rows are to be sorted.
-    pub columns: Vec<String>,
-    /// Whether no two rows may have the same values in them. NULL is no value.
-    pub unique: bool,
-}
-
-/// What else a new table is to have.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TableOptions {
-    /// Ordered indexes.
-    pub indexes: Vec<IndexSpec>,
-    /// The table belongs to every partition: it is read in any of them, and writing it needs them
-    /// all.
-    pub replicated: bool,
-    /// Number of its tablespace, whose log its changes go to; by default one after the other.
-    pub tablespace: Option<u32>,
-}
-
-/// An ordered index of a table.
-pub struct Ordered<S: Scheme<M>, M: Machine> {
-    pub(crate) name: String,
-    pub(crate) columns: Vec<usize>,
-    pub(crate) key: Vec<KeyColumn>,
-    pub(crate) unique: bool,
-    /// All its columns are of the primary key, so an update never moves a row in it.
-    pub(crate) fixed: bool,
-    pub(crate) index: OrderedIndex<M>,
-    gaps: StableVec<Box<[S::Gap]>>,
-}
-
-/// A table, what lies beside its rows, and its indexes.
-pub struct Guard<S: Scheme<M>, M: Machine> {
-    table_id: TableId,
-    pub(crate) table: Arc<Table<M>>,
-    pub(crate) rows: PerRow<Meta<S, M>>,
-    stripes: Array<S::Gap>,
-    pub(crate) indexes: Vec<Ordered<S, M>>,
-    pub(crate) replicated: bool,
-    pub(crate) tablespace: u32,
-    /// The greatest GSN of a commit that deleted a row, or moved one in an index.
-    gone: GoneGsn,
-    /// Columns with which an update moves a row in an index.
-    pub(crate) moving: ColumnSet,
-    /// Its columns whose long values lie elsewhere.
-    pub(crate) views: ColumnSet,
-}
-
-/// On a cache line of its own.
-#[repr(align(64))]
-#[derive(Default)]
-struct GoneGsn(AtomicU64);
-
-/// The tables by number.
-pub struct Tables<S: Scheme<M>, M: Machine>(StableVec<Guard<S, M>>);
 
 /// See the module.
 pub struct Engine<S: Scheme<M>, M: Machine> {
@@ -134,180 +63,6 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
 struct Numbers {
     free: Vec<u32>,
     used: u32,
-}
-
-impl<S: Scheme<M>, M: Machine> Tables<S, M> {
-    /// A table and what lies beside it.
-    #[inline]
-    pub(crate) fn guard(&self, table: TableId) -> &Guard<S, M> {
-        self.0.get(u64::from(table.0)).expect("a table id comes from this engine")
-    }
-
-    /// A table.
-    pub fn table(&self, table: TableId) -> &Arc<Table<M>> {
-        &self.guard(table).table
-    }
-
-    /// Finds tables one after the other, most of them the same as the one before.
-    #[inline]
-    pub(crate) fn in_turn<'t>(&'t self) -> impl FnMut(TableId) -> &'t Guard<S, M> {
-        let mut latest: Option<&Guard<S, M>> = None;
-        move |table| match latest {
-            Some(guard) if guard.table_id == table => guard,
-            _ => latest.insert(self.guard(table)),
-        }
-    }
-}
-
-impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
-    #[inline]
-    fn row(&self, place: Place) -> &S::State {
-        let Guarded::Row(row) = place.what() else { panic!("{place:?} is no row") };
-        &self.guard(place.table()).rows.get(RowId(row)).state
-    }
-
-    #[inline]
-    fn rows<'s>(&'s self) -> impl FnMut(Place) -> &'s S::State
-    where
-        S::State: 's,
-    {
-        let mut guard = self.in_turn();
-        move |place| {
-            let Guarded::Row(row) = place.what() else { panic!("{place:?} is no row") };
-            &guard(place.table()).rows.get(RowId(row)).state
-        }
-    }
-
-    fn gap(&self, place: Place) -> &S::Gap {
-        let Guarded::Gap(index, guard) = place.what() else { panic!("{place:?} is no gap") };
-        self.guard(place.table()).gap(index, guard)
-    }
-}
-
-impl<S: Scheme<M>, M: Machine> Guard<S, M> {
-    /// The indexes of a new table.
-    fn indexes(
-        schema: &Schema,
-        options: &TableOptions,
-    ) -> Result<Vec<Ordered<S, M>>, StorageError> {
-        let mut indexes: Vec<Ordered<S, M>> = Vec::new();
-        for spec in &options.indexes {
-            if indexes.iter().any(|index| index.name == spec.name) {
-                let message = format!("there are two indexes with the name \"{}\"", spec.name);
-                return Err(StorageError::Schema(message));
-            }
-            indexes.push(Ordered::new(schema, spec)?);
-        }
-        if indexes.len() > INDEXES_MAX {
-            let message = format!("a table has {INDEXES_MAX} indexes at most");
-            return Err(StorageError::Schema(message));
-        }
-        Ok(indexes)
-    }
-
-    fn new(table: Arc<Table<M>>, indexes: Vec<Ordered<S, M>>, options: &TableOptions) -> Self {
-        let mut moving = ColumnSet::default();
-        let in_indexes = indexes.iter().flat_map(|index| &index.columns);
-        let moves = |at: &&usize| !table.schema().is_in_key(**at);
-        in_indexes.filter(moves).for_each(|at| moving.add(*at));
-        let mut views = ColumnSet::default();
-        let columns = table.schema().columns().iter().enumerate();
-        columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
-        Self {
-            table_id: table.id(),
-            table,
-            views,
-            rows: PerRow::default(),
-            stripes: huge_pages::collect(STRIPES, |_| S::Gap::default()),
-            indexes,
-            replicated: options.replicated,
-            tablespace: options.tablespace.unwrap_or(0),
-            gone: GoneGsn::default(),
-            moving,
-        }
-    }
-
-    /// What whoever finds something absent has seen.
-    #[inline]
-    pub(crate) fn gone_gsn(&self) -> u64 {
-        self.gone.0.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn raise_gone(&self, gsn: u64) {
-        self.gone.0.fetch_max(gsn, Ordering::AcqRel);
-    }
-
-    pub(crate) fn gap(&self, index: u16, guard: u32) -> &S::Gap {
-        if index == 0 {
-            return &self.stripes[guard as usize];
-        }
-        let gaps = &self.indexes[usize::from(index) - 1].gaps;
-        let (list, at) = (u64::from(guard) / GUARDS, u64::from(guard) % GUARDS);
-        let make = || (0..GUARDS).map(|_| S::Gap::default()).collect();
-        &gaps.get_or_init(list, make)[at as usize]
-    }
-
-    /// The stripe of a hash.
-    #[inline]
-    pub(crate) fn stripe(&self, hash: u64) -> (Place, &S::Gap) {
-        let number = (hash >> 20) as u32 & (STRIPES as u32 - 1);
-        (self.gap_place(0, number), &self.stripes[number as usize])
-    }
-
-    /// The guard of a leaf of an ordered index.
-    pub(crate) fn leaf(&self, index: usize, guard: GuardId) -> (Place, &S::Gap) {
-        let number = index as u16 + 1;
-        (self.gap_place(number, guard.0), self.gap(number, guard.0))
-    }
-
-    fn gap_place(&self, index: u16, guard: u32) -> Place {
-        Place::gap(self.table_id, index, guard)
-    }
-
-    /// A row as a place.
-    #[inline]
-    pub(crate) fn place(&self, row: RowId) -> Place {
-        Place::row(self.table_id, row.0)
-    }
-
-    /// Position of an index.
-    pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.indexes.iter().position(|index| index.name == name)
-    }
-}
-
-impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
-    fn new(schema: &Schema, spec: &IndexSpec) -> Result<Self, StorageError> {
-        atoll_storage::types::check_name("index", &spec.name)?;
-        let mut columns = Vec::new();
-        for name in &spec.columns {
-            let unknown = || {
-                let index = &spec.name;
-                StorageError::Schema(format!("index \"{index}\": there is no column \"{name}\""))
-            };
-            columns.push(schema.position(name).ok_or_else(unknown)?);
-        }
-        if columns.is_empty() {
-            let message = format!("index \"{}\" has no columns; name at least one", spec.name);
-            return Err(StorageError::Schema(message));
-        }
-        if columns.len() > COLUMNS_MAX {
-            let message = format!("index \"{}\" has {COLUMNS_MAX} columns at most", spec.name);
-            return Err(StorageError::Schema(message));
-        }
-        let described = columns.iter().map(|at| &schema.columns()[*at]);
-        let key = described
-            .map(|column| KeyColumn { data_type: column.data_type, nullable: column.nullable });
-        Ok(Self {
-            name: spec.name.clone(),
-            key: key.collect(),
-            unique: spec.unique,
-            fixed: columns.iter().all(|column| schema.is_in_key(*column)),
-            columns,
-            index: OrderedIndex::default(),
-            gaps: StableVec::default(),
-        })
-    }
 }
 
 impl<S: Scheme<M>, M: Machine> Engine<S, M> {

@@ -21,15 +21,17 @@ pub mod row;
 mod rows;
 pub mod scheme;
 pub mod schemes;
+pub mod tables;
 pub mod worker;
 
 pub use accounting::{Component, Components};
 pub use common::timestamp::{TimestampKind, UnknownTimestamps};
-pub use engine::{Engine, EngineOptions, IndexSpec, TableOptions};
+pub use engine::{Engine, EngineOptions};
 pub use error::Stop;
 pub use journal::{Journal, JournalError};
 pub use registry::{Counts, Taking};
 pub use row::{Row, RowEdit};
 pub use scheme::{AbortReason, Scheme};
 pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
+pub use tables::{IndexSpec, TableOptions};
 pub use worker::{Begin, Committed, Range, Visit, Want, Worker};

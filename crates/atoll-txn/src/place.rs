@@ -10,7 +10,7 @@ use std::fmt;
 use atoll_storage::TableId;
 use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS, TABLES_MAX};
 
-use crate::engine::INDEXES_MAX;
+use crate::tables::INDEXES_MAX;
 
 const WHAT_BITS: u32 = 40;
 const GUARD_BITS: u32 = u32::BITS;

@@ -26,8 +26,10 @@
 
 mod number;
 mod run;
+mod value;
 
 pub use number::Number;
+pub use value::{Cell, ValuePlace};
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -39,12 +41,11 @@ use atoll_memory::{Access, Memory, MemoryError, Retired};
 use crate::directory::{Change, Directory};
 use crate::heap::Heap;
 use crate::layout::{
-    BITMAP_BYTES, RowId, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
+    BITMAP_BYTES, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
     values_bytes,
 };
 use crate::restore::SegmentImage;
 use crate::types::{DataType, Schema};
-use crate::undo::UndoList;
 use crate::zone;
 
 const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two words side by side");
@@ -97,13 +98,6 @@ pub struct Barrier<M> {
     memory: Arc<Memory>,
     table: TableId,
     machine: PhantomData<fn() -> M>,
-}
-
-/// Where the values and the validity bits of a column lie; the latter 0 if it cannot be NULL.
-#[derive(Clone, Copy)]
-struct Places {
-    values: u64,
-    validity: u64,
 }
 
 /// An extent of a segment: offsets in its node of the extent's place and birth, and its size.
@@ -260,149 +254,6 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Stores the image of a value (see [`crate::image`]) and whether it is valid.
-    ///
-    /// # Errors
-    /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing is stored then.
-    #[inline]
-    pub fn store_value(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        slot: usize,
-        cell: Cell<'_>,
-    ) -> Result<(), MemoryError> {
-        let Cell { column, data_type, nullable, .. } = cell;
-        let places = self.own_places(change, target, column, data_type, nullable)?;
-        self.put(target, slot, cell, places);
-        Ok(())
-    }
-
-    /// As [`Barrier::store_value`], and before anything is stored, what stands there is written
-    /// down.
-    ///
-    /// # Errors
-    /// As there; nothing has been written down then.
-    #[inline]
-    pub fn replace_value(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        row: RowId,
-        cell: Cell<'_>,
-        undo: &mut UndoList,
-    ) -> Result<(), MemoryError> {
-        let Cell { column, data_type, nullable, .. } = cell;
-        let places = self.own_places(change, target, column, data_type, nullable)?;
-        let (slot, width) = (row.slot(), data_type.width());
-        let valid = !nullable || self.bit(places.validity, slot);
-        let entry = (change.inside.epoch, self.table, row);
-        undo.push_value(entry, (column as u16, valid), width.max(1), |words| match width {
-            0 => words[0].store(self.bit(places.values, slot).into(), Ordering::Relaxed),
-            _ => self.access().read_words(places.values + (slot * width) as u64, width, words),
-        });
-        self.put(target, slot, cell, places);
-        Ok(())
-    }
-
-    /// As [`Barrier::replace_value`], for the bytes of a value in a column of as many bytes each,
-    /// of a type without zones, that cannot be NULL.
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn replace_bytes(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        (row, at): (RowId, usize),
-        bytes: &[u8],
-        undo: &mut UndoList,
-    ) -> Result<(), MemoryError> {
-        let what = || values_of(at, DataType::FixedBinary(bytes.len() as u32));
-        let values = self.own(change, target, &target.values[at], what)?;
-        let place = values + (row.slot() * bytes.len()) as u64;
-        let entry = (change.inside.epoch, self.table, row);
-        undo.push_value(entry, (at as u16, true), bytes.len(), |words| {
-            self.access().read_words(place, bytes.len(), words);
-        });
-        self.access().write(place, bytes);
-        Ok(())
-    }
-
-    /// Where a value of so many bytes may be stored, until the section of `change` ends. `None`
-    /// when its extent would have to be copied first.
-    #[inline]
-    pub fn place_in(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        (slot, at): (usize, usize),
-        width: usize,
-    ) -> Option<ValuePlace> {
-        let extent = &target.values[at];
-        let is_writable = self.is_writable(change, extent);
-        is_writable.then(|| ValuePlace(extent.place() + (slot * width) as u64)) // SEG-2
-    }
-
-    /// Widens the zone of a column so that it holds a value.
-    #[inline]
-    pub fn widen_for(&self, target: &Segment<M>, at: usize, data_type: DataType, image: &[u8]) {
-        if let Some(word) = zone::word(data_type, image) {
-            self.widen(target.node() + column_line(at), word, word);
-        }
-    }
-
-    /// The places of a value's extents, that may be written now.
-    #[inline]
-    fn own_places(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        at: usize,
-        data_type: DataType,
-        nullable: bool,
-    ) -> Result<Places, MemoryError> {
-        let values = self.own(change, target, &target.values[at], || values_of(at, data_type))?;
-        let validity = if nullable {
-            self.own(change, target, &target.validity[at], || validity_of(at))?
-        } else {
-            0
-        };
-        Ok(Places { values, validity })
-    }
-
-    #[inline]
-    fn put(&self, target: &Segment<M>, slot: usize, cell: Cell<'_>, places: Places) {
-        let Cell { column: at, data_type, nullable, image, valid } = cell;
-        if nullable {
-            self.set_bit(places.validity, slot, valid);
-        }
-        match data_type.width() {
-            0 => self.set_bit(places.values, slot, image.first().is_some_and(|byte| *byte != 0)),
-            width => self.access().write(places.values + (slot * width) as u64, image),
-        }
-        if valid {
-            self.widen_for(target, at, data_type, image);
-        }
-    }
-
-    #[inline(always)]
-    fn get(
-        &self,
-        slot: usize,
-        width: usize,
-        nullable: bool,
-        places: Places,
-        image: &mut [u8],
-    ) -> bool {
-        match width {
-            0 => image[0] = u8::from(self.bit(places.values, slot)),
-            width => self.access().read(places.values + (slot * width) as u64, image),
-        }
-        !nullable || self.bit(places.validity, slot)
-    }
-
     /// Makes a slot present or absent.
     ///
     /// # Errors
@@ -543,51 +394,6 @@ impl<M: Machine> Barrier<M> {
         self.bit(target.presence.place(), slot)
     }
 
-    /// Reads the image of a value; returns whether it is valid.
-    #[inline(always)]
-    pub fn load_value(
-        &self,
-        target: &Segment<M>,
-        slot: usize,
-        at: usize,
-        data_type: DataType,
-        nullable: bool,
-        image: &mut [u8],
-    ) -> bool {
-        let validity = if nullable { target.validity[at].place() } else { 0 };
-        let places = Places { values: target.values[at].place(), validity };
-        let width = data_type.width();
-        self.get(slot, width, nullable, places, &mut image[..width.max(1)])
-    }
-
-    /// Reads the image of a value of a column in which each is as many bytes and none is NULL.
-    #[inline]
-    pub fn load_flat(&self, target: &Segment<M>, slot: usize, at: usize, image: &mut [u8]) {
-        self.access().read(target.values[at].place() + (slot * image.len()) as u64, image);
-    }
-
-    /// Reads a view of a column of long values, and whether it is valid.
-    #[inline]
-    pub(crate) fn view(
-        &self,
-        target: &Segment<M>,
-        slot: usize,
-        at: usize,
-        nullable: bool,
-    ) -> ([u64; 2], bool) {
-        let place = target.values[at].place() + slot as u64 * 16;
-        let view = self.access().u64s(place, 2);
-        let view = [&view[0], &view[1]].map(|word| word.load(Ordering::Relaxed));
-        (view, !nullable || self.bit(target.validity[at].place(), slot))
-    }
-
-    /// Address of a value of so many bytes, 0 for a bit, to be hinted at.
-    #[inline]
-    pub fn hint_of(&self, target: &Segment<M>, slot: usize, at: usize, width: usize) -> *const u8 {
-        let offset = if width == 0 { slot / 64 * 8 } else { slot * width };
-        self.access().hint(target.values[at].place() + offset as u64)
-    }
-
     /// Rows present, by the bitmap.
     pub fn count(&self, target: &Segment<M>) -> u64 {
         let presence = target.presence.place();
@@ -595,34 +401,6 @@ impl<M: Machine> Barrier<M> {
             .map(|word| u64::from(self.access().load_u64(presence + word * 8).count_ones()))
             .sum()
     }
-}
-
-/// Where a value may be stored until the section ends in which the place was found, see
-/// [`Barrier::place_in`]: nobody copies the extent before everybody has left that section's epoch.
-#[derive(Debug, Clone, Copy)]
-pub struct ValuePlace(u64);
-
-impl ValuePlace {
-    /// Stores the value there; `memory` is the table's.
-    #[inline]
-    pub fn store(self, memory: &Memory, bytes: &[u8]) {
-        memory.access().write(self.0, bytes);
-    }
-}
-
-/// A value on its way into a slot.
-#[derive(Clone, Copy)]
-pub struct Cell<'i> {
-    /// Position of its column.
-    pub column: usize,
-    /// The column's type.
-    pub data_type: DataType,
-    /// Whether the column can be NULL.
-    pub nullable: bool,
-    /// The image, as wide as the type.
-    pub image: &'i [u8],
-    /// False for NULL.
-    pub valid: bool,
 }
 
 impl<M: Machine> Segment<M> {

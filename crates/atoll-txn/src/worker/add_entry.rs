@@ -14,9 +14,10 @@ use super::scan::ScanRoom;
 use super::step::Step;
 use super::{Txn, Worker};
 use crate::accounting::Component;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::scheme::{AbortReason, Scheme};
+use crate::tables::Guard;
 
 /// How far the addition of an entry has come. Where the scheme refuses something it goes on from
 /// there: who waits asks for nothing again that it has.

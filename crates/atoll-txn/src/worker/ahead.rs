@@ -14,8 +14,8 @@ use atoll_storage::{RowId, Table, TableId, Value};
 use super::Worker;
 use super::step::Found;
 use crate::accounting::Component;
-use crate::engine::Guard;
 use crate::scheme::Scheme;
+use crate::tables::Guard;
 
 /// A transaction over a whole table must not leave its worker with the table's size.
 const KEPT_MAX: usize = 4096;

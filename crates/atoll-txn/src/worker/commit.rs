@@ -23,10 +23,11 @@ use super::entries::key_of;
 use super::{State, Txn, Worker, target};
 use crate::accounting::Component;
 use crate::edits::{EditedRow, What};
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::row::Row;
 use crate::scheme::{AbortReason, Refusal, Scheme};
+use crate::tables::Guard;
 
 /// Most rows that are stored in one section.
 const ROWS_IN_SECTION: usize = 256;

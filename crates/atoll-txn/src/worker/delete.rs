@@ -6,10 +6,11 @@ use atoll_storage::{Change, Table, Value};
 use super::step::{Step, Wanted};
 use super::{Named, Txn, Worker};
 use crate::edits::What;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::row::Row;
 use crate::scheme::Scheme;
+use crate::tables::Guard;
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Deletes the row with this key; false when there is none.

@@ -8,9 +8,9 @@ use atoll_machine::Machine;
 use atoll_storage::ordered::encode;
 use atoll_storage::{RowId, TableId};
 
-use crate::engine::{Guard, Ordered};
 use crate::row::{ColumnSet, Row};
 use crate::scheme::Scheme;
+use crate::tables::{Guard, Ordered};
 
 /// An entry: its key lies in [`Entries`].
 #[derive(Debug, Clone, Copy)]

@@ -22,9 +22,10 @@ use atoll_storage::{Change, RowId, TableId};
 use super::entries::key_of;
 use super::{Txn, Worker};
 use crate::edits::What;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::row::Row;
 use crate::scheme::{Scheme, Seen, Target};
+use crate::tables::Guard;
 
 /// Most that is taken away between two transactions, unless it is more than twice as much that
 /// waits.

@@ -20,10 +20,11 @@ use super::step::{Found, Step, Wanted, find};
 use super::{Named, State, Txn, Worker};
 use crate::accounting::Component;
 use crate::edits::What;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::row::{Own, Row};
 use crate::scheme::{AbortReason, Refusal, Scheme};
+use crate::tables::Guard;
 
 /// A transaction with many rows must not leave its worker with room for all their keys.
 const KEPT_MAX: usize = 4096;

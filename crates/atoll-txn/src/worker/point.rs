@@ -8,10 +8,11 @@ use super::{Txn, Worker};
 use crate::accounting::Component;
 use crate::common::image::Image;
 use crate::edits::What;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::row::{ColumnSet, Direct, Moves, Own, Row, RowEdit};
 use crate::scheme::{AbortReason, Refusal, Scheme, Seen};
+use crate::tables::Guard;
 
 /// What is called with a row.
 pub type Reader<'b, M> = &'b mut dyn FnMut(&Row<'_, M>);

@@ -14,10 +14,11 @@ use atoll_storage::{RowId, TableId};
 
 use super::{Txn, Worker};
 use crate::edits::What;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::journal::{Commit, Recorder};
 use crate::scheme::{AbortReason, Scheme};
+use crate::tables::Guard;
 
 /// Changes that are written down in one section of the gate.
 const CHANGES_IN_SECTION: usize = 256;

@@ -16,9 +16,10 @@ use super::point::Reader;
 use super::step::{Found, Step};
 use super::{Txn, Worker};
 use crate::accounting::Component;
-use crate::engine::{Engine, Guard, Ordered};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::scheme::{AbortReason, Refusal, Scheme};
+use crate::tables::{Guard, Ordered};
 
 /// Entries that are read at first: who wants the first row of a range need not pay for a leaf.
 const FIRST_ENTRIES: usize = 4;

@@ -8,11 +8,12 @@ use atoll_storage::{Change, RowId, Slot, Table, Value};
 
 use super::{Txn, Worker, target};
 use crate::accounting::Component;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::registry::Context;
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Refusal, Scheme, Target};
+use crate::tables::Guard;
 
 /// The row that the index names for a key at the moment. It may belong to a transaction that is
 /// still open.

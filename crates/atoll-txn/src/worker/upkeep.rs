@@ -6,9 +6,10 @@ use atoll_storage::{Change, RowId, Table, Value};
 use super::step::{Found, Step};
 use super::{Begin, State, Txn, Worker};
 use crate::edits::What;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::scheme::{AbortReason, Scheme};
+use crate::tables::Guard;
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Stores again the long values that keep sparse blocks of a table alive, each in a transaction

@@ -16,10 +16,11 @@ use atoll_storage::{Change, StorageError, Table, Value};
 use super::step::{Found, Step, Wanted};
 use super::{Txn, Worker};
 use crate::accounting::Component;
-use crate::engine::{Engine, Guard};
+use crate::engine::Engine;
 use crate::error::Stop;
 use crate::row::{Row, RowEdit};
 use crate::scheme::Scheme;
+use crate::tables::Guard;
 
 /// Keys whose cache lines are brought in at a time.
 const WINDOW: usize = 32;

@@ -8,11 +8,11 @@
 
 use atoll_machine::Machine;
 
+use super::Table;
 use crate::directory::Change;
 use crate::error::StorageError;
 use crate::image;
 use crate::layout::RowId;
-use crate::table::Table;
 use crate::types::{DataType, Value};
 use crate::undo::{Before, UndoList};
 

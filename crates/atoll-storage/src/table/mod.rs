@@ -1,0 +1,311 @@
+//! A table in its owner: segments, the index of the primary key, and places for new rows.
+//!
+//! Everything here is physical. Who may touch a row, and when a change counts, is decided above, by
+//! a scheme; this module only sees to it that a change lands whole, can be undone, and never
+//! reaches what a snapshot shows.
+//!
+//! Invariants
+//! - `TABLE-1`: a row's key is in its slot before the index names the row, and stays until the
+//!   index no longer does. So a row found by hash can be confirmed by reading its key.
+//! - `TABLE-2`: a slot is handed out again only after the delete that freed it has committed and
+//!   the index no longer names it; the views in it are empty by then.
+//! - `TABLE-3`: each worker fills segments of its own, so inserts meet no other worker.
+
+mod fill;
+mod read;
+mod slots;
+mod sparse;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use atoll_machine::{Latch, Machine};
+use atoll_memory::Memory;
+
+use crate::directory::{Change, Directory};
+use crate::error::StorageError;
+use crate::index::HashIndex;
+use crate::key;
+use crate::layout::{RowId, TableId};
+use crate::schema_codec;
+use crate::segment::{Barrier, Segment};
+use crate::stable::StableVec;
+use crate::types::{Column, DataType, Schema, Value};
+
+pub use slots::Filling;
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
+/// See the module.
+pub struct Table<M: Machine> {
+    name: String,
+    schema: Schema,
+    barrier: Barrier<M>,
+    segments: StableVec<Segment<M>>,
+    segment_count: AtomicUsize,
+    index: HashIndex<M>,
+    /// Slots whose rows were deleted.
+    free: Latch<M, Vec<RowId>>,
+    free_count: AtomicUsize,
+    /// Segments that a worker left half filled.
+    left: Latch<M, Vec<Filling>>,
+    /// Bytes of long values that went since somebody last looked for sparse blocks.
+    gone_bytes: AtomicU64,
+    /// The columns of the primary key fit a word together, see [`key::hash_of_word`].
+    key_is_word: bool,
+    /// It is one column of this type, which most are.
+    key_is_int64: bool,
+    /// One for each column.
+    shapes: Box<[Shape]>,
+}
+
+/// What is asked of a column most often.
+struct Shape {
+    /// Bytes of a value, 0 for a bit.
+    width: usize,
+    /// No value reaches over the end of a cache line, since arrays of them begin at one.
+    is_in_a_line: bool,
+    is_view: bool,
+    /// A value is so many bytes and nothing else: no bit, no NULL, nothing that lies elsewhere.
+    is_flat: bool,
+    /// And its type has no zones.
+    is_bytes: bool,
+}
+
+impl Shape {
+    fn of(column: &Column) -> Self {
+        let width = column.data_type.width();
+        let is_in_a_line = width <= 1 || LINE_BYTES.is_multiple_of(width);
+        let is_view = column.data_type.is_view();
+        let is_flat = width > 0 && !is_view && !column.nullable;
+        Self {
+            width,
+            is_in_a_line,
+            is_view,
+            is_flat,
+            is_bytes: is_flat && !column.data_type.has_zone(),
+        }
+    }
+}
+
+/// A slot of a table that has been found, so that values of its row can be read and stored without
+/// looking for it again.
+pub struct Slot<'t, M: Machine> {
+    id: RowId,
+    segment: &'t Segment<M>,
+}
+
+impl<M: Machine> Clone for Slot<'_, M> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Slot<'_, M> {}
+
+impl<'t, M: Machine> Slot<'t, M> {
+    /// The row in it.
+    #[inline]
+    pub fn id(&self) -> RowId {
+        self.id
+    }
+
+    /// The greatest GSN of a commit that wrote into its segment and can be seen.
+    #[inline]
+    pub fn gsn(&self) -> u64 {
+        self.segment.gsn()
+    }
+
+    /// A commit with this GSN, which wrote into the segment, is going to be seen.
+    #[inline]
+    pub fn raise_gsn(&self, gsn: u64) {
+        self.segment.raise_gsn(gsn);
+    }
+
+    pub(crate) fn segment(&self) -> &'t Segment<M> {
+        self.segment
+    }
+}
+
+impl<M: Machine> Table<M> {
+    /// Adds a table to the directory.
+    ///
+    /// # Errors
+    /// [`StorageError::Schema`] for a bad name, [`StorageError::Memory`].
+    pub fn create(
+        directory: &Arc<Directory>,
+        change: Change,
+        name: &str,
+        schema: Schema,
+    ) -> Result<Self, StorageError> {
+        crate::types::check_name("table", name)?;
+        let id = directory.add_table(change, &schema_codec::encode(name, &schema))?;
+        Ok(Self {
+            name: name.to_owned(),
+            key_is_word: key::is_word(&schema),
+            key_is_int64: key::is_int64(&schema),
+            shapes: schema.columns().iter().map(Shape::of).collect(),
+            schema,
+            barrier: Barrier::new(Arc::clone(directory), id),
+            segments: StableVec::default(),
+            segment_count: AtomicUsize::new(0),
+            index: HashIndex::default(),
+            free: Latch::default(),
+            free_count: AtomicUsize::new(0),
+            left: Latch::default(),
+            gone_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its columns and primary key.
+    #[inline]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Its number.
+    #[inline]
+    pub fn id(&self) -> TableId {
+        self.barrier.table()
+    }
+
+    /// The index of its primary key.
+    #[inline]
+    pub fn index(&self) -> &HashIndex<M> {
+        &self.index
+    }
+
+    /// The memory it lies in.
+    pub fn memory(&self) -> &Arc<Memory> {
+        self.barrier.memory()
+    }
+
+    /// Segments.
+    pub fn segment_count(&self) -> u64 {
+        self.segment_count.load(Ordering::Acquire) as u64
+    }
+
+    pub(crate) fn barrier(&self) -> &Barrier<M> {
+        &self.barrier
+    }
+
+    /// Rows present at some moment during the call. Not to be called by a thread that is inside.
+    pub fn row_count(&self) -> u64 {
+        // Inside, since bitmaps may be copied and freed meanwhile.
+        let mut member = self.memory().upkeep();
+        let segments = self.segment_count();
+        let mut rows = 0;
+        for number in 0..segments {
+            // A section each, so that a cut does not wait for the whole table.
+            let section = member.enter();
+            rows += self.segments.get(number).map_or(0, |segment| self.barrier.count(segment));
+            drop(section);
+        }
+        rows
+    }
+
+    #[inline]
+    fn segment(&self, row: RowId) -> &Segment<M> {
+        self.segments.get(row.segment()).expect("a row id comes from this table")
+    }
+
+    /// The slot of a row.
+    ///
+    /// # Panics
+    /// When the row is none of this table.
+    #[inline]
+    pub fn slot(&self, row: RowId) -> Slot<'_, M> {
+        Slot { id: row, segment: self.segment(row) }
+    }
+
+    #[inline]
+    fn column(&self, at: usize) -> &Column {
+        &self.schema.columns()[at]
+    }
+
+    /// Whether the row is present.
+    #[inline]
+    pub fn is_present(&self, row: RowId) -> bool {
+        self.barrier.is_present(self.segment(row), row.slot())
+    }
+
+    /// Whether the slot holds this key, present or not.
+    #[inline]
+    pub fn has_key(&self, row: RowId, wanted: &[Value]) -> bool {
+        let mut key = self.schema.primary_key().iter().zip(wanted);
+        key.all(|(column, value)| self.holds(row, *column, value))
+    }
+
+    #[inline]
+    fn holds(&self, row: RowId, at: usize, value: &Value) -> bool {
+        let mut room = [0; 16];
+        if let Value::Int64(wanted) = value
+            && self.column(at).data_type == DataType::Int64
+        {
+            self.load(self.slot(row), at, &mut room[..8]);
+            return room[..8] == wanted.to_le_bytes();
+        }
+        self.value(row, at) == *value
+    }
+
+    /// Bytes of the image of a column, 0 for a column that does not exist.
+    pub fn image_bytes(&self, column: u16) -> usize {
+        let column = self.schema.columns().get(usize::from(column));
+        column.map_or(0, |column| column.data_type.width().max(1))
+    }
+
+    /// Hash of a key that somebody gave for this table.
+    ///
+    /// # Errors
+    /// As [`Schema::check_key`].
+    #[inline]
+    pub fn hash_of(&self, wanted: &[Value]) -> Result<u64, StorageError> {
+        match wanted {
+            [Value::Int64(value)] if self.key_is_int64 => Ok(key::hash_of_int64(*value)),
+            _ => match self.hash_of_word(wanted) {
+                Some(hash) => Ok(hash),
+                None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
+            },
+        }
+    }
+
+    /// Hash of a key of this table.
+    #[inline]
+    pub fn hash(&self, wanted: &[Value]) -> u64 {
+        match wanted {
+            [Value::Int64(value)] if self.key_is_int64 => key::hash_of_int64(*value),
+            _ => self.hash_of_word(wanted).unwrap_or_else(|| key::hash(wanted)),
+        }
+    }
+
+    /// The hash of a key of this table's types, if they fit a word.
+    #[inline]
+    fn hash_of_word(&self, wanted: &[Value]) -> Option<u64> {
+        let key = self.schema.primary_key();
+        if !self.key_is_word || wanted.len() != key.len() {
+            return None;
+        }
+        key::hash_of_word(wanted, key.iter().map(|at| self.column(*at).data_type))
+    }
+
+    /// Whether two keys with the same hash are the same key, so that no key needs to be compared.
+    #[inline]
+    pub fn is_exact(&self, hash: u64) -> bool {
+        // The hash of a word is a word that has no other; two values stand for something else.
+        self.key_is_word && hash > 1
+    }
+
+    /// A key as people write it.
+    pub fn display_key(&self, wanted: &[Value]) -> String {
+        let types = self.schema.primary_key().iter().map(|at| self.column(*at).data_type);
+        key::display(wanted, types)
+    }
+}

@@ -1,0 +1,171 @@
+//! Reading values, and naming the memory that reading them will need.
+//!
+//! A row may be changed while it is read, by a scheme that lets readers look and check afterwards.
+//! Whatever bytes stand there are read, and mean something only if nothing has changed.
+
+use atoll_machine::{Hints, Machine};
+
+use super::{Slot, Table};
+use crate::image::{self, HeapPlace, Plain};
+use crate::layout::RowId;
+use crate::segment::Number;
+use crate::types::{Column, Value};
+
+/// Values of a fixed size up to this one are shown without allocating.
+const SHOWN_BYTES: usize = 64;
+
+impl<M: Machine> Table<M> {
+    /// Reads the image of a value (see [`crate::image`]), as wide as the column; returns whether it
+    /// is valid.
+    #[inline]
+    pub fn load(&self, slot: Slot<'_, M>, at: usize, image: &mut [u8]) -> bool {
+        let shape = &self.shapes[at];
+        if shape.is_flat && image.len() == shape.width {
+            self.barrier.load_flat(slot.segment, slot.id.slot(), at, image);
+            return true;
+        }
+        let Column { data_type, nullable, .. } = *self.column(at);
+        self.barrier.load_value(slot.segment, slot.id.slot(), at, data_type, nullable, image)
+    }
+
+    /// Reads a number of a column of its type; 0 for NULL.
+    #[inline]
+    pub fn number<N: Number>(&self, slot: Slot<'_, M>, at: usize) -> N {
+        debug_assert_eq!(self.column(at).data_type.width(), size_of::<N>());
+        self.barrier.number(slot.segment, slot.id, at)
+    }
+
+    /// A value of a row.
+    pub fn value(&self, row: RowId, at: usize) -> Value {
+        let width = self.column(at).data_type.width().max(1);
+        let mut room = [0; 16];
+        let mut wide = Vec::new();
+        let image = if width <= room.len() {
+            &mut room[..width]
+        } else {
+            wide.resize(width, 0);
+            &mut wide[..]
+        };
+        let valid = self.load(self.slot(row), at, image);
+        if valid { self.value_of_image(row, at, image) } else { Value::Null }
+    }
+
+    /// The value of a valid image of this row, be it the one that stands there or an older one.
+    pub fn value_of_image(&self, row: RowId, at: usize, image: &[u8]) -> Value {
+        let data_type = self.column(at).data_type;
+        let heap = data_type.is_view().then(|| image::heap_place(image)).flatten();
+        let value = match heap {
+            Some(place) => self
+                .barrier
+                .heap_read(self.segment(row), at, place)
+                .and_then(|bytes| image::of_bytes(data_type, bytes)),
+            None => image::decode(data_type, image),
+        };
+        // Only a row that is being changed under a reader who will look again reads as neither.
+        value.unwrap_or(Value::Null)
+    }
+
+    /// Appends the plain bytes of a value of a row to `out`; returns whether it is valid.
+    pub fn plain_into(&self, slot: Slot<'_, M>, at: usize, out: &mut Vec<u8>) -> bool {
+        self.show_plain(slot, at, |plain| plain.map(|bytes| out.extend_from_slice(bytes)).is_some())
+    }
+
+    /// Shows the plain bytes of a value of a row.
+    #[inline]
+    pub fn show_plain<R>(
+        &self,
+        slot: Slot<'_, M>,
+        at: usize,
+        body: impl FnOnce(Plain<'_>) -> R,
+    ) -> R {
+        let Column { data_type, nullable, .. } = *self.column(at);
+        if data_type.is_view() {
+            return self.show_view(slot, at, nullable, body);
+        }
+        let width = data_type.width().max(1);
+        let mut room = [0; SHOWN_BYTES];
+        let mut wide = Vec::new();
+        let image = match room.get_mut(..width) {
+            Some(room) => room,
+            None => {
+                wide.resize(width, 0);
+                &mut wide[..]
+            }
+        };
+        let is_valid = self.load(slot, at, image);
+        body(is_valid.then_some(image))
+    }
+
+    #[inline]
+    fn show_view<R>(
+        &self,
+        slot: Slot<'_, M>,
+        at: usize,
+        nullable: bool,
+        body: impl FnOnce(Plain<'_>) -> R,
+    ) -> R {
+        let (view, is_valid) = self.barrier.view(slot.segment, slot.id.slot(), at, nullable);
+        if !is_valid {
+            return body(None);
+        }
+        if let Some(place) = HeapPlace::of_view(view) {
+            return self.barrier.heap_show(slot.segment, at, place, body);
+        }
+        let mut image = [0; 16];
+        for (bytes, word) in image.chunks_exact_mut(8).zip(view) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        body(image::inline(&image))
+    }
+
+    /// Shows the plain bytes of a valid image of a row, be it the one that stands there or an older
+    /// one. Only a row that is being changed under a reader who will look again may show something
+    /// else, or NULL.
+    #[inline]
+    pub fn show_plain_of_image<R>(
+        &self,
+        slot: Slot<'_, M>,
+        at: usize,
+        image: &[u8],
+        body: impl FnOnce(Plain<'_>) -> R,
+    ) -> R {
+        if !self.column(at).data_type.is_view() {
+            return body(Some(image));
+        }
+        match image::heap_place(image) {
+            Some(place) => self.barrier.heap_show(slot.segment, at, place, body),
+            None => body(image::inline(image)),
+        }
+    }
+
+    /// Gathers where values of a row lie; columns that do not exist are passed over.
+    #[inline]
+    pub fn hint_at_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
+        let Slot { id: row, segment } = slot;
+        for at in columns.iter().copied() {
+            let Some(shape) = self.shapes.get(at) else { continue };
+            let address = self.barrier.hint_of(segment, row.slot(), at, shape.width);
+            if shape.is_in_a_line {
+                hints.add_line::<M>(address);
+            } else {
+                hints.add::<M>(address, shape.width);
+            }
+        }
+    }
+
+    /// Gathers where long values of a row lie, once the values themselves have come.
+    pub fn hint_at_long_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
+        for at in columns.iter().copied() {
+            if !self.shapes.get(at).is_some_and(|shape| shape.is_view) {
+                continue;
+            }
+            // Perhaps being changed meanwhile: then the wrong lines come.
+            let (view, _) = self.barrier.view(slot.segment, slot.id.slot(), at, false);
+            if let Some((place, bytes)) = HeapPlace::of_view(view)
+                .and_then(|place| self.barrier.place_in_heap(slot.segment, at, place))
+            {
+                hints.add::<M>(place, bytes);
+            }
+        }
+    }
+}

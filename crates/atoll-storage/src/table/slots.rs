@@ -1,0 +1,96 @@
+//! Slots for new rows.
+//!
+//! A worker fills a segment of its own from its begin to its end (`TABLE-3`); slots that deletes
+//! have freed come first.
+
+use std::sync::atomic::Ordering;
+
+use atoll_machine::Machine;
+
+use super::Table;
+use crate::directory::Change;
+use crate::error::StorageError;
+use crate::layout::{RowId, SEGMENT_ROWS};
+
+/// Where a worker puts its next new row of a table.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filling {
+    segment: u64,
+    next: usize,
+    active: bool,
+}
+
+impl Filling {
+    /// The segment with this number, from a slot on.
+    pub(crate) fn at(segment: u64, next: usize) -> Self {
+        Self { segment, next, active: true }
+    }
+
+    /// Whether a segment is being filled.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+}
+
+impl<M: Machine> Table<M> {
+    /// A place for a new row.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`], [`StorageError::TableFull`].
+    pub fn claim(&self, change: Change, filling: &mut Filling) -> Result<RowId, StorageError> {
+        if self.free_count.load(Ordering::Relaxed) > 0
+            && let Some(row) = self.pop_free()
+        {
+            return Ok(row);
+        }
+        if !filling.active || filling.next == SEGMENT_ROWS {
+            let left = self.left.take().pop();
+            *filling = match left {
+                Some(filling) => filling,
+                None => self.new_segment(change)?,
+            };
+        }
+        let row = RowId::new(filling.segment, filling.next);
+        filling.next += 1;
+        Ok(row)
+    }
+
+    fn pop_free(&self) -> Option<RowId> {
+        let row = self.free.take().pop()?;
+        self.free_count.fetch_sub(1, Ordering::Relaxed);
+        Some(row)
+    }
+
+    fn new_segment(&self, change: Change) -> Result<Filling, StorageError> {
+        Ok(Filling::at(self.add_segment(change)?, 0))
+    }
+
+    /// Adds an empty segment; returns its number. What several threads add at once is all there
+    /// when the last of them has returned.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`], [`StorageError::TableFull`].
+    pub fn add_segment(&self, change: Change) -> Result<u64, StorageError> {
+        let Some(segment) = self.barrier.create(change, &self.schema)? else {
+            let rows = self.segment_count.load(Ordering::Relaxed) * SEGMENT_ROWS;
+            return Err(StorageError::TableFull(self.name.clone(), rows as u64));
+        };
+        let number = segment.number();
+        self.segments.get_or_init(number, || segment);
+        self.segment_count.fetch_max(number as usize + 1, Ordering::AcqRel);
+        Ok(number)
+    }
+
+    /// A worker will insert no more; the next one goes on where it stopped.
+    pub fn leave(&self, filling: Filling) {
+        if filling.active && filling.next < SEGMENT_ROWS {
+            self.left.take().push(filling);
+        }
+    }
+
+    /// Gives a slot back that no row uses: its delete has committed, or its insert has been undone.
+    pub fn free(&self, row: RowId) {
+        self.free.take().push(row);
+        self.free_count.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,249 @@
+//! Storing values, and putting back what stood there.
+//!
+//! What a store replaces is written down first (`UNDO-1`); where that is not needed, a place is
+//! found first and filled later. Long values lie elsewhere: who replaces one lets go of the old one
+//! when nobody can want it back.
+
+use std::sync::atomic::Ordering;
+
+use atoll_machine::Machine;
+use atoll_memory::MemoryError;
+
+use super::{Slot, Table};
+use crate::directory::Change;
+use crate::error::StorageError;
+use crate::image::{self, HeapPlace, Plain};
+use crate::layout::RowId;
+use crate::segment::{Cell, ValuePlace};
+use crate::types::{Column, DataType};
+use crate::undo::{Before, Replaced, UndoList};
+
+impl<M: Machine> Table<M> {
+    /// Stores a value and writes down what stood there.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; nothing is changed then.
+    #[inline]
+    pub fn store(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        at: usize,
+        plain: Plain<'_>,
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        let Slot { id: row, segment } = slot;
+        let shape = &self.shapes[at];
+        if shape.is_bytes
+            && let Some(bytes) = plain.filter(|bytes| bytes.len() == shape.width)
+        {
+            return Ok(self.barrier.replace_bytes(change, segment, (row, at), bytes, undo)?);
+        }
+        let Column { data_type, nullable, .. } = *self.column(at);
+        let fits = |bytes: &[u8]| data_type.is_view() || bytes.len() == data_type.width().max(1);
+        debug_assert!(plain.is_none_or(fits), "{plain:?} for {data_type}");
+        /// A number that is not NULL, where none can be.
+        macro_rules! number {
+            ($rust:ty) => {
+                if !nullable && let Some(bytes) = plain.and_then(|bytes| bytes.first_chunk()) {
+                    let (place, value) = ((row, at, data_type), <$rust>::from_le_bytes(*bytes));
+                    return Ok(self.barrier.replace_number(change, segment, place, value, undo)?);
+                }
+            };
+        }
+        match data_type {
+            DataType::Int16 => number!(i16),
+            DataType::Int32 | DataType::Date => number!(i32),
+            DataType::Int64 | DataType::Timestamp => number!(i64),
+            _ => {}
+        }
+        let mut room = [0; 16];
+        let image = self.encode(change, row, at, plain, &mut room)?;
+        let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
+        self.barrier.replace_value(change, segment, row, cell, undo).map_err(|error| {
+            let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
+            self.release_heap(change, row, at, place);
+            error.into()
+        })
+    }
+
+    /// Where a value can be stored until the section of `change` ends, so that storing it there
+    /// cannot fail and is all that is to be done. `None` where it is not as simple as that.
+    #[inline]
+    pub fn place_for(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        at: usize,
+        plain: Plain<'_>,
+    ) -> Option<ValuePlace> {
+        let Slot { id: row, segment } = slot;
+        let shape = &self.shapes[at];
+        let bytes = plain.filter(|bytes| shape.is_flat && bytes.len() == shape.width)?;
+        let place = self.barrier.place_in(change, segment, (row.slot(), at), shape.width)?;
+        if !shape.is_bytes {
+            // Wider than it need be, should the value not be stored after all.
+            self.barrier.widen_for(segment, at, self.column(at).data_type, bytes);
+        }
+        Some(place)
+    }
+
+    /// Puts a value into a slot that is absent and vacant; there is nothing to undo.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; nothing is changed then.
+    #[inline]
+    pub(crate) fn fill_value(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        at: usize,
+        plain: Plain<'_>,
+    ) -> Result<(), StorageError> {
+        let Slot { id: row, segment } = slot;
+        let Column { data_type, nullable, .. } = *self.column(at);
+        let mut room = [0; 16];
+        let image = self.encode(change, row, at, plain, &mut room)?;
+        let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
+        self.barrier.store_value(change, segment, row.slot(), cell).map_err(|error| {
+            let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
+            self.release_heap(change, row, at, place);
+            error.into()
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn encode<'v>(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        plain: Plain<'v>,
+        room: &'v mut [u8; 16],
+    ) -> Result<&'v [u8], StorageError> {
+        match plain {
+            // What most values are; a result of another function would come through memory.
+            Some(bytes) if !self.column(at).data_type.is_view() => Ok(bytes),
+            _ => self.encode_view(change, row, at, plain, room),
+        }
+    }
+
+    fn encode_view<'v>(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        plain: Plain<'v>,
+        room: &'v mut [u8; 16],
+    ) -> Result<&'v [u8], StorageError> {
+        let data_type = self.column(at).data_type;
+        if data_type.is_view()
+            && let Some(long) = plain.filter(|bytes| bytes.len() > image::INLINE_BYTES_MAX)
+        {
+            *room = self.barrier.heap_append(change, self.segment(row), at, long)?;
+            return Ok(room);
+        }
+        Ok(image::of_plain(data_type, plain, room).expect("a short value needs no heap"))
+    }
+
+    /// Makes a slot absent and writes down that it was present.
+    ///
+    /// # Errors
+    /// [`StorageError::Memory`]; nothing is changed then.
+    pub fn erase(
+        &self,
+        change: Change,
+        row: RowId,
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        undo.push(change.inside.epoch, self.id(), row, Before::Presence(true));
+        self.barrier.set_presence(change, self.segment(row), row.slot(), false).map_err(|error| {
+            undo.pop(0);
+            error.into()
+        })
+    }
+
+    /// Puts back what an undo entry says.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] when even the memory kept for rollbacks is used up; the entry
+    /// can be tried again.
+    pub fn restore(&self, change: Change, row: RowId, was: Before<'_>) -> Result<(), MemoryError> {
+        let segment = self.segment(row);
+        match was {
+            Before::Presence(present) => {
+                self.barrier.set_presence(change, segment, row.slot(), present)?;
+                if !present {
+                    self.vacate(change, row);
+                }
+                Ok(())
+            }
+            Before::Value { column, valid, image } => {
+                let at = usize::from(column);
+                let Column { data_type, nullable, .. } = *self.column(at);
+                let width = data_type.width().max(1);
+                let mut now = [0; 16];
+                let heap = data_type.is_view().then(|| {
+                    self.load(self.slot(row), at, &mut now);
+                    image::heap_place(&now)
+                });
+                let image = &image[..width];
+                let cell = Cell { column: at, data_type, nullable, image, valid };
+                self.barrier.store_value(change, segment, row.slot(), cell)?;
+                self.release_heap(change, row, at, heap.flatten());
+                Ok(())
+            }
+        }
+    }
+
+    /// After commit: what an undo entry kept for the case of a rollback is no longer needed. For a
+    /// deleted row, its long values go too.
+    pub fn forget(&self, change: Change, row: RowId, replaced: Replaced) {
+        match replaced {
+            Replaced::Value { column, start } => {
+                let at = usize::from(column);
+                if self.column(at).data_type.is_view() {
+                    self.release_heap(change, row, at, image::heap_place(&start));
+                }
+            }
+            Replaced::Presence(true) => self.vacate(change, row),
+            Replaced::Presence(false) => {}
+        }
+    }
+
+    /// Lets go of the long values of an absent slot.
+    pub fn vacate(&self, change: Change, row: RowId) {
+        (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
+    }
+
+    /// Replaces a long value of an absent slot by an empty view, so that the slot reads as
+    /// well-formed when the block behind it is gone. If the view cannot be replaced for want of
+    /// memory, the block is kept.
+    fn empty_view(&self, change: Change, row: RowId, at: usize) {
+        let Column { data_type, nullable, .. } = *self.column(at);
+        if !data_type.is_view() {
+            return;
+        }
+        let mut now = [0; 16];
+        self.load(self.slot(row), at, &mut now);
+        let Some(place) = image::heap_place(&now) else { return };
+        let cell = Cell { column: at, data_type, nullable, image: &[0; 16], valid: !nullable };
+        let stored = self.barrier.store_value(change, self.segment(row), row.slot(), cell);
+        if stored.is_ok() {
+            self.release_heap(change, row, at, Some(place));
+        }
+    }
+
+    pub(crate) fn release_heap(
+        &self,
+        change: Change,
+        row: RowId,
+        at: usize,
+        place: Option<HeapPlace>,
+    ) {
+        if let Some(place) = place {
+            self.gone_bytes.fetch_add(place.len.into(), Ordering::Relaxed);
+            self.barrier.heap_release(change, self.segment(row), at, place);
+        }
+    }
+}
