@@ -43,6 +43,16 @@ pub enum StorageError {
         /// Values given.
         given: usize,
     },
+    /// A bound of a scan with more values than the index has columns.
+    #[error("index \"{index}\" has {expected} columns, the bound given has {given}")]
+    BoundCount {
+        /// The index.
+        index: String,
+        /// Columns of the index.
+        expected: usize,
+        /// Values given.
+        given: usize,
+    },
     /// A value longer than the format allows.
     #[error("column \"{column}\": a value of {bytes} bytes is too long; the most is {bytes_max}")]
     TooLong {

@@ -16,7 +16,7 @@ use crate::common::held::PlaceHasher;
 const SCAN_MAX: usize = 32;
 /// A transaction over a whole table must not leave its worker with the table's size.
 const KEPT_MAX: usize = 4096;
-const NONE: u32 = u32::MAX;
+const NONE: usize = usize::MAX;
 
 /// What happens to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,16 +64,17 @@ pub struct EditedRow {
     pub row: RowId,
     /// What happens to it.
     pub what: What,
-    newest: u32,
+    newest: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Cell {
-    older: u32,
+    older: usize,
+    /// Of all values together there may be more than 32 bits count, of one there are not.
+    start: usize,
+    len: u32,
     column: u16,
     valid: bool,
-    start: u32,
-    len: u32,
 }
 
 /// See the module.
@@ -87,7 +88,7 @@ pub struct Edits {
     /// A bit for each column put since the newest mark, by its position modulo 64: most that are
     /// asked for were not.
     fresh: u64,
-    by_row: HashMap<(u32, u64), u32, BuildHasherDefault<PlaceHasher>>,
+    by_row: HashMap<(u32, u64), usize, BuildHasherDefault<PlaceHasher>>,
 }
 
 fn bit(table: TableId, row: RowId) -> u64 {
@@ -108,6 +109,12 @@ impl Edits {
     /// Number of cells.
     pub fn len(&self) -> usize {
         self.cells.len()
+    }
+
+    /// Whether there is nothing at all, not even what was put for a row that then failed.
+    #[inline]
+    pub fn is_clear(&self) -> bool {
+        self.rows.is_empty() && self.cells.is_empty()
     }
 
     /// Forgets everything.
@@ -131,7 +138,7 @@ impl Edits {
         if self.rows.len() <= SCAN_MAX {
             return self.rows.iter().position(|one| one.row == row && one.table == table);
         }
-        self.by_row.get(&(table.0, row.0)).map(|at| *at as usize)
+        self.by_row.get(&(table.0, row.0)).copied()
     }
 
     /// The row at a position.
@@ -155,7 +162,7 @@ impl Edits {
     #[cold]
     fn hash(&mut self, at: usize) {
         let from = if at == SCAN_MAX { 0 } else { at };
-        let new = self.rows[from..].iter().zip(from as u32..);
+        let new = self.rows[from..].iter().zip(from..);
         self.by_row.extend(new.map(|(one, at)| ((one.table.0, one.row.0), at)));
     }
 
@@ -182,9 +189,9 @@ impl Edits {
     /// Puts a cell that is not part of a row yet.
     #[inline]
     pub fn put(&mut self, column: usize, plain: Plain<'_>) {
-        let start = self.bytes.len() as u32;
-        self.bytes.extend_from_slice(plain.unwrap_or_default());
-        let len = self.bytes.len() as u32 - start;
+        let bytes = plain.unwrap_or_default();
+        let (start, len) = (self.bytes.len(), bytes.len() as u32);
+        self.bytes.extend_from_slice(bytes);
         let valid = plain.is_some();
         self.fresh |= 1 << (column % 64);
         self.cells.push(Cell { older: NONE, column: column as u16, valid, start, len });
@@ -194,7 +201,7 @@ impl Edits {
     #[inline]
     pub fn give(&mut self, mark: Mark, at: usize) {
         let newest = &mut self.rows[at].newest;
-        for (cell, number) in self.cells[mark.cells..].iter_mut().zip(mark.cells as u32..) {
+        for (cell, number) in self.cells[mark.cells..].iter_mut().zip(mark.cells..) {
             cell.older = std::mem::replace(newest, number);
         }
     }
@@ -218,7 +225,7 @@ impl Edits {
 
     #[inline]
     fn plain(&self, cell: &Cell) -> Plain<'_> {
-        cell.valid.then(|| &self.bytes[cell.start as usize..][..cell.len as usize])
+        cell.valid.then(|| &self.bytes[cell.start..][..cell.len as usize])
     }
 
     /// The value of a column of a row, if it was set.
@@ -226,7 +233,7 @@ impl Edits {
     pub fn get(&self, at: usize, column: usize) -> Option<Plain<'_>> {
         let mut next = self.rows[at].newest;
         while next != NONE {
-            let cell = &self.cells[next as usize];
+            let cell = &self.cells[next];
             if usize::from(cell.column) == column {
                 return Some(self.plain(cell));
             }
@@ -243,13 +250,13 @@ impl Edits {
 
     /// As [`Edits::cells`], with their numbers.
     #[inline]
-    pub fn numbered_cells(&self, at: usize) -> impl Iterator<Item = (u32, usize, Plain<'_>)> {
+    pub fn numbered_cells(&self, at: usize) -> impl Iterator<Item = (usize, usize, Plain<'_>)> {
         let newest = self.rows[at].newest;
         let mut next = newest;
         std::iter::from_fn(move || {
             loop {
                 let number = next;
-                let cell = self.cells.get(number as usize)?; // NONE is none of them.
+                let cell = self.cells.get(number)?; // NONE is none of them.
                 next = cell.older;
                 if !self.has_between(newest, number, cell.column) {
                     return Some((number, usize::from(cell.column), self.plain(cell)));
@@ -260,10 +267,10 @@ impl Edits {
 
     /// Whether a chain has a cell of a column before it comes to a number.
     #[inline]
-    fn has_between(&self, from: u32, to: u32, column: u16) -> bool {
+    fn has_between(&self, from: usize, to: usize, column: u16) -> bool {
         let mut next = from;
         while next != to {
-            let cell = &self.cells[next as usize];
+            let cell = &self.cells[next];
             if cell.column == column {
                 return true;
             }
@@ -274,8 +281,8 @@ impl Edits {
 
     /// The value of a cell by its number; nothing for NULL.
     #[inline]
-    pub fn bytes(&self, number: u32) -> &[u8] {
-        self.plain(&self.cells[number as usize]).unwrap_or_default()
+    pub fn bytes(&self, number: usize) -> &[u8] {
+        self.plain(&self.cells[number]).unwrap_or_default()
     }
 }
 
@@ -329,5 +336,32 @@ mod tests {
         edits.put(5, Some(b"new"));
         edits.give(mark, at);
         assert_eq!((edits.get(at, 4), edits.get(at, 5)), (None, Some(Some(&b"new"[..]))));
+    }
+
+    #[test]
+    fn values_behind_the_first_four_gib_are_their_own() {
+        let mut edits = Edits::default();
+        // Nothing of it is ever touched, so it takes no memory.
+        edits.bytes = vec![0; (4 << 30) + 4096];
+        edits.bytes.truncate((4 << 30) + 5);
+        let at = edits.add(TableId(0), RowId(1), What::Change);
+        let mark = edits.mark();
+        edits.put(3, Some(b"far"));
+        assert_eq!(edits.get_since(mark, 3), Some(Some(&b"far"[..])));
+        edits.give(mark, at);
+        let cells: Vec<_> = edits.numbered_cells(at).collect();
+        assert_eq!(cells, [(0, 3, Some(&b"far"[..]))]);
+        assert_eq!(edits.bytes(0), b"far");
+    }
+
+    #[test]
+    fn what_a_failed_edit_has_put_is_cleared_too() {
+        let mut edits = Edits::default();
+        assert!(edits.is_clear());
+        edits.mark();
+        edits.put(1, Some(&[7; 100]));
+        assert!(edits.is_empty() && !edits.is_clear());
+        edits.clear();
+        assert!(edits.is_clear() && edits.bytes.is_empty());
     }
 }

@@ -91,7 +91,7 @@ struct Txn<S: Scheme<M>, M: Machine> {
     undo: UndoList,
     edits: RefCell<Edits>,
     /// Where cells of the write set are going to be stored, with their numbers.
-    placed: Vec<(ValuePlace, u32)>,
+    placed: Vec<(ValuePlace, usize)>,
     /// Number of the transaction once it has shown its undo list, 0 before.
     shown: u64,
     shown_ever: u64,

@@ -113,7 +113,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if !self.undo.is_empty() {
             self.undo.clear();
         }
-        if !self.edits.get_mut().is_empty() {
+        if !self.edits.get_mut().is_clear() {
             self.edits.get_mut().clear();
         }
         self.is_broken = false;

@@ -9,7 +9,7 @@ use std::ops::{Bound, ControlFlow};
 use atoll_machine::Machine;
 use atoll_storage::ordered::encode::{encode, successor};
 use atoll_storage::ordered::{Batch, KeyRange};
-use atoll_storage::{RowId, Table, Value};
+use atoll_storage::{RowId, StorageError, Table, Value};
 
 use super::entries::key_of;
 use super::point::Reader;
@@ -27,7 +27,7 @@ const FIRST_ENTRIES: usize = 4;
 const PREFETCHED: usize = 16;
 
 /// Keys of an index between two bounds. A bound may name only the first columns; it then means all
-/// keys that begin so.
+/// keys that begin so. NULL is behind all values, in a column that can be NULL.
 #[derive(Debug, Clone, Copy)]
 pub struct Range<'k> {
     /// Where it begins.
@@ -74,15 +74,21 @@ pub(super) struct ScanRoom {
 }
 
 impl ScanRoom {
-    /// The bounds as bytes; the second is not part of the range.
-    fn bounds<S: Scheme<M>, M: Machine>(&mut self, ordered: &Ordered<S, M>, range: &Range<'_>) {
+    /// The bounds as bytes; the second is not part of the range. False if no key can be in it.
+    fn bounds<S: Scheme<M>, M: Machine>(
+        &mut self,
+        ordered: &Ordered<S, M>,
+        range: &Range<'_>,
+    ) -> bool {
         self.from.clear();
         self.to.clear();
         match range.from {
             Bound::Included(values) => encode(&ordered.key, values, &mut self.from),
             Bound::Excluded(values) => {
                 encode(&ordered.key, values, &mut self.from);
-                successor(&mut self.from);
+                if !successor(&mut self.from) {
+                    return false;
+                }
             }
             Bound::Unbounded => {}
         }
@@ -91,9 +97,11 @@ impl ScanRoom {
                 encode(&ordered.key, values, &mut self.to);
                 successor(&mut self.to);
             }
+            Bound::Excluded([]) => return false,
             Bound::Excluded(values) => encode(&ordered.key, values, &mut self.to),
             Bound::Unbounded => {}
         }
+        true
     }
 }
 
@@ -119,7 +127,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.check_table(table)?;
         let mut room = std::mem::take(&mut self.scan_room);
         let done = self.check_range(table, index, range).and_then(|()| {
-            room.bounds(&self.engine.tables.guard(table.id()).indexes[index], range);
+            if !room.bounds(&self.engine.tables.guard(table.id()).indexes[index], range) {
+                return Ok(());
+            }
             room.batch.rewind();
             self.scan_batches(table, index, range, &mut room, (look, take))
         });
@@ -136,15 +146,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let guard = self.engine.tables.guard(table.id());
         let ordered = &guard.indexes[index];
         for values in range.sides().into_iter().flatten() {
-            let (given, most) = (values.len(), ordered.columns.len());
-            if given > most {
-                return Err(atoll_storage::StorageError::KeyCount { expected: most, given }.into());
+            let (given, expected) = (values.len(), ordered.columns.len());
+            if given > expected {
+                let index = ordered.name.clone();
+                return Err(StorageError::BoundCount { index, expected, given }.into());
             }
-            for (column, value) in ordered.columns.iter().zip(values) {
-                if *value != Value::Null {
-                    table.schema().check_value(*column, value)?;
-                }
-            }
+            // NULL, too: where it cannot be, it has no place in the order of keys.
+            let mut both = ordered.columns.iter().zip(values);
+            both.try_for_each(|(column, value)| table.schema().check_value(*column, value))?;
         }
         if S::PARTITIONED {
             // One partition if both bounds agree on the first column of the key, all otherwise.
