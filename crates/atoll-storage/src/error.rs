@@ -63,6 +63,18 @@ pub enum StorageError {
         /// Bytes allowed.
         bytes_max: usize,
     },
+    /// A row whose values in an index are too long together. The transaction has been rolled back.
+    #[error(
+        "index \"{index}\": the values of a row take {bytes} bytes there; the most is {bytes_max}"
+    )]
+    IndexKeyTooLong {
+        /// The index.
+        index: String,
+        /// Bytes of the row's key in it.
+        bytes: usize,
+        /// Bytes allowed.
+        bytes_max: usize,
+    },
     /// A second table of a name.
     #[error("table \"{0}\" exists already")]
     TableExists(String),

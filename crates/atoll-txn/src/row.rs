@@ -16,6 +16,7 @@ use crate::error::Stop;
 /// Widest image that is read without allocating.
 const ROOM: usize = 128;
 
+// Not `Copy`: who holds one while the row is set would look at a write set that is being changed.
 /// A row while it is being read. What it says counts only if the call that showed it succeeds: a
 /// scheme that reads without locks may show the row several times.
 pub struct Row<'a, M: Machine> {
@@ -24,14 +25,6 @@ pub struct Row<'a, M: Machine> {
     pub(crate) image: Option<&'a Image>,
     pub(crate) own: Option<Own<'a>>,
 }
-
-impl<M: Machine> Clone for Row<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Machine> Copy for Row<'_, M> {}
 
 /// Changes of the transaction itself.
 #[derive(Clone, Copy)]
@@ -83,7 +76,7 @@ impl<'a, M: Machine> Row<'a, M> {
 
     /// With an older version, and with changes of the transaction itself, on top.
     #[inline]
-    pub(crate) fn under<'b>(self, image: Option<&'b Image>, own: Option<Own<'b>>) -> Row<'b, M>
+    pub(crate) fn under<'b>(&self, image: Option<&'b Image>, own: Option<Own<'b>>) -> Row<'b, M>
     where
         'a: 'b,
     {

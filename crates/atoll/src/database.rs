@@ -349,7 +349,8 @@ impl Database {
         logs.unwrap_or(inner.topology.working_nodes())
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction. A thread may have several, as long as none waits for what another of
+    /// them holds: it would wait for ever, or be tried again for ever.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`].
@@ -388,7 +389,8 @@ impl Database {
         Ok(Lanes::new((0..count.max(1)).map(transaction).collect::<Result<_>>()?))
     }
 
-    /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
+    /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again, see
+    /// [`Session::transaction`].
     ///
     /// # Errors
     /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body`

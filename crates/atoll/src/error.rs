@@ -76,6 +76,14 @@ pub enum Error {
         /// The nodes that would do.
         with_memory: Vec<NodeId>,
     },
+    /// More partitions than a database can have.
+    #[error("{given} partitions are too many; a database has {most} at most")]
+    TooManyPartitions {
+        /// Partitions asked for.
+        given: u32,
+        /// The most.
+        most: u32,
+    },
     /// Something about this machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
@@ -109,6 +117,12 @@ pub enum Error {
     /// A table of another database than the transaction's.
     #[error("table \"{0}\" belongs to another database than the transaction")]
     ForeignTable(String),
+    /// A procedure has swapped the transaction that it was given for another.
+    #[error(
+        "the procedure has put another transaction in the place of the one that it was given, \
+         which is rolled back when it is dropped; this one has been"
+    )]
+    Exchanged,
     /// Too many transactions are open.
     #[error("{0} transactions are open at a time, which is the most; end one and try again")]
     TooManyTransactions(usize),

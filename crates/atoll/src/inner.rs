@@ -23,6 +23,9 @@ use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
 /// Most values that are stored again in one go to empty sparse blocks.
 const COMPACT_VALUES_MAX: usize = 16_384;
 
+/// Most partitions; each has a queue with a place for every worker.
+const PARTITIONS_MAX: u32 = 4096;
+
 /// The engine, of whatever scheme.
 pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
 /// Its workers.
@@ -75,6 +78,9 @@ impl Inner {
         let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
         let leases = Mutex::new(Leases::new(&memory, limits)?);
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        if let Some(given) = options.partitions.filter(|given| *given > PARTITIONS_MAX) {
+            return Err(Error::TooManyPartitions { given, most: PARTITIONS_MAX });
+        }
         let scheme = SchemeOptions {
             timestamps: options.timestamps,
             partitions: options.partitions.unwrap_or_else(cpus).max(1),

@@ -225,8 +225,10 @@ async fn attempt<Q: Request, R>(
     request: &mut Q,
     procedure: &impl AsyncFn(&mut Transaction, &mut Q) -> TxnResult<R>,
 ) -> TxnResult<(R, Committed)> {
+    let number = transaction.number();
     transaction.restart_hurried(request.options())?;
     let result = procedure(transaction, request).await?;
+    transaction.check_is(number)?;
     let committed = transaction.commit_unacknowledged()?;
     Ok((result, committed))
 }

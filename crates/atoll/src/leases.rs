@@ -137,7 +137,11 @@ impl Leases {
     pub fn add(&mut self, memory: &Memory, id: LeaseId, new: NewLease) -> Result<u64> {
         let line = self.free.pop().ok_or(Error::TooManySnapshots(LEASES_MAX))?;
         let offset = self.line_offset(line);
-        let age_ns = self.limits.age.filter(|_| !new.is_own).map(|age| age.as_nanos() as u64);
+        let age_ns = self
+            .limits
+            .age
+            .filter(|_| !new.is_own)
+            .map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         let access = memory.access();
         let deadline = age_ns.map_or(0, |age| Native::now_ns().saturating_add(age).max(1));
         access.store_u64(offset + 8, deadline);

@@ -50,7 +50,7 @@ pub struct DatabaseOptions {
     pub scheme: SchemeKind,
     /// Where timestamps come from, for schemes that need them.
     pub timestamps: TimestampKind,
-    /// Partitions, for a scheme that has them; by default one for each CPU.
+    /// Partitions, for a scheme that has them, 4,096 at most; by default one for each CPU.
     pub partitions: Option<u32>,
     /// Longest wait for a lock, for schemes that bound it.
     pub lock_timeout: Duration,

@@ -26,6 +26,9 @@ impl Session {
 
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
     ///
+    /// While it is open, `body` must not wait for another transaction of the database, be it of
+    /// this thread: that one may wait for this, or be tried again, for ever.
+    ///
     /// A session has one transaction at a time, so `body` cannot begin another:
     ///
     /// ```compile_fail,E0501
@@ -58,7 +61,8 @@ impl Session {
     ///
     /// # Errors
     /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body`
-    /// rolled it back, or an error ended the transaction and `body` passed over it.
+    /// rolled it back, or an error ended the transaction and `body` passed over it;
+    /// [`Error::Exchanged`] when `body` put another in its place.
     pub fn transaction<R>(
         &mut self,
         body: impl FnMut(&mut Transaction) -> TxnResult<R>,
@@ -81,10 +85,12 @@ impl Session {
         let mut attempt = 0;
         let attempts = Attempts(&mut self.transaction);
         let transaction = &mut *attempts.0;
+        let number = transaction.number();
         loop {
             let done = transaction
                 .restart(options)
                 .and_then(|()| body(transaction))
+                .and_then(|result| transaction.check_is(number).map(|()| result))
                 .and_then(|result| transaction.commit_in_place().map(|()| result));
             match done {
                 Ok(result) => return Ok(result),

@@ -64,7 +64,7 @@ impl Table {
         self.engine.table_options(self.core.id()).tablespace.unwrap_or(0)
     }
 
-    /// The partition of a key, by its first column; 0 unless the database's scheme has partitions.
+    /// The partition of a key, by its first column. Only a scheme with partitions cares.
     pub fn partition(&self, key: &[atoll_storage::Value]) -> u32 {
         self.engine.partition(key)
     }

@@ -3,13 +3,14 @@
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_machine::Native;
 use atoll_storage::Value;
 use atoll_txn::{AbortReason, Begin, Committed, Range, Stop, Want};
 
 use crate::durable::Durability;
-use crate::error::{TxnError, TxnResult};
+use crate::error::{Error, TxnError, TxnResult};
 use crate::inner::{CoreWorker, Inner};
 use crate::lanes::Turn;
 use crate::table::{Index, Table};
@@ -17,6 +18,18 @@ use crate::table::{Index, Table};
 /// A row while it is being read.
 pub type Row<'a> = atoll_txn::Row<'a, Native>;
 /// A row while it is being changed.
+///
+/// What it says cannot be kept while it is set:
+///
+/// ```compile_fail,E0507
+/// # fn f(tx: &mut atoll::Transaction, table: &atoll::Table) -> atoll::TxnResult<()> {
+/// tx.update_with(table, &[1i64.into()], |row| {
+///     let as_it_was = **row;
+///     as_it_was.show(1, |_| row.set_i64(2, 7));
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub type RowEdit<'a> = atoll_txn::RowEdit<'a, Native>;
 
 /// A row as it is visited, see [`Transaction::visit`].
@@ -41,6 +54,8 @@ pub struct TransactionOptions {
 /// It belongs to one thread: a worker is at work for it.
 pub struct Transaction {
     inner: Arc<Inner>,
+    /// No other has it.
+    number: u64,
     worker: Option<CoreWorker>,
     /// An error ended it: trying again would only meet the same error.
     failed: bool,
@@ -50,8 +65,23 @@ pub struct Transaction {
 
 impl Transaction {
     pub(crate) fn new(inner: Arc<Inner>, worker: CoreWorker) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (worker, durability) = (Some(worker), None);
-        Self { inner, worker, failed: false, durability, _not_send: PhantomData }
+        Self { inner, number, worker, failed: false, durability, _not_send: PhantomData }
+    }
+
+    /// Says which one it is, for [`Transaction::check_is`].
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// That a procedure has not put another in the place of the one that it was given.
+    ///
+    /// # Errors
+    /// [`Error::Exchanged`].
+    pub(crate) fn check_is(&self, number: u64) -> TxnResult<()> {
+        if self.number == number { Ok(()) } else { Err(Error::Exchanged.into()) }
     }
 
     /// Does something and keeps in mind whether it failed for good.

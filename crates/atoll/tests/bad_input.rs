@@ -6,11 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use atoll::{
     AbortReason, Column, DataType, Database, DatabaseOptions, Error, IndexSpec, LeaseError,
-    NameState, Result, RuntimeDir, Schema, StorageError, Table, TableOptions, Transaction,
-    TxnError, TxnResult, Value,
+    NameState, Request, Result, RuntimeDir, Schema, StorageError, Table, TableOptions, Transaction,
+    TransactionOptions, TxnError, TxnResult, Value,
 };
 
 const NOBODY: u32 = 65_534;
@@ -440,4 +441,100 @@ fn a_key_of_another_type_is_refused_even_if_its_bits_are_those_of_a_row() {
         let read = db.transaction(|tx| tx.read(&table, std::slice::from_ref(&of)));
         assert_eq!(read.unwrap(), Some(vec![of]), "{name}");
     }
+}
+
+#[test]
+fn more_partitions_than_there_can_be_are_refused_by_their_number() {
+    let of = |partitions| {
+        let options = DatabaseOptions {
+            scheme: "HSTORE".parse().unwrap(),
+            partitions: Some(partitions),
+            memory_limit_bytes: Some(64 << 20),
+            ..DatabaseOptions::default()
+        };
+        Database::create(options)
+    };
+    let refused = of(u32::MAX).err().unwrap();
+    assert!(matches!(refused, Error::TooManyPartitions { given: u32::MAX, most: 4096 }));
+    assert_eq!(
+        refused.to_string(),
+        "4294967295 partitions are too many; a database has 4096 at most"
+    );
+    of(4096).unwrap().session().unwrap();
+}
+
+#[test]
+fn an_age_that_nothing_reaches_is_no_limit() {
+    for age in [18_446_744_074, 1 << 55, u64::MAX].map(Duration::from_secs) {
+        let options = DatabaseOptions {
+            snapshot_age_max: Some(age),
+            memory_limit_bytes: Some(64 << 20),
+            ..DatabaseOptions::default()
+        };
+        let db = Database::create(options).unwrap();
+        db.create_table("goods", schema()).unwrap();
+        let snapshot = db.snapshot().unwrap();
+        std::thread::sleep(Duration::from_millis(350));
+        snapshot.check().unwrap();
+    }
+}
+
+#[test]
+fn a_procedure_that_swaps_its_transaction_for_another_is_told_and_nothing_is_committed_for_it() {
+    let (db, table) = filled();
+    let mut session = db.session().unwrap();
+    let set = |tx: &mut Transaction, id: i64| tx.delete(&table, &[id.into()]);
+    let told = session.transaction(|tx| {
+        set(tx, 1)?;
+        let mine = std::mem::replace(tx, db.begin()?);
+        set(tx, 2)?;
+        mine.commit()
+    });
+    assert!(matches!(told, Err(Error::Exchanged)), "{told:?}");
+    let mut lanes = db.lanes(2).unwrap();
+    let mut requests = vec![Asked::default()].into_iter();
+    let mut results = Vec::new();
+    lanes.run(
+        || requests.next(),
+        async |tx, _| {
+            drop(std::mem::replace(tx, db.begin()?));
+            set(tx, 3).map(drop)
+        },
+        |_, result| results.push(result),
+    );
+    assert!(matches!(results[..], [Err(Error::Exchanged)]), "{results:?}");
+    // What it has committed itself is; what was swapped in is not.
+    let there = |id: i64| db.transaction(|tx| Ok(tx.read(&table, &[id.into()])?.is_some()));
+    assert_eq!([1, 2, 3].map(|id| there(id).unwrap()), [false, true, true]);
+}
+
+/// A request of which nothing is known before.
+#[derive(Default)]
+struct Asked(TransactionOptions);
+
+impl Request for Asked {
+    fn options(&self) -> &TransactionOptions {
+        &self.0
+    }
+}
+
+#[test]
+fn values_that_are_too_long_for_an_index_are_refused_and_the_row_is_not_there() {
+    const BYTES: usize = 1 << 27;
+    let options = DatabaseOptions { memory_limit_bytes: Some(1 << 30), ..Default::default() };
+    let db = Database::create(options).unwrap();
+    let columns = vec![Column::new("id", DataType::Int64), Column::new("b", DataType::Binary)];
+    let index = IndexSpec { name: "by_b".to_owned(), columns: vec!["b".to_owned()], unique: true };
+    let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
+    let schema = Schema::new(columns, &["id"]).unwrap();
+    let table = db.create_table_with("t", schema, &options).unwrap();
+    // Zeros take two bytes each there.
+    let row = [1i64.into(), Value::Binary(vec![0; BYTES])];
+    let refused = db.transaction(|tx| tx.insert(&table, &row)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "index \"by_b\": the values of a row take 268435458 bytes there; the most is 268435455"
+    );
+    assert_eq!(table.row_count(), 0);
+    db.transaction(|tx| tx.insert(&table, &[1i64.into(), vec![7u8; 3].into()])).unwrap();
 }

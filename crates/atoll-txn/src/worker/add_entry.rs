@@ -6,8 +6,8 @@
 use std::ops::Bound;
 
 use atoll_machine::Machine;
-use atoll_storage::Table;
-use atoll_storage::ordered::KeyRange;
+use atoll_storage::ordered::{KEY_BYTES_MAX, KeyRange};
+use atoll_storage::{StorageError, Table};
 
 use super::entries::Entries;
 use super::scan::ScanRoom;
@@ -47,6 +47,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Adds the entries that have been noted to their indexes.
     pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
         while self.txn.entries.added < self.txn.entries.made.len() {
+            self.check_entry_length(table)?;
             self.check_entry_partitions(table)?;
             let mut room = std::mem::take(&mut self.scan_room);
             let mut addition = Addition::of(&self.txn.entries, &mut room);
@@ -70,6 +71,20 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             }
         }
         Ok(())
+    }
+
+    /// Longer keys would not be told apart.
+    fn check_entry_length(&mut self, table: &Table<M>) -> Result<(), Stop> {
+        let entries = &self.txn.entries;
+        let entry = &entries.made[entries.added];
+        let bytes = entries.key(entry).len();
+        if bytes <= KEY_BYTES_MAX {
+            return Ok(());
+        }
+        let ordered = &self.engine.tables.guard(table.id()).indexes[entry.index];
+        let (index, bytes_max) = (ordered.name.clone(), KEY_BYTES_MAX);
+        self.abort(AbortReason::Finished);
+        Err(StorageError::IndexKeyTooLong { index, bytes, bytes_max }.into())
     }
 }
 

@@ -293,14 +293,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if !found.meta.has_hash(hash) {
             return Step::Again;
         }
-        let view = Row::stored(&*guard.table, found.slot);
+        let view = || Row::stored(&*guard.table, found.slot);
         let Self { undo, entries, .. } = self;
         let mut note_before = |row: &Row<'_, M>| entries.note_before(guard, row);
         let moves = Moves { columns: &guard.moving, before: &mut note_before };
-        let mut edit = RowEdit::new(view, Some(Direct { change, undo, moves }));
+        let mut edit = RowEdit::new(view(), Some(Direct { change, undo, moves }));
         body(&mut edit);
         match edit.finish() {
-            Ok(changed) => self.after_edit(guard, &view, changed),
+            Ok(changed) => self.after_edit(guard, &view(), changed),
             Err(stop) => Step::Failed(stop),
         }
     }
