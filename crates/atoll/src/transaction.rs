@@ -238,8 +238,9 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::insert`]. When a key does not fit, nothing has been done. A value that
-    /// does not fit rolls the transaction back, and so do [`Error::KeyUpdate`](crate::Error) and
-    /// [`Error::Transaction`](crate::Error).
+    /// does not fit rolls the transaction back, and so do [`Error::KeyUpdate`](crate::Error) and a
+    /// partition that was not named; a change in a read-only transaction has done nothing (both
+    /// are [`Error::Transaction`](crate::Error)).
     ///
     /// # Panics
     /// When `body` asks for a column that the table does not have, or for one as another type.
@@ -264,7 +265,7 @@ impl Transaction {
     /// Goes through the rows of a range of an ordered index, in its order. `look` takes from a row
     /// what is wanted; a scheme that reads without locks may call it several times for a row, and
     /// what the last call returns counts. `take` is then given that, once for each row, until it
-    /// breaks.
+    /// breaks. `look` may not wait for anything or use the database.
     ///
     /// # Errors
     /// As [`Transaction::insert`].
@@ -290,7 +291,8 @@ impl Transaction {
         self.prefetch_each(table, keys, |_| columns);
     }
 
-    /// As [`Transaction::prefetch`], with columns for each key, by its position.
+    /// As [`Transaction::prefetch`], with columns for each key, by its position. `columns` may not
+    /// wait for anything or use the database.
     pub fn prefetch_each<'c>(
         &mut self,
         table: &Table,

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use atoll::{
     AbortReason, Column, DataType, Database, DatabaseOptions, Error, IndexSpec, LeaseError,
-    NameState, Request, Result, RuntimeDir, Schema, StorageError, Table, TableOptions, Transaction,
-    TransactionOptions, TxnError, TxnResult, Value,
+    NameState, Request, Result, RuntimeDir, Schema, SchemeKind, StorageError, Table, TableOptions,
+    Transaction, TransactionOptions, TxnError, TxnResult, Value,
 };
 
 const NOBODY: u32 = 65_534;
@@ -415,6 +415,27 @@ fn a_body_that_panics_leaves_nothing_and_holds_nothing() {
     assert_eq!(tx.read(&table, &[20i64.into()]).unwrap(), None);
     assert!(tx.update(&table, &[1i64.into()], &[(1, Value::Decimal(2))]).unwrap());
     tx.commit().unwrap();
+}
+
+#[test]
+fn a_transaction_whose_row_panicked_is_not_open_any_more() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
+        let db = Database::create(options).unwrap();
+        let table = db.create_table("goods", schema()).unwrap();
+        db.transaction(|tx| tx.insert(&table, &row(1))).unwrap();
+        let mut tx = db.begin().unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            tx.update_with(&table, &[1i64.into()], |row| {
+                row.set(1, &Value::Decimal(7));
+                panic!("of the body");
+            })
+        }));
+        assert!(panicked.is_err() && !tx.is_open(), "{scheme}");
+        assert!(tx.commit().is_err());
+        let after = db.transaction(|tx| tx.read(&table, &[1i64.into()])).unwrap();
+        assert_eq!(after.unwrap(), row(1), "{scheme}");
+    }
 }
 
 #[test]

@@ -267,7 +267,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
     /// Whether a transaction is open and can go on.
     pub fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == State::Open && !self.txn.is_broken
     }
 
     fn check_open(&mut self) -> Result<(), Stop> {
