@@ -1,5 +1,6 @@
 //! TICTOC where a leaf is split beside a reader that commits: who adds to the new part comes after
-//! the reader, or the reader finds out.
+//! the reader, or the reader finds out. And where a reader extends a row's time in vain: nobody
+//! takes that for the time of the version that is being replaced.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
@@ -15,16 +16,17 @@ use atoll_txn::{Scheme, SchemeOptions};
 const SEEDS: u64 = 2000;
 const EPOCH: u64 = 1;
 
-/// A row, and the gap that is split with the one that becomes of it.
+/// Two rows, and the gap that is split with the one that becomes of it.
 #[derive(Default)]
 struct Few {
-    row: State<Stepped>,
+    rows: [State<Stepped>; 2],
     gaps: [GapState<Stepped>; 2],
 }
 
 impl States<State<Stepped>, GapState<Stepped>> for Few {
-    fn row(&self, _place: Place) -> &State<Stepped> {
-        &self.row
+    fn row(&self, place: Place) -> &State<Stepped> {
+        let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
+        &self.rows[row as usize]
     }
 
     fn gap(&self, place: Place) -> &GapState<Stepped> {
@@ -43,15 +45,29 @@ impl World {
         (Place::gap(TableId(0), 1, number), &self.few.gaps[number as usize])
     }
 
-    fn write_row(&self, local: &mut Local) {
-        let target = Target { place: Place::row(TableId(0), 0), state: &self.few.row };
-        self.scheme.write(local, &self.few, target, true).unwrap();
+    fn row(&self, number: usize) -> Target<'_, State<Stepped>> {
+        Target { place: Place::row(TableId(0), number as u64), state: &self.few.rows[number] }
+    }
+
+    fn write_row(&self, local: &mut Local, number: usize) {
+        self.scheme.write(local, &self.few, self.row(number), true).unwrap();
     }
 
     /// The timestamp at which a transaction has committed, if it could.
     fn commit(&self, local: &mut Local) -> Option<u64> {
-        self.scheme.prepare(local, &self.few).unwrap();
+        self.commit_and(local, || ())
+    }
+
+    /// As that, and `store` is called where a transaction stores.
+    fn commit_and(&self, local: &mut Local, store: impl FnOnce()) -> Option<u64> {
+        if self.scheme.prepare(local, &self.few).is_err() {
+            self.scheme.end(local, &self.few, false);
+            return None;
+        }
         let is_good = self.scheme.validate(local, &self.few, EPOCH).is_ok();
+        if is_good {
+            store();
+        }
         let at = self.scheme.stamp(local);
         self.scheme.end(local, &self.few, is_good);
         is_good.then_some(at)
@@ -69,13 +85,13 @@ fn run(seed: u64) -> (Option<u64>, u64) {
     world.commit(&mut splitter).unwrap();
     for _ in 0..10 {
         begin(&mut other);
-        world.write_row(&mut other);
+        world.write_row(&mut other, 0);
         world.commit(&mut other).unwrap();
     }
     begin(&mut reader);
     let (at, gap) = world.gap(0);
     world.scheme.watch(&mut reader, at, gap).unwrap();
-    world.write_row(&mut reader);
+    world.write_row(&mut reader, 0);
     let ends = Rc::new([Cell::new(None), Cell::new(None)]);
     let reads: Part = {
         let (world, ends) = (Rc::clone(&world), Rc::clone(&ends));
@@ -105,4 +121,66 @@ fn who_adds_to_a_part_of_a_gap_comes_after_those_who_watched_the_whole() {
         seen[usize::from(reader.is_some())] += 1;
     }
     assert!(seen.into_iter().all(|count| count > 0), "both ways: {seen:?}");
+}
+
+/// What the first row holds after two transactions that add one to it, and how many committed. A
+/// third reads it and commits late.
+fn count(seed: u64) -> (u64, u64) {
+    let scheme = TicToc::new(&SchemeOptions::default());
+    let world = Rc::new(World { scheme, few: Few::default() });
+    world.few.rows.iter().for_each(|row| world.scheme.adopt(row));
+    // The first commit of an epoch comes after all before it, so it is made before there are any.
+    let [mut other, mut reader, one, two] = [0, 1, 2, 3].map(|at| {
+        let mut local = world.scheme.local(at);
+        world.scheme.begin(&mut local, &Start::default()).unwrap();
+        world.commit(&mut local).unwrap();
+        local
+    });
+    for _ in 0..10 {
+        world.scheme.begin(&mut other, &Start::default()).unwrap();
+        world.write_row(&mut other, 1);
+        world.commit(&mut other).unwrap();
+    }
+    let (held, commits) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let mut parts: Vec<Part> = Vec::new();
+    for mut local in [one, two] {
+        let (world, held, commits) = (Rc::clone(&world), Rc::clone(&held), Rc::clone(&commits));
+        parts.push(Box::new(move || {
+            world.scheme.begin(&mut local, &Start::default()).unwrap();
+            let mut seen = 0;
+            let mut look = |_: Option<&_>| {
+                seen = held.get();
+                true
+            };
+            if world.scheme.read(&mut local, &world.few, world.row(0), &mut look).is_err() {
+                return world.scheme.end(&mut local, &world.few, false);
+            }
+            world.write_row(&mut local, 0);
+            if world.commit_and(&mut local, || held.set(seen + 1)).is_some() {
+                commits.set(commits.get() + 1);
+            }
+        }));
+    }
+    let reads = Rc::clone(&world);
+    parts.push(Box::new(move || {
+        let world = reads;
+        world.scheme.begin(&mut reader, &Start::default()).unwrap();
+        if world.scheme.read(&mut reader, &world.few, world.row(0), &mut |_| true).is_ok() {
+            world.write_row(&mut reader, 1);
+            world.commit(&mut reader);
+        }
+    }));
+    assert_eq!(play(seed, 10_000, false, parts).ended, Ended::Well);
+    (held.get(), commits.get())
+}
+
+#[test]
+fn no_addition_is_lost_beside_a_reader_that_extends_a_row_in_vain() {
+    let mut both = 0;
+    for seed in 0..SEEDS * 10 {
+        let (held, commits) = count(seed);
+        assert_eq!(held, commits, "seed {seed}");
+        both += u64::from(commits == 2);
+    }
+    assert!(both > 0, "they were never one after the other");
 }
