@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use atoll::machine::Machine;
+use atoll_bench::keys::Random;
 use atoll_bench::torture::hands::directory;
 use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
@@ -40,7 +41,8 @@ struct Said {
     aborts_when_calm: Cell<u64>,
 }
 
-fn engine() -> (Arc<Here>, Arc<Table<Stepped>>) {
+/// With so many rows, all 0.
+fn engine(rows: i64) -> (Arc<Here>, Arc<Table<Stepped>>) {
     let directory = directory().unwrap();
     let scheme = Adaptive::new(&SchemeOptions::default());
     let engine = Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()));
@@ -49,7 +51,7 @@ fn engine() -> (Arc<Here>, Arc<Table<Stepped>>) {
     let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
     let mut worker = engine.worker().unwrap();
     worker.begin(Begin::default()).unwrap();
-    for id in 0..WRITERS {
+    for id in 0..rows {
         worker.insert(&table, &[id.into(), 0i64.into()]).unwrap();
     }
     worker.commit().unwrap();
@@ -137,7 +139,7 @@ fn writer(number: i64, engine: &Arc<Here>, mut actor: Actor, said: &Rc<Said>) ->
 #[test]
 fn rows_move_to_early_locks_and_back_and_nobody_stops_for_it() {
     for seed in 0..SEEDS {
-        let (engine, table) = engine();
+        let (engine, table) = engine(WRITERS);
         let said = Rc::new(Said::default());
         said.meeting.set(WRITERS);
         said.writing.set(WRITERS);
@@ -163,4 +165,62 @@ fn rows_move_to_early_locks_and_back_and_nobody_stops_for_it() {
         assert_eq!(said.aborts_when_calm.get(), 0, "seed {seed}");
         assert_eq!(Actor::new(&engine, &table).sum().unwrap(), said.added.get(), "seed {seed}");
     }
+}
+
+/// More than are stored in one section of the gate, so that others come in between.
+const MANY: i64 = 600;
+
+#[test]
+fn who_begins_to_read_while_a_large_commit_is_stored_sees_all_rows_as_they_were() {
+    let mut between = 0;
+    for seed in 0..150 {
+        let (engine, table) = engine(MANY);
+        let writing = Rc::new(Cell::new(true));
+        let mut random = Random::new(seed);
+        let mut writer = Actor::new(&engine, &table);
+        let writes: Part = {
+            let writing = Rc::clone(&writing);
+            Box::new(move || {
+                for round in 1..4i64 {
+                    writer.worker.begin(Begin::default()).unwrap();
+                    for id in 0..MANY {
+                        let changes = [(1, Value::Int64(round))];
+                        assert!(
+                            writer.worker.update(&writer.table, &[id.into()], &changes).unwrap()
+                        );
+                    }
+                    writer.worker.commit().unwrap();
+                }
+                writing.set(false);
+            })
+        };
+        let mut reader = Actor::new(&engine, &table);
+        let seen = Rc::new(Cell::new(0));
+        let reads: Part = {
+            let (writing, seen) = (Rc::clone(&writing), Rc::clone(&seen));
+            Box::new(move || {
+                while writing.get() {
+                    let begin = Begin { read_only: true, ..Begin::default() };
+                    reader.worker.begin(begin).unwrap();
+                    let values = [0, 100, 300, MANY - 1].map(|id: i64| {
+                        let row = reader.worker.read(&reader.table, &[id.into()], [1].into_iter());
+                        let row = row.expect("a reader of versions never aborts");
+                        row.unwrap_or_else(|| panic!("seed {seed}: row {id} is not there"))
+                    });
+                    assert!(
+                        values.iter().all(|value| *value == values[0]),
+                        "seed {seed}: {values:?}"
+                    );
+                    reader.worker.commit().unwrap();
+                    seen.set(seen.get() + 1);
+                    // Most of the time nobody reads.
+                    (0..random.below(20_000)).for_each(|_| step());
+                }
+            })
+        };
+        let played = play(seed, STEPS_MAX, false, vec![writes, reads]);
+        assert_eq!(played.ended, Ended::Well, "seed {seed}");
+        between += seen.get();
+    }
+    assert!(between > 150, "nobody read meanwhile");
 }

@@ -21,6 +21,10 @@
 use atoll_machine::Machine;
 
 use crate::common::image::Image;
+
+/// Most rows that are stored at commit in one section of the gate: a cut, which waits for sections,
+/// need not wait for a large write set.
+pub const ROWS_IN_SECTION: usize = 256;
 pub use crate::place::{Guarded, Place};
 
 /// Why a transaction had to stop. A normal outcome: it can be tried again.
@@ -305,7 +309,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     }
 
     /// May the transaction commit in this epoch of the gate? Afterwards it cannot be refused,
-    /// unless validated again in a later epoch.
+    /// unless validated again: a transaction that writes more than [`ROWS_IN_SECTION`] rows is
+    /// validated in each of its sections, and others come in between.
     ///
     /// # Errors
     /// It must abort.

@@ -177,6 +177,19 @@ impl<M: Machine> PastWriter<M> {
         record
     }
 
+    /// What was said to be replaced with the stamp `from` or a later one is replaced with `to`.
+    pub fn raise(&mut self, from: u64, to: u64) {
+        let own = &mut self.own;
+        if from == to {
+            return;
+        }
+        if own.newest_stamp >= from {
+            own.newest_stamp = own.newest_stamp.max(to);
+        }
+        let latest = own.full.iter_mut().rev().take_while(|(_, stamp)| *stamp >= from);
+        latest.for_each(|(_, stamp)| *stamp = (*stamp).max(to));
+    }
+
     fn room(&mut self, needed: usize) -> (u32, usize) {
         let own = &mut self.own;
         if let Some(chunk) = own.current {
@@ -280,6 +293,33 @@ mod tests {
         let made = writer.own.made;
         drop(writer);
         assert_eq!(PastWriter::new(past, 0).own.made, made, "a new worker goes on with them");
+    }
+
+    #[test]
+    fn a_chunk_is_not_used_again_before_the_stamp_that_was_raised() {
+        let past = Arc::new(Past::<Native>::default());
+        let mut writer = PastWriter::new(Arc::clone(&past), 0);
+        let old = writer.push(&image(0, 1, 1000), 1, 5, RecordId::NONE);
+        let mut kept = Vec::new();
+        while writer.own.full.len() < 3 {
+            kept.push(writer.push(&image(0, 2, 1000), 1, 10, RecordId::NONE));
+        }
+        writer.raise(10, 12);
+        let stamps: Vec<u64> = writer.own.full.iter().map(|(_, stamp)| *stamp).collect();
+        assert_eq!((stamps, writer.own.newest_stamp), (vec![12; 3], 12));
+        writer.collect(11);
+        assert!(writer.own.free.is_empty());
+        writer.collect(12);
+        assert_eq!(writer.own.free.len(), 3);
+        assert!(past.bring_back(old, 1, &mut Image::default()));
+        // Those of an earlier transaction stay as they were.
+        let mut writer = PastWriter::new(Arc::<Past<Native>>::default(), 0);
+        while writer.own.full.is_empty() {
+            writer.push(&image(0, 1, 1000), 1, 5, RecordId::NONE);
+        }
+        writer.own.newest_stamp = 10;
+        writer.raise(10, 12);
+        assert_eq!((writer.own.full[0].1, writer.own.newest_stamp), (5, 12));
     }
 
     #[test]

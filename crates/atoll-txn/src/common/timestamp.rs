@@ -19,9 +19,12 @@ use super::lock::AGE_BITS;
 /// Timestamps of a batch.
 const BATCH: u64 = 16;
 /// A clock's timestamp: so many bits of the worker's number below, and a clock in units of
-/// 2^[`CLOCK_SHIFT`] ns above; it lasts nine years.
+/// 2^[`CLOCK_SHIFT`] ns above.
 const WORKER_BITS: u32 = 11;
 const CLOCK_SHIFT: u32 = 4;
+/// Where the clock's timestamps end, after 104 days; those of a counter follow. Units that are
+/// longer would last longer, but no two transactions may fit into one, one after the other (`TS-2`).
+const CLOCK_END: u64 = 1 << 60;
 
 /// Where timestamps come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,10 +106,11 @@ impl<M: Machine> Timestamps<M> {
     /// The first timestamp is at least 2.
     pub fn new(kind: TimestampKind) -> Self {
         let line = |value| Line(M::Word::new(value));
-        Self { kind, counter: line(2), mutex: line(0), clock_zero: M::now_ns() }
+        let first = if kind == TimestampKind::Clock { CLOCK_END } else { 2 };
+        Self { kind, counter: line(first), mutex: line(0), clock_zero: M::now_ns() }
     }
 
-    /// The next timestamp, below 2^62.
+    /// The next timestamp, below 2^61.
     #[inline]
     pub fn next(&self, local: &mut TimestampLocal) -> u64 {
         match self.kind {
@@ -124,8 +128,12 @@ impl<M: Machine> Timestamps<M> {
                 let clock = (M::now_ns() - self.clock_zero) >> CLOCK_SHIFT;
                 let now = (clock + 1) << WORKER_BITS | local.worker;
                 // Twice in the same tick: the next one.
-                local.next = now.max(local.next + (1 << WORKER_BITS));
-                local.next
+                let next = now.max(local.next + (1 << WORKER_BITS));
+                if next >= CLOCK_END {
+                    return self.counter.0.fetch_add(1, Ordering::SeqCst);
+                }
+                local.next = next;
+                next
             }
         }
     }
@@ -161,12 +169,13 @@ impl<M: Machine> Timestamps<M> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::HashSet;
     use std::sync::Mutex;
 
-    use atoll_machine::Native;
+    use atoll_machine::{Machine, Native, NativeWord};
 
-    use super::{TimestampKind, TimestampLocal, Timestamps};
+    use super::{CLOCK_END, TimestampKind, TimestampLocal, Timestamps};
 
     #[test]
     fn no_two_timestamps_are_equal_and_those_of_one_worker_grow() {
@@ -200,5 +209,49 @@ mod tests {
             source.discard(&mut one);
             assert!(source.next(&mut one) > other, "{kind}");
         }
+    }
+
+    thread_local! {
+        static NOW: Cell<u64> = const { Cell::new(7) };
+    }
+
+    /// A machine on which years pass at will.
+    struct Ageing;
+
+    impl Machine for Ageing {
+        type Word = NativeWord;
+        fn now_ns() -> u64 {
+            NOW.get()
+        }
+        fn wait(_round: u32) {}
+        fn touch(_address: *const u8, _bytes: usize) {}
+    }
+
+    #[test]
+    fn timestamps_of_a_clock_grow_and_fit_for_as_long_as_anybody_lives() {
+        let source = Timestamps::<Ageing>::new(TimestampKind::Clock);
+        let mut workers = [3, 2047, 0].map(TimestampLocal::new);
+        let (mut last, mut clocked) = (0, 0);
+        // Every power of two of nanoseconds up to 292 years, and the moment when the clock ends.
+        let end = (CLOCK_END >> 11) << 4;
+        let around = (end - 64..end + 64).step_by(16);
+        let mut moments: Vec<u64> = (6..63).map(|bits| 1 << bits).chain(around).collect();
+        moments.sort_unstable();
+        for moment in moments {
+            NOW.set(7 + moment);
+            for worker in &mut workers {
+                // In one tick those of a worker with a smaller number may be smaller.
+                NOW.set(NOW.get() + 16);
+                for _ in 0..3 {
+                    let next = source.next(worker);
+                    assert!(next < 1 << 61, "{moment}");
+                    clocked += u64::from(next < CLOCK_END);
+                }
+                let next = source.next(worker);
+                assert!(next > last || next < CLOCK_END && worker.worker == 0, "{moment}");
+                last = last.max(next);
+            }
+        }
+        assert!(clocked > 100 && last >= CLOCK_END);
     }
 }

@@ -26,11 +26,9 @@ use crate::edits::{EditedRow, What};
 use crate::engine::Engine;
 use crate::error::Stop;
 use crate::row::Row;
-use crate::scheme::{AbortReason, Refusal, Scheme};
+use crate::scheme::{AbortReason, ROWS_IN_SECTION, Refusal, Scheme};
 use crate::tables::Guard;
 
-/// Most rows that are stored in one section.
-const ROWS_IN_SECTION: usize = 256;
 /// Rows of many columns must not leave their worker with as many places.
 const PLACED_KEPT_MAX: usize = 4096;
 /// Rows that appear in one call.

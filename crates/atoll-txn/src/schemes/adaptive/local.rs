@@ -17,6 +17,8 @@ pub struct Local<M: Machine> {
     pub(super) commit: u64,
     /// What it replaces has to be kept for read-only transactions.
     pub(super) keeps: bool,
+    /// The stamp that its first section gave to what it replaced.
+    pub(super) replaced_from: Option<u64>,
     pub(super) past: PastWriter<M>,
     /// Room for a version that is being brought back.
     pub(super) image: Image,
@@ -32,6 +34,7 @@ impl<M: Machine> Local<M> {
             reads_at: None,
             commit: 0,
             keeps: false,
+            replaced_from: None,
             past,
             image: Image::default(),
             until_collect: 0,
