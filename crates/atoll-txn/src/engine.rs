@@ -58,11 +58,27 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     journal: OnceLock<Arc<dyn Journal>>,
 }
 
-/// Numbers of workers; the smallest free one is given out.
+/// Numbers of workers.
 #[derive(Default)]
 struct Numbers {
-    free: Vec<u32>,
+    /// Those that are free, with how many undo lists were shown under them.
+    free: Vec<(u32, u64)>,
     used: u32,
+}
+
+/// The number of a worker, which no other has as long as this is there.
+pub(crate) struct Number<S: Scheme<M>, M: Machine> {
+    engine: Arc<Engine<S, M>>,
+    pub(crate) number: u32,
+    /// Undo lists that were shown under it, by whichever worker.
+    pub(crate) shown: u64,
+}
+
+impl<S: Scheme<M>, M: Machine> Drop for Number<S, M> {
+    fn drop(&mut self) {
+        let numbers = self.engine.workers.lock();
+        numbers.unwrap_or_else(PoisonError::into_inner).free.push((self.number, self.shown));
+    }
 }
 
 impl<S: Scheme<M>, M: Machine> Engine<S, M> {
@@ -282,11 +298,12 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, Stop> {
         let member = self.memory().join().ok_or(Stop::TooManyWorkers(WORKERS_MAX))?;
         let mut numbers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = numbers.free.pop().unwrap_or_else(|| {
+        let (number, shown) = numbers.free.pop().unwrap_or_else(|| {
             numbers.used += 1;
-            numbers.used - 1
+            (numbers.used - 1, 0)
         });
         drop(numbers);
+        let number = Number { engine: Arc::clone(self), number, shown };
         Ok(Worker::new(Arc::clone(self), member, number))
     }
 
@@ -298,11 +315,6 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// Something that another worker has left.
     pub(crate) fn take_left(&self) -> Graves {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
-    }
-
-    /// A worker is gone.
-    pub(crate) fn take_back(&self, number: u32) {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner).free.push(number);
     }
 
     /// Transactions ended so far.

@@ -273,6 +273,28 @@ mod tests {
         Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()))
     }
 
+    #[test]
+    fn no_two_undo_lists_that_were_shown_have_one_name() {
+        let engine = engine(no_wait::NoWait::new(&SchemeOptions::default()));
+        let columns = ["id", "n"].map(|name| Column::new(name, DataType::Int64)).to_vec();
+        let schema = Schema::new(columns, &["id"]).unwrap();
+        let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
+        let mut named = std::collections::HashSet::new();
+        // One worker after the other, and two beside each other.
+        for id in (0..40i64).step_by(2) {
+            let mut workers = [engine.worker().unwrap(), engine.worker().unwrap()];
+            for (worker, id) in workers.iter_mut().zip(id..) {
+                for again in 0..3i64 {
+                    worker.begin(Begin::default()).unwrap();
+                    worker.insert(&table, &[(id * 3 + again).into(), 0i64.into()]).unwrap();
+                    assert!(worker.txn.shown != 0 && named.insert(worker.txn.shown), "{id}");
+                    worker.commit().unwrap();
+                }
+            }
+        }
+        assert_eq!(named.len(), 120);
+    }
+
     /// Entries of the index on the second column, and rows, after many transactions that did not
     /// commit and a few that did.
     fn left<S: Scheme<Native>>(scheme: S) -> (usize, u64) {

@@ -42,7 +42,7 @@ use crate::accounting::{Component, Stopwatch};
 use crate::common::held::PlaceHasher;
 use crate::common::image::Image;
 use crate::edits::Edits;
-use crate::engine::Engine;
+use crate::engine::{Engine, Number};
 use crate::error::Stop;
 use crate::registry::Context;
 use crate::rows::Meta;
@@ -81,6 +81,9 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     backwards: Backwards,
     /// The transaction is the database's own and is not counted.
     upkeep: bool,
+    /// The last field, so that it is dropped last: the next worker with the number finds what this
+    /// one has left.
+    number: Number<S, M>,
 }
 
 /// What belongs to the open transaction. Apart from the place at the gate, so that it can be worked
@@ -94,6 +97,7 @@ struct Txn<S: Scheme<M>, M: Machine> {
     placed: Vec<(ValuePlace, usize)>,
     /// Number of the transaction once it has shown its undo list, 0 before.
     shown: u64,
+    /// How many were shown by workers with this number.
     shown_ever: u64,
     chunks_shown: usize,
     /// Rows whose entries go if the transaction aborts, and rows whose entries go if it commits.
@@ -161,17 +165,17 @@ pub struct Committed {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    pub(crate) fn new(engine: Arc<Engine<S, M>>, member: Member, number: u32) -> Self {
+    pub(crate) fn new(engine: Arc<Engine<S, M>>, member: Member, number: Number<S, M>) -> Self {
         let context = engine.registry.register();
         let graves = engine.take_left();
         let txn = Txn {
-            number,
-            local: engine.scheme.local(number),
+            number: number.number,
+            local: engine.scheme.local(number.number),
             undo: UndoList::default(),
             edits: RefCell::default(),
             placed: Vec::new(),
             shown: 0,
-            shown_ever: 0,
+            shown_ever: number.shown,
             chunks_shown: 0,
             made: Vec::new(),
             gone: Vec::new(),
@@ -205,6 +209,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             scan_room: ScanRoom::default(),
             backwards: Backwards::default(),
             upkeep: false,
+            number,
         }
     }
 
@@ -412,6 +417,6 @@ impl<S: Scheme<M>, M: Machine> Drop for Worker<S, M> {
             }
         }
         self.engine.registry.retire(&self.context);
-        self.engine.take_back(self.txn.number);
+        self.number.shown = self.txn.shown_ever;
     }
 }
