@@ -340,9 +340,9 @@ mod tests {
 
     #[test]
     fn values_behind_the_first_four_gib_are_their_own() {
-        let mut edits = Edits::default();
         // Nothing of it is ever touched, so it takes no memory.
-        edits.bytes = vec![0; (4 << 30) + 4096];
+        let bytes = vec![0; (4 << 30) + 4096];
+        let mut edits = Edits { bytes, ..Edits::default() };
         edits.bytes.truncate((4 << 30) + 5);
         let at = edits.add(TableId(0), RowId(1), What::Change);
         let mark = edits.mark();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::ops::{Bound, ControlFlow};
+use std::slice::from_ref;
 
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Error, Index, IndexSpec, Range, Schema,
@@ -65,8 +66,8 @@ fn nothing_comes_behind_the_greatest_key() {
     ];
     for (data_type, greatest, least) in types {
         for column in [Column::new("a", data_type), Column::nullable("a", data_type)] {
-            let (db, index) = filled(&[column], &[&[least.clone()], &[greatest.clone()]]);
-            let (least, greatest) = (&[least.clone()][..], &[greatest.clone()][..]);
+            let (least, greatest) = (from_ref(&least), from_ref(&greatest));
+            let (db, index) = filled(&[column], &[least, greatest]);
             use Bound::{Excluded, Included, Unbounded};
             assert_eq!(rows(&db, &index, Excluded(greatest), Unbounded), [0; 0], "{greatest:?}");
             assert_eq!(rows(&db, &index, Included(greatest), Unbounded), [1]);

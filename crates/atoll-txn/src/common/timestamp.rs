@@ -22,8 +22,8 @@ const BATCH: u64 = 16;
 /// 2^[`CLOCK_SHIFT`] ns above.
 const WORKER_BITS: u32 = 11;
 const CLOCK_SHIFT: u32 = 4;
-/// Where the clock's timestamps end, after 104 days; those of a counter follow. Units that are
-/// longer would last longer, but no two transactions may fit into one, one after the other (`TS-2`).
+/// Where the clock's timestamps end, after 104 days; those of a counter follow. Longer units would
+/// last longer, but no two transactions may fit into one, one after the other (`TS-2`).
 const CLOCK_END: u64 = 1 << 60;
 
 /// Where timestamps come from.

@@ -127,8 +127,8 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         let (seen, word, until) = loop {
             let (seen, word) = version.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
             let until = valid_until.load(Ordering::Acquire);
-            // Of this version, if it is still the newest and nobody has the row: who has it may have
-            // looked at the time before somebody raised it, in vain (`is_valid`).
+            // Of this version, if it is still the newest and nobody has the row: who has it may
+            // have looked at the time before somebody raised it, in vain (`is_valid`).
             if version.load() == word {
                 break (seen, word, until);
             }
