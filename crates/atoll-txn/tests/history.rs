@@ -308,3 +308,31 @@ fn who_sleeps_after_a_commit_does_not_change_the_order_of_lives() {
     history.transactions[1].ops[1] = read(1, Some(11));
     assert_eq!(kind(&history, false), Some(Kind::ReadSkew));
 }
+
+/// A row with many lives, each of which may have begun before the one in front of it, as far as
+/// that alone tells. One of the last is known of late; when it ended tells where it belongs.
+#[test]
+fn lives_are_in_the_order_of_their_ends_where_that_of_their_begins_is_not_known() {
+    let mut transactions = Vec::new();
+    let mut step = |began: u64, ended: u64, before, after| {
+        let ops = vec![write(9, before, after)];
+        transactions.push(Transaction { thread: 0, began, ended, end: End::Committed, ops });
+    };
+    for life in 0..80u64 {
+        let (begin, version) = (100 + 10 * life, 100 + life);
+        step(begin, begin + 12, None, Some(version));
+        step(begin + 3, begin + 9, Some(version), None);
+    }
+    // Asleep from right after its commit on, and the next life, which was told of first.
+    step(1000, 9000, None, Some(10));
+    step(1001, 1009, Some(10), None);
+    step(1002, 1008, None, Some(11));
+    step(1050, 1060, Some(11), None);
+    let mut history = history(&[]);
+    history.transactions = transactions;
+    assert_eq!(kind(&history, true), None);
+    // If that one had ended before, it could not have begun within it.
+    let next = history.transactions.len() - 2;
+    (history.transactions[next].began, history.transactions[next].ended) = (990, 995);
+    assert!(kind(&history, true).is_some());
+}

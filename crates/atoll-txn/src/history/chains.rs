@@ -250,15 +250,35 @@ fn chain(
         return Err(history.tell(Kind::DirtyWrite, &makers, &[item], &text));
     }
     let last = open.pop().unwrap_or_default();
-    let maker = |life: &[State]| life[0].by.map(|by| &history.transactions[by]);
+    // Neither lies within the other, so the order of their ends is that of their begins.
+    let is_before = |one: &[State], two: &[State]| {
+        let both = [(one.first(), two.first()), (one.last(), two.last())];
+        both.into_iter().any(|(one, two)| match (one.and_then(|s| s.by), two.and_then(|s| s.by)) {
+            (Some(one), Some(two)) => known[one] < history.transactions[two].began,
+            _ => false,
+        })
+    };
+    let ended = in_order(ended, is_before);
     let pairs = ended.windows(2).enumerate();
-    let swaps = pairs.filter(|(_, pair)| match (maker(&pair[0]), maker(&pair[1])) {
-        (Some(one), Some(two)) => two.began < one.ended,
-        _ => false,
-    });
+    let swaps = pairs.filter(|(_, pair)| !is_before(&pair[0], &pair[1]));
     let swaps = swaps.map(|(at, _)| at).collect();
     let mut chain =
         Chain { states: Vec::new(), lives: ended, swaps, is_settled: false, first, last };
     chain.arrange(0);
     Ok(chain)
+}
+
+/// The lives in an order that keeps to what is certain, and else to that in which they are given.
+fn in_order(
+    mut lives: Vec<Vec<State>>,
+    is_before: impl Fn(&[State], &[State]) -> bool,
+) -> Vec<Vec<State>> {
+    let mut ordered = Vec::with_capacity(lives.len());
+    while !lives.is_empty() {
+        let is_next = |at: &usize| !lives.iter().any(|other| is_before(other, &lives[*at]));
+        // None is if they lie within each other, which is an anomaly in any order.
+        let next = (0..lives.len()).find(is_next).unwrap_or(0);
+        ordered.push(lives.remove(next));
+    }
+    ordered
 }
