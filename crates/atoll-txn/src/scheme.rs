@@ -261,7 +261,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
 
     /// A part of a gap is going to be guarded by `new` instead of `old`. True if that is fine:
     /// whoever has watched `old` is protected by `new` as well, or will find out. False if the part
-    /// must keep `old`.
+    /// must keep `old`. `new` may have been another gap before: who has watched that, or still
+    /// does, stays protected by whatever gap it became a part of.
     fn split(
         &self,
         local: &mut Self::Local,

@@ -68,16 +68,16 @@ impl<M: Machine> OrderedIndex<M> {
         let mut parent = step.parent.latch()?;
         let mut held = leaf.latch()?;
         let node = held.change();
-        let fresh = self.fresh_guard();
-        let own = fresh.filter(|fresh| {
-            let is_own = split(guard, *fresh);
-            if !is_own {
-                self.refused_guard(*fresh);
-            }
-            is_own
-        });
+        let offer = self.guards.offer().filter(|offer| split(guard, offer.id()));
         let (right, _right_latch) = self.move_right(node, &plan, true);
-        right.node.set_meta(right.node.count(), own.unwrap_or(guard));
+        let right_guard = match offer {
+            Some(offer) => offer.accept(),
+            None => {
+                self.guards.share(guard);
+                guard
+            }
+        };
+        right.node.set_meta(right.node.count(), right_guard);
         self.hang(parent.change(), step.parent.id, step.at, leaf.id, right.id, &plan);
         let target = if *place < plan.separator() { node } else { right.node };
         let (at, _) = self.position(target, place);

@@ -22,10 +22,11 @@
 //!   that a scan has read without it finds the observation.
 //! - `ORDERED-2`: a range changes its guard only where `split` or `join` was told, while the leaves
 //!   are latched and before anybody can find the new guard.
-//! - `ORDERED-3`: numbers of guards are given out once. One that `split` refused may be offered
-//!   again, since no leaf ever had it.
+//! - `ORDERED-3`: the number of a guard whose last leaf has gone is offered again. Whoever uses the
+//!   index may still keep something under it, of leaves that were there before, and then keeps more
+//!   free than it must.
 //!
-//! Invariants of the parts: `node`, `pool`, `arena`, `walk`.
+//! Invariants of the parts: `node`, `pool`, `guards`, `arena`, `walk`.
 //!
 //! Nothing here fails. If a callback panics, the latches are released and the tree is as it was
 //! before the split or the join: the entry that was to be added is not there, the one that was
@@ -35,6 +36,7 @@ mod arena;
 mod cursor;
 pub mod encode;
 mod grow;
+mod guards;
 mod node;
 mod place;
 mod pool;
@@ -43,13 +45,14 @@ mod walk;
 
 use std::ops::Bound;
 
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::Machine;
 
 pub use arena::KEY_BYTES_MAX;
 pub use cursor::{Batch, Found};
 
 use crate::layout::RowId;
 use arena::Arena;
+use guards::Guards;
 use place::Place;
 use pool::Pool;
 use walk::{ANCHOR, retry};
@@ -59,9 +62,7 @@ pub struct OrderedIndex<M: Machine> {
     leaves: Pool<M>,
     inners: Pool<M>,
     arena: Arena<M>,
-    /// The next guard, and one that was refused; 0 is none.
-    next_guard: M::Word,
-    spare_guard: M::Word,
+    guards: Guards<M>,
 }
 
 /// Number of the guard of a leaf: what is locked or validated to keep a range free of phantoms.
@@ -80,7 +81,7 @@ pub struct KeyRange<'k> {
     pub descending: bool,
 }
 
-/// What an index has grown to. Nodes and words that became free are used again and count.
+/// What an index has grown to. Nodes, words and guards that became free are used again and count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
     /// Leaves, of 1 KiB each on the real machine.
@@ -99,8 +100,7 @@ impl<M: Machine> Default for OrderedIndex<M> {
             leaves: Pool::new(true),
             inners: Pool::new(false),
             arena: Arena::default(),
-            next_guard: M::Word::new(1),
-            spare_guard: M::Word::new(0),
+            guards: Guards::new(),
         };
         let anchor = index.inners.take();
         debug_assert_eq!(anchor.id, ANCHOR);
@@ -164,26 +164,7 @@ impl<M: Machine> OrderedIndex<M> {
             leaves: self.leaves.used(),
             inner_nodes: self.inners.used(),
             key_words: self.arena.used_words(),
-            guards: self.next_guard.load(Ordering::Relaxed),
+            guards: self.guards.used(),
         }
-    }
-
-    /// A guard that no leaf has; none when all numbers are used up.
-    fn fresh_guard(&self) -> Option<GuardId> {
-        if self.spare_guard.load(Ordering::Relaxed) != 0 {
-            let spare = self.spare_guard.swap(0, Ordering::Relaxed);
-            if spare != 0 {
-                return Some(GuardId(spare as u32));
-            }
-        }
-        let next = self.next_guard.load(Ordering::Relaxed);
-        if next > u64::from(u32::MAX) {
-            return None;
-        }
-        u32::try_from(self.next_guard.fetch_add(1, Ordering::Relaxed)).ok().map(GuardId)
-    }
-
-    fn refused_guard(&self, guard: GuardId) {
-        self.spare_guard.store(guard.0.into(), Ordering::Relaxed);
     }
 }

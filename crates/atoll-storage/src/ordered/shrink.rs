@@ -74,6 +74,7 @@ impl<M: Machine> OrderedIndex<M> {
         parent.remove_child(at);
         parent.remove_slot(left);
         self.leaves.give_back(leaf.id, from.change());
+        self.guards.leave(guards.0);
         self.arena.release(separator);
         Ok(true)
     }
