@@ -61,6 +61,8 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn table_options(&self, table: TableId) -> TableOptions;
     /// [`Engine::all_tables`].
     fn all_tables(&self) -> Vec<Arc<Table<M>>>;
+    /// [`Engine::is_untidy`].
+    fn is_untidy(&self) -> bool;
     /// [`Engine::partition`].
     fn partition(&self, key: &[Value]) -> u32;
     /// [`Engine::worker`].
@@ -124,6 +126,8 @@ pub trait AnyWorker<M: Machine>: Send {
     fn abort(&mut self, reason: AbortReason);
     fn pause(&mut self, pause: &mut dyn FnMut());
     fn compact(&mut self, table: &Table<M>, most: usize);
+    fn tidy(&mut self, most: usize);
+    fn is_untidy(&self) -> bool;
 }
 
 impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
@@ -170,6 +174,10 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
 
     fn all_tables(&self) -> Vec<Arc<Table<M>>> {
         self.all_tables()
+    }
+
+    fn is_untidy(&self) -> bool {
+        self.is_untidy()
     }
 
     fn partition(&self, key: &[Value]) -> u32 {
@@ -288,6 +296,14 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
 
     fn compact(&mut self, table: &Table<M>, most: usize) {
         self.compact(table, most);
+    }
+
+    fn tidy(&mut self, most: usize) {
+        self.tidy(most);
+    }
+
+    fn is_untidy(&self) -> bool {
+        self.is_untidy()
     }
 }
 

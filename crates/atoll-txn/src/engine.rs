@@ -312,6 +312,11 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push(graves);
     }
 
+    /// Whether workers that are gone have left something that [`Worker::tidy`] may take away.
+    pub fn is_untidy(&self) -> bool {
+        !self.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Something that another worker has left.
     pub(crate) fn take_left(&self) -> Graves {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()

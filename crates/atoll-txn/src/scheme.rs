@@ -341,9 +341,10 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         0
     }
 
-    /// What was replaced with this stamp or a smaller one is needed by nobody any more.
-    fn horizon(&self, local: &mut Self::Local) -> u64 {
-        let _ = local;
+    /// What was replaced with this stamp or a smaller one is needed by nobody any more. `newest` is
+    /// the newest stamp that is asked about.
+    fn horizon(&self, local: &mut Self::Local, newest: u64) -> u64 {
+        let _ = (local, newest);
         u64::MAX
     }
 

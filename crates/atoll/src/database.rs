@@ -449,3 +449,40 @@ impl Database {
         &self.0.inner.topology
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::{Duration, Instant};
+
+    use crate::{Column, DataType, Database, DatabaseOptions, Schema, Value};
+
+    /// Rows that were deleted while somebody might still need them do not wait for their worker to
+    /// be used again.
+    #[test]
+    fn what_an_idle_worker_has_let_go_is_taken_away() {
+        let options =
+            DatabaseOptions { scheme: "mvcc".parse().unwrap(), ..DatabaseOptions::default() };
+        let db = Database::create(options).unwrap();
+        let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
+        let table = db.create_table("t", schema).unwrap();
+        let keys: Vec<Value> = (0..1000i64).map(Value::from).collect();
+        let each = || keys.iter().map(std::slice::from_ref);
+        db.transaction(|tx| each().try_for_each(|row| tx.insert(&table, row))).unwrap();
+        let mut reader = db.begin().unwrap();
+        assert!(reader.read(&table, &keys[..1]).unwrap().is_some());
+        let mut writer = db.begin().unwrap();
+        assert!(each().all(|key| writer.delete(&table, key).unwrap()));
+        writer.commit().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        // The keeper may be looking at the worker just now.
+        let waits = (0..1000).any(|_| db.0.inner.has_untidy_workers());
+        assert!(waits, "the reader may still need them");
+        drop(reader);
+        let began = Instant::now();
+        while db.0.inner.has_untidy_workers() {
+            assert!(began.elapsed() < Duration::from_secs(60), "nobody has taken them away");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

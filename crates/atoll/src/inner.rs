@@ -22,6 +22,8 @@ use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
 
 /// Most values that are stored again in one go to empty sparse blocks.
 const COMPACT_VALUES_MAX: usize = 16_384;
+/// Most rows and entries that the keeper has one worker take away at a time: a few milliseconds.
+const TIDY_MAX: usize = 16_384;
 
 /// Most partitions; each has a queue with a place for every worker.
 const PARTITIONS_MAX: u32 = 4096;
@@ -232,6 +234,33 @@ impl Inner {
             worker.compact(&table, COMPACT_VALUES_MAX);
             self.give_back(worker);
         }
+    }
+
+    /// Takes away what waits in workers that nobody uses, and what those that are gone have left.
+    pub(crate) fn tidy(&self) {
+        for from in 0.. {
+            let mut workers = lock(&self.workers);
+            let untidy = (from..workers.len()).find(|at| workers[*at].is_untidy());
+            let Some(at) = untidy else { break };
+            let mut worker = workers.remove(at);
+            drop(workers);
+            worker.tidy(TIDY_MAX);
+            // Where it was: those at the end are in use and have all they need in caches.
+            let mut workers = lock(&self.workers);
+            let at = at.min(workers.len());
+            workers.insert(at, worker);
+        }
+        if self.engine.is_untidy()
+            && let Ok(mut worker) = self.worker()
+        {
+            worker.tidy(TIDY_MAX);
+            self.give_back(worker);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_untidy_workers(&self) -> bool {
+        lock(&self.workers).iter().any(|worker| worker.is_untidy())
     }
 
     /// That what does not fit memory is where it was put.

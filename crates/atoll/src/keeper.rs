@@ -9,8 +9,8 @@ use crate::inner::Inner;
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// Expires snapshots that are over their limits, frees what ended leases kept, returns memory that
-/// nobody waits for, and writes long values again that keep mostly empty blocks. Stops when
-/// dropped.
+/// nobody waits for, writes long values again that keep mostly empty blocks, and has deleted rows
+/// taken away that wait in workers which nobody uses. Stops when dropped.
 pub(crate) struct Keeper {
     errands: Arc<Errands>,
     thread: Option<JoinHandle<()>>,
@@ -68,6 +68,7 @@ impl Keeper {
                     inner.enforce();
                     inner.memory().tidy();
                     inner.compact();
+                    inner.tidy();
                 }
             }
         });

@@ -20,16 +20,18 @@ use atoll_storage::undo::Replaced;
 use atoll_storage::{Change, RowId, TableId};
 
 use super::entries::key_of;
-use super::{Txn, Worker};
+use super::{State, Txn, Worker};
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::row::Row;
 use crate::scheme::{Scheme, Seen, Target};
 use crate::tables::Guard;
 
-/// Most that is taken away between two transactions, unless it is more than twice as much that
-/// waits.
+/// So much, and twice what it has let go itself, is taken away after a transaction at most: what
+/// waits becomes less, and a small transaction does not pay for a large one.
 const DUG_AT_ONCE: usize = 64;
+/// Room for more than this is let go when nothing waits.
+const KEPT_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
 enum Gone {
@@ -57,12 +59,19 @@ pub(crate) struct Graves {
     /// Room that is used again: the key of an entry that is looked at.
     key: Vec<u8>,
     horizon: u64,
+    /// How much has come since something was last taken away.
+    new: usize,
 }
 
 impl Graves {
+    fn add(&mut self, grave: Grave) {
+        self.new += 1;
+        self.queue.push_back(grave);
+    }
+
     fn add_entry(&mut self, stamp: u64, table: TableId, row: RowId, index: usize, key: &[u8]) {
         self.keys.extend(key);
-        self.queue.push_back(Grave { stamp, table, row, gone: Gone::Entry(index, key.len()) });
+        self.add(Grave { stamp, table, row, gone: Gone::Entry(index, key.len()) });
     }
 
     /// What a transaction that has committed has let go. Entries come before their rows.
@@ -81,7 +90,7 @@ impl Graves {
             if what.is_some_and(|what| what == What::Remove || what.is_nothing()) {
                 let gone =
                     Grave { stamp, table: gone.table, row: gone.row, gone: Gone::Row(gone.hash) };
-                self.queue.push_back(gone);
+                self.add(gone);
             }
         }
         if !txn.forget {
@@ -95,7 +104,7 @@ impl Graves {
                 if engine.tables.guard(table).views.has(column.into())
                     && heap_place(&start).is_some()
                 {
-                    self.queue.push_back(Grave { stamp, table, row, gone: Gone::Value(replaced) });
+                    self.add(Grave { stamp, table, row, gone: Gone::Value(replaced) });
                 }
             },
         );
@@ -111,8 +120,13 @@ impl Graves {
         }
         for made in &txn.made {
             let gone = Gone::Row(made.hash);
-            self.queue.push_back(Grave { stamp: 0, table: made.table, row: made.row, gone });
+            self.add(Grave { stamp: 0, table: made.table, row: made.row, gone });
         }
+    }
+
+    /// Whether something waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Whether something can be taken away.
@@ -126,28 +140,50 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Takes away some of what nobody can need any more.
     #[inline]
     pub(super) fn dig(&mut self) {
-        if self.graves.queue.is_empty() {
+        if !self.graves.is_empty() {
+            let most = DUG_AT_ONCE + 2 * std::mem::take(&mut self.graves.new);
+            self.dig_some(most);
+        }
+    }
+
+    /// Between transactions: takes away `most` of what nobody can need any more, be it what
+    /// workers that are gone have left.
+    pub fn tidy(&mut self, most: usize) {
+        if self.state == State::Open {
             return;
         }
-        let horizon = self.engine.scheme.horizon(&mut self.txn.local);
+        if self.graves.is_empty() {
+            self.graves = self.engine.take_left();
+        }
+        self.dig_some(most);
+    }
+
+    /// Whether something waits that [`Worker::tidy`] may take away.
+    pub fn is_untidy(&self) -> bool {
+        !self.graves.is_empty()
+    }
+
+    /// Takes away all that can be; what cannot is left to other workers.
+    pub(super) fn dig_all(&mut self) {
+        self.dig_some(usize::MAX);
+        if !self.graves.is_empty() {
+            self.engine.leave(std::mem::take(&mut self.graves));
+        }
+    }
+
+    fn dig_some(&mut self, most: usize) {
+        let Some(newest) = self.graves.queue.back().map(|grave| grave.stamp) else { return };
+        let horizon = self.engine.scheme.horizon(&mut self.txn.local, newest);
         self.graves.horizon = self.graves.horizon.max(horizon);
-        let waiting = self.graves.queue.len();
-        let most = waiting.min(DUG_AT_ONCE.max(waiting / 2));
-        for _ in 0..most {
+        // Each once: some are put back.
+        for _ in 0..most.min(self.graves.queue.len()) {
             if !self.graves.is_due() {
                 return;
             }
             self.dig_one();
         }
-    }
-
-    /// Takes away all that can be; what cannot is left to other workers.
-    pub(super) fn dig_all(&mut self) {
-        for _ in 0..self.graves.queue.len().div_ceil(DUG_AT_ONCE) {
-            self.dig();
-        }
-        if !self.graves.queue.is_empty() {
-            self.engine.leave(std::mem::take(&mut self.graves));
+        if self.graves.is_empty() && self.graves.queue.capacity() > KEPT_MAX {
+            self.graves = Graves { horizon, ..Graves::default() };
         }
     }
 
@@ -171,11 +207,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let Some((seen, stamp)) = held.filter(|(_, stamp)| *stamp <= graves.horizon) else {
             // Somebody is writing it, or has: another time. Older versions may still be needed, for
             // whose readers its entries are.
-            if held.is_some() {
+            let mut stamp = grave.stamp;
+            if let Some((_, newest)) = held {
                 engine.scheme.let_go(target(), false);
+                stamp = newest;
             }
             graves.keys.extend(&graves.key);
-            graves.queue.push_back(grave);
+            graves.queue.push_back(Grave { stamp, ..grave });
             return;
         };
         let given_up = match grave.gone {
@@ -378,5 +416,46 @@ mod tests {
         assert_eq!(left(silo::Silo::new(options)), (0, 0), "SILO");
         assert_eq!(left(tictoc::TicToc::new(options)), (0, 0), "TICTOC");
         assert_eq!(left(adaptive::Adaptive::new(options)), (0, 0), "ADAPTIVE");
+    }
+    /// Rows that one worker deletes while another may still read them.
+    #[test]
+    fn a_small_transaction_does_not_pay_for_a_large_one_and_nothing_is_forgotten() {
+        let engine = engine(mvcc::Mvcc::new(&SchemeOptions::default()));
+        let columns = vec![Column::new("id", DataType::Int64)];
+        let schema = Schema::new(columns, &["id"]).unwrap();
+        let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
+        let keys: Vec<[Value; 1]> = (0..1000i64).map(|id| [id.into()]).collect();
+        let mut reader = engine.worker().unwrap();
+        for drops in [false, true] {
+            let mut worker = engine.worker().unwrap();
+            worker.begin(Begin::default()).unwrap();
+            keys.iter().for_each(|row| worker.insert(&table, row).unwrap());
+            worker.commit().unwrap();
+            reader.begin(Begin::default()).unwrap();
+            worker.begin(Begin::default()).unwrap();
+            assert!(keys.iter().all(|key| worker.delete(&table, key).unwrap()));
+            worker.commit().unwrap();
+            worker.begin(Begin::default()).unwrap();
+            worker.commit().unwrap();
+            assert_eq!(worker.graves.queue.len(), 1000, "the reader may still need them");
+            if drops {
+                drop(worker);
+                reader.tidy(usize::MAX);
+                assert!(engine.is_untidy() && !reader.is_untidy(), "the reader is at work");
+                reader.commit().unwrap();
+                reader.tidy(600);
+                assert_eq!((engine.is_untidy(), reader.graves.queue.len()), (false, 400));
+                reader.tidy(600);
+                assert!(!reader.is_untidy() && table.row_count() == 0);
+                continue;
+            }
+            reader.commit().unwrap();
+            for left in (1..=1000).rev().step_by(super::DUG_AT_ONCE) {
+                assert_eq!(worker.graves.queue.len(), left);
+                worker.begin(Begin::default()).unwrap();
+                worker.commit().unwrap();
+            }
+            assert!(!worker.is_untidy());
+        }
     }
 }

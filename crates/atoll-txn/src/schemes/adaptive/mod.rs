@@ -313,7 +313,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         }
         if local.until_collect == 0 {
             local.until_collect = COLLECT_EVERY;
-            let horizon = self.horizon(local);
+            let horizon = self.horizon(local, 0);
             local.past.collect(horizon);
         }
         local.until_collect -= 1;
@@ -323,7 +323,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         local.commit >> SEQUENCE_BITS
     }
 
-    fn horizon(&self, _local: &mut Local<M>) -> u64 {
+    fn horizon(&self, _local: &mut Local<M>, _newest: u64) -> u64 {
         // All of it: who begins to read from now on takes a reading above the floor.
         self.active.horizon(self.clock.0.load(Ordering::SeqCst))
     }

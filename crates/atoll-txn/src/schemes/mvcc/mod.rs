@@ -222,8 +222,8 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         local.timestamp
     }
 
-    fn horizon(&self, local: &mut Local<M>) -> u64 {
-        self.active.horizon(local.timestamp)
+    fn horizon(&self, local: &mut Local<M>, newest: u64) -> u64 {
+        self.active.horizon(local.timestamp.max(newest))
     }
 
     fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {

@@ -190,8 +190,8 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         local.timestamp
     }
 
-    fn horizon(&self, local: &mut Local) -> u64 {
-        self.active.horizon(local.timestamp)
+    fn horizon(&self, local: &mut Local, newest: u64) -> u64 {
+        self.active.horizon(local.timestamp.max(newest))
     }
 
     fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
