@@ -386,7 +386,8 @@ impl Database {
     pub fn lanes(&self, count: usize) -> Result<Lanes> {
         let inner = &self.0.inner;
         let transaction = |_| Ok(Transaction::new(Arc::clone(inner), inner.worker()?));
-        Ok(Lanes::new((0..count.max(1)).map(transaction).collect::<Result<_>>()?))
+        let transactions = (0..count.max(1)).map(transaction).collect::<Result<_>>()?;
+        Ok(Lanes::new(transactions, inner.scheme.is_partitioned()))
     }
 
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again, see

@@ -15,6 +15,8 @@
 //!   until its request has ended, so what they hold is let go, and it meets other threads alone.
 //! - `LANES-3`: a lane whose commit is not durable yet lets the others work. When all of a thread
 //!   wait for that, the thread does, so that a flush finds the commits of all of them.
+//! - `LANES-4`: where transactions lock partitions before they begin, a lane does not try while
+//!   another of its thread has, or waits for, one of them: it could only wait for itself.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -80,11 +82,13 @@ pub trait Request {
 pub struct Lanes {
     transactions: Vec<Transaction>,
     aborts: u64,
+    /// Transactions lock partitions before they begin.
+    partitioned: bool,
 }
 
 impl Lanes {
-    pub(crate) fn new(transactions: Vec<Transaction>) -> Self {
-        Self { transactions, aborts: 0 }
+    pub(crate) fn new(transactions: Vec<Transaction>, partitioned: bool) -> Self {
+        Self { transactions, aborts: 0, partitioned }
     }
 
     /// Runs `procedure` in a transaction for each request that `next` gives, as many at a time as
@@ -102,7 +106,8 @@ impl Lanes {
         done: impl FnMut(Q, Result<R>),
     ) {
         let (next, done) = (RefCell::new(next), RefCell::new(done));
-        let (shared, ended) = (Shared::default(), Cell::new(false));
+        let partitions = self.partitioned.then(Partitions::default);
+        let (shared, ended) = (Shared { partitions, ..Shared::default() }, Cell::new(false));
         // All of them, before the first begins.
         shared.working.set(self.transactions.len());
         let lane = async |transaction: &mut Transaction| {
@@ -135,6 +140,54 @@ struct Shared {
     /// Lanes that have not ended, and those of them that wait for a commit to be durable.
     working: Cell<usize>,
     waiting: Cell<usize>,
+    /// `LANES-4`.
+    partitions: Option<Partitions>,
+}
+
+/// Partitions that lanes have locked or wait for, each with the number of its attempt, which
+/// counts up; [`ALL`] for all of them.
+#[derive(Default)]
+struct Partitions {
+    attempts: Cell<u64>,
+    queue: RefCell<Vec<(u64, u32)>>,
+}
+
+const ALL: u32 = u32::MAX;
+
+/// An attempt that is in the queue.
+struct Queued<'s> {
+    partitions: &'s Partitions,
+    attempt: u64,
+}
+
+impl Partitions {
+    /// Waits until no attempt that came before has one of these, which are all if there are none.
+    async fn lock(&self, wanted: &[u32]) -> Queued<'_> {
+        let attempt = self.attempts.get();
+        self.attempts.set(attempt + 1);
+        let wanted = if wanted.is_empty() { &[ALL] } else { wanted };
+        self.queue.borrow_mut().extend(wanted.iter().map(|partition| (attempt, *partition)));
+        let queued = Queued { partitions: self, attempt };
+        while self.must_wait(attempt) {
+            Turn::default().await;
+        }
+        queued
+    }
+
+    fn must_wait(&self, attempt: u64) -> bool {
+        let queue = self.queue.borrow();
+        let of = |which: fn(&u64, &u64) -> bool| {
+            queue.iter().filter(move |(queued, _)| which(queued, &attempt)).map(|(_, one)| *one)
+        };
+        let meet = |one: u32, other: u32| one == other || one == ALL || other == ALL;
+        of(u64::lt).any(|before| of(u64::eq).any(|mine| meet(before, mine)))
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.partitions.queue.borrow_mut().retain(|(attempt, _)| *attempt != self.attempt);
+    }
 }
 
 /// A lane that is counted in something.
@@ -185,7 +238,13 @@ async fn complete<Q: Request, R>(
     let attempts = Attempts(transaction);
     let transaction = &mut *attempts.0;
     loop {
-        let end = match attempt(transaction, request, procedure).await {
+        let queued = match &shared.partitions {
+            Some(partitions) => Some(partitions.lock(&request.options().partitions).await),
+            None => None,
+        };
+        let attempted = attempt(transaction, request, procedure).await;
+        drop(queued);
+        let end = match attempted {
             Ok((result, committed)) => {
                 // It holds nothing any more, so the others may begin.
                 drop(starving.take());

@@ -149,6 +149,40 @@ fn lanes_that_want_each_others_rows_go_on() {
     }
 }
 
+/// They would only wait for each other: with one thread nobody else has a partition.
+#[test]
+fn lanes_of_a_thread_are_not_in_each_others_way_at_the_partitions() {
+    let (db, table) = database("hstore".parse().unwrap());
+    // In one partition, in both, and in those that are not named: in all.
+    let mut requests = (0..300).map(|i| {
+        let mut request = transfer(&table, i % ROWS, (i * 7 + 1) % ROWS);
+        if i % 5 == 0 {
+            request.options.partitions.clear();
+        } else if i % 3 == 0 {
+            request.to = request.from.clone();
+            request.options.partitions.truncate(1);
+        }
+        request
+    });
+    let mut lanes = db.lanes(LANES).unwrap();
+    let mut done = 0;
+    lanes.run(
+        || requests.next(),
+        async |tx, request| {
+            for (key, amount) in [(&request.from, -1), (&request.to, 1)] {
+                tx.fetch(&table, std::slice::from_ref(key), &[1]).await;
+                add(tx, &table, key, amount)?;
+            }
+            Ok(())
+        },
+        |_, result| {
+            result.unwrap();
+            done += 1;
+        },
+    );
+    assert_eq!((done, lanes.aborts(), sum(&db, &table)), (300, 0, ROWS * 100));
+}
+
 #[test]
 fn a_request_that_fails_is_told_and_undone_and_the_others_go_on() {
     let (db, table) = database(SchemeKind::default());

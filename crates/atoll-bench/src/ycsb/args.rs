@@ -40,8 +40,8 @@ pub struct YcsbArgs {
     /// Skew of the keys, 0 for none [default: 0.6, with --workload 0.99]
     #[arg(long)]
     pub theta: Option<f64>,
-    /// Columns that a read fetches: one, chosen at random, or all [default: one, with --workload
-    /// all]
+    /// Columns that an access needs: one, chosen at random, or the first, or, of a read, all
+    /// [default: one, with --workload all]
     #[arg(long, value_enum, value_name = "WHICH")]
     pub read_columns: Option<ReadColumns>,
     /// Give the keys of a transaction to the database together, so that it fetches them together
@@ -91,13 +91,15 @@ pub enum Letter {
     F,
 }
 
-/// Which columns a read fetches.
+/// Which columns an access needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadColumns {
     /// One, chosen at random
     One,
-    /// All
+    /// The first, always, as in DBx1000
+    First,
+    /// All of them in a read, one in an update
     All,
 }
 

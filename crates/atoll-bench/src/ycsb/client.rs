@@ -9,7 +9,7 @@ use atoll::machine::{Machine, Native};
 use atoll::{Index, Lanes, Request, Session, Table, TransactionOptions, Value};
 
 use super::access::{self, Access, Operation, Room};
-use super::args::Plan;
+use super::args::{Plan, ReadColumns};
 use super::choice::Choice;
 use super::rows;
 use crate::error::BenchError;
@@ -179,6 +179,7 @@ impl Drawer {
         let plan = &self.field.plan;
         let (count, columns, scan_max) = (plan.accesses, plan.columns, plan.scan_max);
         let (sort, partitioned) = (plan.sort_keys, plan.oltp.is_partitioned());
+        let is_first = plan.read_columns == ReadColumns::First;
         drawn.accesses.clear();
         drawn.keys.clear();
         drawn.inserts = 0;
@@ -186,7 +187,7 @@ impl Drawer {
         for access in 0..count {
             let operation = self.operation();
             let key = self.key(operation, access);
-            let column = 1 + self.random.below(columns as u64) as usize;
+            let column = if is_first { 1 } else { 1 + self.random.below(columns as u64) as usize };
             let rows =
                 if operation == Operation::Scan { 1 + self.random.below(scan_max) } else { 0 };
             drawn.inserts += u64::from(operation == Operation::Insert);
