@@ -179,8 +179,8 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         self.0.stamp(local)
     }
 
-    fn horizon(&self, local: &mut S::Local) -> u64 {
-        self.0.horizon(local)
+    fn horizon(&self, local: &mut S::Local, newest: u64) -> u64 {
+        self.0.horizon(local, newest)
     }
 
     fn hold(&self, target: Target<'_, S::State>) -> Option<(Seen, u64)> {
