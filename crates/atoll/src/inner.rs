@@ -22,8 +22,8 @@ use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
 
 /// Most values that are stored again in one go to empty sparse blocks.
 const COMPACT_VALUES_MAX: usize = 16_384;
-/// Most rows and entries that the keeper has one worker take away at a time: a few milliseconds.
-const TIDY_MAX: usize = 16_384;
+/// Most rows and entries that the keeper has one worker take away at a time: a millisecond or two.
+const TIDY_MAX: usize = 4096;
 
 /// Most partitions; each has a queue with a place for every worker.
 const PARTITIONS_MAX: u32 = 4096;
@@ -238,7 +238,8 @@ impl Inner {
 
     /// Takes away what waits in workers that nobody uses, and what those that are gone have left.
     pub(crate) fn tidy(&self) {
-        for from in 0.. {
+        let mut from = 0;
+        loop {
             let mut workers = lock(&self.workers);
             let untidy = (from..workers.len()).find(|at| workers[*at].is_untidy());
             let Some(at) = untidy else { break };
@@ -249,6 +250,7 @@ impl Inner {
             let mut workers = lock(&self.workers);
             let at = at.min(workers.len());
             workers.insert(at, worker);
+            from = at + 1;
         }
         if self.engine.is_untidy()
             && let Ok(mut worker) = self.worker()
@@ -258,9 +260,11 @@ impl Inner {
         }
     }
 
+    /// How many workers nobody uses, and how many of them are untidy.
     #[cfg(test)]
-    pub(crate) fn has_untidy_workers(&self) -> bool {
-        lock(&self.workers).iter().any(|worker| worker.is_untidy())
+    pub(crate) fn idle_workers(&self) -> (usize, usize) {
+        let workers = lock(&self.workers);
+        (workers.len(), workers.iter().filter(|worker| worker.is_untidy()).count())
     }
 
     /// That what does not fit memory is where it was put.

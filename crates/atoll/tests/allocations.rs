@@ -323,6 +323,8 @@ fn lanes_that_meet_allocate_nothing_either() {
             |_, result| result.unwrap(),
         );
         assert_eq!(COUNT.with(Cell::get) - before, 0, "{scheme}");
-        assert!(lanes.aborts() > 100, "{scheme}: they met {} times", lanes.aborts());
+        // Where they lock partitions, they wait for their turn instead.
+        let (aborts, queue) = (lanes.aborts(), scheme.is_partitioned());
+        assert!(if queue { aborts == 0 } else { aborts > 100 }, "{scheme}: {aborts} times");
     }
 }

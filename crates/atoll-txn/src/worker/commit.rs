@@ -75,6 +75,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if std::mem::take(&mut self.txn.forget) {
             self.engine.memory().tidy();
         }
+        self.dig_after();
         Ok(())
     }
 

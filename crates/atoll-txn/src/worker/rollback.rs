@@ -55,6 +55,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.finish(Err(reason), State::Finished);
         if !Txn::<S, M>::IN_PLACE {
             self.dig();
+            self.dig_after();
         }
     }
 
