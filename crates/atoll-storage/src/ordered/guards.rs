@@ -1,8 +1,9 @@
 //! Numbers of guards, and how many leaves have each.
 //!
 //! - `GUARD-1`: a number is offered for a new leaf only while no leaf has it, so there are never
-//!   more of them than there were leaves at a time. Who knew it from a leaf that has gone finds
-//!   that leaf changed; what is still kept under it can only be more than the new leaf needs.
+//!   more of them than there were leaves, and splits under way, at a time. Who knew it from a leaf
+//!   that has gone finds that leaf changed; what is still kept under it can only be more than the
+//!   new leaf needs.
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
