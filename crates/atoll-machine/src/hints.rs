@@ -38,7 +38,7 @@ impl Hints {
     }
 
     /// Gathers a place of so many bytes.
-    #[inline]
+    #[inline(always)]
     pub fn add<M: Machine>(&mut self, address: *const u8, bytes: usize) {
         let Some(last) = bytes.min(MOST_LINES * LINE).checked_sub(1) else { return };
         let address = address.addr();

@@ -53,6 +53,37 @@ pub enum StorageError {
         /// Values given.
         given: usize,
     },
+    /// A column whose values are no plain bytes, for an operation that copies such.
+    #[error(
+        "column {column} {what}; such operations take columns of integers, floats, dates, \
+         timestamps and binary(n) that cannot be NULL, others can be visited"
+    )]
+    NotPlain {
+        /// Position of the column.
+        column: usize,
+        /// What stands against it.
+        what: String,
+    },
+    /// Bytes that an operation names and that are not there.
+    #[error("operation {operation} names {needed} bytes from {begin} on, of {given}")]
+    OutsideBuffer {
+        /// Position of the operation.
+        operation: usize,
+        /// First byte.
+        begin: usize,
+        /// Bytes of the column.
+        needed: usize,
+        /// Bytes of the buffer.
+        given: usize,
+    },
+    /// Not as many operations as keys.
+    #[error("{operations} operations are given for {keys} keys; each key needs one")]
+    OperationCount {
+        /// Operations given.
+        operations: usize,
+        /// Keys given.
+        keys: usize,
+    },
     /// A value longer than the format allows.
     #[error("column \"{column}\": a value of {bytes} bytes is too long; the most is {bytes_max}")]
     TooLong {

@@ -70,6 +70,13 @@ impl DataType {
         matches!(self, Self::Text | Self::Binary)
     }
 
+    /// Whether any bytes of its width are a value.
+    pub const fn is_any_bytes(self) -> bool {
+        use DataType::{Date, FixedBinary, Float32, Float64, Int16, Int32, Int64, Timestamp};
+        let is_number = matches!(self, Int16 | Int32 | Int64 | Float32 | Float64);
+        is_number || matches!(self, Date | Timestamp | FixedBinary(_))
+    }
+
     /// Whether a minimum and a maximum are kept for each segment (see [`crate::zone`]).
     pub const fn has_zone(self) -> bool {
         !matches!(self, Self::Bool | Self::Text | Self::Binary | Self::FixedBinary(_))

@@ -88,6 +88,12 @@ impl Stopwatch {
         }
     }
 
+    /// Whether the transaction is measured.
+    #[inline]
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running
+    }
+
     /// From now on the time goes to `component`; returns where it went before.
     #[inline]
     pub(crate) fn switch<M: Machine>(&mut self, component: Component) -> Component {

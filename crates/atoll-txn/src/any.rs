@@ -20,7 +20,7 @@ use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use crate::tables::{IndexSpec, TableOptions};
-use crate::worker::{Begin, Committed, Range, Visitor, Want, Worker};
+use crate::worker::{Begin, Buffers, Committed, Range, RowOp, Visitor, Want, Worker};
 
 /// An engine of any scheme; see [`Engine`] for what the calls do.
 pub trait AnyEngine<M: Machine>: Send + Sync {
@@ -113,6 +113,14 @@ pub trait AnyWorker<M: Machine>: Send {
     ) -> Result<(), Stop>;
     fn approach(&mut self, table: &Table<M>, keys: &[Value]);
     fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]);
+    fn apply(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        ops: &[RowOp],
+        buffers: Buffers<'_>,
+        absent: &mut dyn FnMut(usize),
+    ) -> Result<(), Stop>;
     fn visit<'c>(
         &mut self,
         table: &Table<M>,
@@ -262,6 +270,17 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
 
     fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
         self.touch(table, columns);
+    }
+
+    fn apply(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        ops: &[RowOp],
+        buffers: Buffers<'_>,
+        absent: &mut dyn FnMut(usize),
+    ) -> Result<(), Stop> {
+        self.apply(table, keys, ops, buffers, absent)
     }
 
     fn visit<'c>(

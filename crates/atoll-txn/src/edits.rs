@@ -206,6 +206,16 @@ impl Edits {
         }
     }
 
+    /// Adds a row that is not there yet, of which one column changes.
+    #[inline]
+    pub fn change(&mut self, table: TableId, row: RowId, column: usize, bytes: &[u8]) {
+        let at = self.add(table, row, What::Change);
+        let (start, len) = (self.bytes.len(), bytes.len() as u32);
+        self.bytes.extend_from_slice(bytes);
+        self.rows[at].newest = self.cells.len();
+        self.cells.push(Cell { older: NONE, column: column as u16, valid: true, start, len });
+    }
+
     /// Whether a column may be among the cells put since the newest mark.
     #[inline]
     pub fn may_have_since(&self, column: usize) -> bool {

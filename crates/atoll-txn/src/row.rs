@@ -7,7 +7,7 @@ use std::ops::Deref;
 use atoll_machine::Machine;
 use atoll_storage::image::{self, Plain};
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, DataType, Slot, StorageError, Table, Value};
+use atoll_storage::{Change, DataType, PlainColumn, Slot, StorageError, Table, Value};
 
 use crate::common::image::Image;
 use crate::edits::{Edits, Mark};
@@ -155,6 +155,15 @@ impl<'a, M: Machine> Row<'a, M> {
             return self.table.load(self.slot, column, into);
         }
         self.copy(column, into)
+    }
+
+    /// Copies a value of a plain column of the table into as many bytes.
+    #[inline(always)]
+    pub(crate) fn plain(&self, column: PlainColumn, into: &mut [u8]) {
+        if self.is_stored(column.position()) {
+            return self.table.load_plain(self.slot, column, into);
+        }
+        self.copy(column.position(), into);
     }
 
     /// Any value.
@@ -369,6 +378,12 @@ impl<'a, M: Machine> RowEdit<'a, M> {
             (DataType::Text, Ok(text)) => self.set(column, &Value::Text(text.to_owned())),
             _ => self.set(column, &Value::Binary(bytes.to_vec())),
         }
+    }
+
+    /// Sets a plain column of the table.
+    #[inline]
+    pub(crate) fn set_plain(&mut self, column: PlainColumn, bytes: &[u8]) {
+        self.put(column.position(), Some(bytes));
     }
 
     #[inline]

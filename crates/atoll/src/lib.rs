@@ -42,8 +42,8 @@ pub use atoll_memory::MemoryError;
 pub use atoll_memory::lease::{LeaseError, NameState, RefusalCode, RuntimeDir};
 pub use atoll_storage::{Column, DataType, SEGMENT_ROWS, Schema, StorageError, Value};
 pub use atoll_txn::{
-    AbortReason, IndexSpec, Range, SchemeKind, TableOptions, TimestampKind, UnknownScheme,
-    UnknownTimestamps, Want,
+    AbortReason, Buffers, IndexSpec, Range, RowOp, SchemeKind, TableOptions, TimestampKind,
+    UnknownScheme, UnknownTimestamps, Want,
 };
 pub use attach::{Attachment, attach};
 pub use counters::{Accounting, Counters};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_machine::Native;
 use atoll_storage::Value;
-use atoll_txn::{AbortReason, Begin, Committed, Range, Stop, Want};
+use atoll_txn::{AbortReason, Begin, Buffers, Committed, Range, RowOp, Stop, Want};
 
 use crate::durable::Durability;
 use crate::error::{Error, TxnError, TxnResult};
@@ -252,6 +252,59 @@ impl Transaction {
         mut body: impl FnMut(usize, Visit<'_, '_>),
     ) -> TxnResult<()> {
         self.with(|worker| worker.visit(&table.core, keys, &wants, &mut body))
+    }
+
+    /// Does an operation for each of these keys, in their order: reads a column into the output,
+    /// or replaces it by bytes of the input. `absent` is called with the position of a key that has
+    /// no row. Keys lie one after the other, each with as many values as the primary key has
+    /// columns, and each has one operation.
+    ///
+    /// This is [`Transaction::visit`] for what can be said beforehand, and faster: nothing is
+    /// called for a row. The columns are of integers, floats, dates, timestamps or `binary(n)`, are
+    /// not NULL, and a key is not replaced. What the output holds where a row is absent means
+    /// nothing; two operations may write to the same place. `absent` may not wait for anything or
+    /// use the database: a snapshot that is being taken waits until it has returned.
+    ///
+    /// ```
+    /// # use atoll::{Buffers, Column, Database, DatabaseOptions, DataType, RowOp, Schema, Value};
+    /// # fn main() -> Result<(), atoll::Error> {
+    /// # let db = Database::create(DatabaseOptions::default())?;
+    /// # let columns = ["id", "price", "size"].map(|name| Column::new(name, DataType::Int64));
+    /// # let quotes = db.create_table("quotes", Schema::new(columns.to_vec(), &["id"])?)?;
+    /// # let mut session = db.session()?;
+    /// # session.transaction(|tx| {
+    /// #     (0..2).try_for_each(|id| tx.insert(&quotes, &[id, 100, 7].map(Value::Int64)))
+    /// # })?;
+    /// let mut size = [0; 8];
+    /// session.transaction(|tx| {
+    ///     let keys = [0, 1, 9].map(Value::Int64);
+    ///     let ops = [
+    ///         RowOp::Put { column: 1, from: 0 },
+    ///         RowOp::Get { column: 2, to: 0 },
+    ///         RowOp::Put { column: 1, from: 0 },
+    ///     ];
+    ///     let buffers = Buffers { input: &101i64.to_le_bytes(), output: &mut size };
+    ///     tx.apply(&quotes, &keys, &ops, buffers, |position| assert_eq!(position, 2))
+    /// })?;
+    /// assert_eq!(i64::from_le_bytes(size), 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`]. When a key or an operation does not fit
+    /// ([`Error::KeyUpdate`](crate::Error) for the column of a key), or the transaction is
+    /// read-only and an operation puts, nothing has been done. A partition that was not named rolls
+    /// the transaction back.
+    pub fn apply(
+        &mut self,
+        table: &Table,
+        keys: &[Value],
+        ops: &[RowOp],
+        buffers: Buffers<'_>,
+        mut absent: impl FnMut(usize),
+    ) -> TxnResult<()> {
+        self.with(|worker| worker.apply(&table.core, keys, ops, buffers, &mut absent))
     }
 
     /// Deletes the row with this primary key; false when there is none.

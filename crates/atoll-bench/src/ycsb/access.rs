@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use atoll::{Range, Row, RowEdit, Transaction, TxnResult, Value, Visit, Want};
+use atoll::{Range, Row, RowEdit, RowOp, Transaction, TxnResult, Value, Visit, Want};
 
 use super::args::ReadColumns;
 use super::client::Field;
@@ -50,6 +50,17 @@ impl Access {
     /// Whether it is for the row of its key, which is there.
     pub fn is_point(&self) -> bool {
         !matches!(self.operation, Operation::Insert | Operation::Scan)
+    }
+
+    /// The operation that it is, if it is no more than one: from the first byte of the input, to
+    /// the first of the output.
+    pub fn op(&self, field: &Field) -> Option<RowOp> {
+        let reads_one = field.plan.read_columns != ReadColumns::All;
+        match self.operation {
+            Operation::Read if reads_one => Some(RowOp::Get { column: self.column, to: 0 }),
+            Operation::Update => Some(RowOp::Put { column: self.column, from: 0 }),
+            _ => None,
+        }
     }
 
     /// The columns of the row that it needs.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll::machine::{Machine, Native};
-use atoll::{Index, Lanes, Request, Session, Table, TransactionOptions, Value};
+use atoll::{Buffers, Index, Lanes, Request, RowOp, Session, Table, TransactionOptions, Value};
 
 use super::access::{self, Access, Operation, Room};
 use super::args::{Plan, ReadColumns};
@@ -37,6 +37,8 @@ const POOL: usize = 1 << 14;
 struct Drawn {
     accesses: Vec<Access>,
     keys: Vec<Value>,
+    /// What the accesses are, if each of them is one operation.
+    ops: Vec<RowOp>,
     options: TransactionOptions,
     inserts: u64,
     /// When it was begun for the first time, and how often it has been begun.
@@ -55,7 +57,11 @@ impl Drawn {
     /// megabytes of them.
     fn approach(&self) {
         Native::touch(self.keys.as_ptr().cast(), size_of_val(&self.keys[..]));
-        Native::touch(self.accesses.as_ptr().cast(), size_of_val(&self.accesses[..]));
+        if self.ops.is_empty() {
+            Native::touch(self.accesses.as_ptr().cast(), size_of_val(&self.accesses[..]));
+        } else {
+            Native::touch(self.ops.as_ptr().cast(), size_of_val(&self.ops[..]));
+        }
     }
 
     /// Its type: what its only access does.
@@ -202,6 +208,11 @@ impl Drawer {
         if partitioned {
             choose_partitions(&self.field.table, drawn);
         }
+        drawn.ops.clear();
+        drawn.ops.extend(drawn.accesses.iter().map_while(|access| access.op(&self.field)));
+        if drawn.ops.len() < drawn.accesses.len() {
+            drawn.ops.clear();
+        }
         drawn.options.read_only = !drawn.accesses.iter().any(Access::writes);
     }
 }
@@ -233,10 +244,15 @@ impl Client for YcsbClient {
 
     fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError> {
         let Self { drawer: Drawer { field, .. }, current, room, inserted } = self;
-        let Some(Drawn { accesses, keys, options, inserts, .. }) = current else {
+        let Some(Drawn { accesses, keys, ops, options, inserts, .. }) = current else {
             return Ok(Outcome::RolledBack);
         };
         let outcome = Outcome::of(session.transaction_with(options, |tx| {
+            if field.plan.batch && !ops.is_empty() {
+                let Room { source, at, target, .. } = &mut *room;
+                let buffers = Buffers { input: &source[*at..], output: target };
+                return tx.apply(&field.table, keys, ops, buffers, |_| ());
+            }
             if field.plan.batch && accesses.iter().all(Access::is_point) {
                 return access::perform_all(tx, field, accesses, keys, room);
             }

@@ -72,10 +72,44 @@ struct Shape {
     is_flat: bool,
     /// And its type has no zones.
     is_bytes: bool,
+    /// It is flat, and whatever bytes it holds are a value.
+    is_plain: bool,
+    is_in_key: bool,
+}
+
+/// A column whose values are so many bytes each, whatever they are, and never NULL: of integers,
+/// floats, dates, timestamps and `binary(n)`. It belongs to the table that named it
+/// ([`Table::plain`]).
+#[derive(Debug, Clone, Copy)]
+pub struct PlainColumn {
+    at: u16,
+    in_key: bool,
+    is_in_a_line: bool,
+    width: u32,
+}
+
+impl PlainColumn {
+    /// Its position.
+    #[inline]
+    pub fn position(self) -> usize {
+        self.at.into()
+    }
+
+    /// Whether it is part of the primary key.
+    #[inline]
+    pub fn is_in_key(self) -> bool {
+        self.in_key
+    }
+
+    /// Bytes of a value.
+    #[inline]
+    pub fn width(self) -> usize {
+        self.width as usize
+    }
 }
 
 impl Shape {
-    fn of(column: &Column) -> Self {
+    fn of(column: &Column, is_in_key: bool) -> Self {
         let width = column.data_type.width();
         let is_in_a_line = width <= 1 || LINE_BYTES.is_multiple_of(width);
         let is_view = column.data_type.is_view();
@@ -86,6 +120,8 @@ impl Shape {
             is_view,
             is_flat,
             is_bytes: is_flat && !column.data_type.has_zone(),
+            is_plain: is_flat && column.data_type.is_any_bytes(),
+            is_in_key,
         }
     }
 }
@@ -147,7 +183,9 @@ impl<M: Machine> Table<M> {
             name: name.to_owned(),
             key_is_word: key::is_word(&schema),
             key_is_int64: key::is_int64(&schema),
-            shapes: schema.columns().iter().map(Shape::of).collect(),
+            shapes: (schema.columns().iter().enumerate())
+                .map(|(at, column)| Shape::of(column, schema.is_in_key(at)))
+                .collect(),
             schema,
             barrier: Barrier::new(Arc::clone(directory), id),
             segments: StableVec::default(),
@@ -266,14 +304,18 @@ impl<M: Machine> Table<M> {
     ///
     /// # Errors
     /// As [`Schema::check_key`].
-    #[inline]
+    #[inline(always)]
     pub fn hash_of(&self, wanted: &[Value]) -> Result<u64, StorageError> {
         match wanted {
             [Value::Int64(value)] if self.key_is_int64 => Ok(key::hash_of_int64(*value)),
-            _ => match self.hash_of_word(wanted) {
-                Some(hash) => Ok(hash),
-                None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
-            },
+            _ => self.hash_of_any(wanted),
+        }
+    }
+
+    fn hash_of_any(&self, wanted: &[Value]) -> Result<u64, StorageError> {
+        match self.hash_of_word(wanted) {
+            Some(hash) => Ok(hash),
+            None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
         }
     }
 

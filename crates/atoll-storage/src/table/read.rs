@@ -5,7 +5,7 @@
 
 use atoll_machine::{Hints, Machine};
 
-use super::{Slot, Table};
+use super::{PlainColumn, Slot, Table};
 use crate::image::{self, HeapPlace, Plain};
 use crate::layout::RowId;
 use crate::segment::Number;
@@ -26,6 +26,34 @@ impl<M: Machine> Table<M> {
         }
         let Column { data_type, nullable, .. } = *self.column(at);
         self.barrier.load_value(slot.segment, slot.id.slot(), at, data_type, nullable, image)
+    }
+
+    /// A column, if there is one and it is plain.
+    #[inline]
+    pub fn plain(&self, at: usize) -> Option<PlainColumn> {
+        let shape = self.shapes.get(at).filter(|shape| shape.is_plain)?;
+        let (at, width) = (at as u16, shape.width as u32);
+        let is_in_a_line = shape.is_in_a_line;
+        Some(PlainColumn { at, width, in_key: shape.is_in_key, is_in_a_line })
+    }
+
+    /// Reads a value of as many bytes.
+    #[inline(always)]
+    pub fn load_plain(&self, slot: Slot<'_, M>, column: PlainColumn, into: &mut [u8]) {
+        debug_assert_eq!(into.len(), column.width());
+        self.barrier.load_flat(slot.segment, slot.id.slot(), column.position(), into);
+    }
+
+    /// Gathers where a value of a row lies.
+    #[inline(always)]
+    pub fn hint_at_plain(&self, slot: Slot<'_, M>, column: PlainColumn, hints: &mut Hints) {
+        let (at, width) = (column.position(), column.width());
+        let address = self.barrier.hint_of(slot.segment, slot.id.slot(), at, width);
+        if column.is_in_a_line {
+            hints.add_line::<M>(address);
+        } else {
+            hints.add::<M>(address, width);
+        }
     }
 
     /// Reads a number of a column of its type; 0 for NULL.

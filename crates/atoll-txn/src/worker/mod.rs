@@ -15,6 +15,7 @@
 
 mod add_entry;
 mod ahead;
+mod apply;
 mod commit;
 mod delete;
 mod entries;
@@ -27,6 +28,7 @@ mod scan;
 mod step;
 mod upkeep;
 mod visit;
+mod window;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -49,6 +51,7 @@ use crate::rows::Meta;
 use crate::scheme::{AbortReason, Place, Refusal, Scheme, Start, Target, Writes};
 use crate::tables::Guard;
 use ahead::Ahead;
+pub use apply::{Buffers, RowOp};
 use entries::Entries;
 pub(crate) use entries::key_of;
 pub(crate) use graves::Graves;

@@ -1,0 +1,361 @@
+//! Reading and replacing single values of many rows, as data: the caller says beforehand what is to
+//! be done, so nothing is called for a row, and what most rows need is one short loop.
+//!
+//! - `APPLY-1`: the loop does an operation only if nothing about it is out of the ordinary: the row
+//!   is where it was seen, the transaction itself has not changed it (at commit), the scheme grants
+//!   at once. A refusal is passed on; everything else is left to the steps that are for any access.
+//! - `APPLY-2`: an operation is checked, with all others of its call, before anything is done.
+
+use std::ops::Range;
+
+use atoll_machine::{Hints, Machine};
+use atoll_storage::{Change, PlainColumn, Slot, StorageError, Table, Value};
+
+use super::step::{Found, Step, Wanted};
+use super::window::{Aim, Aims, Seen as SeenRows, Sought, Window};
+use super::{Txn, Worker};
+use crate::common::image::Image;
+use crate::engine::Engine;
+use crate::error::Stop;
+use crate::scheme::{AbortReason, Refusal, Scheme, Seen};
+use crate::tables::Guard;
+
+/// What is done with one value of the row of a key. Values are copied as they lie in tables:
+/// numbers little-endian, all bytes of a `binary(n)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowOp {
+    /// Reads a column.
+    Get {
+        /// Its position.
+        column: usize,
+        /// Where the value goes in the output: its first byte.
+        to: usize,
+    },
+    /// Replaces a column.
+    Put {
+        /// Its position.
+        column: usize,
+        /// Where the value lies in the input: its first byte.
+        from: usize,
+    },
+}
+
+/// Bytes that operations read and write.
+pub struct Buffers<'b> {
+    /// What is put.
+    pub input: &'b [u8],
+    /// Where goes what is got.
+    pub output: &'b mut [u8],
+}
+
+/// An operation that fits its table and its bytes.
+#[derive(Clone, Copy)]
+struct Checked {
+    column: PlainColumn,
+    /// Where its bytes begin in the input or the output.
+    begin: usize,
+    is_put: bool,
+}
+
+impl Checked {
+    #[inline]
+    fn bytes(self) -> Range<usize> {
+        self.begin..self.begin + self.column.width()
+    }
+}
+
+impl Aim for Checked {
+    #[inline]
+    fn updates(self) -> bool {
+        self.is_put
+    }
+
+    #[inline(always)]
+    fn hint<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints) {
+        table.hint_at_plain(slot, self.column, hints);
+    }
+
+    #[inline]
+    fn hint_further<M: Machine>(self, _: &Table<M>, _: Slot<'_, M>, _: &mut Hints) {}
+}
+
+struct Ops<'o, M: Machine> {
+    table: &'o Table<M>,
+    ops: &'o [RowOp],
+    /// Bytes of the input and of the output.
+    input: usize,
+    output: usize,
+}
+
+impl<M: Machine> Aims<Checked> for Ops<'_, M> {
+    #[inline(always)]
+    fn of(&self, at: usize) -> Option<Checked> {
+        let (column, is_put, begin, given) = self.parts(at);
+        let column = self.table.plain(column)?;
+        let fits = begin.saturating_add(column.width()) <= given;
+        let is_allowed = fits && !(is_put && column.is_in_key());
+        is_allowed.then_some(Checked { column, begin, is_put })
+    }
+
+    #[cold]
+    fn misfit(&self, operation: usize) -> Stop {
+        let (at, is_put, begin, given) = self.parts(operation);
+        let Some(column) = self.table.plain(at) else {
+            let described = self.table.schema().columns().get(at);
+            let what = match described {
+                None => "does not exist".to_owned(),
+                Some(one) if one.nullable => "may be NULL".to_owned(),
+                Some(one) => format!("holds {}", one.data_type),
+            };
+            return StorageError::NotPlain { column: at, what }.into();
+        };
+        if is_put && column.is_in_key() {
+            return Stop::key_update(self.table, at);
+        }
+        let needed = column.width();
+        StorageError::OutsideBuffer { operation, begin, needed, given }.into()
+    }
+}
+
+impl<M: Machine> Ops<'_, M> {
+    /// Column, whether it is put, first byte, and bytes of its buffer.
+    #[inline(always)]
+    fn parts(&self, at: usize) -> (usize, bool, usize, usize) {
+        match self.ops[at] {
+            RowOp::Get { column, to } => (column, false, to, self.output),
+            RowOp::Put { column, from } => (column, true, from, self.input),
+        }
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Does an operation for each of the keys, in their order; calls `absent` with the position of
+    /// a key that has no row. Keys lie one after the other, each with as many values as the primary
+    /// key has columns.
+    ///
+    /// # Errors
+    /// [`Stop::Abort`]; [`Stop::OtherPartition`], [`Stop::DuplicateIndexKey`]: the transaction has
+    /// been rolled back. [`Stop::ForeignTable`], [`Stop::ReadOnly`], [`Stop::KeyUpdate`], and
+    /// [`Stop::Storage`] for keys and operations that do not fit: nothing has been done.
+    /// [`Stop::Storage`] for want of memory, or for values too long for an index: it has been
+    /// rolled back.
+    pub fn apply(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        ops: &[RowOp],
+        Buffers { input, output }: Buffers<'_>,
+        absent: &mut dyn FnMut(usize),
+    ) -> Result<(), Stop> {
+        self.check_open()?;
+        self.check_table(table)?;
+        let keys_given = keys.len() / table.schema().primary_key().len();
+        if keys_given != ops.len() {
+            let (operations, keys) = (ops.len(), keys_given);
+            return Err(StorageError::OperationCount { operations, keys }.into());
+        }
+        let ops = Ops { table, ops, input: input.len(), output: output.len() };
+        self.in_windows(table, keys, &ops, |txn, here, seen, at| {
+            let buffers = Buffers { input, output: &mut *output };
+            txn.apply_some(here, seen, at, buffers, absent)
+        })
+    }
+}
+
+/// What a step works with.
+type Here<'h, S, M> = (&'h Engine<S, M>, &'h Guard<S, M>, Change);
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    #[inline]
+    fn apply_some(
+        &mut self,
+        here: Here<'_, S, M>,
+        (window, seen): (&Window<'_, '_, Checked, M>, &SeenRows<'_, S, M>),
+        at: &mut usize,
+        Buffers { input, output }: Buffers<'_>,
+        absent: &mut dyn FnMut(usize),
+    ) -> Step<()> {
+        let begin = *at;
+        loop {
+            let plainly = self.apply_plainly(here, (window, seen), at, input, output);
+            let Some(Some(sought)) = window.sought.get(*at) else { return Step::Done(()) };
+            let step = match plainly {
+                Ok(()) => {
+                    let wanted = window.wanted(*at, sought.hash);
+                    self.apply_one(here, (wanted, seen[*at]), sought.aim, input, output)
+                }
+                Err(refusal) => Step::Refused(refusal),
+            };
+            match step {
+                Step::Done(true) => {}
+                Step::Done(false) => absent(window.first + *at),
+                Step::Failed(stop) => return Step::Failed(stop),
+                // It is asked for again in a step of its own, so that its waiting begins there.
+                Step::Again | Step::Refused(Refusal::Wait(_)) if *at > begin => {
+                    return Step::Done(());
+                }
+                Step::Again => return Step::Again,
+                Step::Refused(refusal) => return Step::Refused(refusal),
+            }
+            *at += 1;
+            if self.entries.added < self.entries.made.len() {
+                // New entries of indexes are added outside.
+                return Step::Done(());
+            }
+        }
+    }
+
+    /// Applies operations from a position on, which it moves on, as long as there is nothing about
+    /// them (`APPLY-1`). An error if that is a refusal.
+    // Not inlined: among all that may be out of the ordinary it would lose its registers.
+    #[inline(never)]
+    fn apply_plainly(
+        &mut self,
+        (engine, guard, change): Here<'_, S, M>,
+        (window, seen): (&Window<'_, '_, Checked, M>, &SeenRows<'_, S, M>),
+        next: &mut usize,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), Refusal> {
+        // A transaction that is measured goes through the steps that measure.
+        if self.stopwatch.is_running() || !self.gone_rows.is_empty() {
+            return Ok(());
+        }
+        let table = &*guard.table;
+        let rows = window.sought.iter().zip(seen);
+        for (sought, found) in rows.skip(*next) {
+            let (Some(Sought { hash, aim, .. }), Some(found)) = (sought, found) else { break };
+            if !found.meta.has_hash(*hash) || !table.is_exact(*hash) {
+                break;
+            }
+            if !Self::IN_PLACE && self.edits.get_mut().find(table.id(), found.slot.id()).is_some() {
+                break;
+            }
+            let is_done = if !aim.is_put {
+                self.get_plainly(engine, guard, *found, *hash, *aim, output)?
+            } else if guard.moving.has(aim.column.position()) {
+                false
+            } else if Self::IN_PLACE {
+                self.put_in_place(engine, guard, change, *found, *hash, *aim, input)?
+            } else {
+                self.put_at_commit(engine, guard, *found, *hash, *aim, input)?
+            };
+            if !is_done {
+                break;
+            }
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the row was granted and copied.
+    #[inline(always)]
+    fn get_plainly(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        found: Found<'_, S, M>,
+        hash: u64,
+        aim: Checked,
+        output: &mut [u8],
+    ) -> Result<bool, Refusal> {
+        let Some(into) = output.get_mut(aim.bytes()) else { return Ok(false) };
+        let mut fetch = |image: Option<&Image>| {
+            if !found.meta.has_hash(hash) {
+                return false;
+            }
+            match image.and_then(|image| image.get(aim.column.position())) {
+                Some((_, bytes)) => into.copy_from_slice(bytes),
+                None => guard.table.load_plain(found.slot, aim.column, into),
+            }
+            true
+        };
+        let (target, tables) = (found.target(guard), engine.tables());
+        let seen = engine.scheme.read(&mut self.local, tables, target, &mut fetch);
+        self.note_gsn(|| found.slot.gsn());
+        Ok(seen? == Seen::Present)
+    }
+
+    /// Whether the row was granted and the value has been stored.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn put_in_place(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        change: Change,
+        found: Found<'_, S, M>,
+        hash: u64,
+        aim: Checked,
+        input: &[u8],
+    ) -> Result<bool, Refusal> {
+        let Some(bytes) = input.get(aim.bytes()) else { return Ok(false) };
+        let (target, tables) = (found.target(guard), engine.tables());
+        let asked = engine.scheme.write(&mut self.local, tables, target, true);
+        self.note_gsn(|| found.slot.gsn());
+        asked?;
+        if !found.meta.has_hash(hash) {
+            return Ok(false);
+        }
+        let undo = &mut self.undo;
+        Ok(guard.table.store_plain(change, found.slot, aim.column, bytes, undo).is_ok())
+    }
+
+    /// Whether the row was granted and the value is in the write set. The row is read, too: that it
+    /// is there is what the operation tells.
+    #[inline(always)]
+    fn put_at_commit(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        found: Found<'_, S, M>,
+        hash: u64,
+        aim: Checked,
+        input: &[u8],
+    ) -> Result<bool, Refusal> {
+        let Some(bytes) = input.get(aim.bytes()) else { return Ok(false) };
+        let tables = engine.tables();
+        let mut fetch = |_: Option<&Image>| found.meta.has_hash(hash);
+        let seen = engine.scheme.read(&mut self.local, tables, found.target(guard), &mut fetch);
+        self.note_gsn(|| found.slot.gsn());
+        if seen? != Seen::Present {
+            return Ok(false);
+        }
+        let asked = engine.scheme.write(&mut self.local, tables, found.target(guard), true);
+        self.note_gsn(|| found.slot.gsn());
+        asked?;
+        if !found.meta.has_hash(hash) {
+            // As in `ask_write_of`: what was granted is of no use.
+            return Err(AbortReason::Changed.into());
+        }
+        let (row, column) = (found.slot.id(), aim.column.position());
+        self.edits.get_mut().change(guard.table.id(), row, column, bytes);
+        Ok(true)
+    }
+
+    /// Applies one operation, whatever comes.
+    #[cold]
+    #[inline(never)]
+    fn apply_one(
+        &mut self,
+        (engine, guard, change): (&Engine<S, M>, &Guard<S, M>, Change),
+        (wanted, seen): (Wanted<'_>, Option<Found<'_, S, M>>),
+        aim: Checked,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Step<bool> {
+        let found = match seen {
+            Some(found) if self.is_surely(guard, found.meta, wanted.hash) => Some(found),
+            _ => self.look_up(guard, wanted),
+        };
+        if aim.is_put {
+            let bytes = &input[aim.bytes()];
+            self.edit(engine, guard, change, wanted, found, |row| {
+                row.set_plain(aim.column, bytes);
+            })
+        } else {
+            let into = &mut output[aim.bytes()];
+            self.read(engine, guard, wanted, found, |row| row.plain(aim.column, into))
+        }
+    }
+}

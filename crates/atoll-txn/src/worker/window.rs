@@ -1,0 +1,227 @@
+//! Keys that are looked for together.
+//!
+//! What is the same for each of them is done once for a window of keys: going inside, finding what
+//! belongs to the table. Their cache lines are brought in as [`super::ahead`] describes; a window's
+//! fit into a first cache. What has been found for a key is kept until the key's turn comes.
+
+use atoll_machine::{Hints, Machine};
+use atoll_storage::index::Home;
+use atoll_storage::{Change, Slot, Table, Value};
+
+use super::step::{Found, Step, Wanted};
+use super::{Txn, Worker};
+use crate::accounting::Component;
+use crate::engine::Engine;
+use crate::error::Stop;
+use crate::scheme::Scheme;
+use crate::tables::Guard;
+
+/// Keys whose cache lines are brought in at a time.
+pub(super) const WINDOW: usize = 32;
+
+/// What is going to be done with the row of a key.
+pub(super) trait Aim: Copy {
+    /// Whether the row may be changed.
+    fn updates(self) -> bool;
+    /// Gathers what will be accessed of it.
+    fn hint<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints);
+    /// Gathers long values, once what names them has come.
+    fn hint_further<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints);
+}
+
+/// Says for the position of a key what is going to be done with its row.
+pub(super) trait Aims<A> {
+    /// `None` if that cannot be done.
+    fn of(&self, at: usize) -> Option<A>;
+    /// Why not.
+    fn misfit(&self, at: usize) -> Stop;
+}
+
+/// A key that has been checked.
+pub(super) struct Sought<'t, A, M: Machine> {
+    pub(super) hash: u64,
+    pub(super) aim: A,
+    /// Where the index should have it.
+    home: Home<'t, M>,
+}
+
+impl<A: Aim, M: Machine> Clone for Sought<'_, A, M> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: Aim, M: Machine> Copy for Sought<'_, A, M> {}
+
+/// The keys of a window.
+pub(super) struct Window<'w, 't, A, M: Machine> {
+    /// Position of its first key.
+    pub(super) first: usize,
+    keys: &'w [Value],
+    /// So many values are a key.
+    width: usize,
+    pub(super) sought: [Option<Sought<'t, A, M>>; WINDOW],
+    any_update: bool,
+}
+
+impl<'w, A: Aim, M: Machine> Window<'w, '_, A, M> {
+    fn new(first: usize, keys: &'w [Value], width: usize) -> Self {
+        Self { first, keys, width, sought: [None; WINDOW], any_update: false }
+    }
+
+    fn len(&self) -> usize {
+        self.keys.len() / self.width
+    }
+
+    /// The key at a position.
+    #[inline]
+    pub(super) fn wanted(&self, at: usize, hash: u64) -> Wanted<'w> {
+        Wanted { hash, key: &self.keys[at * self.width..][..self.width] }
+    }
+}
+
+impl<'t, A: Aim, M: Machine> Window<'_, 't, A, M> {
+    /// Checks the keys, and brings in the buckets of the index.
+    #[inline(always)]
+    fn seek(&mut self, table: &'t Table<M>, aims: &impl Aims<A>) -> Result<(), Stop> {
+        let index = table.index();
+        for (at, key) in self.keys.chunks_exact(self.width).enumerate() {
+            let hash = table.hash_of(key)?;
+            let home = index.home(hash);
+            M::touch(home.line(), 1);
+            let Some(aim) = aims.of(self.first + at) else {
+                return Err(aims.misfit(self.first + at));
+            };
+            self.any_update |= aim.updates();
+            self.sought[at] = Some(Sought { hash, aim, home });
+        }
+        Ok(())
+    }
+}
+
+/// Where the rows of a window's keys were seen.
+pub(super) type Seen<'g, S, M> = [Option<Found<'g, S, M>>; WINDOW];
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Calls `some` for windows of keys, each time inside the gate, to do what it can from a
+    /// position of the window on, and to move that on. Keys lie one after the other, each with as
+    /// many values as the primary key has columns; what `aims` says is asked several times perhaps.
+    #[inline(always)]
+    pub(super) fn in_windows<A: Aim>(
+        &mut self,
+        table: &Table<M>,
+        keys: &[Value],
+        aims: &impl Aims<A>,
+        mut some: impl FnMut(
+            &mut Txn<S, M>,
+            (&Engine<S, M>, &Guard<S, M>, Change),
+            (&Window<'_, '_, A, M>, &Seen<'_, S, M>),
+            &mut usize,
+        ) -> Step<()>,
+    ) -> Result<(), Stop> {
+        self.check_open()?;
+        self.check_table(table)?;
+        let width = table.schema().primary_key().len();
+        if !keys.len().is_multiple_of(width) {
+            table.schema().check_key(&keys[keys.len() / width * width..])?;
+        }
+        let windows = keys.chunks(WINDOW * width).enumerate();
+        let windows = windows.map(|(at, keys)| Window::new(at * WINDOW, keys, width));
+        if keys.len() > WINDOW * width {
+            // Before anything is done in the first, the keys of all are checked.
+            windows.clone().try_for_each(|mut window| self.seek(table, &mut window, aims))?;
+        }
+        for mut window in windows {
+            self.seek(table, &mut window, aims)?;
+            let (mut at, mut is_new) = (0, true);
+            while at < window.len() {
+                self.until_done(table, |engine, txn, guard, change| {
+                    let mut seen = [None; WINDOW];
+                    if std::mem::take(&mut is_new) {
+                        txn.look_ahead(guard, &window, &mut seen);
+                    }
+                    some(txn, (engine, guard, change), (&window, &seen), &mut at)
+                })?;
+                self.add_entries(table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the keys of a window, before anything is done with their rows.
+    #[inline]
+    fn seek<'t, A: Aim>(
+        &mut self,
+        table: &'t Table<M>,
+        window: &mut Window<'_, 't, A, M>,
+        aims: &impl Aims<A>,
+    ) -> Result<(), Stop> {
+        let before = self.txn.stopwatch.switch::<M>(Component::Index);
+        // If `aims` panics, rows of other windows may have been changed.
+        self.txn.is_broken = true;
+        let sought = window.seek(table, aims);
+        self.txn.is_broken = false;
+        self.txn.stopwatch.switch::<M>(before);
+        sought?;
+        if window.any_update {
+            self.check_writable(table)?;
+        }
+        if S::PARTITIONED && !self.partitions.is_empty() {
+            self.check_partitions(table, window)?;
+        }
+        Ok(())
+    }
+
+    /// That the transaction may touch the keys.
+    fn check_partitions<A: Aim>(
+        &mut self,
+        table: &Table<M>,
+        window: &Window<'_, '_, A, M>,
+    ) -> Result<(), Stop> {
+        let partitions = self.engine.partitions();
+        let is_replicated = self.engine.tables.guard(table.id()).replicated;
+        let keys = window.keys.chunks(window.width);
+        for (sought, key) in window.sought.iter().flatten().zip(keys) {
+            // Most transactions have named one, and keep to it.
+            let partition = crate::engine::partition_of(key.first(), partitions);
+            if self.partitions[..] != [partition] || is_replicated {
+                self.check_partition(table, key.first(), sought.aim.updates())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Sees where the rows of a window's keys are and brings in what will be accessed of them.
+    #[inline]
+    fn look_ahead<'g, A: Aim>(
+        &mut self,
+        guard: &'g Guard<S, M>,
+        window: &Window<'_, '_, A, M>,
+        seen: &mut Seen<'g, S, M>,
+    ) {
+        let before = self.stopwatch.switch::<M>(Component::Index);
+        let (index, hints) = (guard.table.index(), &mut self.ahead.hints);
+        for (seen, sought) in seen.iter_mut().zip(&window.sought) {
+            let Some(Sought { hash, aim, home }) = *sought else { break };
+            // If it is not in the bucket where it should be, in one of the next, or nowhere.
+            let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
+            let Some(row) = row else { continue };
+            let found = Found::new(guard, row);
+            hints.add_line::<M>(std::ptr::from_ref(found.meta).cast());
+            aim.hint(&guard.table, found.slot, hints);
+            *seen = Some(found);
+        }
+        hints.give::<M>();
+        if !guard.views.is_empty() {
+            for (found, sought) in seen.iter().zip(window.sought.iter().flatten()) {
+                let Some(found) = found else { continue };
+                sought.aim.hint_further(&guard.table, found.slot, hints);
+            }
+            hints.give::<M>();
+        }
+        self.stopwatch.switch::<M>(before);
+    }
+}
