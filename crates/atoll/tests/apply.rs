@@ -448,3 +448,59 @@ fn an_older_transaction_gets_older_versions() {
         assert_eq!(seen, expected.collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn a_panic_that_is_told_of_absence_leaves_nothing_behind() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let table = table(&db);
+        fill(&db, &table);
+        let ops = [RowOp::Put { column: NUMBER, from: 0 }; 2];
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            db.transaction(|tx| {
+                let buffers = Buffers { input: &[7; 8], output: &mut [] };
+                tx.apply(&table, &ids([1, ROWS + 1]), &ops, buffers, |at| panic!("no row {at}"))
+            })
+        }));
+        assert!(panicked.is_err(), "{scheme}");
+        let after = db.transaction(|tx| numbers(tx, &table, &ids([1]))).unwrap();
+        assert_eq!(after, [Some(100)], "{scheme}");
+    }
+}
+
+#[test]
+fn partitions_must_have_been_named_and_keys_be_whole() {
+    let db = create("hstore".parse().unwrap());
+    let table = table(&db);
+    fill(&db, &table);
+    let mine = table.partition(&ids([1]));
+    let other = (2..).find(|id| table.partition(&ids([*id])) != mine).unwrap();
+    let options = TransactionOptions { partitions: vec![mine], ..Default::default() };
+    let mut session = db.session().unwrap();
+    let mut put = |keys: Vec<Value>| {
+        let ops = vec![RowOp::Put { column: NUMBER, from: 0 }; keys.len()];
+        session.transaction_with(&options, |tx| {
+            tx.apply(&table, &keys, &ops, Buffers { input: &[7; 8], output: &mut [] }, |_| ())
+        })
+    };
+    put(ids([1])).unwrap();
+    let refused = put(ids([1, other])).unwrap_err().to_string();
+    assert!(refused.contains("did not name"), "{refused}");
+
+    let columns = ["a", "b", "n"].map(|name| Column::new(name, DataType::Int64));
+    let pairs =
+        db.create_table("pairs", Schema::new(columns.into(), &["a", "b"]).unwrap()).unwrap();
+    db.transaction(|tx| {
+        tx.insert(&pairs, &[1, 2, 3].map(Value::Int64))?;
+        let get = RowOp::Get { column: 2, to: 0 };
+        let mut output = [0; 8];
+        let buffers = Buffers { input: &[], output: &mut output };
+        tx.apply(&pairs, &ids([1, 2]), &[get], buffers, |at| panic!("{at}"))?;
+        assert_eq!(i64::from_le_bytes(output), 3);
+        let buffers = Buffers { input: &[], output: &mut output };
+        let refused = tx.apply(&pairs, &ids([1, 2, 1]), &[get], buffers, |_| ()).unwrap_err();
+        assert!(refused.to_string().contains("primary key has 2 columns"), "{refused}");
+        Ok(())
+    })
+    .unwrap();
+}

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use atoll_machine::Machine;
 use atoll_memory::MemoryError;
 
-use super::{PlainColumn, Slot, Table};
+use super::{Slot, Table};
 use crate::directory::Change;
 use crate::error::StorageError;
 use crate::image::{self, HeapPlace, Plain};
@@ -65,27 +65,6 @@ impl<M: Machine> Table<M> {
             self.release_heap(change, row, at, place);
             error.into()
         })
-    }
-
-    /// As [`Table::store`], of a plain column.
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub fn store_plain(
-        &self,
-        change: Change,
-        slot: Slot<'_, M>,
-        column: PlainColumn,
-        bytes: &[u8],
-        undo: &mut UndoList,
-    ) -> Result<(), StorageError> {
-        let at = column.position();
-        if self.shapes[at].is_bytes {
-            let place = (slot.id, at);
-            return Ok(self.barrier.replace_bytes(change, slot.segment, place, bytes, undo)?);
-        }
-        self.store(change, slot, at, Some(bytes), undo)
     }
 
     /// Where a value can be stored until the section of `change` ends, so that storing it there

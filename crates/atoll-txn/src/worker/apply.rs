@@ -297,8 +297,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if !found.meta.has_hash(hash) {
             return Ok(false);
         }
-        let undo = &mut self.undo;
-        Ok(guard.table.store_plain(change, found.slot, aim.column, bytes, undo).is_ok())
+        let (column, undo) = (aim.column.position(), &mut self.undo);
+        // For want of memory it is tried again, and told, by the steps for any access.
+        Ok(guard.table.store(change, found.slot, column, Some(bytes), undo).is_ok())
     }
 
     /// Whether the row was granted and the value is in the write set. The row is read, too: that it

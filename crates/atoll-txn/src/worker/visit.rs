@@ -1,13 +1,8 @@
 //! Reading and changing many rows whose keys are known together.
 //!
-//! For one row after the other, most of the work is the same each time: going inside, looking up
-//! what belongs to the table, calling through the table of functions. Here it is done once for a
-//! window of keys, and what has been found for a key is kept until the key's turn comes.
-//!
-//! The keys' cache lines are brought in as [`super::ahead`] describes; a window's fit into a first
-//! cache. The accesses come in the order of the keys, each as if it were made by itself: the
-//! windows are no atomic steps, and a scheme that makes the transaction wait does so outside the
-//! gate.
+//! They are looked for in windows ([`super::window`]), and the caller's closure is shown each row.
+//! The accesses come in the order of the keys, each as if it were made by itself: the windows are
+//! no atomic steps, and a scheme that makes the transaction wait does so outside the gate.
 
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, Slot, Table, Value};
