@@ -18,14 +18,20 @@
 //!   latch of its home, so two who add the same key meet; whoever has a latch waits for no other.
 //! - `INDEX-4`: a part that grows latches all buckets of its table and never lets them go: who gets
 //!   a latch has it of the current table.
+//! - `INDEX-5`: what `homes` names is the current table of a part. It is among its `tables` before,
+//!   and noted in `current` afterwards, which is at most one behind.
+//! - `INDEX-6`: an entry lies in the first bucket from its home on that had a free word, and words
+//!   that have been used are never empty again. So nothing lies beyond a bucket with an empty word.
 //!
-//! All shared words go through [`Machine`].
+//! All shared words but [`Homes`], which are pointers, go through [`Machine`].
 
+use std::ptr;
 use std::sync::OnceLock;
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 
+use crate::homes::Homes;
 use crate::layout::RowId;
 
 const PARTS_BITS: u32 = 6;
@@ -49,13 +55,15 @@ const PROBES_FIRST: usize = 4;
 
 /// See the module.
 pub struct HashIndex<M: Machine> {
+    /// Where each part's current table lies: what nearly every lookup needs of it.
+    homes: Homes<Bucket<M>, PARTS>,
     parts: Box<[Part<M>; PARTS]>,
 }
 
 #[repr(align(64))]
 struct Part<M: Machine> {
     growing: M::Word,
-    /// Generation of the current table: its place in `tables`.
+    /// Generation of the current table, its place in `tables`, or of the one before (`INDEX-5`).
     current: M::Word,
     tables: [OnceLock<Buckets<M>>; GROWTHS],
 }
@@ -86,7 +94,7 @@ impl<M: Machine> Bucket<M> {
             }
             like &= like - 1;
         }
-        // Free places are used from the first on, so nothing lies beyond one never used.
+        // Free places are used from the first on, so the last is the last to be used: INDEX-6.
         Err(self.0[BUCKET - 1].load(Ordering::Acquire) != EMPTY)
     }
 
@@ -177,7 +185,7 @@ impl<M: Machine> Home<'_, M> {
     /// Where the first cache line lies that a lookup needs.
     #[inline]
     pub fn line(self) -> *const u8 {
-        std::ptr::from_ref(self.0).cast()
+        ptr::from_ref(self.0).cast()
     }
 
     /// The first row in that line that may have the key with this hash: a guess, and almost always
@@ -191,7 +199,7 @@ impl<M: Machine> Home<'_, M> {
 impl<M: Machine> Default for HashIndex<M> {
     fn default() -> Self {
         let parts: Box<[_]> = (0..PARTS).map(|_| Part::default()).collect();
-        Self { parts: parts.try_into().ok().expect("it has as many") }
+        Self { homes: Homes::default(), parts: parts.try_into().ok().expect("it has as many") }
     }
 }
 
@@ -211,32 +219,39 @@ fn entry(hash: u64, row: RowId) -> u64 {
 }
 
 impl<M: Machine> HashIndex<M> {
-    fn part(&self, hash: u64) -> &Part<M> {
-        &self.parts[hash as usize % PARTS]
+    fn part(&self, hash: u64) -> PartOf<'_, M> {
+        let number = hash as usize % PARTS;
+        PartOf { homes: &self.homes, number, part: &self.parts[number] }
     }
 
     /// Where a lookup of `hash` begins, and nearly always ends.
     #[inline]
     pub fn home(&self, hash: u64) -> Home<'_, M> {
-        Home(self.part(hash).table().bucket(hash, 0))
+        let home = self.homes.of(hash as usize % PARTS, hash);
+        Home(home.unwrap_or_else(|| self.first_home(hash)))
+    }
+
+    #[cold]
+    fn first_home(&self, hash: u64) -> &Bucket<M> {
+        self.part(hash).table(hash).bucket(hash, 0)
     }
 
     /// The first row with this hash for which `is_it` holds. Takes no latch; a row that is inserted
     /// or removed meanwhile may be found or not.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(RowId) -> bool) -> Option<RowId> {
-        let part = self.part(hash);
-        let mut generation = part.current.load(Ordering::Acquire);
+        let mut home = self.home(hash);
         loop {
-            let table = part.at(generation);
-            if let Some(row) = table.find(hash, &mut is_it) {
-                return Some(row);
+            let found = match home.0.find(hash, &mut is_it) {
+                Ok(row) => Some(row),
+                Err(true) => self.part(hash).find_beyond(home, hash, &mut is_it),
+                Err(false) => None,
+            };
+            let now = self.home(hash);
+            if found.is_some() || ptr::eq(now.0, home.0) {
+                return found;
             }
-            let now = part.current.load(Ordering::Acquire);
-            if now == generation {
-                return None;
-            }
-            generation = now; // INDEX-1
+            home = now; // INDEX-1
         }
     }
 
@@ -250,18 +265,29 @@ impl<M: Machine> HashIndex<M> {
         mut is_it: impl FnMut(RowId) -> bool,
         mut adding: impl FnMut(),
     ) -> Option<RowId> {
-        let part = self.part(hash);
         let mut round = 0;
         loop {
-            let (table, mut home) = part.latch(hash, &mut round);
-            if let Some(other) = table.find(hash, &mut is_it) {
-                return Some(other);
-            }
-            let add = || {
+            let mut home = self.latch(hash, &mut round);
+            let mut add = || {
                 adding();
                 entry(hash, row)
             };
-            match table.replace(hash, &mut home, is_free, add) {
+            let place = home.position(is_free);
+            let other = match home.bucket.find(hash, &mut is_it) {
+                Ok(other) => Some(other),
+                Err(true) => self.part(hash).find_beyond(Home(home.bucket), hash, &mut is_it),
+                Err(false) => None,
+            };
+            if other.is_some() {
+                return other;
+            }
+            if let Some(place) = place {
+                home.put(place, add());
+                return None;
+            }
+            let part = self.part(hash);
+            let table = part.table(hash); // INDEX-4: the one whose home is latched
+            match table.replace_beyond(hash, is_free, add) {
                 Ok(true) => return None,
                 Ok(false) => {
                     drop(home);
@@ -276,20 +302,38 @@ impl<M: Machine> HashIndex<M> {
         }
     }
 
+    /// The home of a hash in the current table of its part, latched.
+    #[inline]
+    fn latch(&self, hash: u64, round: &mut u32) -> Latched<'_, M> {
+        loop {
+            // Those of a table of the past stay latched (INDEX-4).
+            if let Some(home) = self.home(hash).0.try_latch() {
+                return home;
+            }
+            M::wait(*round);
+            *round = round.saturating_add(1);
+        }
+    }
+
     /// Makes room for so many rows at once, rather than as they come.
     pub fn reserve(&self, rows: u64) {
         let entries = rows.div_ceil(1 << PARTS_BITS) * 4 / 3;
         let bits = (entries as usize / BUCKET).max(1).next_power_of_two().ilog2();
-        self.parts.iter().for_each(|part| part.grow_to(bits));
+        (0..PARTS as u64).for_each(|part| self.part(part).grow_to(bits));
     }
 
     /// Removes a row; whether it was there.
     pub fn remove(&self, hash: u64, row: RowId) -> bool {
         let mut round = 0;
         loop {
-            let (table, mut home) = self.part(hash).latch(hash, &mut round);
+            let mut home = self.latch(hash, &mut round);
             let is_it = |word| word == entry(hash, row);
-            if let Ok(was_there) = table.replace(hash, &mut home, is_it, || GONE) {
+            if let Some(place) = home.position(is_it) {
+                home.put(place, GONE);
+                return true;
+            }
+            let table = self.part(hash).table(hash); // INDEX-4: the one whose home is latched
+            if let Ok(was_there) = table.replace_beyond(hash, is_it, || GONE) {
                 return was_there;
             }
             drop(home);
@@ -299,69 +343,107 @@ impl<M: Machine> HashIndex<M> {
     }
 }
 
-impl<M: Machine> Part<M> {
-    fn at(&self, generation: u64) -> &Buckets<M> {
-        self.tables[generation as usize]
-            .get_or_init(|| Buckets::new(FIRST_BUCKETS_BITS, PROBES_FIRST))
+/// A part of an index, and what names its current table.
+struct PartOf<'i, M: Machine> {
+    homes: &'i Homes<Bucket<M>, PARTS>,
+    number: usize,
+    part: &'i Part<M>,
+}
+
+impl<'i, M: Machine> PartOf<'i, M> {
+    fn at(&self, generation: u64) -> Option<&'i Buckets<M>> {
+        self.part.tables.get(generation as usize)?.get()
     }
 
-    fn table(&self) -> &Buckets<M> {
-        self.at(self.current.load(Ordering::Acquire))
-    }
-
-    /// The current table, and the home of a hash in it, latched.
-    #[inline]
-    fn latch(&self, hash: u64, round: &mut u32) -> (&Buckets<M>, Latched<'_, M>) {
+    /// The current table, in which a hash has its home.
+    fn table(&self, hash: u64) -> &'i Buckets<M> {
         loop {
-            // Those of a table of the past stay latched (INDEX-4).
-            let table = self.table();
-            if let Some(home) = table.bucket(hash, 0).try_latch() {
-                return (table, home);
+            let current = self.part.current.load(Ordering::Acquire);
+            let Some(home) = self.homes.of(self.number, hash) else {
+                self.make_first();
+                continue;
+            };
+            let is_named = |table: &&Buckets<M>| ptr::eq(home, table.bucket(hash, 0));
+            let mut tables = [current, current + 1].into_iter().filter_map(|at| self.at(at));
+            if let Some(table) = tables.find(is_named) {
+                return table; // INDEX-5
             }
-            M::wait(*round);
-            *round = round.saturating_add(1);
+            // It has grown twice since `current` was looked at.
         }
     }
 
-    /// Publishes a table of at least twice the size with the same entries, unless somebody has.
+    #[cold]
+    fn make_first(&self) {
+        let _growing = Growing::<M>::begin(&self.part.growing);
+        if self.at(0).is_none() {
+            self.name(0, Buckets::new(FIRST_BUCKETS_BITS, PROBES_FIRST));
+        }
+    }
+
+    /// Makes a table current; by whoever grows the part.
+    fn name(&self, generation: u64, table: Buckets<M>) {
+        let place = &self.part.tables[generation as usize];
+        assert!(place.set(table).is_ok(), "one grows at a time");
+        let Some(table) = place.get() else { return };
+        // The name is no word of the machine, and whoever reads it must see the entries. (Natively,
+        // `Homes` sees to that.)
+        M::fence(Ordering::Release);
+        // SAFETY: INDEX-2; a table in its place is shared until the index goes.
+        unsafe { self.homes.set(self.number, &table.buckets) };
+    }
+
+    /// As [`HashIndex::find`], beyond the home, if that is still one.
+    #[inline(never)]
+    fn find_beyond(
+        &self,
+        Home(home): Home<'_, M>,
+        hash: u64,
+        is_it: &mut impl FnMut(RowId) -> bool,
+    ) -> Option<RowId> {
+        let table = self.table(hash);
+        ptr::eq(home, table.bucket(hash, 0)).then(|| table.find_beyond(hash, is_it)).flatten()
+    }
+
+    /// Publishes a table with the same entries and more room for them, unless somebody has.
     #[cold]
     fn grow(&self, full: &Buckets<M>) {
-        let _growing = Growing::<M>::begin(&self.growing);
-        if !std::ptr::eq(full, self.table()) {
+        let _growing = Growing::<M>::begin(&self.part.growing);
+        if !ptr::eq(full, self.table(0)) {
             return;
         }
         let is_full = full.entries().count() * 4 >= full.buckets.len() * BUCKET;
         if is_full {
-            self.publish(full.bits + 1, PROBES_FIRST);
+            self.publish(full, full.bits + 1, PROBES_FIRST);
         } else {
-            self.publish(full.bits, full.probes * 2);
+            self.publish(full, full.bits, full.probes * 2);
         }
     }
 
-    /// As [`Part::grow`], to a table with so many bits unless it has as many.
+    /// As [`PartOf::grow`], to a table with so many bits unless it has as many.
     fn grow_to(&self, bits: u32) {
-        let _growing = Growing::<M>::begin(&self.growing);
-        if self.table().bits < bits {
-            self.publish(bits, PROBES_FIRST);
+        self.table(0); // Who makes the first has that of growing, too.
+        let _growing = Growing::<M>::begin(&self.part.growing);
+        let table = self.table(0);
+        if table.bits < bits {
+            self.publish(table, bits, PROBES_FIRST);
         }
     }
 
-    /// Publishes a table with the same entries and at least so many probes.
-    fn publish(&self, bits: u32, mut probes: usize) {
-        let generation = self.current.load(Ordering::Relaxed);
-        let old = self.at(generation);
-        assert!(generation as usize + 1 < GROWTHS, "more keys of one hash than a part can hold");
+    /// Publishes a table with the same entries as the current one and at least so many probes.
+    fn publish(&self, old: &Buckets<M>, bits: u32, mut probes: usize) {
+        // Who publishes has noted it before somebody else grows the part.
+        let next = self.part.current.load(Ordering::Relaxed) + 1;
+        assert!((next as usize) < GROWTHS, "more keys of one hash than a part can hold");
         old.buckets.iter().for_each(Bucket::latch_for_good);
-        loop {
+        let grown = loop {
             let grown = Buckets::new(bits, probes);
             if old.entries().all(|word| grown.fill(word)) {
-                let next = generation + 1;
-                assert!(self.tables[next as usize].set(grown).is_ok(), "one grows at a time");
-                self.current.store(next, Ordering::Release);
-                return;
+                break grown;
             }
             probes *= 2;
-        }
+        };
+        self.name(next, grown);
+        self.part.current.store(next, Ordering::Release); // INDEX-5
     }
 }
 
@@ -379,9 +461,9 @@ impl<M: Machine> Buckets<M> {
         &self.buckets[(home + distance) & (self.buckets.len() - 1)]
     }
 
-    #[inline]
-    fn find(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Option<RowId> {
-        for distance in 0..self.probes {
+    /// The first row behind the home of an entry that has one like it and for which `is_it` holds.
+    fn find_beyond(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Option<RowId> {
+        for distance in 1..self.probes {
             match self.bucket(wanted, distance).find(wanted, is_it) {
                 Ok(row) => return Some(row),
                 Err(true) => {}
@@ -391,20 +473,14 @@ impl<M: Machine> Buckets<M> {
         None
     }
 
-    /// Replaces the first word that `is_it` from the latched home of an entry on; false if there is
-    /// none.
-    #[inline]
-    fn replace(
+    /// Replaces the first word that `is_it` behind the home of an entry, which is latched; false if
+    /// there is none.
+    fn replace_beyond(
         &self,
         entry: u64,
-        home: &mut Latched<'_, M>,
         is_it: impl Fn(u64) -> bool,
         with: impl FnOnce() -> u64,
     ) -> Result<bool, Busy> {
-        if let Some(at) = home.position(&is_it) {
-            home.put(at, with());
-            return Ok(true);
-        }
         for distance in 1..self.probes {
             let mut next = self.bucket(entry, distance).try_latch().ok_or(Busy)?;
             if let Some(at) = next.position(&is_it) {

@@ -10,6 +10,7 @@
 pub mod directory;
 pub mod error;
 pub mod heap;
+mod homes;
 pub mod image;
 pub mod index;
 pub mod key;
