@@ -150,6 +150,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 Ok(())
             }
             Step::Visit(looks) => self.visit(&looks).map(|_| ()),
+            Step::Apply(looks) => self.apply(&looks),
             Step::Tour(end, look) => self.tour(end, look),
             Step::Flood(key, place) => self.flood(key, place),
             Step::Purge(key) => (0..PURGE).try_for_each(|more| self.delete(key + more)),
@@ -219,7 +220,28 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                 numbers
             },
         )?;
-        for ((look, version), row) in looks.iter().zip(versions).zip(&seen) {
+        self.looked(looks, &versions, &seen);
+        Ok(seen)
+    }
+
+    fn apply(&mut self, looks: &[Look]) -> Result<(), Halt> {
+        let keys: Vec<i64> = looks.iter().map(|look| look.key).collect();
+        let versions: Vec<u64> = looks.iter().map(|_| self.scene.recorder.version()).collect();
+        let seen = self.hands.apply(&keys, |at| {
+            let version = versions[at] as i64;
+            let to = looks[at].place.into_iter();
+            to.flat_map(|to| [(VERSION, version), (PLACE, to), (MARK, mark(version, to))]).collect()
+        })?;
+        match seen {
+            Ok(seen) => self.looked(looks, &versions, &seen),
+            Err(text) => self.faults.push(Fault { kind: "torn row".to_owned(), text }),
+        }
+        Ok(())
+    }
+
+    /// Records what was seen of rows that were looked at together, and changed.
+    fn looked(&mut self, looks: &[Look], versions: &[u64], seen: &[Option<Row>]) {
+        for ((look, version), row) in looks.iter().zip(versions).zip(seen) {
             let Some(row) = row else {
                 self.now.read(Item::row(look.key), None);
                 continue;
@@ -227,11 +249,11 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
             self.faults.extend(check_key(look.key, row));
             self.saw(row);
             if look.changes {
-                let after = Some(Left { version, place: look.place.unwrap_or(row[PLACE]) });
+                let to = look.place.unwrap_or(row[PLACE]);
+                let after = Some(Left { version: *version, place: to });
                 self.now.wrote(Item::row(look.key), Some(row[VERSION] as u64), after);
             }
         }
-        Ok(seen)
     }
 
     fn update(&mut self, key: i64, place: Option<i64>) -> Result<(), Halt> {

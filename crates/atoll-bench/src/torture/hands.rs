@@ -11,8 +11,8 @@ use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::undo::Was;
 use atoll_storage::{Column, DataType, Directory, Schema, Table, Value, reader};
 use atoll_txn::{
-    AbortReason, Begin, Engine, EngineOptions, IndexSpec, Range, Row as View, Scheme, Stop,
-    TableOptions, Visit, Want, Worker,
+    AbortReason, Begin, Buffers, Engine, EngineOptions, IndexSpec, Range, Row as View, RowOp,
+    Scheme, Stop, TableOptions, Visit, Want, Worker,
 };
 
 use super::workload::{Plan, Walk};
@@ -308,6 +308,44 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
             };
         })?;
         Ok(before)
+    }
+
+    /// Reads all columns of each row and puts numbers into some of them, by operations that are
+    /// given together; returns the rows as they stood. `Err`: a row was there for one of its
+    /// operations and not for another, which must not be committed.
+    ///
+    /// # Errors
+    /// [`Halt`].
+    pub fn apply(
+        &mut self,
+        keys: &[i64],
+        puts: impl Fn(usize) -> Vec<(usize, i64)>,
+    ) -> Result<Result<Vec<Option<Row>>, String>, Halt> {
+        let (mut wanted, mut ops, mut of) = (Vec::new(), Vec::new(), Vec::new());
+        let mut input = Vec::new();
+        for (at, key) in keys.iter().enumerate() {
+            let to = |column| (at * COLUMNS + column) * 8;
+            ops.extend((0..COLUMNS).map(|column| RowOp::Get { column, to: to(column) }));
+            for (column, number) in puts(at) {
+                ops.push(RowOp::Put { column, from: input.len() });
+                input.extend(number.to_le_bytes());
+            }
+            of.resize(ops.len(), at);
+            wanted.resize_with(ops.len(), || Value::from(*key));
+        }
+        let mut output = vec![0; keys.len() * COLUMNS * 8];
+        let mut absent = vec![0; keys.len()];
+        let buffers = Buffers { input: &input, output: &mut output };
+        let mut note = |operation: usize| absent[of[operation]] += 1;
+        self.worker.apply(&self.table, &wanted, &ops, buffers, &mut note)?;
+        let rows = output.as_chunks::<8>().0.as_chunks::<COLUMNS>().0.iter().enumerate();
+        Ok(rows
+            .map(|(at, row)| match absent[at] {
+                0 => Ok(Some(row.map(i64::from_le_bytes))),
+                some if some == of.iter().filter(|one| **one == at).count() => Ok(None),
+                some => Err(format!("row {} was absent for {some} of its operations", keys[at])),
+            })
+            .collect())
     }
 
     /// Inserts a row; false when there is one with its key.

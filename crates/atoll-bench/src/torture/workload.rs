@@ -95,6 +95,8 @@ pub enum Step {
     Audit,
     /// Visits several rows together, of which some are changed.
     Visit([Look; VISITED]),
+    /// The same by operations that say beforehand what they do; what is changed is moved.
+    Apply([Look; VISITED]),
     /// Visits all rows up to this key together, checks all that is always true, and changes one of
     /// them perhaps.
     Tour(i64, Look),
@@ -149,8 +151,8 @@ pub struct Flavour {
     steps_max: u64,
 }
 
-const KINDS: usize = 22;
-/// Rows that [`Step::Visit`] visits.
+const KINDS: usize = 23;
+/// Rows that [`Step::Visit`] visits, and [`Step::Apply`].
 pub const VISITED: usize = 4;
 /// Rows that [`Step::Flood`] inserts.
 pub const FLOOD: i64 = 10;
@@ -181,7 +183,7 @@ impl Flavour {
         };
         let (renames, finds) = if named { (9, 6) } else { (0, 0) };
         let mut weights =
-            [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 2, 0, 0, renames, finds];
+            [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 2, 0, 0, renames, finds, 4];
         // Some kinds are left out, others come often.
         for weight in &mut weights {
             *weight *= [0, 1, 1, 3][random.below(4) as usize];
@@ -242,6 +244,11 @@ impl Flavour {
         Look { key: self.key(random), changes, place }
     }
 
+    fn operation(&self, random: &mut Random) -> Look {
+        let place = (random.below(2) == 0).then(|| pick(random, 0, PLACES));
+        Look { key: self.key(random), changes: place.is_some(), place }
+    }
+
     fn step(&self, random: &mut Random) -> Step {
         let mut at = random.below(self.weights.iter().sum());
         let kind = self.weights.iter().position(|weight| match at.checked_sub(*weight) {
@@ -284,7 +291,8 @@ impl Flavour {
             18 => Step::Flood(self.guest(random), place),
             19 => Step::Purge(self.guest(random)),
             20 => Step::Rename(key, self.name(random, key)),
-            _ => Step::ScanNames(self.walk(random, NAMES + 2)),
+            21 => Step::ScanNames(self.walk(random, NAMES + 2)),
+            _ => Step::Apply(std::array::from_fn(|_| self.operation(random))),
         }
     }
 }
@@ -292,9 +300,9 @@ impl Flavour {
 impl Step {
     /// Whether it may write.
     pub fn writes(self) -> bool {
-        use Step::{Audit, Read, ReadTwins, Rest, ScanKeys, ScanNames, ScanPlaces, Tour, Visit};
+        use Step::*;
         match self {
-            Visit(looks) => looks.iter().any(|look| look.changes),
+            Visit(looks) | Apply(looks) => looks.iter().any(|look| look.changes),
             Tour(_, look) => look.changes,
             Read(_) | ScanKeys(_) | ScanPlaces(_) | ScanNames(_) | ReadTwins | Audit | Rest => {
                 false
@@ -320,7 +328,7 @@ impl Step {
             | Self::Delete(key)
             | Self::Replace(key, _, _)
             | Self::Rename(key, _) => vec![key],
-            Self::Visit(looks) => looks.iter().map(|look| look.key).collect(),
+            Self::Visit(looks) | Self::Apply(looks) => looks.iter().map(|look| look.key).collect(),
             Self::Flood(key, _) => (key..key + FLOOD).collect(),
             Self::Purge(key) => (key..key + PURGE).collect(),
             Self::Transfer(from, to) => vec![from, to],
