@@ -51,6 +51,15 @@ pub enum LogError {
         /// The folder.
         path: String,
     },
+    /// A database whose making was cut short.
+    #[error(
+        "{path} holds a database that was never finished, and nothing in it; open it to make it \
+         anew, or remove it"
+    )]
+    Unfinished {
+        /// The folder.
+        path: String,
+    },
     /// A backup that is not whole.
     #[error("{path} holds a backup that was cut short; remove it and make another")]
     CutShort {

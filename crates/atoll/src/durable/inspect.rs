@@ -47,11 +47,23 @@ struct Folder {
 
 /// Takes the folder of a database to look at it; nobody else may have it open to work.
 pub(super) fn lock(root: &FileMedium) -> Result<Box<dyn Locked>> {
-    let is_there = root.names()?.iter().any(|name| name == control::FILE);
-    if !is_there && !root.folders()?.contains(&folder_name(0)) {
+    let has = |wanted: &str| -> Result<bool> { Ok(root.names()?.iter().any(|it| it == wanted)) };
+    let is_known = has(control::FILE)? || has(control::NEW)? || has(control::COPY)?;
+    if !is_known && !root.folders()?.contains(&folder_name(0)) {
         return Err(LogError::NoDatabase { path: root.path("") }.into());
     }
-    root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })
+    let locked = root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })?;
+    // Only now: who was making it may have finished.
+    let path = root.path("");
+    if has(control::FILE)? {
+        Ok(locked)
+    } else if has(control::COPY)? {
+        Err(LogError::CutShort { path }.into())
+    } else if has(control::NEW)? {
+        Err(LogError::Unfinished { path }.into())
+    } else {
+        Ok(locked)
+    }
 }
 
 /// The folder of a tablespace.

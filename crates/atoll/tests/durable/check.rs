@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use atoll::inspect::{self, CheckReport, Damage};
 use atoll::machine::FileMedium;
-use atoll::{Database, DatabaseOptions, SchemeKind};
+use atoll::{Database, DatabaseOptions, Error, LogError, SchemeKind};
 use atoll_log::control::SLOT_BYTES;
 use atoll_log::home::{BLOCK_BYTES, Home};
 
@@ -197,4 +197,40 @@ fn archives_and_origins_are_verified() {
     assert!(matches!(&damages[..], [one] if one.found.contains("another")), "{damages:?}");
     let damages = inspect::check(&scene.path("db"), Some(&scene.path("db"))).unwrap().damages;
     assert!(matches!(&damages[..], [one] if one.expected.contains("archive")), "{damages:?}");
+}
+
+#[test]
+fn a_database_that_was_never_finished_is_not_called_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    create(&Database::open(path, options(SchemeKind::default())).unwrap(), "table_0");
+    let unfinished = |name: &str| {
+        fs::rename(path.join("control"), path.join(name)).unwrap();
+        let errors = [
+            inspect::check(path, None).unwrap_err(),
+            inspect::log_records(path, None, |_| panic!("there is none")).unwrap_err(),
+        ];
+        fs::rename(path.join(name), path.join("control")).unwrap();
+        errors
+    };
+    for error in unfinished("control.new") {
+        assert!(matches!(&error, Error::Log(LogError::Unfinished { .. })), "{error}");
+        assert!(error.to_string().contains("never finished"), "{error}");
+    }
+    for error in unfinished("control.copy") {
+        assert!(matches!(&error, Error::Log(LogError::CutShort { .. })), "{error}");
+    }
+    assert_eq!(inspect::check(path, None).unwrap().damages, NOTHING);
+    // Begun, and no more than that.
+    for name in ["control", "node-0", "node-1"] {
+        let _ = fs::remove_dir_all(path.join(name));
+        let _ = fs::remove_file(path.join(name));
+    }
+    fs::write(path.join("control.new"), [0; 100]).unwrap();
+    let error = inspect::check(path, None).unwrap_err();
+    assert!(matches!(&error, Error::Log(LogError::Unfinished { .. })), "{error}");
+    let db = Database::open(path, options(SchemeKind::default())).unwrap();
+    assert!(db.tables().is_empty());
+    db.close().unwrap();
+    assert_eq!(inspect::check(path, None).unwrap().damages, NOTHING);
 }
