@@ -25,9 +25,7 @@ import collections
 import ctypes
 import os
 import signal
-import subprocess
 import sys
-import time
 
 import capstone
 
@@ -130,16 +128,8 @@ def main():
     parser.add_argument("--second", type=int, default=1024, metavar="KIB")
     parser.add_argument("command", nargs="+", metavar="PROGRAM ARGS")
     args = parser.parse_args()
-    program = subprocess.Popen(args.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        time.sleep(args.after)
-        if program.poll() is not None:
-            sys.exit(f"{args.command[0]} has ended already, with status {program.returncode}")
-        symbols = steps.Symbols(args.command[0], program.pid)
-        addresses, accesses = trace(steps.busiest(program.pid), program.pid, args.steps)
-    finally:
-        program.send_signal(signal.SIGKILL)
-        program.wait()
+    with steps.running(args.command, args.after) as (symbols, process):
+        addresses, accesses = trace(steps.busiest(process), process, args.steps)
     places = [symbols.place(at) for at in addresses]
     starts = dict(zip(symbols.starts, symbols.names))
     entries = [step for step, at in enumerate(places) if args.per in starts.get(at, "")]

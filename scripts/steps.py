@@ -19,6 +19,7 @@ Needs x86_64 and binutils (nm, readelf, addr2line).
 import argparse
 import bisect
 import collections
+import contextlib
 import ctypes
 import os
 import re
@@ -120,6 +121,20 @@ def short(frames, depth=3):
     return " < ".join(f"{brief(name)} {line.split('/')[-1].split(' ')[0]}" for name, line in pairs)
 
 
+@contextlib.contextmanager
+def running(command, after):
+    """A program that has run for so many seconds: its symbols and its process, which ends with this."""
+    program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(after)
+        if program.poll() is not None:
+            sys.exit(f"{command[0]} has ended already, with status {program.returncode}")
+        yield Symbols(command[0], program.pid), program.pid
+    finally:
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=100_000)
@@ -128,16 +143,8 @@ def main():
     parser.add_argument("--lines", metavar="SYMBOL")
     parser.add_argument("command", nargs="+", metavar="PROGRAM ARGS")
     args = parser.parse_args()
-    program = subprocess.Popen(args.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        time.sleep(args.after)
-        if program.poll() is not None:
-            sys.exit(f"{args.command[0]} has ended already, with status {program.returncode}")
-        symbols = Symbols(args.command[0], program.pid)
-        places = [symbols.place(at) for at in step(busiest(program.pid), args.steps)]
-    finally:
-        program.send_signal(signal.SIGKILL)
-        program.wait()
+    with running(args.command, args.after) as (symbols, process):
+        places = [symbols.place(at) for at in step(busiest(process), args.steps)]
     own = collections.Counter(places)
     starts = dict(zip(symbols.starts, symbols.names))
     per = 1
