@@ -11,7 +11,7 @@ use atoll_bench::keys::Random;
 use atoll_bench::torture::machine::Stepped;
 use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::RowId;
-use atoll_storage::ordered::{Batch, KeyRange, OrderedIndex};
+use atoll_storage::ordered::{Batch, GuardId, KeyRange, OrderedIndex};
 
 const KEYS: u64 = 160;
 
@@ -59,11 +59,16 @@ fn change(index: &OrderedIndex<Stepped>, world: &Shared, key: u64, is_long: bool
     let (row, encoded) = (RowId(key), bytes(key, is_long));
     let mut guard = None;
     if insert {
-        guard = Some(index.insert(&encoded, row, &mut |old, new| {
+        let mut split = |old: GuardId, new: GuardId| {
             world.borrow_mut().splits += 1;
             hand_on(old.0, new.0);
             !agree.is_multiple_of(4)
-        }));
+        };
+        let spot = if agree.is_multiple_of(3) { None } else { index.approach(&encoded) };
+        guard = Some(match spot {
+            Some(spot) => index.insert_at(spot, &encoded, row, &mut split),
+            None => index.insert(&encoded, row, &mut split),
+        });
     } else {
         let found = index.remove(&encoded, row, &mut |from, into| {
             world.borrow_mut().joins += 1;

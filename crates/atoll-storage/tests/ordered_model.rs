@@ -1,7 +1,7 @@
 //! The ordered index against a map, with random operations.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::ops::Bound;
 
@@ -145,13 +145,24 @@ fn random_operations_leave_what_a_map_would_hold() {
             let mut random = Random(seed << 40);
             let index = OrderedIndex::<Native>::default();
             let (mut model, mut batch) = (BTreeSet::new(), Batch::default());
+            let mut approached = VecDeque::new();
             // Phases that mostly add and mostly remove make the tree grow and shrink.
             for phase in 0..6 {
                 for step in 0..2000 {
                     let key = keys.make(&mut random);
                     let row = random.below(if matches!(keys, Keys::Few) { 1000 } else { 3 });
                     let is_insert = random.below(10) < if phase % 2 == 0 { 8 } else { 1 };
-                    if is_insert {
+                    if is_insert && random.below(2) == 0 {
+                        // Its leaf is looked for long before, or just before, the entry comes.
+                        approached.push_back((index.approach(&key), key, row));
+                        while approached.len() as u64 > random.below(200) {
+                            let Some((Some(spot), key, row)) = approached.pop_front() else {
+                                panic!("nobody else changes the index");
+                            };
+                            index.insert_at(spot, &key, RowId(row), &mut yes);
+                            model.insert((key, row));
+                        }
+                    } else if is_insert {
                         index.insert(&key, RowId(row), &mut yes);
                         model.insert((key, row));
                     } else {

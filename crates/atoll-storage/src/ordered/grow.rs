@@ -47,24 +47,13 @@ impl<M: Machine> OrderedIndex<M> {
             |step| if step.here.node.count() < SLOTS { Ok(()) } else { self.split_inner(step) },
         )?;
         let leaf = step.here;
-        let (at, is_there) = self.position(leaf.node, place);
-        let guard = leaf.node.guard();
-        if is_there {
-            leaf.validate()?;
-            if let Some(payload) = payload.take() {
-                self.arena.release(payload);
-            }
+        let position = self.position(leaf.node, place);
+        if let Some(guard) = self.try_put(leaf, place, position, payload)? {
             return Ok(guard);
         }
-        let is_full = leaf.node.count() == SLOTS;
-        let plan = if is_full { Some(self.plan_leaf(&step, place, at)?) } else { None };
+        let guard = leaf.node.guard();
+        let plan = self.plan_leaf(&step, place, position.0)?;
         let payload = *payload.get_or_insert_with(|| self.arena.store(place));
-        let Some(plan) = plan else {
-            let mut held = leaf.latch()?;
-            let node = held.change();
-            node.insert_slot(at, head_of(place.key(), node.skip()), payload);
-            return Ok(guard);
-        };
         let mut parent = step.parent.latch()?;
         let mut held = leaf.latch()?;
         let node = held.change();
@@ -83,6 +72,33 @@ impl<M: Machine> OrderedIndex<M> {
         let (at, _) = self.position(target, place);
         target.insert_slot(at, head_of(place.key(), target.skip()), payload);
         Ok(target.guard())
+    }
+
+    /// Puts an entry at its position into the leaf that its place lies in, unless it is there;
+    /// `None` if that is full.
+    pub(super) fn try_put(
+        &self,
+        leaf: Visit<'_, M>,
+        place: &Place<'_>,
+        (at, is_there): (usize, bool),
+        payload: &mut Option<u64>,
+    ) -> Result<Option<GuardId>, Changed> {
+        let guard = leaf.node.guard();
+        if is_there {
+            leaf.validate()?;
+            if let Some(payload) = payload.take() {
+                self.arena.release(payload);
+            }
+            return Ok(Some(guard));
+        }
+        if leaf.node.count() == SLOTS {
+            return Ok(None);
+        }
+        let payload = *payload.get_or_insert_with(|| self.arena.store(place));
+        let mut held = leaf.latch()?;
+        let node = held.change();
+        node.insert_slot(at, head_of(place.key(), node.skip()), payload);
+        Ok(Some(guard))
     }
 
     /// Where to split a full leaf that a place is to go into.

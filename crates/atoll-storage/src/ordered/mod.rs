@@ -41,6 +41,7 @@ mod node;
 mod place;
 mod pool;
 mod shrink;
+mod spot;
 mod walk;
 
 use std::ops::Bound;
@@ -49,6 +50,7 @@ use atoll_machine::Machine;
 
 pub use arena::KEY_BYTES_MAX;
 pub use cursor::{Batch, Found};
+pub use spot::Spot;
 
 use crate::layout::RowId;
 use arena::Arena;
@@ -121,9 +123,17 @@ impl<M: Machine> OrderedIndex<M> {
         row: RowId,
         split: &mut dyn FnMut(GuardId, GuardId) -> bool,
     ) -> GuardId {
-        let place = Place::entry(key, row);
-        let mut payload = None;
-        retry::<M, _>(|| self.try_insert(&place, &mut payload, split))
+        self.insert_place(&Place::entry(key, row), None, split)
+    }
+
+    /// `payload` is that of the place, if it has one already.
+    fn insert_place(
+        &self,
+        place: &Place<'_>,
+        mut payload: Option<u64>,
+        split: &mut dyn FnMut(GuardId, GuardId) -> bool,
+    ) -> GuardId {
+        retry::<M, _>(|| self.try_insert(place, &mut payload, split))
     }
 
     /// Takes an entry out. Returns the guard of the leaf it was in, or `None` if it was not there.

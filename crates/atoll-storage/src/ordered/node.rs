@@ -138,6 +138,12 @@ impl<M: Machine> Node<M> {
         M::touch(std::ptr::from_ref(self).cast(), 64 + size_of_val(&self.heads));
     }
 
+    /// Brings what an insert changes, too.
+    #[inline]
+    pub(super) fn touch_all(&self) {
+        M::touch(std::ptr::from_ref(self).cast(), size_of_val(self));
+    }
+
     /// As [`Node::touch`], what follows the search in an inner node.
     #[inline]
     pub(super) fn touch_children(&self) {
@@ -228,6 +234,18 @@ impl<M: Machine> Clone for Visit<'_, M> {
 impl<M: Machine> Copy for Visit<'_, M> {}
 
 impl<'i, M: Machine> Visit<'i, M> {
+    /// A visit that began when the node had this version.
+    #[inline]
+    pub(super) fn at(id: NodeId, node: &'i Node<M>, version: u64) -> Self {
+        Self { id, node, version }
+    }
+
+    /// The version that the node had when the visit began.
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
     /// Waits until the node is not latched.
     #[inline]
     pub(super) fn begin(id: NodeId, node: &'i Node<M>) -> Self {

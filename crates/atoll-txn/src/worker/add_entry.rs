@@ -106,10 +106,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let Self { local, entries, .. } = self;
         let key = entries.key(&entry);
-        // Once more after a wait, since the leaf may have been split.
-        let leaf = ordered.index.insert(key, entry.row, &mut |old, new| {
+        let mut split = |old, new| {
             engine.scheme.split(local, guard.leaf(entry.index, old), guard.leaf(entry.index, new))
-        });
+        };
+        // Once more after a wait, since the leaf may have been split.
+        let leaf = match entry.spot {
+            Some(spot) => ordered.index.insert_at(spot, key, entry.row, &mut split),
+            None => ordered.index.insert(key, entry.row, &mut split),
+        };
         self.stopwatch.switch::<M>(before);
         let (place, gap) = guard.leaf(entry.index, leaf);
         match engine.scheme.disturb(&mut self.local, place, gap) {

@@ -188,8 +188,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         );
     }
 
-    /// Prepares, validates and stores rows of the write set from the given one on. What an index
-    /// has lost meanwhile is put back before.
+    /// Prepares, validates and stores rows of the write set from the given one on. Their entries
+    /// are still in the indexes: had one been taken away, the row would have changed (`GRAVES-2`).
     fn store_some(
         &mut self,
         engine: &Engine<S, M>,
@@ -200,7 +200,6 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let epoch = change.inside.epoch;
         if from == 0 {
             engine.scheme.prepare(&mut self.local, tables).map_err(NotStored::Refused)?;
-            self.add_moved_again(engine).map_err(NotStored::Refused)?;
         }
         let validated = engine.scheme.validate(&mut self.local, tables, epoch);
         validated.map_err(|reason: AbortReason| NotStored::Refused(reason.into()))?;
@@ -211,23 +210,6 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.stopwatch.switch::<M>(before);
         stored.map_err(NotStored::Failed)?;
         Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })
-    }
-
-    /// Entries of rows that were there before may have been taken away by who moved the row before
-    /// and found the entry of no use. The rows are the transaction's now.
-    fn add_moved_again(&mut self, engine: &Engine<S, M>) -> Result<(), Refusal> {
-        let Self { entries, local, .. } = self;
-        for entry in entries.made.iter().filter(|entry| entry.moved) {
-            let guard = engine.tables.guard(entry.table);
-            let index = &guard.indexes[entry.index].index;
-            let leaf = index.insert(entries.key(entry), entry.row, &mut |old, new| {
-                let (old, new) = (guard.leaf(entry.index, old), guard.leaf(entry.index, new));
-                engine.scheme.split(local, old, new)
-            });
-            let (place, gap) = guard.leaf(entry.index, leaf);
-            engine.scheme.disturb(local, place, gap)?;
-        }
-        Ok(())
     }
 
     fn store_rows(

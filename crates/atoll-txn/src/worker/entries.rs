@@ -5,8 +5,9 @@
 //! commit, those of its new key after an abort. Whoever scans compares.
 
 use atoll_machine::Machine;
-use atoll_storage::ordered::encode;
-use atoll_storage::{RowId, TableId};
+use atoll_storage::image::plain;
+use atoll_storage::ordered::{Spot, encode};
+use atoll_storage::{RowId, TableId, Value};
 
 use crate::row::{ColumnSet, Row};
 use crate::scheme::Scheme;
@@ -20,16 +21,19 @@ pub(super) struct Entry {
     pub(super) index: usize,
     start: usize,
     len: usize,
-    /// The row was there before the transaction.
-    pub(super) moved: bool,
     /// No other row may have the key.
     pub(super) unique: bool,
+    /// Where it is likely to go, if that was looked for.
+    pub(super) spot: Option<Spot>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     keys: Vec<u8>,
+    /// Those that rows will have which are on their way into a table: as many for each as it has
+    /// indexes.
+    coming: Vec<Entry>,
     /// Added by the transaction; the first `added` are in their indexes.
     pub(super) made: Vec<Entry>,
     pub(super) added: usize,
@@ -73,6 +77,7 @@ impl Entries {
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
+        self.coming.clear();
         self.made.clear();
         self.gone.clear();
         self.added = 0;
@@ -90,28 +95,47 @@ impl Entries {
         row: RowId,
         index: usize,
         key: &[u8],
-        (moved, unique): (bool, bool),
+        unique: bool,
     ) -> Entry {
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
-        Entry { table, row, index, start, len: key.len(), moved, unique }
+        Entry { table, row, index, start, len: key.len(), unique, spot: None }
     }
 
-    /// A new row: an entry in each index.
+    /// Rows that are going to be inserted: their keys in each index, whose leaves are brought in.
+    pub(super) fn approach<'r, S: Scheme<M>, M: Machine>(
+        &mut self,
+        guard: &Guard<S, M>,
+        rows: impl Iterator<Item = &'r [Value]>,
+    ) {
+        self.coming.clear();
+        let (table, row) = (guard.table.id(), RowId(0));
+        for values in rows {
+            for (index, ordered) in guard.indexes.iter().enumerate() {
+                let (start, mut unique) = (self.keys.len(), ordered.unique);
+                for (column, key) in ordered.columns.iter().zip(&ordered.key) {
+                    let mut room = [0; 16];
+                    let plain = plain(&values[*column], &mut room);
+                    unique &= plain.is_some();
+                    encode::encode_plain(*key, plain, &mut self.keys);
+                }
+                let key = &self.keys[start..];
+                let (len, spot) = (key.len(), ordered.index.approach(key));
+                self.coming.push(Entry { table, row, index, start, len, unique, spot });
+            }
+        }
+    }
+
+    /// The row at a position among those that were approached is there: an entry in each index.
     pub(super) fn note_made<S: Scheme<M>, M: Machine>(
         &mut self,
         guard: &Guard<S, M>,
-        id: RowId,
-        row: &Row<'_, M>,
-        moved: bool,
+        at: usize,
+        row: RowId,
     ) {
-        let mut key = std::mem::take(&mut self.scratch().1);
-        for (index, ordered) in guard.indexes.iter().enumerate() {
-            let unique = key_of(ordered, row, &mut key);
-            let entry = self.entry(guard.table.id(), id, index, &key, (moved, unique));
-            self.made.push(entry);
-        }
-        self.scratch().1 = key;
+        let count = guard.indexes.len();
+        let coming = &self.coming[at * count..][..count];
+        self.made.extend(coming.iter().map(|entry| Entry { row, ..*entry }));
     }
 
     fn scratch(&mut self) -> &mut (usize, Vec<u8>) {
@@ -141,7 +165,7 @@ impl Entries {
         let mut key = std::mem::take(&mut self.scratch().1);
         for (index, ordered) in guard.indexes.iter().enumerate() {
             key_of(ordered, row, &mut key);
-            let entry = self.entry(guard.table.id(), id, index, &key, (true, false));
+            let entry = self.entry(guard.table.id(), id, index, &key, false);
             self.gone.push(entry);
         }
         self.scratch().1 = key;
@@ -197,9 +221,9 @@ impl Entries {
     pub(super) fn take_moves<S: Scheme<M>, M: Machine>(&mut self, guard: &Guard<S, M>, id: RowId) {
         let moves = std::mem::take(&mut self.moves);
         for Move { index, old, new, unique } in &moves[..self.moves_len] {
-            let old = self.entry(guard.table.id(), id, *index, old, (true, false));
+            let old = self.entry(guard.table.id(), id, *index, old, false);
             self.gone.push(old);
-            let new = self.entry(guard.table.id(), id, *index, new, (true, *unique));
+            let new = self.entry(guard.table.id(), id, *index, new, *unique);
             self.made.push(new);
         }
         self.moves = moves;

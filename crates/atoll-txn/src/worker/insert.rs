@@ -1,8 +1,9 @@
 //! Inserting rows.
 //!
 //! 1. Claim a slot and put the row into it, where nobody looks yet (a row by itself after step 2).
-//! 2. Look for the key. A row that is there, for this transaction, is a duplicate; one that is
-//!    absent (deleted, or another's that has not committed) is written in its own slot; otherwise
+//! 2. Look for the key where the hash index would have it. A row that is there, for this
+//!    transaction, is a duplicate; one that is absent (deleted, or another's that has not
+//!    committed) is written in its own slot; otherwise
 //! 3. let the scheme know the new row, and add it to the hash index, where two who insert the same
 //!    key at once meet;
 //! 4. make it present under its lock, if the scheme stores in place, or leave that to the commit;
@@ -22,7 +23,6 @@ use crate::accounting::Component;
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::error::Stop;
-use crate::row::{Own, Row};
 use crate::scheme::{AbortReason, Refusal, Scheme};
 use crate::tables::Guard;
 
@@ -70,12 +70,17 @@ impl<'r> Window<'r> {
 
     /// Whether the next row has no slot of its own.
     fn needs_slot(&self) -> bool {
-        self.placed >= self.filled || self.taken >> self.placed & 1 == 1
+        self.placed >= self.filled || self.was_taken(self.placed)
+    }
+
+    /// Whether a row has had a slot that became a row, or could not.
+    fn was_taken(&self, at: usize) -> bool {
+        self.taken >> at & 1 == 1
     }
 
     /// Slots that were filled for nothing, and whether the scheme has been asked about them.
     fn left(&self) -> impl Iterator<Item = (RowId, bool)> {
-        let left = (0..self.filled).filter(|at| self.taken >> at & 1 == 0);
+        let left = (0..self.filled).filter(|at| !self.was_taken(*at));
         left.map(|at| (self.slots[at], self.shown >> at & 1 == 1))
     }
 }
@@ -149,6 +154,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             let key = window.wanted(at).key;
             self.check_partition(table, key.first(), true)?;
             window.hashes[at] = table.hash(key);
+        }
+        let guard = self.engine.tables.guard(table.id());
+        if !guard.indexes.is_empty() {
+            let before = self.txn.stopwatch.switch::<M>(Component::Index);
+            let columns = window.columns();
+            self.txn.entries.approach(guard, window.rows.chunks_exact(columns));
+            self.txn.stopwatch.switch::<M>(before);
         }
         if window.count > 1 {
             let hashes = &window.hashes[..window.count];
@@ -246,9 +258,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let rows = &window.slots[window.appeared..window.placed];
         guard.table.appear(change, rows, &mut self.undo)?;
         if !guard.indexes.is_empty() {
-            for row in rows {
-                let view = Row::stored(&*guard.table, guard.table.slot(*row));
-                self.entries.note_made(guard, *row, &view, false);
+            for (row, at) in rows.iter().zip(window.appeared..) {
+                self.entries.note_made(guard, at, *row);
             }
         }
         window.appeared = window.placed;
@@ -290,14 +301,17 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Step<bool> {
         let at = window.placed;
         let wanted = window.wanted(at);
-        if let Some(found) = self.locate(guard, wanted) {
+        // Most keys are new, and have no entry where they would have it. Should there be one
+        // further on, adding theirs has come upon it.
+        let guess = guard.table.index().home(wanted.hash).guess(wanted.hash);
+        if (guess.is_some() || window.was_taken(at))
+            && let Some(found) = self.locate(guard, wanted)
+        {
             let is_it = || found.meta.has_hash(wanted.hash);
             let read = self.read_row(engine, guard, found, &is_it, |_| {});
             return match self.note_absence(engine, guard, wanted.hash, read) {
                 Step::Done(true) => Step::Done(false),
-                Step::Done(false) => {
-                    self.come_back(engine, guard, found, wanted.hash, window.row(at))
-                }
+                Step::Done(false) => self.come_back(engine, guard, found, wanted.hash, window),
                 other => other,
             };
         }
@@ -324,7 +338,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         guard: &Guard<S, M>,
         found: Found<'_, S, M>,
         hash: u64,
-        row: &[Value],
+        window: &Window<'_>,
     ) -> Step<bool> {
         let at = found.slot.id();
         let own = self.own(guard, at);
@@ -337,7 +351,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             _ => What::Return,
         };
         self.forget = true;
-        self.keep(guard, at, what, row);
+        self.keep(guard, at, what, window.row(window.placed));
+        self.entries.note_made(guard, window.placed, at);
         Step::Done(true)
     }
 
@@ -356,11 +371,6 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             }
         }
         edits.give(mark, place);
-        drop(edits);
-        let own = Own { edits: &self.edits, at: Some(place), since: None };
-        let view = Row::stored(&*guard.table, guard.table.slot(at)).under(None, Some(own));
-        // An entry of its own row that goes when it commits comes back with it.
-        self.entries.note_made(guard, at, &view, true);
     }
 
     /// Makes a filled slot the row of the key.
@@ -419,9 +429,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.made.push(named);
         if !Self::IN_PLACE {
             self.edits.borrow_mut().add(table.id(), at, What::Add);
-            let view = Row::stored(&**table, guard.table.slot(at));
-            // An entry of its own row that goes when it commits comes back with it.
-            self.entries.note_made(guard, at, &view, true);
+            self.entries.note_made(guard, window.placed, at);
         }
         Step::Done(true)
     }

@@ -1,0 +1,86 @@
+//! Finding the leaf of an entry before the entry is added.
+//!
+//! The last step down to a leaf waits for a leaf that nobody has used lately. Who has something
+//! else to do before it adds an entry goes down first, has the leaf brought in, and remembers where
+//! it is; if the node above has not changed by then, the leaf still is the one.
+
+use atoll_machine::Machine;
+
+use super::node::{Changed, NodeId, Visit};
+use super::place::Place;
+use super::walk::ANCHOR;
+use super::{GuardId, OrderedIndex};
+use crate::layout::RowId;
+
+/// The leaf that the first entry of a key would go into, and the node above it as it was when it
+/// led there.
+#[derive(Debug, Clone, Copy)]
+pub struct Spot {
+    leaf: NodeId,
+    parent: NodeId,
+    /// Of the parent.
+    version: u64,
+    /// Which child of the parent the leaf is.
+    at: usize,
+}
+
+impl<M: Machine> OrderedIndex<M> {
+    /// Finds the leaf that an entry with this key is likely to go into and brings in its cache
+    /// lines, without waiting for them. `None` where somebody is changing the nodes above it.
+    pub fn approach(&self, key: &[u8]) -> Option<Spot> {
+        self.try_approach(&Place::new(key, 0)).ok()
+    }
+
+    fn try_approach(&self, place: &Place<'_>) -> Result<Spot, Changed> {
+        let (mut parent, mut at) = (self.visit(ANCHOR), 0);
+        loop {
+            let child = parent.node.child(at);
+            parent.validate()?; // `POOL-1`: it was a child, so it is a node
+            if child.is_leaf() {
+                self.node(child).touch_all();
+                let version = parent.version();
+                return Ok(Spot { leaf: child, parent: parent.id, version, at });
+            }
+            let here = self.visit(child);
+            parent.validate()?;
+            at = self.child_for(here.node, place);
+            parent = here;
+        }
+    }
+
+    /// As [`OrderedIndex::insert`], for an entry whose key was approached.
+    pub fn insert_at(
+        &self,
+        spot: Spot,
+        key: &[u8],
+        row: RowId,
+        split: &mut dyn FnMut(GuardId, GuardId) -> bool,
+    ) -> GuardId {
+        let place = Place::entry(key, row);
+        let mut payload = None;
+        match self.try_insert_at(spot, &place, &mut payload) {
+            Ok(Some(guard)) => guard,
+            // The leaf is another, or full.
+            Ok(None) | Err(Changed) => self.insert_place(&place, payload, split),
+        }
+    }
+
+    fn try_insert_at(
+        &self,
+        spot: Spot,
+        place: &Place<'_>,
+        payload: &mut Option<u64>,
+    ) -> Result<Option<GuardId>, Changed> {
+        let parent = Visit::at(spot.parent, self.node(spot.parent), spot.version);
+        let leaf = self.visit(spot.leaf);
+        // The first entry of the key would still go there: the parent has not changed since before
+        // the visit of the leaf began, as on the way down ([`super::walk`]). The place does not lie
+        // before that, but perhaps behind the leaf, unless an entry of the leaf or the separator
+        // behind it does.
+        let position = self.position(leaf.node, place);
+        let is_inside = position.0 < leaf.node.count()
+            || (spot.at < parent.node.count() && self.child_for(parent.node, place) == spot.at);
+        parent.validate()?;
+        if is_inside { self.try_put(leaf, place, position, payload) } else { Ok(None) }
+    }
+}
