@@ -20,7 +20,7 @@ use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use crate::tables::{IndexSpec, TableOptions};
-use crate::worker::{Begin, Buffers, Committed, Range, RowOp, Visitor, Want, Worker};
+use crate::worker::{Begin, Buffers, Committed, Range, RowOp, Touch, Visitor, Want, Worker};
 
 /// An engine of any scheme; see [`Engine`] for what the calls do.
 pub trait AnyEngine<M: Machine>: Send + Sync {
@@ -112,7 +112,7 @@ pub trait AnyWorker<M: Machine>: Send {
         take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Stop>;
     fn approach(&mut self, table: &Table<M>, keys: &[Value]);
-    fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]);
+    fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]);
     fn apply(
         &mut self,
         table: &Table<M>,
@@ -268,8 +268,8 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         self.approach(table, keys);
     }
 
-    fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
-        self.touch(table, columns);
+    fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]) {
+        self.touch(wanted);
     }
 
     fn apply(

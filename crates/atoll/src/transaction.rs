@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_machine::Native;
 use atoll_storage::Value;
-use atoll_txn::{AbortReason, Begin, Buffers, Committed, Range, RowOp, Stop, Want};
+use atoll_txn::{AbortReason, Begin, Buffers, Committed, Range, RowOp, Stop, Touch, Want};
 
 use crate::durable::Durability;
 use crate::error::{Error, TxnError, TxnResult};
@@ -34,6 +34,17 @@ pub type RowEdit<'a> = atoll_txn::RowEdit<'a, Native>;
 
 /// A row as it is visited, see [`Transaction::visit`].
 pub type Visit<'v, 'a> = atoll_txn::Visit<'v, 'a, Native>;
+
+/// Rows that a transaction is going to ask for, see [`Transaction::prefetch_all`].
+#[derive(Clone, Copy)]
+pub struct Prefetch<'p> {
+    /// Their table.
+    pub table: &'p Table,
+    /// Their keys, one after the other, each with as many values as the primary key has columns.
+    pub keys: &'p [Value],
+    /// The columns that it will read or change.
+    pub columns: &'p [usize],
+}
 
 /// What is known of a transaction before it begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -354,8 +365,19 @@ impl Transaction {
     ) {
         if let Some(worker) = &mut self.worker {
             worker.approach(&table.core, keys);
-            worker.touch(&table.core, &columns);
+            worker.touch(&[(&table.core, &columns)]);
         }
+    }
+
+    /// As [`Transaction::prefetch`], of several tables at the same time. What is prefetched of a
+    /// table replaces what was prefetched of it before.
+    pub fn prefetch_all<const N: usize>(&mut self, wanted: [Prefetch<'_>; N]) {
+        let Some(worker) = &mut self.worker else { return };
+        wanted.iter().for_each(|one| worker.approach(&one.table.core, one.keys));
+        let columns = wanted.map(|one| move |_: usize| one.columns);
+        let wanted: [Touch<'_, '_, Native>; N] =
+            std::array::from_fn(|at| (&*wanted[at].table.core, &columns[at] as _));
+        worker.touch(&wanted);
     }
 
     /// Brings in the cache lines of the primary key's index that inserting rows with these keys
@@ -385,7 +407,7 @@ impl Transaction {
         if let Some(worker) = &mut self.worker {
             worker.approach(&table.core, keys);
             Turn::default().await;
-            worker.touch(&table.core, &columns);
+            worker.touch(&[(&table.core, &columns)]);
             Turn::default().await;
         }
     }

@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use atoll::{
-    Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Range, Schema, SchemeKind,
-    Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value, Visit, Want,
+    Column, DataType, Database, DatabaseOptions, Error, IndexSpec, Prefetch, Range, Schema,
+    SchemeKind, Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value,
+    Visit, Want,
 };
 use atoll_storage::key::{hash, hash_of_int64};
 
@@ -192,6 +193,78 @@ fn keys_of_several_columns_go_by_their_number() {
         let expected: Vec<Value> =
             (0..70).map(|at| if at % 5 == 0 { Value::Null } else { note(at + 1000) }).collect();
         assert_eq!(notes.unwrap(), expected, "{scheme}");
+    }
+}
+
+#[test]
+fn rows_of_several_tables_that_were_prefetched_are_visited_in_any_order() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let columns = vec![
+            Column::new("first", DataType::Int64),
+            Column::new("second", DataType::Int64),
+            Column::new("text", DataType::Text),
+        ];
+        let schema = Schema::new(columns, &["first", "second"]).unwrap();
+        let texts = db.create_table("texts", schema).unwrap();
+        let text = |id: i64| format!("the text of number {id} is longer than a view");
+        let fill = |tx: &mut Transaction| {
+            (0..ROWS).try_for_each(|id| {
+                tx.insert(&texts, &[Value::Int64(id), Value::Int64(-id), Value::Text(text(id))])
+            })
+        };
+        db.transaction(fill).unwrap();
+        let pair = |id: i64| [Value::Int64(id), Value::Int64(-id)];
+        let pairs = |ids: &[i64]| ids.iter().copied().flat_map(pair).collect::<Vec<_>>();
+        // In the order in which they were announced, in another, fewer, more, and twice.
+        let orders: [&[i64]; 5] =
+            [&[5, 80, 500, 7], &[7, 5, 80], &[5, 80], &[5, 80, 500, 7, 9], &[5, 5]];
+        for asked in orders {
+            let announced = [5, 80, 500, 7];
+            let (keys, others) = (ids(announced), pairs(&announced));
+            let seen = db.transaction(|tx| {
+                // A row that has gone since it was prefetched, and one that has come back.
+                tx.prefetch_all([
+                    Prefetch { table: &texts, keys: &others, columns: &[2] },
+                    Prefetch { table: &table, keys: &keys, columns: &[BALANCE, 77] },
+                ]);
+                tx.delete(&texts, &pair(80))?;
+                tx.delete(&texts, &pair(7))?;
+                tx.insert(&texts, &[&pair(7)[..], &[Value::Text(text(70))]].concat())?;
+                add(tx, &table, &ids([80]), &[11])?;
+                let mut found = vec![None; asked.len()];
+                let wants = |_| Want::read(&[2]);
+                tx.visit(&texts, &pairs(asked), wants, |at, row| {
+                    found[at] = match row {
+                        Visit::Read(row) => Some(row.text(2)),
+                        _ => None,
+                    };
+                })?;
+                let balances = balances(tx, &table, &ids(asked.iter().copied()))?;
+                add(tx, &table, &ids([80]), &[-11])?;
+                tx.delete(&texts, &pair(7))?;
+                for id in [7, 80] {
+                    let row = [&pair(id)[..], &[Value::Text(text(id))]].concat();
+                    tx.insert(&texts, &row)?;
+                }
+                Ok((found, balances))
+            });
+            let expected = |id: &i64| match *id {
+                80 | 500 => None,
+                7 => Some(text(70)),
+                id => Some(text(id)),
+            };
+            let balance = |id: &i64| match *id {
+                500 => None,
+                80 => Some(111),
+                _ => Some(100),
+            };
+            let expected = (
+                asked.iter().map(expected).collect::<Vec<_>>(),
+                asked.iter().map(balance).collect::<Vec<_>>(),
+            );
+            assert_eq!(seen.unwrap(), expected, "{scheme}, {asked:?}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use atoll::{AbortReason, RowEdit, Transaction, TxnError, Value, Visit, Want};
+use atoll::{AbortReason, Prefetch, RowEdit, Transaction, TxnError, Value, Visit, Want};
 use memchr::memmem::Finder;
 
 use super::field::{Field, draw_district, now, show};
@@ -194,7 +194,26 @@ impl NewOrder {
     /// Everything that is known of the rows before the transaction begins.
     fn prefetch(&self, tx: &mut Transaction, tables: &Tables) {
         let seen = if self.reduced { 1 } else { 3 };
-        tx.prefetch(&tables.customer, &self.customer, &CUSTOMER_SEEN[..seen]);
+        let stock = self.stock_seen();
+        tx.prefetch_all([
+            Prefetch {
+                table: &tables.customer,
+                keys: &self.customer,
+                columns: &CUSTOMER_SEEN[..seen],
+            },
+            Prefetch { table: &tables.item, keys: &self.items, columns: &ITEM_SEEN[..seen] },
+            Prefetch {
+                table: &tables.stock,
+                keys: &self.stocks,
+                columns: if self.reduced { &stock[..3] } else { &stock },
+            },
+        ]);
+    }
+
+    /// Columns of a stock that are read or changed; the last two are for the lines.
+    fn stock_seen(&self) -> [usize; 5] {
+        let district = stock::DIST_01 + self.district as usize - 1;
+        [stock::QUANTITY, stock::YTD, stock::ORDERS, district, stock::DATA]
     }
 
     /// Reads the items of all lines.
@@ -222,8 +241,8 @@ impl NewOrder {
 
     /// Takes the items of the first lines from the stock.
     fn take_from_stock(&mut self, tx: &mut Transaction, tables: &Tables, known: usize) -> Ran<()> {
-        let column = stock::DIST_01 + self.district as usize - 1;
-        let wanted = [stock::QUANTITY, stock::YTD, stock::ORDERS, column, stock::DATA];
+        let wanted = self.stock_seen();
+        let column = wanted[3];
         let wanted = &wanted[..if self.reduced { 3 } else { 5 }];
         let Self { lines, stocks, reduced, warehouse, .. } = self;
         tx.visit(

@@ -36,7 +36,12 @@ struct Stream {
     keys: Vec<Coming>,
     /// The key that is expected next.
     next: usize,
+    /// What lies beside the rows has been brought in, too.
+    touched: bool,
 }
+
+/// A table, and which columns will be accessed of the row whose key has a position.
+pub type Touch<'t, 'c, M> = (&'t Table<M>, &'t dyn Fn(usize) -> &'c [usize]);
 
 /// A key that is expected.
 #[derive(Debug, Clone, Copy)]
@@ -75,42 +80,59 @@ impl Ahead {
         let known = self.streams[..self.used].iter().position(|stream| stream.table == table);
         let at = known.unwrap_or_else(|| {
             if self.used == self.streams.len() {
-                self.streams.push(Stream { table, keys: Vec::new(), next: 0 });
+                self.streams.push(Stream { table, keys: Vec::new(), next: 0, touched: false });
             }
             self.used += 1;
             self.used - 1
         });
         let stream = &mut self.streams[at];
         stream.keys.clear();
-        (stream.table, stream.next) = (table, 0);
+        (stream.table, stream.next, stream.touched) = (table, 0, false);
         stream
     }
 
-    /// Brings in what lies beside the rows of the keys, and values of the columns that `columns`
-    /// says for the position of a key. Inside the gate.
-    pub(super) fn touch<'c, S: Scheme<M>, M: Machine>(
+    /// Gathers what lies beside the rows of the keys, and values of the columns that `columns` says
+    /// for the position of a key. Inside the gate.
+    fn touch<'c, S: Scheme<M>, M: Machine>(
         &mut self,
         guard: &Guard<S, M>,
         columns: &dyn Fn(usize) -> &'c [usize],
     ) {
         let table = &*guard.table;
         let Self { streams, used, hints } = self;
-        let streams = streams[..*used].iter_mut();
-        let Some(stream) = streams.rev().find(|stream| stream.table == table.id()) else { return };
+        let mut streams = streams[..*used].iter_mut();
+        let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
+        stream.touched = true;
         for (at, key) in stream.keys.iter_mut().enumerate() {
             key.row = table.index().home(key.hash).guess(key.hash);
             let Some(row) = key.row else { continue };
             Found::new(guard, row).hint(guard, columns(at), hints);
         }
-        hints.give::<M>();
-        if guard.views.is_empty() {
-            return;
-        }
+    }
+
+    /// Gathers long values of those columns, once what names them has come. Inside the gate.
+    fn touch_further<'c, S: Scheme<M>, M: Machine>(
+        &mut self,
+        guard: &Guard<S, M>,
+        columns: &dyn Fn(usize) -> &'c [usize],
+    ) {
+        let table = &*guard.table;
+        let mut streams = self.streams[..self.used].iter();
+        let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
         let rows = stream.keys.iter().enumerate();
         for (at, row) in rows.filter_map(|(at, key)| Some((at, key.row?))) {
-            table.hint_at_long_values(table.slot(row), columns(at), hints);
+            table.hint_at_long_values(table.slot(row), columns(at), &mut self.hints);
         }
-        hints.give::<M>();
+    }
+
+    /// Whether the key that is expected next in a table has this hash, and everything that it and
+    /// those behind it need has been brought in.
+    #[inline]
+    pub(super) fn has_touched(&self, table: TableId, hash: u64) -> bool {
+        let mut streams = self.streams[..self.used].iter();
+        streams.find(|stream| stream.table == table).is_some_and(|stream| {
+            stream.touched && stream.keys.get(stream.next).is_some_and(|key| key.hash == hash)
+        })
     }
 
     /// Where the row of this hash was seen, if it is the key that is expected next in its table.
@@ -142,16 +164,25 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     /// Brings in the cache lines that reading or changing the rows will need whose keys were
-    /// approached, all at the same time, and remembers where the rows are. `columns` says which
-    /// columns of a row are wanted, by the position of its key.
-    pub fn touch<'c>(&mut self, table: &Table<M>, columns: &dyn Fn(usize) -> &'c [usize]) {
-        if self.check_table(table).is_err() {
+    /// approached, all at the same time, and remembers where the rows are.
+    pub fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]) {
+        if wanted.iter().any(|(table, _)| self.check_table(table).is_err()) {
             return;
         }
         let Self { engine, member, txn, .. } = self;
         let before = txn.stopwatch.switch::<M>(Component::Index);
         let section = member.enter();
-        txn.ahead.touch(engine.tables.guard(table.id()), columns);
+        for (table, columns) in wanted {
+            txn.ahead.touch(engine.tables.guard(table.id()), columns);
+        }
+        txn.ahead.hints.give::<M>();
+        for (table, columns) in wanted {
+            let guard = engine.tables.guard(table.id());
+            if !guard.views.is_empty() {
+                txn.ahead.touch_further(guard, columns);
+            }
+        }
+        txn.ahead.hints.give::<M>();
         drop(section);
         txn.stopwatch.switch::<M>(before);
     }

@@ -51,6 +51,7 @@ use crate::rows::Meta;
 use crate::scheme::{AbortReason, Place, Refusal, Scheme, Start, Target, Writes};
 use crate::tables::Guard;
 use ahead::Ahead;
+pub use ahead::Touch;
 pub use apply::{Buffers, RowOp};
 use entries::Entries;
 pub(crate) use entries::key_of;

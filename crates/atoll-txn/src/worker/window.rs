@@ -203,6 +203,17 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         seen: &mut Seen<'g, S, M>,
     ) {
         let before = self.stopwatch.switch::<M>(Component::Index);
+        let table = guard.table.id();
+        let first = window.sought.first().copied().flatten();
+        if first.is_some_and(|first| self.ahead.has_touched(table, first.hash)) {
+            // Everything has been brought in, and it is known where the rows are.
+            for (seen, sought) in seen.iter_mut().zip(window.sought.iter().flatten()) {
+                let row = self.ahead.next(table, sought.hash);
+                *seen = row.map(|row| Found::new(guard, row));
+            }
+            self.stopwatch.switch::<M>(before);
+            return;
+        }
         let (index, hints) = (guard.table.index(), &mut self.ahead.hints);
         for (seen, sought) in seen.iter_mut().zip(&window.sought) {
             let Some(Sought { hash, aim, home }) = *sought else { break };
