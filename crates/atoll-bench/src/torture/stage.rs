@@ -29,8 +29,9 @@ use crate::keys::Random;
 
 /// Bytes of a coroutine's stack.
 const STACK_BYTES: usize = 512 << 10;
-/// Who makes no more steps than this from one wait to the next does nothing but look.
-const IDLE_STEPS: u64 = 12;
+/// Who makes no more steps than this from one wait to the next does nothing but look. (An operation
+/// of many that waits makes 13.)
+const IDLE_STEPS: u64 = 32;
 /// The clock is not moved by more than this at a time.
 const LEAP_NS_MAX: u64 = 1 << 22;
 
