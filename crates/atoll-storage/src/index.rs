@@ -194,6 +194,13 @@ impl<M: Machine> Home<'_, M> {
     pub fn guess(self, hash: u64) -> Option<RowId> {
         self.0.find(hash, &mut |_| true).ok()
     }
+
+    /// Whether no row had this hash when this was the hash's home: there is no entry like it here,
+    /// and none lies further on (`INDEX-6`).
+    #[inline]
+    pub fn lacks(self, hash: u64) -> bool {
+        matches!(self.0.find(hash, &mut |_| true), Err(false))
+    }
 }
 
 impl<M: Machine> Default for HashIndex<M> {

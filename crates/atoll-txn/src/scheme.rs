@@ -360,8 +360,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     }
 
     /// Lets go of a row that was held. If `changed`, entries of it are gone, perhaps all of them
-    /// and the slot will be used again: whoever has read the row and wants to write it is refused,
-    /// or finds out when it looks at the entries again.
+    /// and the slot will be used again. Whoever has read the row before and writes it must not
+    /// commit then: it may rely on an entry that it found in an index, and did not add. (Where a
+    /// row is its writer's from [`Scheme::write`] to the end, it cannot be held in between.)
     fn let_go(&self, target: Target<'_, Self::State>, changed: bool) {
         let _ = (target, changed);
     }

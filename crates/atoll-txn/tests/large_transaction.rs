@@ -1,15 +1,16 @@
-//! A transaction over tens of thousands of rows, under every scheme: nothing that it does may look
-//! through all that it did before, or this would take minutes.
+//! Transactions over tens of thousands of rows, under every scheme: nothing that they do may look
+//! through all that they did before, or this would take minutes.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
 use atoll_machine::Native;
 use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_storage::layout::SEGMENT_ROWS;
 use atoll_storage::{Column, DataType, Directory, Schema, Value};
 use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use atoll_txn::{
-    AbortReason, Begin, Engine, EngineOptions, IndexSpec, Scheme, TableOptions, Worker,
+    AbortReason, Begin, Engine, EngineOptions, IndexSpec, Scheme, Stop, TableOptions, Worker,
 };
 
 const ROWS: i64 = 20_000;
@@ -76,5 +77,38 @@ impl SchemeVisitor<Native> for Large {
 fn a_transaction_deletes_and_inserts_twenty_thousand_rows_under_every_scheme() {
     for kind in SchemeKind::ALL {
         kind.visit(&SchemeOptions::default(), Large);
+    }
+}
+
+struct Duplicates;
+
+impl SchemeVisitor<Native> for Duplicates {
+    type Output = ();
+
+    fn visit<S: Scheme<Native>>(self, scheme: S) {
+        const SEGMENTS: u64 = 2;
+        let rows = SEGMENTS as i64 * SEGMENT_ROWS as i64;
+        let engine = engine(scheme);
+        let schema = Schema::new(vec![Column::new("id", DataType::Int64)], &["id"]).unwrap();
+        let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
+        let mut worker = engine.worker().unwrap();
+        worker.begin(Begin::default()).unwrap();
+        (0..rows).for_each(|id| worker.insert(&table, &[id.into()]).unwrap());
+        worker.commit().unwrap();
+        worker.begin(Begin::default()).unwrap();
+        for id in 0..rows {
+            let refused = worker.insert(&table, &[id.into()]);
+            assert!(matches!(refused, Err(Stop::DuplicateKey { .. })), "{id}: {refused:?}");
+        }
+        worker.commit().unwrap();
+        // All slots are taken, so one more would have been one of another segment.
+        assert_eq!((table.segment_count(), table.row_count()), (SEGMENTS, rows as u64));
+    }
+}
+
+#[test]
+fn rows_that_are_there_already_take_no_slots() {
+    for kind in SchemeKind::ALL {
+        kind.visit(&SchemeOptions::default(), Duplicates);
     }
 }

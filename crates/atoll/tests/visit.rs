@@ -268,6 +268,28 @@ fn rows_of_several_tables_that_were_prefetched_are_visited_in_any_order() {
     }
 }
 
+#[test]
+fn a_prefetch_that_makes_no_sense_is_no_more_than_a_hint() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let ((db, table), (_, foreign)) = (database(scheme), database(scheme));
+        let keys = ids([1, 2, 3]);
+        let odd = [Value::Text("one".into()), Value::Null, Value::Int64(3)];
+        let of = |table, keys| Prefetch { table, keys, columns: &[BALANCE] };
+        let seen = db.transaction(|tx| {
+            tx.prefetch_all([]);
+            tx.prefetch_all([of(&foreign, &keys), of(&table, &keys), of(&table, &keys[1..])]);
+            let twice = balances(tx, &table, &keys[1..])?;
+            tx.prefetch_all([of(&table, &[]), of(&foreign, &odd)]);
+            let none = balances(tx, &table, &keys)?;
+            tx.prefetch_all([of(&table, &odd)]);
+            let odd = balances(tx, &table, &keys)?;
+            tx.prefetch_all([Prefetch { table: &table, keys: &keys, columns: &[] }]);
+            Ok([twice, none, odd, balances(tx, &table, &keys)?].concat())
+        });
+        assert_eq!(seen.unwrap(), [Some(100); 11], "{scheme}");
+    }
+}
+
 /// The hash of a key of two columns can be had twice, and what lies beside a row knows no more of
 /// its key than the hash.
 #[test]

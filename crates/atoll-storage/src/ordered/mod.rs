@@ -168,6 +168,16 @@ impl<M: Machine> OrderedIndex<M> {
         Some(guard)
     }
 
+    /// Whether an entry is there.
+    pub fn has(&self, key: &[u8], row: RowId) -> bool {
+        let place = Place::entry(key, row);
+        retry::<M, _>(|| {
+            let leaf = self.descend(|node| self.child_for(node, &place), |_| Ok(()))?.here;
+            let (_, is_there) = self.position(leaf.node, &place);
+            leaf.validate().map(|()| is_there)
+        })
+    }
+
     /// What the index has grown to.
     pub fn size(&self) -> Size {
         Size {

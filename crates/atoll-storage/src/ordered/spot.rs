@@ -48,7 +48,8 @@ impl<M: Machine> OrderedIndex<M> {
         }
     }
 
-    /// As [`OrderedIndex::insert`], for an entry whose key was approached.
+    /// As [`OrderedIndex::insert`], for an entry whose key was approached in this index; with a
+    /// spot of anything else, entries are lost.
     pub fn insert_at(
         &self,
         spot: Spot,
@@ -80,7 +81,14 @@ impl<M: Machine> OrderedIndex<M> {
         let position = self.position(leaf.node, place);
         let is_inside = position.0 < leaf.node.count()
             || (spot.at < parent.node.count() && self.child_for(parent.node, place) == spot.at);
+        let is_its_spot = || {
+            let first = Place::new(place.key(), 0);
+            (self.child_for(parent.node, &first), parent.node.child(spot.at))
+                == (spot.at, spot.leaf)
+        };
+        let is_its_spot = !cfg!(debug_assertions) || is_its_spot();
         parent.validate()?;
+        debug_assert!(is_its_spot, "{spot:?} is no spot of {place:?}");
         if is_inside { self.try_put(leaf, place, position, payload) } else { Ok(None) }
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! All this is a hint. What is remembered of a row is a guess, which the access checks.
 
+use std::sync::Arc;
+
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{RowId, Table, TableId, Value};
 
@@ -164,19 +166,19 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     /// Brings in the cache lines that reading or changing the rows will need whose keys were
-    /// approached, all at the same time, and remembers where the rows are.
+    /// approached, all at the same time, and remembers where the rows are. Tables of another engine
+    /// are passed over.
     pub fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]) {
-        if wanted.iter().any(|(table, _)| self.check_table(table).is_err()) {
-            return;
-        }
         let Self { engine, member, txn, .. } = self;
+        let is_here = |table: &Table<M>| Arc::ptr_eq(table.memory(), engine.memory());
+        let wanted = || wanted.iter().filter(|(table, _)| is_here(table));
         let before = txn.stopwatch.switch::<M>(Component::Index);
         let section = member.enter();
-        for (table, columns) in wanted {
+        for (table, columns) in wanted() {
             txn.ahead.touch(engine.tables.guard(table.id()), columns);
         }
         txn.ahead.hints.give::<M>();
-        for (table, columns) in wanted {
+        for (table, columns) in wanted() {
             let guard = engine.tables.guard(table.id());
             if !guard.views.is_empty() {
                 txn.ahead.touch_further(guard, columns);

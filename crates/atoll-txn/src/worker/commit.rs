@@ -19,7 +19,7 @@ use std::ops::Range;
 use atoll_machine::Machine;
 use atoll_storage::{Change, RowId, StorageError, TableId};
 
-use super::entries::key_of;
+use super::entries::{Entry, key_of};
 use super::{State, Txn, Worker, target};
 use crate::accounting::Component;
 use crate::edits::{EditedRow, What};
@@ -188,8 +188,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         );
     }
 
-    /// Prepares, validates and stores rows of the write set from the given one on. Their entries
-    /// are still in the indexes: had one been taken away, the row would have changed (`GRAVES-2`).
+    /// Prepares, validates and stores rows of the write set from the given one on.
     fn store_some(
         &mut self,
         engine: &Engine<S, M>,
@@ -203,6 +202,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         let validated = engine.scheme.validate(&mut self.local, tables, epoch);
         validated.map_err(|reason: AbortReason| NotStored::Refused(reason.into()))?;
+        debug_assert!(from > 0 || self.has_its_entries(engine), "GRAVES-2");
         let rows = self.edits.borrow().rows().len();
         let before = self.stopwatch.switch::<M>(Component::Useful);
         let end = rows.min(from + ROWS_IN_SECTION);
@@ -210,6 +210,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.stopwatch.switch::<M>(before);
         stored.map_err(NotStored::Failed)?;
         Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })
+    }
+
+    /// Whether all entries that it has added are in their indexes, but those that go with it.
+    fn has_its_entries(&self, engine: &Engine<S, M>) -> bool {
+        let entries = &self.entries;
+        let is_there = |entry: &Entry| {
+            let index = &engine.tables.guard(entry.table).indexes[entry.index].index;
+            index.has(entries.key(entry), entry.row) || entries.goes(entry)
+        };
+        entries.made.iter().all(is_there)
     }
 
     fn store_rows(

@@ -31,9 +31,10 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     keys: Vec<u8>,
-    /// Those that rows will have which are on their way into a table: as many for each as it has
-    /// indexes.
+    /// Those that rows will have which are on their way into a table, as many for each as it has
+    /// indexes, and their keys.
     coming: Vec<Entry>,
+    coming_keys: Vec<u8>,
     /// Added by the transaction; the first `added` are in their indexes.
     pub(super) made: Vec<Entry>,
     pub(super) added: usize,
@@ -77,12 +78,18 @@ impl Entries {
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
-        self.coming.clear();
         self.made.clear();
         self.gone.clear();
         self.added = 0;
         self.before_len = 0;
         self.moves_len = 0;
+    }
+
+    /// Whether an entry is to go when the transaction commits, unless the row has its key then.
+    pub(super) fn goes(&self, entry: &Entry) -> bool {
+        let what = |one: &Entry| (one.table, one.row, one.index);
+        let is_it = |gone: &&Entry| what(gone) == what(entry) && self.key(gone) == self.key(entry);
+        self.gone.iter().any(|gone| is_it(&gone))
     }
 
     pub(super) fn key(&self, entry: &Entry) -> &[u8] {
@@ -109,17 +116,18 @@ impl Entries {
         rows: impl Iterator<Item = &'r [Value]>,
     ) {
         self.coming.clear();
+        self.coming_keys.clear();
         let (table, row) = (guard.table.id(), RowId(0));
         for values in rows {
             for (index, ordered) in guard.indexes.iter().enumerate() {
-                let (start, mut unique) = (self.keys.len(), ordered.unique);
+                let (start, mut unique) = (self.coming_keys.len(), ordered.unique);
                 for (column, key) in ordered.columns.iter().zip(&ordered.key) {
                     let mut room = [0; 16];
                     let plain = plain(&values[*column], &mut room);
                     unique &= plain.is_some();
-                    encode::encode_plain(*key, plain, &mut self.keys);
+                    encode::encode_plain(*key, plain, &mut self.coming_keys);
                 }
-                let key = &self.keys[start..];
+                let key = &self.coming_keys[start..];
                 let (len, spot) = (key.len(), ordered.index.approach(key));
                 self.coming.push(Entry { table, row, index, start, len, unique, spot });
             }
@@ -134,8 +142,11 @@ impl Entries {
         row: RowId,
     ) {
         let count = guard.indexes.len();
-        let coming = &self.coming[at * count..][..count];
-        self.made.extend(coming.iter().map(|entry| Entry { row, ..*entry }));
+        for entry in &self.coming[at * count..][..count] {
+            let start = self.keys.len();
+            self.keys.extend_from_slice(&self.coming_keys[entry.start..][..entry.len]);
+            self.made.push(Entry { row, start, ..*entry });
+        }
     }
 
     fn scratch(&mut self) -> &mut (usize, Vec<u8>) {

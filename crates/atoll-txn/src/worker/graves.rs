@@ -8,9 +8,9 @@
 //!
 //! - `GRAVES-1`: entries of a row are removed only when the horizon has passed its newest version,
 //!   so nobody needs an older one that had the key.
-//! - `GRAVES-2`: a row whose entries were removed counts as changed, so a transaction that has it
-//!   in its write set, under a key whose entry is gone, does not commit what it has read without
-//!   it.
+//! - `GRAVES-2`: a transaction that has read a row and has it in its write set does not commit if
+//!   entries of the row were removed in between: they may be those that it needs. Either the row
+//!   counts as changed, or nobody can hold it whom its writer has not let go.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,8 @@
 //! Inserting rows.
 //!
 //! 1. Claim a slot and put the row into it, where nobody looks yet (a row by itself after step 2).
-//! 2. Look for the key where the hash index would have it. A row that is there, for this
-//!    transaction, is a duplicate; one that is absent (deleted, or another's that has not
-//!    committed) is written in its own slot; otherwise
+//! 2. Look for the key. A row that is there, for this transaction, is a duplicate; one that is
+//!    absent (deleted, or another's that has not committed) is written in its own slot; otherwise
 //! 3. let the scheme know the new row, and add it to the hash index, where two who insert the same
 //!    key at once meet;
 //! 4. make it present under its lock, if the scheme stores in place, or leave that to the commit;
@@ -70,17 +69,12 @@ impl<'r> Window<'r> {
 
     /// Whether the next row has no slot of its own.
     fn needs_slot(&self) -> bool {
-        self.placed >= self.filled || self.was_taken(self.placed)
-    }
-
-    /// Whether a row has had a slot that became a row, or could not.
-    fn was_taken(&self, at: usize) -> bool {
-        self.taken >> at & 1 == 1
+        self.placed >= self.filled || self.taken >> self.placed & 1 == 1
     }
 
     /// Slots that were filled for nothing, and whether the scheme has been asked about them.
     fn left(&self) -> impl Iterator<Item = (RowId, bool)> {
-        let left = (0..self.filled).filter(|at| !self.was_taken(*at));
+        let left = (0..self.filled).filter(|at| self.taken >> at & 1 == 0);
         left.map(|at| (self.slots[at], self.shown >> at & 1 == 1))
     }
 }
@@ -301,12 +295,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Step<bool> {
         let at = window.placed;
         let wanted = window.wanted(at);
-        // Most keys are new, and have no entry where they would have it. Should there be one
-        // further on, adding theirs has come upon it.
-        let guess = guard.table.index().home(wanted.hash).guess(wanted.hash);
-        if (guess.is_some() || window.was_taken(at))
-            && let Some(found) = self.locate(guard, wanted)
-        {
+        // Most keys are new, as one look at their bucket says.
+        let found = if guard.table.index().home(wanted.hash).lacks(wanted.hash) {
+            self.ahead.next(guard.table.id(), wanted.hash);
+            None
+        } else {
+            self.locate(guard, wanted)
+        };
+        if let Some(found) = found {
             let is_it = || found.meta.has_hash(wanted.hash);
             let read = self.read_row(engine, guard, found, &is_it, |_| {});
             return match self.note_absence(engine, guard, wanted.hash, read) {

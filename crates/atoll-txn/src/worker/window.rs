@@ -203,30 +203,30 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         seen: &mut Seen<'g, S, M>,
     ) {
         let before = self.stopwatch.switch::<M>(Component::Index);
-        let table = guard.table.id();
+        let (table, index) = (guard.table.id(), guard.table.index());
         let first = window.sought.first().copied().flatten();
-        if first.is_some_and(|first| self.ahead.has_touched(table, first.hash)) {
-            // Everything has been brought in, and it is known where the rows are.
-            for (seen, sought) in seen.iter_mut().zip(window.sought.iter().flatten()) {
-                let row = self.ahead.next(table, sought.hash);
-                *seen = row.map(|row| Found::new(guard, row));
-            }
-            self.stopwatch.switch::<M>(before);
-            return;
-        }
-        let (index, hints) = (guard.table.index(), &mut self.ahead.hints);
+        let is_touched = first.is_some_and(|first| self.ahead.has_touched(table, first.hash));
+        let mut is_all_touched = is_touched;
         for (seen, sought) in seen.iter_mut().zip(&window.sought) {
             let Some(Sought { hash, aim, home }) = *sought else { break };
+            // What was prefetched has been found, and brought in.
+            if is_touched && let Some(row) = self.ahead.next(table, hash) {
+                *seen = Some(Found::new(guard, row));
+                continue;
+            }
+            is_all_touched = false;
             // If it is not in the bucket where it should be, in one of the next, or nowhere.
             let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
             let Some(row) = row else { continue };
             let found = Found::new(guard, row);
+            let hints = &mut self.ahead.hints;
             hints.add_line::<M>(std::ptr::from_ref(found.meta).cast());
             aim.hint(&guard.table, found.slot, hints);
             *seen = Some(found);
         }
+        let hints = &mut self.ahead.hints;
         hints.give::<M>();
-        if !guard.views.is_empty() {
+        if !guard.views.is_empty() && !is_all_touched {
             for (found, sought) in seen.iter().zip(window.sought.iter().flatten()) {
                 let Some(found) = found else { continue };
                 sought.aim.hint_further(&guard.table, found.slot, hints);
