@@ -195,8 +195,8 @@ impl<M: Machine> Home<'_, M> {
         self.0.find(hash, &mut |_| true).ok()
     }
 
-    /// Whether no row had this hash when this was the hash's home: there is no entry like it here,
-    /// and none lies further on (`INDEX-6`).
+    /// True only if no row had this hash when this was the hash's home: there is no entry like it
+    /// here, and none lies further on (`INDEX-6`). Where something may, a search has to say it.
     #[inline]
     pub fn lacks(self, hash: u64) -> bool {
         matches!(self.0.find(hash, &mut |_| true), Err(false))

@@ -360,9 +360,10 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     }
 
     /// Lets go of a row that was held. If `changed`, entries of it are gone, perhaps all of them
-    /// and the slot will be used again. Whoever has read the row before and writes it must not
-    /// commit then: it may rely on an entry that it found in an index, and did not add. (Where a
-    /// row is its writer's from [`Scheme::write`] to the end, it cannot be held in between.)
+    /// and the slot will be used again. Whoever writes the row and has read it before must not
+    /// commit then, since it may rely on an entry that it found in an index and did not add. Where
+    /// a row is its writer's from [`Scheme::write`] to the end, there is nothing to be done: it
+    /// cannot be held in between, and entries are looked for and added after that.
     fn let_go(&self, target: Target<'_, Self::State>, changed: bool) {
         let _ = (target, changed);
     }

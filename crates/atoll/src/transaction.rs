@@ -42,7 +42,7 @@ pub struct Prefetch<'p> {
     pub table: &'p Table,
     /// Their keys, one after the other, each with as many values as the primary key has columns.
     pub keys: &'p [Value],
-    /// The columns that it will read or change.
+    /// The columns that it will read or change: a visit of these rows brings in no others.
     pub columns: &'p [usize],
 }
 

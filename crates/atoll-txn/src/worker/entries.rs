@@ -85,13 +85,6 @@ impl Entries {
         self.moves_len = 0;
     }
 
-    /// Whether an entry is to go when the transaction commits, unless the row has its key then.
-    pub(super) fn goes(&self, entry: &Entry) -> bool {
-        let what = |one: &Entry| (one.table, one.row, one.index);
-        let is_it = |gone: &&Entry| what(gone) == what(entry) && self.key(gone) == self.key(entry);
-        self.gone.iter().any(|gone| is_it(&gone))
-    }
-
     pub(super) fn key(&self, entry: &Entry) -> &[u8] {
         &self.keys[entry.start..entry.start + entry.len]
     }

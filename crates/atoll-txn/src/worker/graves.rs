@@ -8,9 +8,10 @@
 //!
 //! - `GRAVES-1`: entries of a row are removed only when the horizon has passed its newest version,
 //!   so nobody needs an older one that had the key.
-//! - `GRAVES-2`: a transaction that has read a row and has it in its write set does not commit if
-//!   entries of the row were removed in between: they may be those that it needs. Either the row
-//!   counts as changed, or nobody can hold it whom its writer has not let go.
+//! - `GRAVES-2`: a transaction whose write set has a row does not commit if entries of the row were
+//!   removed that it relies on. Either the row counts as changed since it was read; or it is its
+//!   writer's from [`Scheme::write`] on, so that nobody else can hold it, and the writer looks
+//!   afterwards whether it is still the row of its key, and adds its entries only then.
 
 use std::collections::VecDeque;
 

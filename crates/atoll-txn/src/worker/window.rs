@@ -17,7 +17,7 @@ use crate::scheme::Scheme;
 use crate::tables::Guard;
 
 /// Keys whose cache lines are brought in at a time.
-pub(super) const WINDOW: usize = 32;
+pub(super) const WINDOW: usize = u32::BITS as usize;
 
 /// What is going to be done with the row of a key.
 pub(super) trait Aim: Copy {
@@ -206,15 +206,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let (table, index) = (guard.table.id(), guard.table.index());
         let first = window.sought.first().copied().flatten();
         let is_touched = first.is_some_and(|first| self.ahead.has_touched(table, first.hash));
-        let mut is_all_touched = is_touched;
-        for (seen, sought) in seen.iter_mut().zip(&window.sought) {
+        // A bit for each key that is not.
+        let mut untouched = 0u32;
+        for (at, (seen, sought)) in seen.iter_mut().zip(&window.sought).enumerate() {
             let Some(Sought { hash, aim, home }) = *sought else { break };
             // What was prefetched has been found, and brought in.
             if is_touched && let Some(row) = self.ahead.next(table, hash) {
                 *seen = Some(Found::new(guard, row));
                 continue;
             }
-            is_all_touched = false;
+            untouched |= 1 << at;
             // If it is not in the bucket where it should be, in one of the next, or nowhere.
             let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
             let Some(row) = row else { continue };
@@ -226,10 +227,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         let hints = &mut self.ahead.hints;
         hints.give::<M>();
-        if !guard.views.is_empty() && !is_all_touched {
-            for (found, sought) in seen.iter().zip(window.sought.iter().flatten()) {
-                let Some(found) = found else { continue };
-                sought.aim.hint_further(&guard.table, found.slot, hints);
+        if !guard.views.is_empty() && untouched != 0 {
+            let sought = window.sought.iter().flatten();
+            for (at, (found, sought)) in seen.iter().zip(sought).enumerate() {
+                if untouched >> at & 1 == 1
+                    && let Some(found) = found
+                {
+                    sought.aim.hint_further(&guard.table, found.slot, hints);
+                }
             }
             hints.give::<M>();
         }
