@@ -8,9 +8,12 @@
 //!
 //! - `HUGE-1`: an array's place in its region belongs to it alone and is initialised; the region is
 //!   mapped while any array in it lives.
+//! - `HUGE-2`: arrays that are given back before they go lie in regions of their own: those beside
+//!   them keep their huge pages, and do not keep the memory.
 //!
-//! Memory goes back to the system when the last array of a region goes. If no region can be mapped,
-//! the process is out of memory and the allocator's handler is called, as for any other array.
+//! Memory goes back to the system when the last array of a region goes, or when an array is given
+//! back. If no region can be mapped, the process is out of memory and the allocator's handler is
+//! called, as for any other array.
 //!
 //! The system clears a page when it is touched for the first time. [`make_ready`] has that done
 //! before anybody waits for it.
@@ -19,6 +22,9 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::binding::page_bytes;
+use crate::machine::WordLine;
 
 /// Bytes of a huge page on the machines that this runs on.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -80,15 +86,24 @@ impl Drop for Region {
     }
 }
 
+/// For how long an array needs its memory.
+#[derive(Debug, Clone, Copy)]
+enum Need {
+    /// As long as it lives.
+    Long,
+    /// Until it is given back.
+    Short,
+}
+
 /// Where arrays come from.
 struct Pool {
-    /// The region that is being filled, and how far.
-    filling: Option<(Arc<Region>, usize)>,
+    /// The regions that are being filled, by need, and how far (`HUGE-2`).
+    filling: [Option<(Arc<Region>, usize)>; 2],
     /// Regions for later, which have been touched.
     ready: Vec<Region>,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { filling: None, ready: Vec::new() });
+static POOL: Mutex<Pool> = Mutex::new(Pool { filling: [None, None], ready: Vec::new() });
 
 impl Pool {
     fn latch() -> MutexGuard<'static, Self> {
@@ -97,9 +112,10 @@ impl Pool {
     }
 
     /// A place of so many bytes.
-    fn place(&mut self, bytes: usize) -> Option<(Arc<Region>, NonNull<u8>)> {
+    fn place(&mut self, bytes: usize, need: Need) -> Option<(Arc<Region>, NonNull<u8>)> {
         let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.bytes;
-        if !self.filling.as_ref().is_some_and(fits) {
+        let filling = &mut self.filling[need as usize];
+        if !filling.as_ref().is_some_and(fits) {
             // A large array leaves the rest of the region before it to others.
             if bytes >= REGION_BYTES {
                 let region = Arc::new(Region::map(bytes)?);
@@ -107,9 +123,9 @@ impl Pool {
                 return Some((region, start));
             }
             let region = self.ready.pop().or_else(|| Region::map(REGION_BYTES))?;
-            self.filling = Some((Arc::new(region), 0));
+            *filling = Some((Arc::new(region), 0));
         }
-        let (region, used) = self.filling.as_mut()?;
+        let (region, used) = filling.as_mut()?;
         // SAFETY: `used + bytes` is within the region.
         let start = unsafe { region.start.add(*used) };
         *used = (*used + bytes).next_multiple_of(ALIGN);
@@ -164,8 +180,39 @@ impl<T> Drop for Array<T> {
     }
 }
 
+impl<T> Array<T> {
+    /// Gives memory back to the system that nobody needs any more, though some may still look at
+    /// it: whole pages are 0 from then on, at the latest when somebody touches them next. What is
+    /// stored there afterwards takes memory again. A small array stays as it is, and so does memory
+    /// that the system wants to keep.
+    ///
+    /// # Safety
+    /// The values are atomics, for which bytes of 0 are values, and nothing else.
+    pub(crate) unsafe fn give_back(&self) {
+        if self.region.is_none() {
+            return;
+        }
+        let (page, start) = (page_bytes(), self.start.as_ptr().cast::<libc::c_void>());
+        let skipped = start.addr().next_multiple_of(page) - start.addr();
+        let Some(bytes) = size_of_val(&**self).checked_sub(skipped) else { return };
+        // SAFETY: these are whole pages of the array's place, which nobody else has (HUGE-1); what
+        // they say may change under those who look, says the caller. What is behind the last whole
+        // page stays.
+        unsafe { libc::madvise(start.byte_add(skipped), bytes / page * page, libc::MADV_DONTNEED) };
+    }
+}
+
 /// `len` values made by `make` from their position.
-pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
+pub fn collect<T>(len: usize, make: impl FnMut(usize) -> T) -> Array<T> {
+    collect_for(Need::Long, len, make)
+}
+
+/// As [`collect`], of words that are [let go](crate::Word::let_go) before the array is.
+pub fn collect_words<W>(len: usize, make: impl FnMut(usize) -> WordLine<W>) -> Array<WordLine<W>> {
+    collect_for(Need::Short, len, make)
+}
+
+fn collect_for<T>(need: Need, len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
     let Ok(layout) = Layout::array::<T>(len) else {
         handle_alloc_error(Layout::new::<T>());
     };
@@ -174,7 +221,7 @@ pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
         let start = NonNull::from(Box::leak(values)).cast();
         return Array { start, len, region: None };
     }
-    let Some((region, start)) = Pool::latch().place(layout.size()) else {
+    let Some((region, start)) = Pool::latch().place(layout.size(), need) else {
         handle_alloc_error(layout)
     };
     let start = start.cast::<T>();
@@ -190,7 +237,9 @@ pub fn collect<T>(len: usize, mut make: impl FnMut(usize) -> T) -> Array<T> {
 mod tests {
     use std::sync::Arc;
 
-    use super::{Pool, REGION_BYTES, collect, make_ready};
+    use super::{Array, HUGE_PAGE_BYTES, Pool, REGION_BYTES, collect, collect_words, make_ready};
+    use crate::binding::page_bytes;
+    use crate::{NativeWord, Ordering, Word, WordLine};
 
     #[test]
     fn values_stand_where_they_were_made_for_whatever_the_size() {
@@ -223,6 +272,47 @@ mod tests {
         for (n, values) in many.iter().enumerate() {
             assert!(values.iter().enumerate().all(|(at, value)| *value == (at + n) as u64));
         }
+    }
+
+    #[test]
+    fn words_that_are_let_go_give_their_memory_back_and_leave_others_theirs() {
+        let line = |at| WordLine([at as u64 + 1; 8].map(NativeWord::new));
+        // Small ones; with no whole page; with a piece of a page at an end; whole pages.
+        let arrays = [1, 500, 512, 1000, 16_384, 70_001].map(|len| collect_words(len, line));
+        let says = |array: &Array<WordLine<NativeWord>>, at: usize| {
+            array[at].0.each_ref().map(|word| word.load(Ordering::Acquire))
+        };
+        for (number, array) in arrays.iter().enumerate() {
+            NativeWord::let_go(array);
+            if array.region.is_some() {
+                assert!(resident(array) <= HUGE_PAGE_BYTES, "the memory is the system's again");
+            }
+            let given_back = (0..array.len()).filter(|at| says(array, *at) == [0; 8]).count();
+            let pages = array.len() * size_of::<WordLine<NativeWord>>() / page_bytes();
+            let pages = if array.region.is_some() { pages.saturating_sub(1) } else { 0 };
+            assert!(given_back >= pages * page_bytes() / 64, "{given_back} of {}", array.len());
+            for array in &arrays[number + 1..] {
+                assert!((0..array.len()).all(|at| says(array, at) == [at as u64 + 1; 8]));
+            }
+        }
+        for array in &arrays {
+            // It can be touched as before.
+            array.iter().for_each(|line| line.0[3].store(5, Ordering::Release));
+            assert!(array.iter().all(|line| line.0[3].load(Ordering::Acquire) == 5));
+        }
+    }
+
+    /// Bytes of an array that lie in memory.
+    fn resident<T>(array: &Array<T>) -> usize {
+        let page = page_bytes();
+        let from = array.start.as_ptr().addr().next_multiple_of(page);
+        let bytes = array.start.as_ptr().addr() + size_of_val(&**array) - from;
+        let mut pages = vec![0u8; bytes / page];
+        let start = array.start.as_ptr().with_addr(from).cast();
+        // SAFETY: the pages are mapped, and there is a byte for each.
+        let done = unsafe { libc::mincore(start, pages.len() * page, pages.as_mut_ptr()) };
+        assert_eq!(done, 0);
+        pages.iter().filter(|page| **page & 1 == 1).count() * page
     }
 
     #[test]

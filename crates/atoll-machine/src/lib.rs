@@ -52,7 +52,7 @@ pub use error::MachineError;
 pub use hints::Hints;
 pub use ids::{CpuId, NodeId};
 pub use latch::{Latch, Latched};
-pub use machine::{Machine, Ordering, Word};
+pub use machine::{Machine, Ordering, Word, WordLine};
 pub use medium::{CrashMedium, FileMedium, Medium, MediumError, MediumFile, MediumKind, PmCost};
 pub use membarrier::membarrier;
 pub use memory_limit::{MemoryAllowed, memory_allowed, room_on};

@@ -13,6 +13,8 @@
 
 pub use std::sync::atomic::Ordering;
 
+use crate::huge_pages::Array;
+
 /// What transaction code runs on. Type-level: a simulator keeps its own per-thread state.
 ///
 /// # Example
@@ -113,6 +115,18 @@ pub trait Word: Send + Sync + Default + 'static {
         (0..8).fold(0, |bits, at| bits | u32::from(is_like(&words[at])) << at)
     }
 
+    /// Lets words go that nobody needs any more, while some may still look at them: each stays as
+    /// it is or becomes 0, at any time, and what is stored in it may be lost. Who sees the 0 of one
+    /// sees, if it acquires, what was stored before this was called. Native: their memory goes back
+    /// to the system.
+    fn let_go(lines: &Array<WordLine<Self>>)
+    where
+        Self: Sized,
+    {
+        let words = lines.iter().flat_map(|line| &line.0);
+        words.for_each(|word| word.store(0, Ordering::Release));
+    }
+
     /// Replaces the value.
     fn store(&self, value: u64, order: Ordering);
 
@@ -144,3 +158,8 @@ pub trait Word: Send + Sync + Default + 'static {
     /// Keeps the bits of `value` only and returns the value before.
     fn fetch_and(&self, value: u64, order: Ordering) -> u64;
 }
+
+/// A cache line of shared words.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct WordLine<W>(pub [W; 8]);

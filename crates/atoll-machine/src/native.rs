@@ -9,7 +9,8 @@
 //! - NATIVE-4: on x86_64 an instruction that reads and writes a word in one step is a full fence:
 //!   no load behind it is done before the stores in front of it can be seen.
 
-use crate::machine::{Machine, Ordering, Word};
+use crate::huge_pages::Array;
+use crate::machine::{Machine, Ordering, Word, WordLine};
 use std::sync::atomic::AtomicU64;
 
 /// Rounds of [`Machine::wait`] that stay on the CPU before it is yielded. A lock is held for well
@@ -168,6 +169,11 @@ impl Word for NativeWord {
     #[inline]
     fn upper_like(words: &[Self; 8], wanted: u32, mask: u32) -> u32 {
         upper_like(words, wanted, mask)
+    }
+
+    fn let_go(lines: &Array<WordLine<Self>>) {
+        // SAFETY: a line is eight atomics and nothing else (NATIVE-1), of which 0 is a value.
+        unsafe { lines.give_back() };
     }
 
     #[inline]

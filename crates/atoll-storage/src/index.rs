@@ -11,17 +11,19 @@
 //!
 //! Invariants
 //! - `INDEX-1`: an entry never moves within a table; a part that grows fills a new table before it
-//!   publishes it and writes to the old one no more. A lookup that misses looks again if the part's
-//!   table is not the one it searched.
-//! - `INDEX-2`: old tables stay until the index goes; together they are smaller than the new one.
+//!   publishes it. A lookup that misses looks again if the part's table is not the one it searched.
+//! - `INDEX-2`: tables of the past stay until the index goes, but only their addresses do: their
+//!   memory goes back to the system, and they look empty to whoever still looks.
 //! - `INDEX-3`: a bucket's words are changed under its latch. Who adds or removes an entry has the
 //!   latch of its home, so two who add the same key meet; whoever has a latch waits for no other.
-//! - `INDEX-4`: a part that grows latches all buckets of its table and never lets them go: who gets
-//!   a latch has it of the current table.
+//! - `INDEX-4`: a part that grows first latches all buckets of its table. So who has a latch of a
+//!   table that is current has it of the current one until he lets go; a latch of a table of the
+//!   past is good for nothing.
 //! - `INDEX-5`: what `homes` names is the current table of a part. It is among its `tables` before,
 //!   and noted in `current` afterwards, which is at most one behind.
 //! - `INDEX-6`: an entry lies in the first bucket from its home on that had a free word, and words
-//!   that have been used are never empty again. So nothing lies beyond a bucket with an empty word.
+//!   that have been used are never empty again while their table is current. So nothing lies beyond
+//!   a bucket of a current table with an empty word.
 //!
 //! All shared words but [`Homes`], which are pointers, go through [`Machine`].
 
@@ -29,7 +31,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use atoll_machine::huge_pages::{self, Array};
-use atoll_machine::{Machine, Ordering, Word};
+use atoll_machine::{Machine, Ordering, Word, WordLine};
 
 use crate::homes::Homes;
 use crate::layout::RowId;
@@ -56,7 +58,7 @@ const PROBES_FIRST: usize = 4;
 /// See the module.
 pub struct HashIndex<M: Machine> {
     /// Where each part's current table lies: what nearly every lookup needs of it.
-    homes: Homes<Bucket<M>, PARTS>,
+    homes: Homes<WordLine<M::Word>, PARTS>,
     parts: Box<[Part<M>; PARTS]>,
 }
 
@@ -69,22 +71,40 @@ struct Part<M: Machine> {
 }
 
 struct Buckets<M: Machine> {
-    buckets: Array<Bucket<M>>,
+    buckets: Array<WordLine<M::Word>>,
     bits: u32,
     probes: usize,
 }
 
-#[repr(align(64))]
-struct Bucket<M: Machine>([M::Word; BUCKET]);
+struct Bucket<'t, M: Machine>(&'t WordLine<M::Word>);
 
-impl<M: Machine> Bucket<M> {
+impl<M: Machine> Clone for Bucket<'_, M> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Bucket<'_, M> {}
+
+impl<'t, M: Machine> Bucket<'t, M> {
+    #[inline]
+    fn words(self) -> &'t [M::Word; BUCKET] {
+        &self.0.0
+    }
+
+    #[inline]
+    fn is(self, other: Self) -> bool {
+        ptr::eq(self.0, other.0)
+    }
+
     /// The first row whose entry is like `wanted` and for which `is_it` holds; otherwise whether
     /// the search goes on in the next bucket.
     #[inline]
-    fn find(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Result<RowId, bool> {
+    fn find(self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Result<RowId, bool> {
         const TAG: u32 = (TAG_MASK >> 32) as u32;
         // A bucket as a whole: at which of its words a lookup would stop cannot be predicted.
-        let mut like = M::Word::upper_like(&self.0, (wanted >> 32) as u32, TAG);
+        let mut like = M::Word::upper_like(self.words(), (wanted >> 32) as u32, TAG);
         while like != 0 {
             let word = self.word(like.trailing_zeros() as usize % BUCKET, Ordering::Acquire);
             let row = RowId((word & ROW_MASK).wrapping_sub(1));
@@ -95,18 +115,18 @@ impl<M: Machine> Bucket<M> {
             like &= like - 1;
         }
         // Free places are used from the first on, so the last is the last to be used: INDEX-6.
-        Err(self.0[BUCKET - 1].load(Ordering::Acquire) != EMPTY)
+        Err(self.words()[BUCKET - 1].load(Ordering::Acquire) != EMPTY)
     }
 
     /// A word, without the latch.
     #[inline]
-    fn word(&self, at: usize, order: Ordering) -> u64 {
-        self.0[at].load(order) & !LATCHED
+    fn word(self, at: usize, order: Ordering) -> u64 {
+        self.words()[at].load(order) & !LATCHED
     }
 
     #[inline]
-    fn try_latch(&self) -> Option<Latched<'_, M>> {
-        let [first, ..] = &self.0;
+    fn try_latch(self) -> Option<Latched<'t, M>> {
+        let [first, ..] = self.words();
         let now = first.load(Ordering::Relaxed);
         let latched = now & LATCHED == 0
             && first
@@ -117,7 +137,7 @@ impl<M: Machine> Bucket<M> {
     }
 
     /// The table is replaced by another (INDEX-4).
-    fn latch_for_good(&self) {
+    fn latch_for_good(self) {
         let mut round = 0;
         loop {
             match self.try_latch() {
@@ -134,7 +154,7 @@ struct Busy;
 
 /// A latched bucket; dropping it unlatches.
 struct Latched<'b, M: Machine> {
-    bucket: &'b Bucket<M>,
+    bucket: Bucket<'b, M>,
     /// What its first word says afterwards.
     first: u64,
 }
@@ -149,7 +169,7 @@ impl<M: Machine> Latched<'_, M> {
         if at == 0 {
             self.first = word;
         } else {
-            self.bucket.0[at].store(word, Ordering::Release);
+            self.bucket.words()[at].store(word, Ordering::Release);
         }
     }
 }
@@ -157,7 +177,7 @@ impl<M: Machine> Latched<'_, M> {
 impl<M: Machine> Drop for Latched<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        self.bucket.0[0].store(self.first, Ordering::Release);
+        self.bucket.words()[0].store(self.first, Ordering::Release);
     }
 }
 
@@ -169,8 +189,9 @@ fn is_free(word: u64) -> bool {
     matches!(word, EMPTY | GONE)
 }
 
-/// The bucket in which a hash should be. If the index grows meanwhile, it is one of the past.
-pub struct Home<'i, M: Machine>(&'i Bucket<M>);
+/// The bucket in which a hash should be. If the index grows meanwhile, it is one of the past, and
+/// may look empty.
+pub struct Home<'i, M: Machine>(Bucket<'i, M>);
 
 impl<M: Machine> Clone for Home<'_, M> {
     #[inline]
@@ -185,7 +206,7 @@ impl<M: Machine> Home<'_, M> {
     /// Where the first cache line lies that a lookup needs.
     #[inline]
     pub fn line(self) -> *const u8 {
-        ptr::from_ref(self.0).cast()
+        ptr::from_ref(self.0.0).cast()
     }
 
     /// The first row in that line that may have the key with this hash: a guess, and almost always
@@ -193,13 +214,6 @@ impl<M: Machine> Home<'_, M> {
     #[inline]
     pub fn guess(self, hash: u64) -> Option<RowId> {
         self.0.find(hash, &mut |_| true).ok()
-    }
-
-    /// True only if no row had this hash when this was the hash's home: there is no entry like it
-    /// here, and none lies further on (`INDEX-6`). Where something may, a search has to say it.
-    #[inline]
-    pub fn lacks(self, hash: u64) -> bool {
-        matches!(self.0.find(hash, &mut |_| true), Err(false))
     }
 }
 
@@ -235,11 +249,25 @@ impl<M: Machine> HashIndex<M> {
     #[inline]
     pub fn home(&self, hash: u64) -> Home<'_, M> {
         let home = self.homes.of(hash as usize % PARTS, hash);
-        Home(home.unwrap_or_else(|| self.first_home(hash)))
+        Home(home.map_or_else(|| self.first_home(hash), Bucket))
+    }
+
+    /// Whether this is where a lookup begins now.
+    #[inline]
+    fn is_home(&self, bucket: Bucket<'_, M>, hash: u64) -> bool {
+        bucket.is(self.home(hash).0)
+    }
+
+    /// True only if no row has this hash: its home has no entry like it, and none lies further on
+    /// (`INDEX-6`). Where something may, a search has to say it.
+    #[inline]
+    pub fn lacks(&self, hash: u64) -> bool {
+        let Home(home) = self.home(hash);
+        home.find(hash, &mut |_| true) == Err(false) && self.is_home(home, hash)
     }
 
     #[cold]
-    fn first_home(&self, hash: u64) -> &Bucket<M> {
+    fn first_home(&self, hash: u64) -> Bucket<'_, M> {
         self.part(hash).table(hash).bucket(hash, 0)
     }
 
@@ -255,7 +283,7 @@ impl<M: Machine> HashIndex<M> {
                 Err(false) => None,
             };
             let now = self.home(hash);
-            if found.is_some() || ptr::eq(now.0, home.0) {
+            if found.is_some() || now.0.is(home.0) {
                 return found;
             }
             home = now; // INDEX-1
@@ -313,9 +341,10 @@ impl<M: Machine> HashIndex<M> {
     #[inline]
     fn latch(&self, hash: u64, round: &mut u32) -> Latched<'_, M> {
         loop {
-            // Those of a table of the past stay latched (INDEX-4).
-            if let Some(home) = self.home(hash).0.try_latch() {
-                return home;
+            if let Some(home) = self.home(hash).0.try_latch()
+                && self.is_home(home.bucket, hash)
+            {
+                return home; // INDEX-4
             }
             M::wait(*round);
             *round = round.saturating_add(1);
@@ -352,7 +381,7 @@ impl<M: Machine> HashIndex<M> {
 
 /// A part of an index, and what names its current table.
 struct PartOf<'i, M: Machine> {
-    homes: &'i Homes<Bucket<M>, PARTS>,
+    homes: &'i Homes<WordLine<M::Word>, PARTS>,
     number: usize,
     part: &'i Part<M>,
 }
@@ -370,7 +399,7 @@ impl<'i, M: Machine> PartOf<'i, M> {
                 self.make_first();
                 continue;
             };
-            let is_named = |table: &&Buckets<M>| ptr::eq(home, table.bucket(hash, 0));
+            let is_named = |table: &&Buckets<M>| ptr::eq(home, table.bucket(hash, 0).0);
             let mut tables = [current, current + 1].into_iter().filter_map(|at| self.at(at));
             if let Some(table) = tables.find(is_named) {
                 return table; // INDEX-5
@@ -408,7 +437,7 @@ impl<'i, M: Machine> PartOf<'i, M> {
         is_it: &mut impl FnMut(RowId) -> bool,
     ) -> Option<RowId> {
         let table = self.table(hash);
-        ptr::eq(home, table.bucket(hash, 0)).then(|| table.find_beyond(hash, is_it)).flatten()
+        home.is(table.bucket(hash, 0)).then(|| table.find_beyond(hash, is_it)).flatten()
     }
 
     /// Publishes a table with the same entries and more room for them, unless somebody has.
@@ -441,7 +470,7 @@ impl<'i, M: Machine> PartOf<'i, M> {
         // Who publishes has noted it before somebody else grows the part.
         let next = self.part.current.load(Ordering::Relaxed) + 1;
         assert!((next as usize) < GROWTHS, "more keys of one hash than a part can hold");
-        old.buckets.iter().for_each(Bucket::latch_for_good);
+        old.buckets.iter().map(Bucket::<M>).for_each(Bucket::latch_for_good);
         let grown = loop {
             let grown = Buckets::new(bits, probes);
             if old.entries().all(|word| grown.fill(word)) {
@@ -451,21 +480,22 @@ impl<'i, M: Machine> PartOf<'i, M> {
         };
         self.name(next, grown);
         self.part.current.store(next, Ordering::Release); // INDEX-5
+        M::Word::let_go(&old.buckets); // INDEX-2
     }
 }
 
 impl<M: Machine> Buckets<M> {
     fn new(bits: u32, probes: usize) -> Self {
-        let bucket = |_| Bucket(std::array::from_fn(|_| M::Word::new(EMPTY)));
-        let buckets = huge_pages::collect(1usize << bits, bucket);
+        let bucket = |_| WordLine(std::array::from_fn(|_| M::Word::new(EMPTY)));
+        let buckets = huge_pages::collect_words(1usize << bits, bucket);
         Self { bits, probes: probes.min(buckets.len()), buckets }
     }
 
     /// The bucket at `distance` from the home of an entry: the top bits of its tag.
     #[inline]
-    fn bucket(&self, entry: u64, distance: usize) -> &Bucket<M> {
+    fn bucket(&self, entry: u64, distance: usize) -> Bucket<'_, M> {
         let home = (entry >> (64 - self.bits)) as usize;
-        &self.buckets[(home + distance) & (self.buckets.len() - 1)]
+        Bucket(&self.buckets[(home + distance) & (self.buckets.len() - 1)])
     }
 
     /// The first row behind the home of an entry that has one like it and for which `is_it` holds.
@@ -501,13 +531,15 @@ impl<M: Machine> Buckets<M> {
     /// Puts an entry into a table that nobody else knows yet; false when there is no place near its
     /// home.
     fn fill(&self, entry: u64) -> bool {
-        let mut near = (0..self.probes).flat_map(|distance| &self.bucket(entry, distance).0);
+        let mut near = (0..self.probes).flat_map(|distance| self.bucket(entry, distance).words());
         let place = near.find(|word| word.load(Ordering::Relaxed) == EMPTY);
         place.inspect(|word| word.store(entry, Ordering::Relaxed)).is_some()
     }
 
     fn entries(&self) -> impl Iterator<Item = u64> {
-        let words = |bucket| (0..BUCKET).map(move |at| Bucket::word(bucket, at, Ordering::Relaxed));
+        let words = |line| {
+            (0..BUCKET).map(move |at| Bucket::<M>::word(Bucket(line), at, Ordering::Relaxed))
+        };
         self.buckets.iter().flat_map(words).filter(|word| is_entry(*word))
     }
 }
@@ -637,7 +669,8 @@ mod tests {
 
     #[test]
     fn a_latched_bucket_stays_latched_whoever_asks_and_looks_as_it_is() {
-        let bucket = Bucket::<Native>(std::array::from_fn(|_| Word::new(EMPTY)));
+        let line = WordLine(std::array::from_fn(|_| Word::new(EMPTY)));
+        let bucket = Bucket::<Native>(&line);
         let mut latched = bucket.try_latch().unwrap();
         assert!((0..3).all(|_| bucket.try_latch().is_none()));
         for (at, row) in [(1, 7), (0, 5)] {
@@ -650,90 +683,5 @@ mod tests {
         drop(latched);
         assert_eq!((found(7), found(5)), (Ok(RowId(7)), Ok(RowId(5))));
         assert!(bucket.try_latch().is_some());
-    }
-
-    #[test]
-    fn a_key_that_several_add_at_once_is_added_by_one_of_them() {
-        const THREADS: u64 = 4;
-        const KEYS: u64 = 20_000;
-        let index = HashIndex::<Native>::default();
-        // Few parts and homes at first, so that buckets are full and neighbours are used.
-        let hash = |key: u64| mix(key) & !0x3f;
-        let key_of = |row: RowId| row.0 / THREADS;
-        let added: Vec<Vec<u64>> = std::thread::scope(|scope| {
-            let add = |thread: u64| {
-                let (index, hash) = (&index, &hash);
-                move || {
-                    let is_mine = |key: &u64| {
-                        let row = RowId(key * THREADS + thread);
-                        let other = index.insert(hash(*key), row, |row| key_of(row) == *key, || ());
-                        assert!(other.is_none_or(|row| key_of(row) == *key));
-                        other.is_none()
-                    };
-                    (0..KEYS).filter(is_mine).collect()
-                }
-            };
-            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(add(thread))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        let mut keys = added.concat();
-        keys.sort_unstable();
-        assert!(keys.into_iter().eq(0..KEYS), "each once");
-        for (thread, keys) in added.iter().enumerate() {
-            for key in keys {
-                let row = RowId(key * THREADS + thread as u64);
-                assert_eq!(index.find(hash(*key), |row| key_of(row) == *key), Some(row));
-                assert!(index.remove(hash(*key), row) && !index.remove(hash(*key), row));
-                assert_eq!(index.find(hash(*key), |row| key_of(row) == *key), None);
-            }
-        }
-    }
-
-    #[test]
-    fn rows_that_come_and_go_at_once_beside_growth_leave_what_stays() {
-        const ROUNDS: u64 = 60_000;
-        let index = HashIndex::<Native>::default();
-        std::thread::scope(|scope| {
-            for thread in 0..4u64 {
-                let index = &index;
-                scope.spawn(move || {
-                    for round in 0..ROUNDS {
-                        let row = RowId(round * 4 + thread);
-                        // Two hashes of a part for all, so that they meet in its buckets.
-                        let hash = mix(round / 64 * 2 + thread % 2) & !0x3f;
-                        let told = index.insert(hash, row, |other| other == row, || ());
-                        assert_eq!(told, None);
-                        if round % 8 != 0 {
-                            assert!(index.remove(hash, row), "{row:?}");
-                        }
-                    }
-                });
-            }
-        });
-        for round in 0..ROUNDS {
-            for thread in 0..4 {
-                let row = RowId(round * 4 + thread);
-                let hash = mix(round / 64 * 2 + thread % 2) & !0x3f;
-                let stays = (round % 8 == 0).then_some(row);
-                assert_eq!(index.find(hash, |other| other == row), stays);
-            }
-        }
-    }
-
-    #[test]
-    fn lookups_beside_growth_miss_nothing_that_was_there() {
-        let index = HashIndex::<Native>::default();
-        let add = |i| {
-            let is_it = |row| row == RowId(i);
-            assert_eq!(index.insert(mix(i), RowId(i), is_it, || ()), None);
-        };
-        (0..1000u64).for_each(add);
-        std::thread::scope(|scope| {
-            scope.spawn(|| (1000..100_000u64).for_each(add));
-            for round in 0..200_000u64 {
-                let i = round % 1000;
-                assert_eq!(index.find(mix(i), |row| row == RowId(i)), Some(RowId(i)));
-            }
-        });
     }
 }

@@ -296,7 +296,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let at = window.placed;
         let wanted = window.wanted(at);
         // Most keys are new, as one look at their bucket says.
-        let found = if guard.table.index().home(wanted.hash).lacks(wanted.hash) {
+        let found = if guard.table.index().lacks(wanted.hash) {
             self.ahead.next(guard.table.id(), wanted.hash);
             None
         } else {
