@@ -39,6 +39,7 @@ fn run(seed: u64) -> Vec<RowId> {
                     there.borrow_mut().push(row);
                     assert_eq!(index.find(hash, |other| key_of(other) == key), Some(row));
                 }
+                assert!(!index.lacks(hash), "key {key} is there");
                 // Nobody else has these keys.
                 let passing = KEYS * (1 + thread) + random.below(KEYS);
                 let (row, hash) = (RowId(passing * THREADS), mix(passing) & !0x3f);

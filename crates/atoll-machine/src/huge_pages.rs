@@ -8,15 +8,16 @@
 //!
 //! - `HUGE-1`: an array's place in its region belongs to it alone and is initialised; the region is
 //!   mapped while any array in it lives.
-//! - `HUGE-2`: arrays that are given back before they go lie in regions of their own: those beside
-//!   them keep their huge pages, and do not keep the memory.
+//! - `HUGE-2`: arrays that are discarded before they go lie in regions of their own, and large ones
+//!   have their huge pages to themselves: a discarded array takes nobody's huge page, and nobody
+//!   else's values keep its memory for long.
 //!
-//! Memory goes back to the system when the last array of a region goes, or when an array is given
-//! back. If no region can be mapped, the process is out of memory and the allocator's handler is
-//! called, as for any other array.
+//! Memory goes back to the system when the last array of a region goes, or when an array is
+//! discarded. If no region can be mapped, the process is out of memory and the allocator's handler
+//! is called, as for any other array.
 //!
 //! The system clears a page when it is touched for the first time. [`make_ready`] has that done
-//! before anybody waits for it.
+//! before anybody waits for it; memory that was made ready and is discarded is the system's again.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Deref;
@@ -91,7 +92,7 @@ impl Drop for Region {
 enum Need {
     /// As long as it lives.
     Long,
-    /// Until it is given back.
+    /// Until it is discarded.
     Short,
 }
 
@@ -113,8 +114,15 @@ impl Pool {
 
     /// A place of so many bytes.
     fn place(&mut self, bytes: usize, need: Need) -> Option<(Arc<Region>, NonNull<u8>)> {
-        let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.bytes;
+        let align = match need {
+            Need::Short if bytes >= HUGE_PAGE_BYTES => HUGE_PAGE_BYTES,
+            _ => ALIGN,
+        };
         let filling = &mut self.filling[need as usize];
+        if let Some((_, used)) = filling {
+            *used = used.next_multiple_of(align);
+        }
+        let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.bytes;
         if !filling.as_ref().is_some_and(fits) {
             // A large array leaves the rest of the region before it to others.
             if bytes >= REGION_BYTES {
@@ -128,7 +136,7 @@ impl Pool {
         let (region, used) = filling.as_mut()?;
         // SAFETY: `used + bytes` is within the region.
         let start = unsafe { region.start.add(*used) };
-        *used = (*used + bytes).next_multiple_of(ALIGN);
+        *used = (*used + bytes).next_multiple_of(align);
         Some((Arc::clone(region), start))
     }
 }
@@ -182,13 +190,12 @@ impl<T> Drop for Array<T> {
 
 impl<T> Array<T> {
     /// Gives memory back to the system that nobody needs any more, though some may still look at
-    /// it: whole pages are 0 from then on, at the latest when somebody touches them next. What is
-    /// stored there afterwards takes memory again. A small array stays as it is, and so does memory
-    /// that the system wants to keep.
+    /// it: whole pages are 0 from then on. What is stored there afterwards takes memory again. A
+    /// small array stays as it is, and so does memory that the system wants to keep.
     ///
     /// # Safety
     /// The values are atomics, for which bytes of 0 are values, and nothing else.
-    pub(crate) unsafe fn give_back(&self) {
+    pub(crate) unsafe fn discard(&self) {
         if self.region.is_none() {
             return;
         }
@@ -207,7 +214,7 @@ pub fn collect<T>(len: usize, make: impl FnMut(usize) -> T) -> Array<T> {
     collect_for(Need::Long, len, make)
 }
 
-/// As [`collect`], of words that are [let go](crate::Word::let_go) before the array is.
+/// As [`collect`], of words that are [discarded](crate::Word::discard) before the array goes.
 pub fn collect_words<W>(len: usize, make: impl FnMut(usize) -> WordLine<W>) -> Array<WordLine<W>> {
     collect_for(Need::Short, len, make)
 }
@@ -253,8 +260,8 @@ mod tests {
 
     #[test]
     fn memory_that_was_made_ready_is_what_the_next_arrays_get() {
-        // Other tests may begin a region of their own now, but not while this one counts.
-        let _first = collect(1 << 20, |at| at);
+        // Other tests may begin regions of their own now, but not while this one counts.
+        let _first = (collect(1 << 20, |at| at), collect_words(1000, line));
         let ready = || Pool::latch().ready.iter().map(|region| region.start).collect::<Vec<_>>();
         make_ready(3 * REGION_BYTES - 1);
         let before = ready();
@@ -274,23 +281,26 @@ mod tests {
         }
     }
 
+    fn line(at: usize) -> WordLine<NativeWord> {
+        WordLine([at as u64 + 1; 8].map(NativeWord::new))
+    }
+
     #[test]
-    fn words_that_are_let_go_give_their_memory_back_and_leave_others_theirs() {
-        let line = |at| WordLine([at as u64 + 1; 8].map(NativeWord::new));
-        // Small ones; with no whole page; with a piece of a page at an end; whole pages.
-        let arrays = [1, 500, 512, 1000, 16_384, 70_001].map(|len| collect_words(len, line));
+    fn words_that_are_discarded_give_their_memory_back_and_leave_others_theirs() {
+        // Small ones; a piece of a page at an end; whole pages; huge ones.
+        let arrays = [1, 500, 1000, 2048, 16_384, 1 << 15, 70_001].map(|l| collect_words(l, line));
         let says = |array: &Array<WordLine<NativeWord>>, at: usize| {
             array[at].0.each_ref().map(|word| word.load(Ordering::Acquire))
         };
         for (number, array) in arrays.iter().enumerate() {
-            NativeWord::let_go(array);
-            if array.region.is_some() {
-                assert!(resident(array) <= HUGE_PAGE_BYTES, "the memory is the system's again");
-            }
-            let given_back = (0..array.len()).filter(|at| says(array, *at) == [0; 8]).count();
-            let pages = array.len() * size_of::<WordLine<NativeWord>>() / page_bytes();
-            let pages = if array.region.is_some() { pages.saturating_sub(1) } else { 0 };
-            assert!(given_back >= pages * page_bytes() / 64, "{given_back} of {}", array.len());
+            let bytes = array.len() * size_of::<WordLine<NativeWord>>();
+            let before = resident(array);
+            NativeWord::discard(array);
+            let whole =
+                if array.region.is_some() { bytes.saturating_sub(2 * page_bytes()) } else { 0 };
+            assert!(resident(array) + whole <= before, "{bytes} bytes");
+            let zeros = (0..array.len()).filter(|at| says(array, *at) == [0; 8]).count();
+            assert!(zeros * size_of::<WordLine<NativeWord>>() >= whole, "{bytes} bytes");
             for array in &arrays[number + 1..] {
                 assert!((0..array.len()).all(|at| says(array, at) == [at as u64 + 1; 8]));
             }
@@ -302,12 +312,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn arrays_that_are_discarded_share_no_huge_page_with_those_that_stay() {
+        let page = |at: usize| at / HUGE_PAGE_BYTES;
+        let pages = |array: &[u8]| {
+            page(array.as_ptr().addr())..=page(array[array.len() - 1..].as_ptr().addr())
+        };
+        let mut stay = Vec::new();
+        let mut go = Vec::new();
+        for len in [600, 1 << 15, 3000, 1 << 16, 5000] {
+            stay.push(collect(len * 64, |_| 1u8));
+            go.push(collect_words(len, line));
+        }
+        for (number, array) in go.iter().enumerate() {
+            let start = array.as_ptr().addr();
+            let own = page(start)..=page(start + size_of_val(&**array) - 1);
+            let is_apart = |at| !own.contains(&at);
+            assert!(stay.iter().all(|other| pages(other).all(is_apart)));
+            if size_of_val(&**array) < HUGE_PAGE_BYTES {
+                continue;
+            }
+            for other in
+                go[..number].iter().filter(|other| size_of_val(&***other) >= HUGE_PAGE_BYTES)
+            {
+                assert!(is_apart(page(other.as_ptr().addr())));
+            }
+        }
+    }
+
     /// Bytes of an array that lie in memory.
     fn resident<T>(array: &Array<T>) -> usize {
-        let page = page_bytes();
-        let from = array.start.as_ptr().addr().next_multiple_of(page);
-        let bytes = array.start.as_ptr().addr() + size_of_val(&**array) - from;
-        let mut pages = vec![0u8; bytes / page];
+        let (page, start) = (page_bytes(), array.start.as_ptr().addr());
+        let (from, to) = (start.next_multiple_of(page), start + size_of_val(&**array));
+        let mut pages = vec![0u8; to.saturating_sub(from) / page];
         let start = array.start.as_ptr().with_addr(from).cast();
         // SAFETY: the pages are mapped, and there is a byte for each.
         let done = unsafe { libc::mincore(start, pages.len() * page, pages.as_mut_ptr()) };

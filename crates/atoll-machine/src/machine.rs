@@ -115,11 +115,11 @@ pub trait Word: Send + Sync + Default + 'static {
         (0..8).fold(0, |bits, at| bits | u32::from(is_like(&words[at])) << at)
     }
 
-    /// Lets words go that nobody needs any more, while some may still look at them: each stays as
+    /// Discards words that nobody needs any more, while some may still look at them: each stays as
     /// it is or becomes 0, at any time, and what is stored in it may be lost. Who sees the 0 of one
     /// sees, if it acquires, what was stored before this was called. Native: their memory goes back
     /// to the system.
-    fn let_go(lines: &Array<WordLine<Self>>)
+    fn discard(lines: &Array<WordLine<Self>>)
     where
         Self: Sized,
     {

@@ -8,6 +8,8 @@
 //!   once. Processors with AVX promise it of both together; none is known that does not.
 //! - NATIVE-4: on x86_64 an instruction that reads and writes a word in one step is a full fence:
 //!   no load behind it is done before the stores in front of it can be seen.
+//! - NATIVE-5: who reads a 0 because the kernel has taken a page sees what was stored before the
+//!   kernel was asked to: it empties the page's entry under a lock and tells all processors.
 
 use crate::huge_pages::Array;
 use crate::machine::{Machine, Ordering, Word, WordLine};
@@ -171,9 +173,9 @@ impl Word for NativeWord {
         upper_like(words, wanted, mask)
     }
 
-    fn let_go(lines: &Array<WordLine<Self>>) {
+    fn discard(lines: &Array<WordLine<Self>>) {
         // SAFETY: a line is eight atomics and nothing else (NATIVE-1), of which 0 is a value.
-        unsafe { lines.give_back() };
+        unsafe { lines.discard() }; // NATIVE-5
     }
 
     #[inline]

@@ -12,8 +12,9 @@
 //! Invariants
 //! - `INDEX-1`: an entry never moves within a table; a part that grows fills a new table before it
 //!   publishes it. A lookup that misses looks again if the part's table is not the one it searched.
-//! - `INDEX-2`: tables of the past stay until the index goes, but only their addresses do: their
-//!   memory goes back to the system, and they look empty to whoever still looks.
+//! - `INDEX-2`: tables of the past stay until the index goes, but only their addresses do: once the
+//!   next table is named, their memory goes back to the system. To whoever still looks they may
+//!   look empty, and who sees that sees the next one named.
 //! - `INDEX-3`: a bucket's words are changed under its latch. Who adds or removes an entry has the
 //!   latch of its home, so two who add the same key meet; whoever has a latch waits for no other.
 //! - `INDEX-4`: a part that grows first latches all buckets of its table. So who has a latch of a
@@ -137,7 +138,7 @@ impl<'t, M: Machine> Bucket<'t, M> {
     }
 
     /// The table is replaced by another (INDEX-4).
-    fn latch_for_good(self) {
+    fn latch_for_growth(self) {
         let mut round = 0;
         loop {
             match self.try_latch() {
@@ -470,17 +471,18 @@ impl<'i, M: Machine> PartOf<'i, M> {
         // Who publishes has noted it before somebody else grows the part.
         let next = self.part.current.load(Ordering::Relaxed) + 1;
         assert!((next as usize) < GROWTHS, "more keys of one hash than a part can hold");
-        old.buckets.iter().map(Bucket::<M>).for_each(Bucket::latch_for_good);
+        old.buckets.iter().map(Bucket::<M>).for_each(Bucket::latch_for_growth);
         let grown = loop {
             let grown = Buckets::new(bits, probes);
             if old.entries().all(|word| grown.fill(word)) {
                 break grown;
             }
+            M::Word::discard(&grown.buckets);
             probes *= 2;
         };
         self.name(next, grown);
         self.part.current.store(next, Ordering::Release); // INDEX-5
-        M::Word::let_go(&old.buckets); // INDEX-2
+        M::Word::discard(&old.buckets); // INDEX-2
     }
 }
 

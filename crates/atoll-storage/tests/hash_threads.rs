@@ -85,29 +85,22 @@ fn look_beside_growth<M: Machine>(keys: u64) {
     let index = HashIndex::<M>::default();
     let added = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let adds = scope.spawn(|| {
             for key in 0..keys {
                 assert_eq!(index.insert(hash(key), RowId(key), |_| false, || ()), None);
                 added.store(key + 1, Ordering::Release);
             }
         });
-        for thread in 0..2 {
-            let (index, added) = (&index, &added);
-            scope.spawn(move || {
-                let mut round = thread;
-                loop {
-                    let added = added.load(Ordering::Acquire);
-                    if let Some(key) = mix(round).checked_rem(added) {
-                        let found = index.find(hash(key), |row| row == RowId(key));
-                        assert_eq!(found, Some(RowId(key)), "with {added} keys");
-                        assert!(!index.lacks(hash(key)), "key {key} is there");
-                    }
-                    round += 2;
-                    if added == keys {
-                        return;
-                    }
-                }
-            });
+        for round in 0.. {
+            let (is_last, added) = (adds.is_finished(), added.load(Ordering::Acquire));
+            if let Some(key) = mix(round).checked_rem(added) {
+                let found = index.find(hash(key), |row| row == RowId(key));
+                assert_eq!(found, Some(RowId(key)), "with {added} keys");
+                assert!(!index.lacks(hash(key)), "key {key} is there");
+            }
+            if is_last {
+                return;
+            }
         }
     });
 }
