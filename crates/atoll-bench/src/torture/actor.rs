@@ -46,6 +46,16 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         Ok(Self { scene: Arc::clone(scene), hands, thread, now, faults: Vec::new() })
     }
 
+    /// Runs plans, and tidies up between some of them.
+    pub fn run_all(&mut self, plans: &[Plan]) {
+        for (number, plan) in (self.thread as usize..).zip(plans) {
+            self.run(plan);
+            if number % 3 == 0 {
+                self.hands.tidy(1 << (number % 8));
+            }
+        }
+    }
+
     /// Runs a plan.
     pub fn run(&mut self, plan: &Plan) {
         for attempt in 0..ATTEMPTS_MAX {

@@ -228,6 +228,11 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         })?)
     }
 
+    /// Takes away what waits, between transactions: of its own or of workers that are gone.
+    pub fn tidy(&mut self, most: usize) {
+        self.worker.tidy(most);
+    }
+
     /// Commits.
     ///
     /// # Errors

@@ -93,7 +93,7 @@ pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run 
             Ok(actor) => actor,
             Err(text) => return failed("error", text),
         };
-        parts.push(Box::new(move || plans.iter().for_each(|plan| actor.run(plan))));
+        parts.push(Box::new(move || actor.run_all(&plans)));
     }
     let snapshots = random.below(5);
     if snapshots > 0 {
@@ -106,6 +106,19 @@ pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run 
                 if random.below(4) == 0 {
                     scene.reclaim();
                 }
+            }
+        }));
+    }
+    if random.below(2) == 0 {
+        let mut keeper = match scene.ground.hands() {
+            Ok(keeper) => keeper,
+            Err(text) => return failed("error", text),
+        };
+        let mut random = Random::new(random.word());
+        parts.push(Box::new(move || {
+            for _ in 0..random.below(20) {
+                (0..random.below(30)).for_each(|_| wait(0));
+                keeper.tidy(1 << random.below(8));
             }
         }));
     }
@@ -156,7 +169,7 @@ pub fn run_native<S: Scheme<M>, M: Machine>(
                 scope.spawn(move || {
                     hesitant::reseed(sleeps);
                     let mut actor = Actor::new(&scene, thread as u32)?;
-                    plans.iter().for_each(|plan| actor.run(plan));
+                    actor.run_all(&plans);
                     Ok::<(), String>(())
                 })
             })

@@ -22,6 +22,11 @@ impl<M: Machine> Table<M> {
         enough
     }
 
+    /// There was more than was asked for, so that it pays to look again.
+    pub fn stays_sparse(&self) {
+        self.gone_bytes.fetch_max(SPARSE_BYTES_MIN, Ordering::Relaxed);
+    }
+
     /// Values that lie in sparse blocks, at most `most`: row and column. Storing each again, as a
     /// transaction of its own, empties the blocks. Not to be called by a thread that is inside;
     /// `member` is its place at the gate.

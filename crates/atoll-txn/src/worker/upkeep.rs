@@ -18,7 +18,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.state == State::Open {
             return;
         }
-        for (row, column) in table.sparse_values(&mut self.member, most) {
+        let values = table.sparse_values(&mut self.member, most);
+        if values.len() == most {
+            table.stays_sparse();
+        }
+        for (row, column) in values {
             self.upkeep = true;
             let _left_for_another_time = self.store_again(table, row, column);
             self.abort(AbortReason::Requested);
