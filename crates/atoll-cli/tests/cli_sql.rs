@@ -253,8 +253,11 @@ fn a_database_in_a_folder_is_there_again_and_can_be_checked_shown_and_copied() {
     {
         assert!(out.contains(field), "{field} in {out}");
     }
-    let (ok, _, err) = atoll(&["check", home.path().to_str().expect("UTF-8")]);
+    let nowhere = home.path().to_str().expect("UTF-8");
+    let (ok, _, err) = atoll(&["check", nowhere]);
     assert!(!ok && err.contains("no database"), "{err}");
+    let (ok, out, err) = atoll(&["log", nowhere]);
+    assert!(!ok && out.is_empty() && err.contains("no database"), "{out}{err}");
     let (ok, _, err) = atoll(&["sql", "bank", "--durability", "none", "-c", "SELECT 1"]);
     assert!(!ok && err.contains("--data"), "{err}");
 }

@@ -24,6 +24,9 @@ pub fn run(args: &LogArgs, global: &GlobalArgs, output: &mut Output) -> Result<(
         records.push(record);
         ControlFlow::Continue(())
     });
+    if records.is_empty() && read.is_err() {
+        return Ok(read?);
+    }
     if output.json {
         output.json(&records)?;
     } else {
