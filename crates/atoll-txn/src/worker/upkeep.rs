@@ -19,14 +19,16 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             return;
         }
         let values = table.sparse_values(&mut self.member, most);
-        if values.len() == most {
-            table.stays_sparse();
-        }
+        let (is_part, mut any) = (values.len() == most, false);
         for (row, column) in values {
             self.upkeep = true;
-            let _left_for_another_time = self.store_again(table, row, column);
+            any |= self.store_again(table, row, column).is_ok();
             self.abort(AbortReason::Requested);
             self.upkeep = false;
+        }
+        // Where none could be, as with no memory left, the next would not either.
+        if is_part && any {
+            table.stays_sparse();
         }
     }
 
