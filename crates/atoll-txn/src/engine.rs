@@ -339,6 +339,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
 }
 
 /// The partition of a value: integers one after the other, anything else by its hash.
+#[inline]
 pub fn partition_of(first: Option<&Value>, partitions: u32) -> u32 {
     let number = match first {
         Some(Value::Int16(value)) => *value as u64,

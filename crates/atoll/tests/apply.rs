@@ -74,8 +74,9 @@ fn numbers(tx: &mut Transaction, table: &Table, keys: &[Value]) -> TxnResult<Vec
 
 #[derive(Debug, Clone)]
 enum Deed {
-    /// Keys, columns, and whether the value is replaced by one made of a byte.
-    Apply(Vec<(i64, usize, Option<u8>)>),
+    /// Keys, columns, and whether the value is replaced by one made of a byte; in a call each, or
+    /// all in one.
+    Apply(Vec<(i64, usize, Option<u8>)>, bool),
     Insert(i64),
     Delete(i64),
     /// An update by other means.
@@ -87,7 +88,8 @@ fn deed() -> impl Strategy<Value = Deed> {
     let column = prop::sample::select(vec![NUMBER, INDEXED, BYTES]);
     let one = (key.clone(), column, prop::option::of(any::<u8>()));
     prop_oneof![
-        4 => prop::collection::vec(one, 0..80).prop_map(Deed::Apply),
+        4 => (prop::collection::vec(one, 0..80), any::<bool>())
+            .prop_map(|(each, alone)| Deed::Apply(each, alone)),
         1 => key.clone().prop_map(Deed::Insert),
         1 => key.clone().prop_map(Deed::Delete),
         1 => (key, any::<i64>()).prop_map(|(key, number)| Deed::Update(key, number)),
@@ -108,7 +110,7 @@ fn width(column: usize) -> usize {
 /// Does it to both; they must say the same.
 fn perform(tx: &mut Transaction, table: &Table, model: &mut Model, deed: &Deed) -> TxnResult<()> {
     match deed {
-        Deed::Apply(each) => {
+        Deed::Apply(each, alone) => {
             let keys = ids(each.iter().map(|(key, ..)| *key));
             let (mut input, mut ops, mut room) = (Vec::new(), Vec::new(), 0);
             for (_, column, put) in each {
@@ -121,8 +123,12 @@ fn perform(tx: &mut Transaction, table: &Table, model: &mut Model, deed: &Deed) 
                 }
             }
             let (mut output, mut absent) = (vec![0; room], Vec::new());
-            let buffers = Buffers { input: &input, output: &mut output };
-            tx.apply(table, &keys, &ops, buffers, |at| absent.push(at))?;
+            let of_a_call = if *alone { 1 } else { keys.len().max(1) };
+            let calls = keys.chunks(of_a_call).zip(ops.chunks(of_a_call)).enumerate();
+            for (call, (keys, ops)) in calls {
+                let buffers = Buffers { input: &input, output: &mut output };
+                tx.apply(table, keys, ops, buffers, |at| absent.push(call * of_a_call + at))?;
+            }
             let mut expected_absent = Vec::new();
             for (at, (key, column, put)) in each.iter().enumerate() {
                 let Some(row) = model.get_mut(key) else {
@@ -373,6 +379,10 @@ fn what_does_not_fit_is_told_before_anything_is_done() {
                 let buffers = Buffers { input: &[7; 20], output: &mut [0; 8] };
                 let refused = tx.apply(&table, &keys, &ops, buffers, |_| ()).unwrap_err();
                 assert!(refused.to_string().contains(message), "{refused}, not {message}");
+                let buffers = Buffers { input: &[7; 20], output: &mut [0; 8] };
+                let alone = tx.apply(&table, &ids([50]), &[wrong], buffers, |_| ()).unwrap_err();
+                let message = message.replace("operation 50", "operation 0");
+                assert!(alone.to_string().contains(&message), "{alone}, not {message}");
                 let seen = numbers(tx, &table, &keys)?;
                 assert!(seen.iter().all(|number| *number == Some(100)), "{message}: {seen:?}");
                 Ok(())
@@ -456,13 +466,18 @@ fn a_panic_that_is_told_of_absence_leaves_nothing_behind() {
         let table = table(&db);
         fill(&db, &table);
         let ops = [RowOp::Put { column: NUMBER, from: 0 }; 2];
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            db.transaction(|tx| {
-                let buffers = Buffers { input: &[7; 8], output: &mut [] };
-                tx.apply(&table, &ids([1, ROWS + 1]), &ops, buffers, |at| panic!("no row {at}"))
-            })
-        }));
-        assert!(panicked.is_err(), "{scheme}");
+        for of_a_call in [2, 1] {
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                db.transaction(|tx| {
+                    let keys = ids([1, ROWS + 1]);
+                    keys.chunks(of_a_call).zip(ops.chunks(of_a_call)).try_for_each(|(keys, ops)| {
+                        let buffers = Buffers { input: &[7; 8], output: &mut [] };
+                        tx.apply(&table, keys, ops, buffers, |at| panic!("no row {at}"))
+                    })
+                })
+            }));
+            assert!(panicked.is_err(), "{scheme}");
+        }
         let after = db.transaction(|tx| numbers(tx, &table, &ids([1]))).unwrap();
         assert_eq!(after, [Some(100)], "{scheme}");
     }
@@ -484,8 +499,10 @@ fn partitions_must_have_been_named_and_keys_be_whole() {
         })
     };
     put(ids([1])).unwrap();
-    let refused = put(ids([1, other])).unwrap_err().to_string();
-    assert!(refused.contains("did not name"), "{refused}");
+    for keys in [ids([1, other]), ids([other])] {
+        let refused = put(keys).unwrap_err().to_string();
+        assert!(refused.contains("did not name"), "{refused}");
+    }
 
     let columns = ["a", "b", "n"].map(|name| Column::new(name, DataType::Int64));
     let pairs =

@@ -237,7 +237,9 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
     fn apply(&mut self, looks: &[Look]) -> Result<(), Halt> {
         let keys: Vec<i64> = looks.iter().map(|look| look.key).collect();
         let versions: Vec<u64> = looks.iter().map(|_| self.scene.recorder.version()).collect();
-        let seen = self.hands.apply(&keys, |at| {
+        // In one call, or each operation in one of its own.
+        let together = versions.first().is_some_and(|version| version % 2 == 0);
+        let seen = self.hands.apply(&keys, together, |at| {
             let version = versions[at] as i64;
             let to = looks[at].place.into_iter();
             to.flat_map(|to| [(VERSION, version), (PLACE, to), (MARK, mark(version, to))]).collect()

@@ -316,14 +316,15 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     }
 
     /// Reads all columns of each row and puts numbers into some of them, by operations that are
-    /// given together; returns the rows as they stood. `Err`: a row was there for one of its
-    /// operations and not for another, which must not be committed.
+    /// given together or in a call each; returns the rows as they stood. `Err`: a row was there
+    /// for one of its operations and not for another, which must not be committed.
     ///
     /// # Errors
     /// [`Halt`].
     pub fn apply(
         &mut self,
         keys: &[i64],
+        together: bool,
         puts: impl Fn(usize) -> Vec<(usize, i64)>,
     ) -> Result<Result<Vec<Option<Row>>, String>, Halt> {
         let (mut wanted, mut ops, mut of) = (Vec::new(), Vec::new(), Vec::new());
@@ -340,9 +341,13 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         }
         let mut output = vec![0; keys.len() * COLUMNS * 8];
         let mut absent = vec![0; keys.len()];
-        let buffers = Buffers { input: &input, output: &mut output };
-        let mut note = |operation: usize| absent[of[operation]] += 1;
-        self.worker.apply(&self.table, &wanted, &ops, buffers, &mut note)?;
+        let of_a_call = if together { ops.len() } else { 1 };
+        let calls = wanted.chunks(of_a_call).zip(ops.chunks(of_a_call)).zip(of.chunks(of_a_call));
+        for ((wanted, ops), of) in calls {
+            let buffers = Buffers { input: &input, output: &mut output };
+            let mut note = |operation: usize| absent[of[operation]] += 1;
+            self.worker.apply(&self.table, wanted, ops, buffers, &mut note)?;
+        }
         let rows = output.as_chunks::<8>().0.as_chunks::<COLUMNS>().0.iter().enumerate();
         Ok(rows
             .map(|(at, row)| match absent[at] {

@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use atoll::{Range, Row, RowEdit, RowOp, Transaction, TxnResult, Value, Visit, Want};
+use atoll::{Buffers, Range, Row, RowEdit, RowOp, Transaction, TxnResult, Value, Visit, Want};
 
 use super::args::ReadColumns;
 use super::client::Field;
@@ -97,6 +97,25 @@ impl Access {
         let changed = &mut target[(column - 1) * bytes..][..bytes];
         changed.iter_mut().zip(value).for_each(|(old, new)| *old ^= new);
         row.set_bytes(column, changed);
+    }
+
+    /// Makes it, for this key; as data if it is one operation.
+    ///
+    /// # Errors
+    /// What the database says.
+    #[inline]
+    pub fn perform_as(
+        &self,
+        op: Option<&RowOp>,
+        tx: &mut Transaction,
+        field: &Field,
+        key: &[Value],
+        room: &mut Room,
+    ) -> TxnResult<()> {
+        let Some(op) = op else { return self.perform(tx, field, key, room) };
+        let Room { source, at, target, .. } = room;
+        let buffers = Buffers { input: &source[*at..], output: target };
+        tx.apply(&field.table, key, std::slice::from_ref(op), buffers, |_| ())
     }
 
     /// Makes it, for this key.

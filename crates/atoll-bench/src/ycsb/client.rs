@@ -259,8 +259,8 @@ impl Client for YcsbClient {
             if field.plan.batch {
                 tx.prefetch_each(&field.table, keys, |at| accesses[at].columns(field));
             }
-            for (access, key) in accesses.iter().zip(keys.chunks(1)) {
-                access.perform(tx, field, key, room)?;
+            for (at, (access, key)) in accesses.iter().zip(keys.chunks(1)).enumerate() {
+                access.perform_as(ops.get(at), tx, field, key, room)?;
             }
             Ok(())
         }))?;
@@ -288,16 +288,16 @@ impl Client for YcsbClient {
             },
             async |tx, drawn| {
                 drawn.attempts += 1;
-                let (accesses, keys) = (&drawn.accesses, &drawn.keys);
+                let Drawn { accesses, keys, ops, .. } = &*drawn;
                 if field.plan.batch {
                     let columns = |at: usize| accesses[at].columns(&field);
                     tx.fetch_each(&field.table, keys, columns).await;
                 }
-                for (access, key) in accesses.iter().zip(keys.chunks(1)) {
+                for (at, (access, key)) in accesses.iter().zip(keys.chunks(1)).enumerate() {
                     if !field.plan.batch {
                         tx.fetch(&field.table, key, access.columns(&field)).await;
                     }
-                    access.perform(tx, &field, key, &mut room.borrow_mut())?;
+                    access.perform_as(ops.get(at), tx, &field, key, &mut room.borrow_mut())?;
                 }
                 Ok(())
             },

@@ -44,6 +44,13 @@ impl<M: Machine> Table<M> {
         self.barrier.load_flat(slot.segment, slot.id.slot(), column.position(), into);
     }
 
+    /// Brings in a value of a row.
+    #[inline]
+    pub fn touch_plain(&self, slot: Slot<'_, M>, column: PlainColumn) {
+        let (at, width) = (column.position(), column.width());
+        M::touch(self.barrier.hint_of(slot.segment, slot.id.slot(), at, width), width);
+    }
+
     /// Gathers where a value of a row lies.
     #[inline(always)]
     pub fn hint_at_plain(&self, slot: Slot<'_, M>, column: PlainColumn, hints: &mut Hints) {

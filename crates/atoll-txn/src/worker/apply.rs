@@ -1,9 +1,12 @@
 //! Reading and replacing single values of many rows, as data: the caller says beforehand what is to
 //! be done, so nothing is called for a row, and what most rows need is one short loop.
 //!
-//! - `APPLY-1`: the loop does an operation only if nothing about it is out of the ordinary: the row
-//!   is where it was seen, the transaction itself has not changed it (at commit), the scheme grants
-//!   at once. A refusal is passed on; everything else is left to the steps that are for any access.
+//! A key that comes by itself is looked for without a window: nothing is prepared for others.
+//!
+//! - `APPLY-1`: an operation is done plainly only if nothing about it is out of the ordinary: the
+//!   row is where it was seen, the transaction itself has not changed it (at commit), the scheme
+//!   grants at once. A refusal is passed on; everything else is left to the steps that are for any
+//!   access.
 //! - `APPLY-2`: an operation is checked, with all others of its call, before anything is done.
 
 use std::ops::Range;
@@ -155,10 +158,56 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             return Err(StorageError::OperationCount { operations, keys }.into());
         }
         let ops = Ops { table, ops, input: input.len(), output: output.len() };
+        if keys_given == 1 && keys.len() == table.schema().primary_key().len() {
+            return self.apply_alone(table, keys, &ops, Buffers { input, output }, absent);
+        }
         self.in_windows(table, keys, &ops, |txn, here, seen, at| {
             let buffers = Buffers { input, output: &mut *output };
             txn.apply_some(here, seen, at, buffers, absent)
         })
+    }
+}
+
+impl<S: Scheme<M>, M: Machine> Worker<S, M> {
+    /// Does the only operation of a call.
+    #[inline]
+    fn apply_alone(
+        &mut self,
+        table: &Table<M>,
+        key: &[Value],
+        ops: &Ops<'_, M>,
+        Buffers { input, output }: Buffers<'_>,
+        absent: &mut dyn FnMut(usize),
+    ) -> Result<(), Stop> {
+        let wanted = Wanted { hash: table.hash_of(key)?, key };
+        let Some(aim) = ops.of(0) else { return Err(ops.misfit(0)) };
+        if aim.is_put {
+            self.check_writable(table)?;
+        }
+        self.check_partition(table, key.first(), aim.is_put)?;
+        self.until_done(table, |engine, txn, guard, change| {
+            let here = (engine, guard, change);
+            // The value is on its way while the row is asked for.
+            let found = txn.locate_and(guard, wanted, |found| {
+                guard.table.touch_plain(found.slot, aim.column);
+            });
+            let done = match found {
+                Some(found) if txn.is_ordinary() => {
+                    txn.do_plainly(here, found, wanted.hash, aim, input, output)
+                }
+                _ => Ok(false),
+            };
+            let step = match done {
+                Ok(true) => return Step::Done(()),
+                Ok(false) => txn.apply_one(here, (wanted, found), aim, input, output),
+                Err(refusal) => Step::Refused(refusal),
+            };
+            if matches!(step, Step::Done(false)) {
+                absent(0);
+            }
+            step.map(|_| ())
+        })?;
+        self.add_entries(table)
     }
 }
 
@@ -211,41 +260,61 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline(never)]
     fn apply_plainly(
         &mut self,
-        (engine, guard, change): Here<'_, S, M>,
+        here: Here<'_, S, M>,
         (window, seen): (&Window<'_, '_, Checked, M>, &SeenRows<'_, S, M>),
         next: &mut usize,
         input: &[u8],
         output: &mut [u8],
     ) -> Result<(), Refusal> {
-        // A transaction that is measured goes through the steps that measure.
-        if self.stopwatch.is_running() || !self.gone_rows.is_empty() {
+        if !self.is_ordinary() {
             return Ok(());
         }
-        let table = &*guard.table;
         let rows = window.sought.iter().zip(seen);
         for (sought, found) in rows.skip(*next) {
             let (Some(Sought { hash, aim, .. }), Some(found)) = (sought, found) else { break };
-            if !found.meta.has_hash(*hash) || !table.is_exact(*hash) {
-                break;
-            }
-            if !Self::IN_PLACE && self.edits.get_mut().find(table.id(), found.slot.id()).is_some() {
-                break;
-            }
-            let is_done = if !aim.is_put {
-                self.get_plainly(engine, guard, *found, *hash, *aim, output)?
-            } else if guard.moving.has(aim.column.position()) {
-                false
-            } else if Self::IN_PLACE {
-                self.put_in_place(engine, guard, change, *found, *hash, *aim, input)?
-            } else {
-                self.put_at_commit(engine, guard, *found, *hash, *aim, input)?
-            };
-            if !is_done {
+            if !self.do_plainly(here, *found, *hash, *aim, input, output)? {
                 break;
             }
             *next += 1;
         }
         Ok(())
+    }
+
+    /// Whether there is nothing about the transaction: one that is measured goes through the steps
+    /// that measure.
+    #[inline]
+    fn is_ordinary(&self) -> bool {
+        !self.stopwatch.is_running() && self.gone_rows.is_empty()
+    }
+
+    /// Whether the operation was done on a row that was seen (`APPLY-1`). An error if that is
+    /// refused.
+    #[inline(always)]
+    fn do_plainly(
+        &mut self,
+        (engine, guard, change): Here<'_, S, M>,
+        found: Found<'_, S, M>,
+        hash: u64,
+        aim: Checked,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<bool, Refusal> {
+        let table = &*guard.table;
+        if !found.meta.has_hash(hash) || !table.is_exact(hash) {
+            return Ok(false);
+        }
+        if !Self::IN_PLACE && self.edits.get_mut().find(table.id(), found.slot.id()).is_some() {
+            return Ok(false);
+        }
+        if !aim.is_put {
+            self.get_plainly(engine, guard, found, hash, aim, output)
+        } else if guard.moving.has(aim.column.position()) {
+            Ok(false)
+        } else if Self::IN_PLACE {
+            self.put_in_place(engine, guard, change, found, hash, aim, input)
+        } else {
+            self.put_at_commit(engine, guard, found, hash, aim, input)
+        }
     }
 
     /// Whether the row was granted and copied.

@@ -310,11 +310,26 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             return Ok(());
         }
         let guard = self.engine.tables.guard(table.id());
-        let partition = match (guard.replicated, write) {
+        let partition = crate::engine::partition_of(first, self.engine.partitions());
+        // Most transactions have named one, and keep to it.
+        if self.partitions[..] == [partition] && !guard.replicated {
+            return Ok(());
+        }
+        self.check_any_partition(table, (partition, guard.replicated), write)
+    }
+
+    #[cold]
+    fn check_any_partition(
+        &mut self,
+        table: &Table<M>,
+        (partition, is_replicated): (u32, bool),
+        write: bool,
+    ) -> Result<(), Stop> {
+        let partition = match (is_replicated, write) {
             (true, false) => return Ok(()),
             (true, true) => (0..self.engine.partitions())
                 .find(|partition| self.partitions.binary_search(partition).is_err()),
-            _ => Some(crate::engine::partition_of(first, self.engine.partitions())),
+            _ => Some(partition),
         };
         let other = partition.filter(|wanted| self.partitions.binary_search(wanted).is_err());
         let Some(partition) = other else { return Ok(()) };
