@@ -514,10 +514,60 @@ fn partitions_must_have_been_named_and_keys_be_whole() {
         let buffers = Buffers { input: &[], output: &mut output };
         tx.apply(&pairs, &ids([1, 2]), &[get], buffers, |at| panic!("{at}"))?;
         assert_eq!(i64::from_le_bytes(output), 3);
+        // No hash says everything about such a key.
+        let put = RowOp::Put { column: 2, from: 0 };
+        for (key, op, is_there) in [([1, 2], put, true), ([1, 3], put, false), ([2, 1], get, false)]
+        {
+            let (mut absent, input) = (false, 7i64.to_le_bytes());
+            let buffers = Buffers { input: &input, output: &mut output };
+            tx.apply(&pairs, &ids(key), &[op], buffers, |_| absent = true)?;
+            assert_eq!(absent, !is_there, "{key:?}");
+        }
+        let buffers = Buffers { input: &[], output: &mut output };
+        tx.apply(&pairs, &ids([1, 2]), &[get], buffers, |at| panic!("{at}"))?;
+        assert_eq!(i64::from_le_bytes(output), 7);
+        assert!(tx.delete(&pairs, &ids([1, 2]))?);
+        let buffers = Buffers { input: &[], output: &mut output };
+        let mut absent = false;
+        tx.apply(&pairs, &ids([1, 2]), &[get], buffers, |_| absent = true)?;
+        assert!(absent, "it was deleted by the transaction itself");
         let buffers = Buffers { input: &[], output: &mut output };
         let refused = tx.apply(&pairs, &ids([1, 2, 1]), &[get], buffers, |_| ()).unwrap_err();
         assert!(refused.to_string().contains("primary key has 2 columns"), "{refused}");
         Ok(())
     })
     .unwrap();
+}
+
+#[test]
+fn tables_of_all_partitions_are_read_in_any_and_changed_in_all() {
+    let db = create("hstore".parse().unwrap());
+    let columns = ["id", "n"].map(|name| Column::new(name, DataType::Int64));
+    let schema = Schema::new(columns.into(), &["id"]).unwrap();
+    let options = TableOptions { replicated: true, ..TableOptions::default() };
+    let table = db.create_table_with("everywhere", schema, &options).unwrap();
+    db.transaction(|tx| (0..4).try_for_each(|id| tx.insert(&table, &[id, 5].map(Value::Int64))))
+        .unwrap();
+    let mut session = db.session().unwrap();
+    let mut apply = |partitions: &[u32], keys: Vec<Value>, op: RowOp| {
+        let options = TransactionOptions { partitions: partitions.to_vec(), ..Default::default() };
+        session.transaction_with(&options, |tx| {
+            let mut output = [0; 8];
+            let buffers = Buffers { input: &[9; 8], output: &mut output };
+            tx.apply(&table, &keys, &vec![op; keys.len()], buffers, |at| panic!("{at}"))?;
+            Ok(i64::from_le_bytes(output))
+        })
+    };
+    let (get, put) = (RowOp::Get { column: 1, to: 0 }, RowOp::Put { column: 1, from: 0 });
+    for keys in [ids([0]), ids([1]), ids([0, 1, 2, 3])] {
+        for partition in [0, 1] {
+            assert_eq!(apply(&[partition], keys.clone(), get).unwrap(), 5);
+            let refused = apply(&[partition], keys.clone(), put).unwrap_err().to_string();
+            assert!(refused.contains("did not name"), "{refused}");
+        }
+    }
+    for keys in [ids([2]), ids([0, 1])] {
+        apply(&[0, 1], keys.clone(), put).unwrap();
+        assert_eq!(apply(&[0], keys, get).unwrap(), i64::from_le_bytes([9; 8]));
+    }
 }

@@ -341,7 +341,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         }
         let mut output = vec![0; keys.len() * COLUMNS * 8];
         let mut absent = vec![0; keys.len()];
-        let of_a_call = if together { ops.len() } else { 1 };
+        let of_a_call = if together { ops.len().max(1) } else { 1 };
         let calls = wanted.chunks(of_a_call).zip(ops.chunks(of_a_call)).zip(of.chunks(of_a_call));
         for ((wanted, ops), of) in calls {
             let buffers = Buffers { input: &input, output: &mut output };

@@ -166,9 +166,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             txn.apply_some(here, seen, at, buffers, absent)
         })
     }
-}
 
-impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Does the only operation of a call.
     #[inline]
     fn apply_alone(
@@ -188,24 +186,32 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.until_done(table, |engine, txn, guard, change| {
             let here = (engine, guard, change);
             // The value is on its way while the row is asked for.
-            let found = txn.locate_and(guard, wanted, |found| {
+            let found = txn.locate_naming(guard, wanted, |found| {
                 guard.table.touch_plain(found.slot, aim.column);
             });
-            let done = match found {
+            let plainly = match found {
                 Some(found) if txn.is_ordinary() => {
                     txn.do_plainly(here, found, wanted.hash, aim, input, output)
                 }
                 _ => Ok(false),
             };
-            let step = match done {
+            match plainly {
                 Ok(true) => return Step::Done(()),
-                Ok(false) => txn.apply_one(here, (wanted, found), aim, input, output),
-                Err(refusal) => Step::Refused(refusal),
-            };
-            if matches!(step, Step::Done(false)) {
-                absent(0);
+                Ok(false) => {}
+                Err(refusal) => return Step::Refused(refusal),
             }
-            step.map(|_| ())
+            match txn.apply_to(here, (wanted, found), aim, input, output) {
+                Step::Done(is_there) => {
+                    if !is_there {
+                        // Inside, as for many keys: what it panics with ends the transaction.
+                        absent(0);
+                    }
+                    Step::Done(())
+                }
+                Step::Again => Step::Again,
+                Step::Refused(refusal) => Step::Refused(refusal),
+                Step::Failed(stop) => Step::Failed(stop),
+            }
         })?;
         self.add_entries(table)
     }
@@ -280,8 +286,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(())
     }
 
-    /// Whether there is nothing about the transaction: one that is measured goes through the steps
-    /// that measure.
+    /// Whether nothing about the transaction is out of the ordinary: it is not measured, which is
+    /// for the steps that measure, and has deleted no row in place, whose entry may be met first.
     #[inline]
     fn is_ordinary(&self) -> bool {
         !self.stopwatch.is_running() && self.gone_rows.is_empty()
@@ -403,21 +409,37 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(true)
     }
 
-    /// Applies one operation, whatever comes.
+    /// Applies one operation, whatever comes, to the row that was seen or to the one that the index
+    /// names.
     #[cold]
     #[inline(never)]
     fn apply_one(
         &mut self,
-        (engine, guard, change): (&Engine<S, M>, &Guard<S, M>, Change),
+        here: Here<'_, S, M>,
         (wanted, seen): (Wanted<'_>, Option<Found<'_, S, M>>),
         aim: Checked,
         input: &[u8],
         output: &mut [u8],
     ) -> Step<bool> {
+        let (_, guard, _) = here;
         let found = match seen {
             Some(found) if self.is_surely(guard, found.meta, wanted.hash) => Some(found),
             _ => self.look_up(guard, wanted),
         };
+        self.apply_to(here, (wanted, found), aim, input, output)
+    }
+
+    /// Applies one operation, whatever comes, to the row that was found, if one was.
+    #[cold]
+    #[inline(never)]
+    fn apply_to(
+        &mut self,
+        (engine, guard, change): Here<'_, S, M>,
+        (wanted, found): (Wanted<'_>, Option<Found<'_, S, M>>),
+        aim: Checked,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Step<bool> {
         if aim.is_put {
             let bytes = &input[aim.bytes()];
             self.edit(engine, guard, change, wanted, found, |row| {

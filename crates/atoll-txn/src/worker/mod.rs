@@ -309,30 +309,27 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if !S::PARTITIONED || self.partitions.is_empty() {
             return Ok(());
         }
-        let guard = self.engine.tables.guard(table.id());
-        let partition = crate::engine::partition_of(first, self.engine.partitions());
-        // Most transactions have named one, and keep to it.
-        if self.partitions[..] == [partition] && !guard.replicated {
+        let is_replicated = self.engine.tables.guard(table.id()).replicated;
+        if is_replicated && !write {
             return Ok(());
         }
-        self.check_any_partition(table, (partition, guard.replicated), write)
+        let partition = crate::engine::partition_of(first, self.engine.partitions());
+        // Most transactions have named one, and keep to it.
+        if self.partitions[..] == [partition] && !is_replicated {
+            return Ok(());
+        }
+        self.check_named(table, partition, is_replicated)
     }
 
-    #[cold]
-    fn check_any_partition(
-        &mut self,
-        table: &Table<M>,
-        (partition, is_replicated): (u32, bool),
-        write: bool,
-    ) -> Result<(), Stop> {
-        let partition = match (is_replicated, write) {
-            (true, false) => return Ok(()),
-            (true, true) => (0..self.engine.partitions())
-                .find(|partition| self.partitions.binary_search(partition).is_err()),
-            _ => Some(partition),
+    /// That the transaction named a partition, or all of them.
+    fn check_named(&mut self, table: &Table<M>, partition: u32, all: bool) -> Result<(), Stop> {
+        let is_missing = |wanted: &u32| self.partitions.binary_search(wanted).is_err();
+        let missing = if all {
+            (0..self.engine.partitions()).find(is_missing)
+        } else {
+            Some(partition).filter(is_missing)
         };
-        let other = partition.filter(|wanted| self.partitions.binary_search(wanted).is_err());
-        let Some(partition) = other else { return Ok(()) };
+        let Some(partition) = missing else { return Ok(()) };
         self.abort(AbortReason::Finished);
         Err(Stop::OtherPartition { table: table.name().to_owned(), partition })
     }

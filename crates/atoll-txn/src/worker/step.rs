@@ -80,19 +80,6 @@ pub(super) enum Step<R> {
     Failed(Stop),
 }
 
-impl<R> Step<R> {
-    /// As it is, with something else for what came out of it.
-    #[inline]
-    pub(super) fn map<T>(self, change: impl FnOnce(R) -> T) -> Step<T> {
-        match self {
-            Self::Done(result) => Step::Done(change(result)),
-            Self::Again => Step::Again,
-            Self::Refused(refusal) => Step::Refused(refusal),
-            Self::Failed(stop) => Step::Failed(stop),
-        }
-    }
-}
-
 /// Shows what a step has stored before the section ends, even if what the step called panics.
 struct Shown<'t, S: Scheme<M>, M: Machine> {
     txn: &'t mut Txn<S, M>,
@@ -157,35 +144,33 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// The row of a key, first where it was expected, then where the first line of the index says.
+    /// The row of a key: where it was expected or, if nothing was, where the first line of the
+    /// index says; by the index as a whole if that is not surely it.
     #[inline]
     pub(super) fn locate<'g>(
         &mut self,
         guard: &'g Guard<S, M>,
         wanted: Wanted<'_>,
     ) -> Option<Found<'g, S, M>> {
-        self.locate_and(guard, wanted, |_| ())
+        self.locate_naming(guard, wanted, |_| ())
     }
 
-    /// As [`Txn::locate`]; calls `seen` with a row that may be the one, as soon as it is named.
+    /// As [`Txn::locate`]; calls `name` with a row that may be the one, as soon as it is known.
     #[inline]
-    pub(super) fn locate_and<'g>(
+    pub(super) fn locate_naming<'g>(
         &mut self,
         guard: &'g Guard<S, M>,
         wanted: Wanted<'_>,
-        seen: impl FnOnce(&Found<'g, S, M>),
+        name: impl FnOnce(&Found<'g, S, M>),
     ) -> Option<Found<'g, S, M>> {
+        let hash = wanted.hash;
         let before = self.stopwatch.switch::<M>(Component::Index);
-        let expected = self.ahead.next(guard.table.id(), wanted.hash);
-        let guess = || guard.table.index().home(wanted.hash).guess(wanted.hash);
-        let is_exact = guard.table.is_exact(wanted.hash);
-        let row = expected.or_else(|| is_exact.then(guess).flatten());
-        let found = row.map(|row| Found::new(guard, row)).inspect(seen);
+        let expected = self.ahead.next(guard.table.id(), hash);
+        let row = expected.or_else(|| guard.table.index().home(hash).guess(hash));
+        let found = row.map(|row| Found::new(guard, row)).inspect(name);
+        let found = found.filter(|found| self.is_surely(guard, found.meta, hash));
         self.stopwatch.switch::<M>(before);
-        match found {
-            Some(found) if self.is_surely(guard, found.meta, wanted.hash) => Some(found),
-            _ => self.look_up(guard, wanted),
-        }
+        found.or_else(|| self.look_up(guard, wanted))
     }
 
     /// Whether a row that is thought to have the key has it, as far as the row can tell.

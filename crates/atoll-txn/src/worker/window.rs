@@ -179,17 +179,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         window: &Window<'_, '_, A, M>,
     ) -> Result<(), Stop> {
-        let partitions = self.engine.partitions();
-        let is_replicated = self.engine.tables.guard(table.id()).replicated;
         let keys = window.keys.chunks(window.width);
-        for (sought, key) in window.sought.iter().flatten().zip(keys) {
-            // Most transactions have named one, and keep to it.
-            let partition = crate::engine::partition_of(key.first(), partitions);
-            if self.partitions[..] != [partition] || is_replicated {
-                self.check_partition(table, key.first(), sought.aim.updates())?;
-            }
-        }
-        Ok(())
+        let mut sought = window.sought.iter().flatten().zip(keys);
+        sought.try_for_each(|(sought, key)| {
+            self.check_partition(table, key.first(), sought.aim.updates())
+        })
     }
 }
 
