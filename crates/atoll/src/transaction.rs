@@ -273,9 +273,9 @@ impl Transaction {
     /// This is [`Transaction::visit`] for what can be said beforehand, and faster: nothing is
     /// called for a row. With one key it is the fastest way to a single value, too. The columns
     /// are of integers, floats, dates, timestamps or `binary(n)`, are not NULL, and a key is not
-    /// replaced. What the output holds where a row is absent means
-    /// nothing; two operations may write to the same place. `absent` may not wait for anything or
-    /// use the database: a snapshot that is being taken waits until it has returned.
+    /// replaced. What the output holds where a row is absent means nothing; two operations may
+    /// write to the same place. `absent` may not wait for anything or use the database: a snapshot
+    /// that is being taken waits until it has returned.
     ///
     /// ```
     /// # use atoll::{Buffers, Column, Database, DatabaseOptions, DataType, RowOp, Schema, Value};
