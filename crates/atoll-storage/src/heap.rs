@@ -161,7 +161,7 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Offset in the store of a value in the heap.
-    #[inline]
+    #[inline(always)]
     fn heap_offset(&self, target: &Segment<M>, at: usize, place: HeapPlace) -> Option<u64> {
         let access = self.memory().access();
         let line = target.node() + crate::layout::column_line(at);
@@ -170,7 +170,7 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Address and size of a value in the heap, to be hinted at.
-    #[inline]
+    #[inline(always)]
     pub fn place_in_heap(
         &self,
         target: &Segment<M>,
@@ -302,7 +302,7 @@ fn retire(memory: &Memory, change: Change, block: &Block) {
 }
 
 /// Offset in the store of the bytes at a place.
-#[inline]
+#[inline(always)]
 fn offset_of(access: &Access, list: u64, place: HeapPlace) -> Option<u64> {
     if list == 0 || u64::from(place.block) >= access.load_u64(list + heap_list::ENTRIES) {
         return None;

@@ -32,19 +32,38 @@ pub fn hash(key: &[Value]) -> u64 {
     })
 }
 
-/// Whether the columns of the primary key are integers that fit a word side by side.
-pub fn is_word(schema: &Schema) -> bool {
-    let types = schema.primary_key().iter().map(|at| schema.columns()[*at].data_type);
+/// The type of a column of a primary key that is a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// `smallint`
+    Int16,
+    /// `integer`
+    Int32,
+    /// `date`
+    Date,
+    /// `bigint`
+    Int64,
+    /// `timestamp`
+    Timestamp,
+}
+
+/// The parts of a key with columns of these types, if they are integers that fit a word side by
+/// side; none otherwise.
+pub fn parts(types: impl Iterator<Item = DataType>) -> Box<[Part]> {
     let mut bits = 0;
-    for data_type in types {
-        bits += match data_type {
-            DataType::Int16 => 16,
-            DataType::Int32 | DataType::Date => 32,
-            DataType::Int64 | DataType::Timestamp => 64,
-            _ => return false,
+    let parts = types.map(|data_type| {
+        let (part, width) = match data_type {
+            DataType::Int16 => (Part::Int16, 16),
+            DataType::Int32 => (Part::Int32, 32),
+            DataType::Date => (Part::Date, 32),
+            DataType::Int64 => (Part::Int64, 64),
+            DataType::Timestamp => (Part::Timestamp, 64),
+            _ => return None,
         };
-    }
-    bits <= 64
+        bits += width;
+        (bits <= 64).then_some(part)
+    });
+    parts.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Whether the primary key is one `bigint`.
@@ -52,21 +71,28 @@ pub fn is_int64(schema: &Schema) -> bool {
     matches!(schema.primary_key(), [at] if schema.columns()[*at].data_type == DataType::Int64)
 }
 
-/// Hash of a key whose columns fit a word side by side ([`is_word`]): different keys have different
+/// Hash of a key whose columns fit a word side by side ([`parts`]): different keys have different
 /// hashes, because each step can be undone. `None` for a key that is not of these types.
 #[inline]
-pub fn hash_of_word(key: &[Value], types: impl Iterator<Item = DataType>) -> Option<u64> {
+pub fn hash_of_word(key: &[Value], parts: &[Part]) -> Option<u64> {
+    if parts.is_empty() || key.len() != parts.len() {
+        return None;
+    }
     let mut word = 0;
-    for (value, data_type) in key.iter().zip(types) {
-        word = match (value, data_type) {
-            (Value::Int16(value), DataType::Int16) => word << 16 | u64::from(*value as u16),
-            (Value::Int32(value), DataType::Int32) | (Value::Date(value), DataType::Date) => {
-                word << 32 | u64::from(*value as u32)
-            }
-            (Value::Int64(value), DataType::Int64)
-            | (Value::Timestamp(value), DataType::Timestamp) => *value as u64,
+    for (value, expected) in key.iter().zip(parts) {
+        let (part, width, bits) = match value {
+            Value::Int16(value) => (Part::Int16, 16, u64::from(*value as u16)),
+            Value::Int32(value) => (Part::Int32, 32, u64::from(*value as u32)),
+            Value::Date(value) => (Part::Date, 32, u64::from(*value as u32)),
+            // It is all of the word: there is nothing to shift.
+            Value::Int64(value) => (Part::Int64, 0, *value as u64),
+            Value::Timestamp(value) => (Part::Timestamp, 0, *value as u64),
             _ => return None,
         };
+        if part != *expected {
+            return None;
+        }
+        word = word << width | bits;
     }
     Some(mix(word ^ SEED))
 }

@@ -70,6 +70,11 @@ impl DataType {
         matches!(self, Self::Text | Self::Binary)
     }
 
+    /// Whether its values are integers, see [`crate::Number`].
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::Int16 | Self::Int32 | Self::Int64 | Self::Date | Self::Timestamp)
+    }
+
     /// Whether any bytes of its width are a value.
     pub const fn is_any_bytes(self) -> bool {
         use DataType::{Date, FixedBinary, Float32, Float64, Int16, Int32, Int64, Timestamp};
@@ -440,7 +445,12 @@ impl Schema {
                 given: row.len(),
             });
         }
-        row.iter().enumerate().try_for_each(|(column, value)| self.check_value(column, value))
+        for (column, (value, surely)) in row.iter().zip(&self.surely).enumerate() {
+            if surely & value.bit() == 0 {
+                self.check_any(column, value)?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks a primary key.

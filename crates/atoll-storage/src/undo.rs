@@ -173,7 +173,7 @@ impl UndoList {
 
     /// Writes the entry of a value whose image has so many bytes, which `image` puts into the words
     /// that it is given; in the last one it fills up with zeroes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_value(
         &mut self,
         (epoch, table, row): (u64, TableId, RowId),
@@ -185,7 +185,7 @@ impl UndoList {
         self.push_words([epoch, header, row.0], bytes.div_ceil(8), image)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_words(
         &mut self,
         header: [u64; HEADER_WORDS],
@@ -193,28 +193,34 @@ impl UndoList {
         image: impl FnOnce(&[AtomicU64]),
     ) -> bool {
         let needed = HEADER_WORDS + image_words;
-        let mut added = false;
-        loop {
-            let chunk = self.chunks.last().expect("a list has a chunk");
-            let at = chunk.len.load(Ordering::Relaxed);
-            let Some(words) = chunk.words.get(at..at + needed) else {
-                self.chunks.push(Chunk::with_room(needed));
-                added = true;
-                continue;
-            };
-            let (words, images) = words.split_at(HEADER_WORDS);
-            for (word, value) in words.iter().zip(header) {
-                word.store(value, Ordering::Relaxed);
-            }
-            image(images);
-            chunk.len.store(at + needed, Ordering::Release);
-            break;
+        let added = !self.has_room(needed);
+        if added {
+            self.add_chunk(needed);
         }
+        let chunk = self.chunks.last().expect("a list has a chunk");
+        let at = chunk.len.load(Ordering::Relaxed);
+        let (words, images) = chunk.words[at..at + needed].split_at(HEADER_WORDS);
+        for (word, value) in words.iter().zip(header) {
+            word.store(value, Ordering::Relaxed);
+        }
+        image(images);
+        chunk.len.store(at + needed, Ordering::Release);
         if self.entries == 0 {
             [self.first_epoch, ..] = header;
         }
         self.entries += 1;
         added
+    }
+
+    #[inline]
+    fn has_room(&self, words: usize) -> bool {
+        let chunk = self.chunks.last().expect("a list has a chunk");
+        chunk.words.len() - chunk.len.load(Ordering::Relaxed) >= words
+    }
+
+    #[cold]
+    fn add_chunk(&mut self, words: usize) {
+        self.chunks.push(Chunk::with_room(words));
     }
 
     /// Calls `body` with what each entry replaced, in the order of writing, and allocates nothing.

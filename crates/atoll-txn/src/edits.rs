@@ -91,6 +91,7 @@ pub struct Edits {
     by_row: HashMap<(u32, u64), usize, BuildHasherDefault<PlaceHasher>>,
 }
 
+#[inline]
 fn bit(table: TableId, row: RowId) -> u64 {
     1 << (row.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58 ^ u64::from(table.0 & 7))
 }
@@ -130,11 +131,12 @@ impl Edits {
     }
 
     /// Position of a row.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, table: TableId, row: RowId) -> Option<usize> {
-        if self.filter & bit(table, row) == 0 {
-            return None;
-        }
+        if self.filter & bit(table, row) == 0 { None } else { self.search(table, row) }
+    }
+
+    fn search(&self, table: TableId, row: RowId) -> Option<usize> {
         if self.rows.len() <= SCAN_MAX {
             return self.rows.iter().position(|one| one.row == row && one.table == table);
         }
@@ -149,8 +151,13 @@ impl Edits {
     /// Adds a row that is not there yet.
     #[inline]
     pub fn add(&mut self, table: TableId, row: RowId, what: What) -> usize {
-        self.filter |= bit(table, row);
-        self.rows.push(EditedRow { table, row, what, newest: NONE });
+        self.push(EditedRow { table, row, what, newest: NONE })
+    }
+
+    #[inline]
+    fn push(&mut self, row: EditedRow) -> usize {
+        self.filter |= bit(row.table, row.row);
+        self.rows.push(row);
         let at = self.rows.len() - 1;
         if at >= SCAN_MAX {
             self.hash(at);
@@ -209,10 +216,9 @@ impl Edits {
     /// Adds a row that is not there yet, of which one column changes.
     #[inline]
     pub fn change(&mut self, table: TableId, row: RowId, column: usize, bytes: &[u8]) {
-        let at = self.add(table, row, What::Change);
         let (start, len) = (self.bytes.len(), bytes.len() as u32);
         self.bytes.extend_from_slice(bytes);
-        self.rows[at].newest = self.cells.len();
+        self.push(EditedRow { table, row, what: What::Change, newest: self.cells.len() });
         self.cells.push(Cell { older: NONE, column: column as u16, valid: true, start, len });
     }
 

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use atoll_machine::Machine;
 use atoll_storage::image::{self, Plain};
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, DataType, PlainColumn, Slot, StorageError, Table, Value};
+use atoll_storage::{Change, DataType, Number, PlainColumn, Slot, StorageError, Table, Value};
 
 use crate::common::image::Image;
 use crate::edits::{Edits, Mark};
@@ -45,24 +45,22 @@ impl Own<'_> {
 }
 
 macro_rules! getter {
-    ($name:ident, $rust:ty, $($data_type:pat_param)|+) => {
+    ($name:ident) => {
         /// A value of this type; 0 for NULL.
         ///
         /// # Panics
         /// When the column is of another type.
         #[inline]
-        pub fn $name(&self, column: usize) -> $rust {
-            let data_type = self.data_type(column);
-            assert!(
-                matches!(data_type, $($data_type)|+),
-                "column {column} holds {data_type}, not {}", stringify!($rust)
-            );
+        pub fn $name(&self, column: usize) -> $name {
+            if !self.table.has_numbers::<$name>(column) {
+                self.holds_other(column, stringify!($name));
+            }
             if self.is_stored(column) {
                 return self.table.number(self.slot, column);
             }
-            let mut bytes = [0; size_of::<$rust>()];
+            let mut bytes = [0; size_of::<$name>()];
             self.copy(column, &mut bytes);
-            <$rust>::from_le_bytes(bytes)
+            <$name>::from_le_bytes(bytes)
         }
     };
 }
@@ -123,9 +121,14 @@ impl<'a, M: Machine> Row<'a, M> {
         }
     }
 
-    getter!(i16, i16, DataType::Int16);
-    getter!(i32, i32, DataType::Int32 | DataType::Date);
-    getter!(i64, i64, DataType::Int64 | DataType::Timestamp);
+    getter!(i16);
+    getter!(i32);
+    getter!(i64);
+
+    #[cold]
+    fn holds_other(&self, column: usize, wanted: &str) -> ! {
+        panic!("column {column} holds {}, not {wanted}", self.data_type(column));
+    }
 
     /// A value of this type; NaN for NULL.
     ///
@@ -338,10 +341,10 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     /// When there is no such column.
     #[inline]
     pub fn set_i64(&mut self, column: usize, value: i64) {
+        if self.row.table.sets_numbers::<i64>(column) {
+            return self.put_number(column, value);
+        }
         match self.row.data_type(column) {
-            DataType::Int64 if !self.row.table.schema().is_in_key(column) => {
-                self.put(column, Some(&value.to_le_bytes()));
-            }
             DataType::Timestamp => self.set(column, &Value::Timestamp(value)),
             _ => self.set(column, &Value::Int64(value)),
         }
@@ -353,10 +356,10 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     /// When there is no such column.
     #[inline]
     pub fn set_i32(&mut self, column: usize, value: i32) {
+        if self.row.table.sets_numbers::<i32>(column) {
+            return self.put_number(column, value);
+        }
         match self.row.data_type(column) {
-            DataType::Int32 if !self.row.table.schema().is_in_key(column) => {
-                self.put(column, Some(&value.to_le_bytes()));
-            }
             DataType::Date => self.set(column, &Value::Date(value)),
             _ => self.set(column, &Value::Int32(value)),
         }
@@ -386,27 +389,60 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         self.put(column.position(), Some(bytes));
     }
 
-    #[inline]
     fn put(&mut self, column: usize, plain: Plain<'_>) {
-        if self.failed.is_some() {
+        if !self.begin_put(column) {
             return;
         }
-        let changed = self.changed;
-        self.changed.add(column);
+        let (table, slot) = (self.row.table, self.row.slot);
         match (&mut self.direct, self.row.own) {
             (Some(direct), _) => {
-                let moves = &mut direct.moves;
-                if moves.columns.has(column) && !changed.meets(moves.columns) {
-                    (moves.before)(&self.row);
-                }
-                let (table, slot) = (self.row.table, self.row.slot);
                 let stored = table.store(direct.change, slot, column, plain, direct.undo);
-                if let Err(error) = stored {
-                    self.failed = Some(StorageError::into(error));
-                }
+                self.end_put(stored);
             }
             (None, Some(own)) => own.edits.borrow_mut().put(column, plain),
             (None, None) => {}
+        }
+    }
+
+    /// As `put`, for a column that [sets](Table::sets_numbers) such numbers.
+    fn put_number<N: Number>(&mut self, column: usize, value: N) {
+        if !self.begin_put(column) {
+            return;
+        }
+        let (table, slot) = (self.row.table, self.row.slot);
+        match (&mut self.direct, self.row.own) {
+            (Some(direct), _) => {
+                let stored = table.store_number(direct.change, slot, column, value, direct.undo);
+                self.end_put(stored);
+            }
+            (None, Some(own)) => {
+                let bytes = &value.padded().to_le_bytes()[..size_of::<N>()];
+                own.edits.borrow_mut().put(column, Some(bytes));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Whether a column is to be put: nothing has failed before.
+    #[inline(always)]
+    fn begin_put(&mut self, column: usize) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        if let Some(Direct { moves, .. }) = &mut self.direct
+            && moves.columns.has(column)
+            && !self.changed.meets(moves.columns)
+        {
+            (moves.before)(&self.row);
+        }
+        self.changed.add(column);
+        true
+    }
+
+    #[inline(always)]
+    fn end_put(&mut self, stored: Result<(), StorageError>) {
+        if let Err(error) = stored {
+            self.failed = Some(error.into());
         }
     }
 }

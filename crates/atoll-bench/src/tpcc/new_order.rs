@@ -45,9 +45,9 @@ pub struct NewOrder {
     warehouse: i16,
     district: i16,
     lines: Vec<Line>,
-    /// Keys of the items.
+    /// Keys of the items: of as many as there are lines, and room for more.
     items: Vec<Value>,
-    /// Keys of the stocks, two values each.
+    /// Keys of the stocks, two values each, likewise.
     stocks: Vec<Value>,
     /// The order.
     order: Vec<Value>,
@@ -88,8 +88,8 @@ impl NewOrder {
             warehouse: 0,
             district: 0,
             lines: Vec::with_capacity(LINES_MAX),
-            items: Vec::with_capacity(LINES_MAX),
-            stocks: Vec::with_capacity(2 * LINES_MAX),
+            items: vec![number(); LINES_MAX],
+            stocks: vec![[small(), number()]; LINES_MAX].concat(),
             order,
             order_lines: vec![order_line; LINES_MAX].concat(),
             reduced,
@@ -104,8 +104,6 @@ impl NewOrder {
         let (w, d, c) = (Value::Int16(home), Value::Int16(self.district), Value::Int32(customer));
         self.customer = [w, d, c];
         self.lines.clear();
-        self.items.clear();
-        self.stocks.clear();
         let count = random.uniform(5, LINES_MAX as u32);
         let rollback = random.percent(ROLLBACK_PERCENT) && !self.reduced;
         for line in 1..=count {
@@ -116,8 +114,10 @@ impl NewOrder {
             let quantity = random.uniform(1, 10) as i16;
             let item = number as i32;
             self.lines.push(Line { item, supply, quantity, ..Line::default() });
-            self.items.push(Value::Int32(item));
-            self.stocks.extend([Value::Int16(supply), Value::Int32(item)]);
+            let at = line as usize - 1;
+            set_i32(&mut self.items[at], item);
+            set_i16(&mut self.stocks[2 * at], supply);
+            set_i32(&mut self.stocks[2 * at + 1], item);
         }
         let all_local = self.lines.iter().all(|line| line.supply == home);
         self.order[..2].clone_from_slice(&self.customer[..2]);
@@ -125,15 +125,14 @@ impl NewOrder {
         self.order[4] = Value::Timestamp(now());
         self.order[6] = Value::Int16(count as i16);
         self.order[7] = Value::Int16(all_local.into());
-        for (at, row) in self.order_lines.chunks_mut(LINE_COLUMNS).take(count as usize).enumerate()
-        {
-            row[order_line::W] = Value::Int16(home);
-            row[order_line::D] = Value::Int16(self.district);
-            row[order_line::NUMBER] = Value::Int16(at as i16 + 1);
-            let line = &self.lines[at];
-            row[order_line::ITEM] = Value::Int32(line.item);
-            row[order_line::SUPPLY] = Value::Int16(line.supply);
-            row[order_line::QUANTITY] = Value::Int16(line.quantity);
+        let rows = self.order_lines.chunks_exact_mut(LINE_COLUMNS);
+        for ((row, line), number) in rows.zip(&self.lines).zip(1..) {
+            set_i16(&mut row[order_line::W], home);
+            set_i16(&mut row[order_line::D], self.district);
+            set_i16(&mut row[order_line::NUMBER], number);
+            set_i32(&mut row[order_line::ITEM], line.item);
+            set_i16(&mut row[order_line::SUPPLY], line.supply);
+            set_i16(&mut row[order_line::QUANTITY], line.quantity);
         }
     }
 
@@ -169,9 +168,8 @@ impl NewOrder {
         })?;
         let discount = found(row, "customer", &self.customer)?;
         if !reduced {
-            for row in self.order_lines.chunks_mut(LINE_COLUMNS) {
-                row[order_line::O] = Value::Int32(number);
-            }
+            let rows = self.order_lines.chunks_exact_mut(LINE_COLUMNS);
+            rows.take(self.lines.len()).for_each(|row| set_i32(&mut row[order_line::O], number));
             tx.insert(&tables.orders, &self.order)?;
             tx.insert(&tables.new_order, &self.order[..3])?;
         }
@@ -201,10 +199,14 @@ impl NewOrder {
                 keys: &self.customer,
                 columns: &CUSTOMER_SEEN[..seen],
             },
-            Prefetch { table: &tables.item, keys: &self.items, columns: &ITEM_SEEN[..seen] },
+            Prefetch {
+                table: &tables.item,
+                keys: &self.items[..self.lines.len()],
+                columns: &ITEM_SEEN[..seen],
+            },
             Prefetch {
                 table: &tables.stock,
-                keys: &self.stocks,
+                keys: &self.stocks[..2 * self.lines.len()],
                 columns: if self.reduced { &stock[..3] } else { &stock },
             },
         ]);
@@ -222,7 +224,7 @@ impl NewOrder {
         let wanted = &ITEM_SEEN[..if *reduced { 1 } else { 3 }];
         tx.visit(
             &tables.item,
-            items,
+            &items[..lines.len()],
             |_| Want::read(wanted),
             |at, row| {
                 let Visit::Read(row) = row else {
@@ -284,6 +286,20 @@ impl NewOrder {
             tx.insert_rows(&tables.order_line, &self.order_lines[..known * LINE_COLUMNS])?;
         }
         Ok(sum)
+    }
+}
+
+/// Sets a value that is one already: there is nothing to drop.
+fn set_i16(value: &mut Value, to: i16) {
+    if let Value::Int16(number) = value {
+        *number = to;
+    }
+}
+
+/// As [`set_i16`].
+fn set_i32(value: &mut Value, to: i32) {
+    if let Value::Int32(number) = value {
+        *number = to;
     }
 }
 

@@ -45,7 +45,7 @@ use crate::layout::{
     values_bytes,
 };
 use crate::restore::SegmentImage;
-use crate::types::{DataType, Schema};
+use crate::types::Schema;
 use crate::zone;
 
 const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two words side by side");
@@ -85,6 +85,13 @@ impl Extent {
         self.place.load(Ordering::Acquire)
     }
 
+    /// The place, for a hint: nothing is read there.
+    #[inline]
+    fn hinted_place(&self) -> u64 {
+        // No order, so that a loop over many keeps what it has in registers.
+        self.place.load(Ordering::Relaxed)
+    }
+
     fn publish(&self, place: u64, birth: u64) {
         self.place.store(place, Ordering::Release);
         self.birth.store(birth, Ordering::Release); // SEG-2
@@ -112,12 +119,12 @@ const PRESENCE: Slotted =
     Slotted { place: segment::PRESENCE, birth: segment::PRESENCE_BIRTH, bytes: BITMAP_BYTES };
 
 #[inline]
-fn values_of(at: usize, data_type: DataType) -> Slotted {
+fn values_of(at: usize, width: usize) -> Slotted {
     let line = column_line(at);
     Slotted {
         place: line + column::VALUES,
         birth: line + column::VALUES_BIRTH,
-        bytes: values_bytes(data_type.width()),
+        bytes: values_bytes(width),
     }
 }
 
@@ -180,7 +187,9 @@ impl<M: Machine> Barrier<M> {
             number,
             node: AtomicU64::new(node),
             latch: Latch::default(),
-            values: columns().map(|(at, one)| extent(values_of(at, one.data_type))).collect(),
+            values: columns()
+                .map(|(at, one)| extent(values_of(at, one.data_type.width())))
+                .collect(),
             presence: extent(PRESENCE),
             validity: columns().map(|(at, _)| extent(validity_of(at))).collect(),
             heaps: columns().map(|_| Latch::default()).collect(),
@@ -209,7 +218,7 @@ impl<M: Machine> Barrier<M> {
         access.store_u64(node + PRESENCE.place, zeroed(PRESENCE.bytes)?);
         access.store_u64(node + PRESENCE.birth, epoch);
         for (at, described) in schema.columns().iter().enumerate() {
-            let values = values_of(at, described.data_type);
+            let values = values_of(at, described.data_type.width());
             access.store_u64(node + values.place, zeroed(values.bytes)?);
             access.store_u64(node + values.birth, epoch);
             if described.nullable {
@@ -236,7 +245,7 @@ impl<M: Machine> Barrier<M> {
     ) -> Result<(), MemoryError> {
         let access = self.access();
         for (at, (given, described)) in image.columns.iter().zip(schema.columns()).enumerate() {
-            let values = values_of(at, described.data_type);
+            let values = values_of(at, described.data_type.width());
             let place = self.own(change, target, &target.values[at], || values)?;
             access.write(place, given.values);
             if let Some(validity) = given.validity {

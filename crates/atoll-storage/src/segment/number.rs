@@ -8,7 +8,6 @@ use atoll_memory::{Access, MemoryError};
 use super::{Barrier, Segment, column_line, values_of};
 use crate::directory::Change;
 use crate::layout::{RowId, SEGMENT_ROWS};
-use crate::types::DataType;
 use crate::undo::UndoList;
 use crate::zone;
 
@@ -72,16 +71,17 @@ impl<M: Machine> Barrier<M> {
     ///
     /// # Errors
     /// As there.
-    #[inline]
+    #[inline(always)]
     pub fn replace_number<N: Number>(
         &self,
         change: Change,
         target: &Segment<M>,
-        (row, at, data_type): (RowId, usize, DataType),
+        (row, at): (RowId, usize),
         value: N,
         undo: &mut UndoList,
     ) -> Result<(), MemoryError> {
-        let values = self.own(change, target, &target.values[at], || values_of(at, data_type))?;
+        let what = || values_of(at, size_of::<N>());
+        let values = self.own(change, target, &target.values[at], what)?;
         let cell = self.number_at::<N>(values, row);
         let entry = (change.inside.epoch, self.table, row);
         undo.push_value(entry, (at as u16, true), size_of::<N>(), |words| {
@@ -113,11 +113,15 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         target: &Segment<M>,
-        (at, data_type): (usize, DataType),
+        at: usize,
         numbers: impl Iterator<Item = (usize, N)>,
     ) -> Result<(), MemoryError> {
-        let values = self.own(change, target, &target.values[at], || values_of(at, data_type))?;
-        let cells = N::cells(self.access(), values, SEGMENT_ROWS);
+        let what = || values_of(at, size_of::<N>());
+        let values = self.own(change, target, &target.values[at], what)?;
+        // Of a length that is known, so that a slot is surely among them.
+        let cells: &[N::Cell; SEGMENT_ROWS] = N::cells(self.access(), values, SEGMENT_ROWS)
+            .first_chunk()
+            .expect("there are as many as a segment has rows");
         let (mut least, mut greatest) = (zone::EMPTY_MIN, zone::EMPTY_MAX);
         for (slot, number) in numbers {
             number.put(&cells[slot]);

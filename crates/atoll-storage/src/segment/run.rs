@@ -14,6 +14,9 @@ use crate::layout::{SEGMENT_ROWS, segment};
 use crate::types::{Column, DataType};
 use crate::zone;
 
+/// Bytes of a cache line.
+const LINE_BYTES: u64 = 64;
+
 /// Values of one column on their way into slots of one segment, which are their caller's alone. To
 /// be ended with [`Barrier::end_run`], in the same section of the gate.
 pub struct Run<'a> {
@@ -143,14 +146,18 @@ impl<M: Machine> Barrier<M> {
     pub fn expect(
         &self,
         target: &Segment<M>,
-        (at, data_type): (usize, DataType),
+        (at, width): (usize, usize),
         slot: usize,
         values: usize,
     ) {
-        let width = data_type.width() as u64;
-        let behind = target.values[at].place() + (slot as u64 + 1) * width;
-        if let Some(address) = self.access().address(behind, values as u64 * width) {
-            M::touch(address, values * width as usize);
+        let behind = target.values[at].place() + ((slot + 1) * width) as u64;
+        let bytes = values * width;
+        // What lies in the line of the last value is here.
+        if behind % LINE_BYTES + bytes as u64 <= LINE_BYTES && behind % LINE_BYTES != 0 {
+            return;
+        }
+        if let Some(address) = self.access().address(behind, bytes as u64) {
+            M::touch(address, bytes);
         }
     }
 

@@ -107,7 +107,7 @@ impl<M: Machine> Barrier<M> {
         bytes: &[u8],
         undo: &mut UndoList,
     ) -> Result<(), MemoryError> {
-        let what = || values_of(at, DataType::FixedBinary(bytes.len() as u32));
+        let what = || values_of(at, bytes.len());
         let values = self.own(change, target, &target.values[at], what)?;
         let place = values + (row.slot() * bytes.len()) as u64;
         let entry = (change.inside.epoch, self.table, row);
@@ -115,6 +115,27 @@ impl<M: Machine> Barrier<M> {
             self.access().read_words(place, bytes.len(), words);
         });
         self.access().write(place, bytes);
+        Ok(())
+    }
+
+    /// Puts values of so many bytes into slots that are their caller's alone, in a column of them,
+    /// of a type without zones, that cannot be NULL.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing is stored then.
+    #[inline]
+    pub fn fill_bytes<'v>(
+        &self,
+        change: Change,
+        target: &Segment<M>,
+        (at, width): (usize, usize),
+        values: impl Iterator<Item = (usize, &'v [u8])>,
+    ) -> Result<(), MemoryError> {
+        let place = self.own(change, target, &target.values[at], || values_of(at, width))?;
+        for (slot, bytes) in values {
+            debug_assert_eq!(bytes.len(), width);
+            self.access().write(place + (slot * width) as u64, bytes);
+        }
         Ok(())
     }
 
@@ -151,7 +172,8 @@ impl<M: Machine> Barrier<M> {
         data_type: DataType,
         nullable: bool,
     ) -> Result<Places, MemoryError> {
-        let values = self.own(change, target, &target.values[at], || values_of(at, data_type))?;
+        let what = || values_of(at, data_type.width());
+        let values = self.own(change, target, &target.values[at], what)?;
         let validity = if nullable {
             self.own(change, target, &target.validity[at], || validity_of(at))?
         } else {
@@ -215,7 +237,7 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Reads a view of a column of long values, and whether it is valid.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn view(
         &self,
         target: &Segment<M>,
@@ -233,6 +255,6 @@ impl<M: Machine> Barrier<M> {
     #[inline]
     pub fn hint_of(&self, target: &Segment<M>, slot: usize, at: usize, width: usize) -> *const u8 {
         let offset = if width == 0 { slot / 64 * 8 } else { slot * width };
-        self.access().hint(target.values[at].place() + offset as u64)
+        self.access().hint(target.values[at].hinted_place() + offset as u64)
     }
 }

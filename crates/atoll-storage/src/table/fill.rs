@@ -13,8 +13,24 @@ use crate::directory::Change;
 use crate::error::StorageError;
 use crate::image;
 use crate::layout::RowId;
-use crate::types::{DataType, Value};
+use crate::segment::Segment;
+use crate::types::Value;
 use crate::undo::{Before, UndoList};
+
+/// The values of a column of rows that lie one after the other.
+#[derive(Clone, Copy)]
+struct Cells<'v> {
+    rows: &'v [Value],
+    width: usize,
+    at: usize,
+}
+
+impl<'v> Cells<'v> {
+    #[inline]
+    fn iter(self) -> impl Iterator<Item = &'v Value> {
+        (self.at..self.rows.len()).step_by(self.width).map(move |at| &self.rows[at])
+    }
+}
 
 impl<M: Machine> Table<M> {
     /// Puts whole rows into slots that were claimed, one row after the other. The slots stay
@@ -33,8 +49,9 @@ impl<M: Machine> Table<M> {
         let mut rest = rows;
         for slots in slots.chunk_by(|one, next| one.segment() == next.segment()) {
             let (rows, others) = rest.split_at(slots.len() * width);
+            let segment = self.slot(slots[0]).segment();
             for at in 0..width {
-                self.fill_column(change, slots, at, rows.chunks_exact(width).map(|row| &row[at]))?;
+                self.fill_column(change, (segment, slots), at, Cells { rows, width, at })?;
             }
             rest = others;
         }
@@ -42,44 +59,55 @@ impl<M: Machine> Table<M> {
     }
 
     /// Puts values of one column into slots of one segment.
-    fn fill_column<'v>(
+    fn fill_column(
         &self,
         change: Change,
-        slots: &[RowId],
+        (segment, slots): (&Segment<M>, &[RowId]),
         at: usize,
-        values: impl Iterator<Item = &'v Value>,
+        values: Cells<'_>,
     ) -> Result<(), StorageError> {
-        let column = &self.schema().columns()[at];
-        let segment = self.slot(slots[0]).segment();
-        let what = (at, column.data_type);
-        let rows = slots.iter().map(|row| row.slot()).zip(values);
+        let shape = &self.shapes[at];
         /// Numbers; anything else is NULL, since the values fit the schema.
         macro_rules! numbers {
             ($($variant:path)|+) => {{
-                let numbers = rows.map(|(slot, value)| match value {
-                    $($variant(value))|+ => (slot, Some(*value)),
-                    _ => (slot, None),
-                });
-                if column.nullable {
+                let number = |value: &Value| match value {
+                    $($variant(value))|+ => Some(*value),
+                    _ => None,
+                };
+                let numbers = slots.iter().zip(values.iter());
+                let numbers = numbers.map(|(row, value)| (row.slot(), number(value)));
+                if shape.is_flat {
+                    let numbers = numbers.map(|(slot, value)| {
+                        debug_assert!(value.is_some(), "NULL in a column that has none");
+                        (slot, value.unwrap_or_default())
+                    });
+                    self.barrier().fill_numbers(change, segment, at, numbers)?;
+                } else {
+                    let column = self.column(at);
                     let mut run = self.barrier().begin_run(change, segment, at, column)?;
                     run.put_numbers(numbers);
                     self.barrier().end_run(segment, run);
-                } else {
-                    let numbers = numbers.filter_map(|(slot, value)| {
-                        debug_assert!(value.is_some(), "NULL in a column that has none");
-                        Some((slot, value?))
-                    });
-                    self.barrier().fill_numbers(change, segment, what, numbers)?;
                 }
             }};
         }
-        match column.data_type {
-            DataType::Int16 => numbers!(Value::Int16),
-            DataType::Int32 | DataType::Date => numbers!(Value::Int32 | Value::Date),
-            DataType::Int64 | DataType::Timestamp => numbers!(Value::Int64 | Value::Timestamp),
+        match shape.number_width {
+            2 => numbers!(Value::Int16),
+            4 => numbers!(Value::Int32 | Value::Date),
+            8 => numbers!(Value::Int64 | Value::Timestamp),
+            // Decimals are of so many bytes, too.
+            _ if shape.is_bytes && matches!(values.rows[at], Value::Binary(_)) => {
+                let bytes = values.iter().map(|value| match value {
+                    Value::Binary(bytes) => &bytes[..],
+                    // No other fits.
+                    _ => &[],
+                });
+                let bytes = slots.iter().map(|row| row.slot()).zip(bytes);
+                self.barrier().fill_bytes(change, segment, (at, shape.width), bytes)?;
+            }
             _ => {
+                let column = self.column(at);
                 let mut run = self.barrier().begin_run(change, segment, at, column)?;
-                for (row, value) in slots.iter().zip(rows.map(|(_, value)| value)) {
+                for (row, value) in slots.iter().zip(values.iter()) {
                     let mut room = [0; 16];
                     let plain = image::plain(value, &mut room);
                     let mut view = [0; 16];
@@ -90,7 +118,7 @@ impl<M: Machine> Table<M> {
             }
         }
         let last = slots[slots.len() - 1].slot();
-        self.barrier().expect(segment, what, last, slots.len());
+        self.barrier().expect(segment, (at, shape.width), last, slots.len());
         Ok(())
     }
 

@@ -26,10 +26,10 @@ use atoll_memory::Memory;
 use crate::directory::{Change, Directory};
 use crate::error::StorageError;
 use crate::index::HashIndex;
-use crate::key;
+use crate::key::{self, Part};
 use crate::layout::{RowId, TableId};
 use crate::schema_codec;
-use crate::segment::{Barrier, Segment};
+use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
@@ -55,6 +55,8 @@ pub struct Table<M: Machine> {
     gone_bytes: AtomicU64,
     /// The columns of the primary key fit a word together, see [`key::hash_of_word`].
     key_is_word: bool,
+    /// Their types, if they do; none otherwise.
+    key_parts: Box<[Part]>,
     /// It is one column of this type, which most are.
     key_is_int64: bool,
     /// One for each column.
@@ -75,6 +77,10 @@ struct Shape {
     /// It is flat, and whatever bytes it holds are a value.
     is_plain: bool,
     is_in_key: bool,
+    /// Bytes of an integer of a column of them, see [`Number`]; 0 if it is of another type.
+    number_width: u8,
+    /// The same, if a transaction may set it and it is never NULL; 0 otherwise.
+    set_width: u8,
 }
 
 /// A column whose values are so many bytes each, whatever they are, and never NULL: of integers,
@@ -114,6 +120,7 @@ impl Shape {
         let is_in_a_line = width <= 1 || LINE_BYTES.is_multiple_of(width);
         let is_view = column.data_type.is_view();
         let is_flat = width > 0 && !is_view && !column.nullable;
+        let number_width = if column.data_type.is_integer() { width as u8 } else { 0 };
         Self {
             width,
             is_in_a_line,
@@ -122,6 +129,8 @@ impl Shape {
             is_bytes: is_flat && !column.data_type.has_zone(),
             is_plain: is_flat && column.data_type.is_any_bytes(),
             is_in_key,
+            number_width,
+            set_width: if is_flat && !is_in_key { number_width } else { 0 },
         }
     }
 }
@@ -179,9 +188,12 @@ impl<M: Machine> Table<M> {
     ) -> Result<Self, StorageError> {
         crate::types::check_name("table", name)?;
         let id = directory.add_table(change, &schema_codec::encode(name, &schema))?;
+        let key = schema.primary_key().iter();
+        let key_parts = key::parts(key.map(|at| schema.columns()[*at].data_type));
         Ok(Self {
             name: name.to_owned(),
-            key_is_word: key::is_word(&schema),
+            key_is_word: !key_parts.is_empty(),
+            key_parts,
             key_is_int64: key::is_int64(&schema),
             shapes: (schema.columns().iter().enumerate())
                 .map(|(at, column)| Shape::of(column, schema.is_in_key(at)))
@@ -269,6 +281,19 @@ impl<M: Machine> Table<M> {
         &self.schema.columns()[at]
     }
 
+    /// Whether a column holds such numbers.
+    #[inline]
+    pub fn has_numbers<N: Number>(&self, at: usize) -> bool {
+        usize::from(self.shapes[at].number_width) == size_of::<N>()
+    }
+
+    /// Whether a column holds such numbers, never NULL, that may be set: it is not part of the
+    /// primary key.
+    #[inline]
+    pub fn sets_numbers<N: Number>(&self, at: usize) -> bool {
+        usize::from(self.shapes[at].set_width) == size_of::<N>()
+    }
+
     /// Whether the row is present.
     #[inline]
     pub fn is_present(&self, row: RowId) -> bool {
@@ -308,14 +333,10 @@ impl<M: Machine> Table<M> {
     pub fn hash_of(&self, wanted: &[Value]) -> Result<u64, StorageError> {
         match wanted {
             [Value::Int64(value)] if self.key_is_int64 => Ok(key::hash_of_int64(*value)),
-            _ => self.hash_of_any(wanted),
-        }
-    }
-
-    fn hash_of_any(&self, wanted: &[Value]) -> Result<u64, StorageError> {
-        match self.hash_of_word(wanted) {
-            Some(hash) => Ok(hash),
-            None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
+            _ => match key::hash_of_word(wanted, &self.key_parts) {
+                Some(hash) => Ok(hash),
+                None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
+            },
         }
     }
 
@@ -324,18 +345,8 @@ impl<M: Machine> Table<M> {
     pub fn hash(&self, wanted: &[Value]) -> u64 {
         match wanted {
             [Value::Int64(value)] if self.key_is_int64 => key::hash_of_int64(*value),
-            _ => self.hash_of_word(wanted).unwrap_or_else(|| key::hash(wanted)),
+            _ => key::hash_of_word(wanted, &self.key_parts).unwrap_or_else(|| key::hash(wanted)),
         }
-    }
-
-    /// The hash of a key of this table's types, if they fit a word.
-    #[inline]
-    fn hash_of_word(&self, wanted: &[Value]) -> Option<u64> {
-        let key = self.schema.primary_key();
-        if !self.key_is_word || wanted.len() != key.len() {
-            return None;
-        }
-        key::hash_of_word(wanted, key.iter().map(|at| self.column(*at).data_type))
     }
 
     /// Whether two keys with the same hash are the same key, so that no key needs to be compared.

@@ -66,7 +66,7 @@ impl<M: Machine> Table<M> {
     /// Reads a number of a column of its type; 0 for NULL.
     #[inline]
     pub fn number<N: Number>(&self, slot: Slot<'_, M>, at: usize) -> N {
-        debug_assert_eq!(self.column(at).data_type.width(), size_of::<N>());
+        debug_assert!(self.has_numbers::<N>(at));
         self.barrier.number(slot.segment, slot.id, at)
     }
 

@@ -14,8 +14,8 @@ use crate::directory::Change;
 use crate::error::StorageError;
 use crate::image::{self, HeapPlace, Plain};
 use crate::layout::RowId;
-use crate::segment::{Cell, ValuePlace};
-use crate::types::{Column, DataType};
+use crate::segment::{Cell, Number, ValuePlace};
+use crate::types::Column;
 use crate::undo::{Before, Replaced, UndoList};
 
 impl<M: Machine> Table<M> {
@@ -39,24 +39,24 @@ impl<M: Machine> Table<M> {
         {
             return Ok(self.barrier.replace_bytes(change, segment, (row, at), bytes, undo)?);
         }
-        let Column { data_type, nullable, .. } = *self.column(at);
-        let fits = |bytes: &[u8]| data_type.is_view() || bytes.len() == data_type.width().max(1);
-        debug_assert!(plain.is_none_or(fits), "{plain:?} for {data_type}");
-        /// A number that is not NULL, where none can be.
+        /// A number that is not NULL.
         macro_rules! number {
             ($rust:ty) => {
-                if !nullable && let Some(bytes) = plain.and_then(|bytes| bytes.first_chunk()) {
-                    let (place, value) = ((row, at, data_type), <$rust>::from_le_bytes(*bytes));
-                    return Ok(self.barrier.replace_number(change, segment, place, value, undo)?);
+                if let Some(bytes) = plain.and_then(|bytes| bytes.first_chunk()) {
+                    let value = <$rust>::from_le_bytes(*bytes);
+                    return self.store_number(change, slot, at, value, undo);
                 }
             };
         }
-        match data_type {
-            DataType::Int16 => number!(i16),
-            DataType::Int32 | DataType::Date => number!(i32),
-            DataType::Int64 | DataType::Timestamp => number!(i64),
+        match shape.set_width {
+            2 => number!(i16),
+            4 => number!(i32),
+            8 => number!(i64),
             _ => {}
         }
+        let Column { data_type, nullable, .. } = *self.column(at);
+        let fits = |bytes: &[u8]| data_type.is_view() || bytes.len() == data_type.width().max(1);
+        debug_assert!(plain.is_none_or(fits), "{plain:?} for {data_type}");
         let mut room = [0; 16];
         let image = self.encode(change, row, at, plain, &mut room)?;
         let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
@@ -65,6 +65,24 @@ impl<M: Machine> Table<M> {
             self.release_heap(change, row, at, place);
             error.into()
         })
+    }
+
+    /// As [`Table::store`], a number in a column of them that is never NULL.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub fn store_number<N: Number>(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        at: usize,
+        value: N,
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        debug_assert!(self.has_numbers::<N>(at) && !self.column(at).nullable);
+        let place = (slot.id, at);
+        Ok(self.barrier.replace_number(change, slot.segment, place, value, undo)?)
     }
 
     /// Where a value can be stored until the section of `change` ends, so that storing it there

@@ -45,8 +45,14 @@ impl<'r> Addition<'r> {
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Adds the entries that have been noted to their indexes.
+    #[inline(always)]
     pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
-        while self.txn.entries.added < self.txn.entries.made.len() {
+        // Mostly there are none.
+        if self.txn.entries.has_new() { self.add_new_entries(table) } else { Ok(()) }
+    }
+
+    fn add_new_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
+        while self.txn.entries.has_new() {
             self.check_entry_length(table)?;
             self.check_entry_partitions(table)?;
             let mut room = std::mem::take(&mut self.scan_room);

@@ -127,6 +127,11 @@ impl Ahead {
         }
     }
 
+    /// Whether keys of a table are expected, or were.
+    pub(super) fn expects(&self, table: TableId) -> bool {
+        self.streams[..self.used].iter().any(|stream| stream.table == table)
+    }
+
     /// Whether the key that is expected next in a table has this hash, and everything that it and
     /// those behind it need has been brought in.
     #[inline]

@@ -14,7 +14,7 @@ use std::ops::Range;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, PlainColumn, Slot, StorageError, Table, Value};
 
-use super::step::{Found, Step, Wanted};
+use super::step::{Found, Here, Step, Wanted};
 use super::window::{Aim, Aims, Seen as SeenRows, Sought, Window};
 use super::{Txn, Worker};
 use crate::common::image::Image;
@@ -217,9 +217,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-/// What a step works with.
-type Here<'h, S, M> = (&'h Engine<S, M>, &'h Guard<S, M>, Change);
-
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline]
     fn apply_some(
@@ -253,7 +250,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 Step::Refused(refusal) => return Step::Refused(refusal),
             }
             *at += 1;
-            if self.entries.added < self.entries.made.len() {
+            if self.entries.has_new() {
                 // New entries of indexes are added outside.
                 return Step::Done(());
             }
@@ -275,15 +272,20 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if !self.is_ordinary() {
             return Ok(());
         }
-        let rows = window.sought.iter().zip(seen);
-        for (sought, found) in rows.skip(*next) {
-            let (Some(Sought { hash, aim, .. }), Some(found)) = (sought, found) else { break };
-            if !self.do_plainly(here, *found, *hash, *aim, input, output)? {
-                break;
+        let mut at = *next;
+        let end = loop {
+            let (sought, found) = (window.sought.get(at), seen.get(at));
+            let (Some(Some(Sought { hash, aim, .. })), Some(Some(found))) = (sought, found) else {
+                break Ok(());
+            };
+            match self.do_plainly(here, *found, *hash, *aim, input, output) {
+                Ok(true) => at += 1,
+                Ok(false) => break Ok(()),
+                Err(refusal) => break Err(refusal),
             }
-            *next += 1;
-        }
-        Ok(())
+        };
+        *next = at;
+        end
     }
 
     /// Whether nothing about the transaction is out of the ordinary: it is not measured, which is

@@ -85,6 +85,12 @@ impl Entries {
         self.moves_len = 0;
     }
 
+    /// Whether there are entries that are not in their indexes yet.
+    #[inline]
+    pub(super) fn has_new(&self) -> bool {
+        self.added < self.made.len()
+    }
+
     pub(super) fn key(&self, entry: &Entry) -> &[u8] {
         &self.keys[entry.start..entry.start + entry.len]
     }

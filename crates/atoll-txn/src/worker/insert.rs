@@ -16,7 +16,7 @@ use atoll_machine::{Machine, Ordering};
 use atoll_storage::image::plain;
 use atoll_storage::{Change, Filling, RowId, Schema, StorageError, Table, Value};
 
-use super::step::{Found, Step, Wanted, find};
+use super::step::{Found, Here, Step, Wanted, find};
 use super::{Named, State, Txn, Worker};
 use crate::accounting::Component;
 use crate::edits::What;
@@ -63,6 +63,7 @@ impl<'r> Window<'r> {
         &self.rows[at * self.columns()..][..self.columns()]
     }
 
+    #[inline(always)]
     fn wanted(&self, at: usize) -> Wanted<'r> {
         Wanted { hash: self.hashes[at], key: &self.keys[at * self.apart..][..self.width] }
     }
@@ -144,9 +145,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     fn insert_window(&mut self, table: &Table<M>, window: &mut Window<'_>) -> Result<(), Stop> {
+        let mut checked = None;
         for at in 0..window.count {
             let key = window.wanted(at).key;
-            self.check_partition(table, key.first(), true)?;
+            if checked != key.first() {
+                self.check_partition(table, key.first(), true)?;
+                checked = key.first();
+            }
             window.hashes[at] = table.hash(key);
         }
         let guard = self.engine.tables.guard(table.id());
@@ -210,9 +215,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         {
             return Step::Failed(error.into());
         }
+        let is_expected = self.ahead.expects(guard.table.id());
         let mut duplicate = None;
         while window.placed < window.count {
-            match self.insert(engine, guard, change, window) {
+            match self.insert((engine, guard, change), window, is_expected) {
                 Step::Done(true) => window.placed += 1,
                 Step::Done(false) => {
                     duplicate = Some(window.placed);
@@ -285,19 +291,21 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         guard.table.claim(change, &mut self.fillings[at])
     }
 
-    /// Inserts the next row. `Done(false)`: there is a row with its key.
+    /// Inserts the next row, whose key may be expected. `Done(false)`: there is a row with its key.
+    #[inline]
     fn insert(
         &mut self,
-        engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
-        change: Change,
+        (engine, guard, change): Here<'_, S, M>,
         window: &mut Window<'_>,
+        is_expected: bool,
     ) -> Step<bool> {
         let at = window.placed;
         let wanted = window.wanted(at);
         // Most keys are new, as one look at their bucket says.
         let found = if guard.table.index().lacks(wanted.hash) {
-            self.ahead.next(guard.table.id(), wanted.hash);
+            if is_expected {
+                self.ahead.next(guard.table.id(), wanted.hash);
+            }
             None
         } else {
             self.locate(guard, wanted)

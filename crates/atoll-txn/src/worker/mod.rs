@@ -299,35 +299,40 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
     /// That the transaction may touch a key: in a partitioned scheme, it named the partition. To
     /// write a replicated table it must have named all.
-    #[inline]
+    #[inline(always)]
     fn check_partition(
         &mut self,
         table: &Table<M>,
         first: Option<&Value>,
         write: bool,
     ) -> Result<(), Stop> {
-        if !S::PARTITIONED || self.partitions.is_empty() {
+        if !S::PARTITIONED {
             return Ok(());
         }
-        let is_replicated = self.engine.tables.guard(table.id()).replicated;
-        if is_replicated && !write {
-            return Ok(());
-        }
-        let partition = crate::engine::partition_of(first, self.engine.partitions());
-        // Most transactions have named one, and keep to it.
-        if self.partitions[..] == [partition] && !is_replicated {
-            return Ok(());
-        }
-        self.check_named(table, partition, is_replicated)
+        let partition = match self.partitions[..] {
+            [] => return Ok(()),
+            // Most transactions have named one, and keep to it.
+            [named] => {
+                let is_replicated = self.engine.tables.guard(table.id()).replicated;
+                let partition = crate::engine::partition_of(first, self.engine.partitions());
+                if if is_replicated { !write } else { partition == named } {
+                    return Ok(());
+                }
+                partition
+            }
+            _ => crate::engine::partition_of(first, self.engine.partitions()),
+        };
+        self.check_named(table, partition, write)
     }
 
-    /// That the transaction named a partition, or all of them.
-    fn check_named(&mut self, table: &Table<M>, partition: u32, all: bool) -> Result<(), Stop> {
+    /// That the transaction named a partition or, to write a replicated table, all of them.
+    fn check_named(&mut self, table: &Table<M>, partition: u32, write: bool) -> Result<(), Stop> {
+        let is_replicated = self.engine.tables.guard(table.id()).replicated;
         let is_missing = |wanted: &u32| self.partitions.binary_search(wanted).is_err();
-        let missing = if all {
-            (0..self.engine.partitions()).find(is_missing)
-        } else {
-            Some(partition).filter(is_missing)
+        let missing = match (is_replicated, write) {
+            (true, false) => None,
+            (true, true) => (0..self.engine.partitions()).find(is_missing),
+            (false, _) => Some(partition).filter(is_missing),
         };
         let Some(partition) = missing else { return Ok(()) };
         self.abort(AbortReason::Finished);

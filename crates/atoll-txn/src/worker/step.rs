@@ -68,6 +68,9 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
     }
 }
 
+/// What a step works with.
+pub(super) type Here<'h, S, M> = (&'h Engine<S, M>, &'h Guard<S, M>, Change);
+
 /// How a step ended.
 pub(super) enum Step<R> {
     /// It is done.

@@ -141,7 +141,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 Step::Refused(refusal) => return Step::Refused(refusal),
             }
             *at += 1;
-            if self.entries.added < self.entries.made.len() {
+            if self.entries.has_new() {
                 // New entries of indexes are added outside.
                 return Step::Done(());
             }

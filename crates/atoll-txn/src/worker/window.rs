@@ -180,10 +180,16 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         window: &Window<'_, '_, A, M>,
     ) -> Result<(), Stop> {
         let keys = window.keys.chunks(window.width);
-        let mut sought = window.sought.iter().flatten().zip(keys);
-        sought.try_for_each(|(sought, key)| {
-            self.check_partition(table, key.first(), sought.aim.updates())
-        })
+        let mut checked = (None, false);
+        for (sought, key) in window.sought.iter().flatten().zip(keys) {
+            let access = (key.first(), sought.aim.updates());
+            // Most are of the partition of the key before.
+            if access != checked {
+                self.check_partition(table, access.0, access.1)?;
+                checked = access;
+            }
+        }
+        Ok(())
     }
 }
 
