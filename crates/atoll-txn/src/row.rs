@@ -289,6 +289,11 @@ impl ColumnSet {
         common.fold(0, |any, word| any | word) != 0
     }
 
+    /// What is in either.
+    pub(crate) fn with(self, other: &Self) -> Self {
+        Self(std::array::from_fn(|at| self.0[at] | other.0[at]))
+    }
+
     pub(crate) fn has_any(self, columns: &[usize]) -> bool {
         columns.iter().any(|column| self.has(*column))
     }

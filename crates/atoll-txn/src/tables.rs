@@ -75,6 +75,8 @@ pub struct Guard<S: Scheme<M>, M: Machine> {
     pub(crate) moving: ColumnSet,
     /// Its columns whose long values lie elsewhere.
     pub(crate) views: ColumnSet,
+    /// Columns of either kind: a change of others needs nothing afterwards.
+    pub(crate) noted: ColumnSet,
 }
 
 /// On a cache line of its own.
@@ -166,6 +168,7 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
         let mut views = ColumnSet::default();
         let columns = table.schema().columns().iter().enumerate();
         columns.filter(|(_, one)| one.data_type.is_view()).for_each(|(at, _)| views.add(at));
+        let noted = moving.with(&views);
         Self {
             table_id: table.id(),
             table,
@@ -177,6 +180,7 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
             tablespace: options.tablespace.unwrap_or(0),
             gone: GoneGsn::default(),
             moving,
+            noted,
         }
     }
 

@@ -153,7 +153,8 @@ impl<M: Machine> Barrier<M> {
         let behind = target.values[at].place() + ((slot + 1) * width) as u64;
         let bytes = values * width;
         // What lies in the line of the last value is here.
-        if behind % LINE_BYTES + bytes as u64 <= LINE_BYTES && behind % LINE_BYTES != 0 {
+        let used = behind % LINE_BYTES;
+        if used > 0 && used + bytes as u64 <= LINE_BYTES {
             return;
         }
         if let Some(address) = self.access().address(behind, bytes as u64) {

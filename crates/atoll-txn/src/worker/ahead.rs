@@ -33,7 +33,7 @@ pub(super) struct Ahead {
 
 /// The keys of a table.
 #[derive(Debug)]
-struct Stream {
+pub(super) struct Stream {
     table: TableId,
     keys: Vec<Coming>,
     /// The key that is expected next.
@@ -132,26 +132,34 @@ impl Ahead {
         self.streams[..self.used].iter().any(|stream| stream.table == table)
     }
 
-    /// Whether the key that is expected next in a table has this hash, and everything that it and
-    /// those behind it need has been brought in.
+    /// The keys of a table, if the one that is expected next has this hash, and everything that it
+    /// and those behind it need has been brought in; and where what is not is gathered.
     #[inline]
-    pub(super) fn has_touched(&self, table: TableId, hash: u64) -> bool {
-        let mut streams = self.streams[..self.used].iter();
-        streams.find(|stream| stream.table == table).is_some_and(|stream| {
-            stream.touched && stream.keys.get(stream.next).is_some_and(|key| key.hash == hash)
-        })
+    pub(super) fn touched(
+        &mut self,
+        table: TableId,
+        hash: u64,
+    ) -> (Option<&mut Stream>, &mut Hints) {
+        let mut streams = self.streams[..self.used].iter_mut();
+        let stream = streams.find(|stream| stream.table == table);
+        let is_next = |stream: &Stream| stream.keys.get(stream.next).map(|key| key.hash);
+        (stream.filter(|one| one.touched && is_next(one) == Some(hash)), &mut self.hints)
     }
 
     /// Where the row of this hash was seen, if it is the key that is expected next in its table.
     #[inline]
     pub(super) fn next(&mut self, table: TableId, hash: u64) -> Option<RowId> {
         let mut streams = self.streams[..self.used].iter_mut();
-        let stream = streams.find(|stream| stream.table == table)?;
-        let expected = stream.keys.get(stream.next)?;
-        if expected.hash != hash {
-            return None;
-        }
-        stream.next += 1;
+        streams.find(|stream| stream.table == table)?.next(hash)
+    }
+}
+
+impl Stream {
+    /// See [`Ahead::next`].
+    #[inline]
+    pub(super) fn next(&mut self, hash: u64) -> Option<RowId> {
+        let expected = self.keys.get(self.next).filter(|key| key.hash == hash)?;
+        self.next += 1;
         expected.row
     }
 }

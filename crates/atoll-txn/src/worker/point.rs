@@ -312,6 +312,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         view: &Row<'_, M>,
         changed: ColumnSet,
     ) -> Step<bool> {
+        if !changed.meets(&guard.noted) {
+            return Step::Done(true);
+        }
         self.forget |= changed.meets(&guard.views);
         if changed.meets(&guard.moving) {
             self.entries.note_after(guard, view, changed);
@@ -347,6 +350,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             body(&mut edit);
             set = edit.finish();
             if let Ok(changed) = &set
+                && changed.meets(&guard.noted)
                 && changed.meets(&guard.moving)
             {
                 entries.note_before(guard, &stored.under(image, Some(before)));
@@ -396,9 +400,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let edits = self.edits.get_mut();
         let at = at.unwrap_or_else(|| edits.add(guard.table.id(), row, What::Change));
         edits.give(mark, at);
-        self.forget |= changed.meets(&guard.views);
-        if changed.meets(&guard.moving) {
-            self.entries.take_moves(guard, row);
+        if changed.meets(&guard.noted) {
+            self.forget |= changed.meets(&guard.views);
+            if changed.meets(&guard.moving) {
+                self.entries.take_moves(guard, row);
+            }
         }
         Step::Done(true)
     }

@@ -202,16 +202,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         window: &Window<'_, '_, A, M>,
         seen: &mut Seen<'g, S, M>,
     ) {
+        let Some(first) = window.sought.first().copied().flatten() else { return };
         let before = self.stopwatch.switch::<M>(Component::Index);
         let (table, index) = (guard.table.id(), guard.table.index());
-        let first = window.sought.first().copied().flatten();
-        let is_touched = first.is_some_and(|first| self.ahead.has_touched(table, first.hash));
+        let (mut touched, hints) = self.ahead.touched(table, first.hash);
         // A bit for each key that is not.
         let mut untouched = 0u32;
         for (at, (seen, sought)) in seen.iter_mut().zip(&window.sought).enumerate() {
             let Some(Sought { hash, aim, home }) = *sought else { break };
             // What was prefetched has been found, and brought in.
-            if is_touched && let Some(row) = self.ahead.next(table, hash) {
+            if let Some(row) = touched.as_mut().and_then(|stream| stream.next(hash)) {
                 *seen = Some(Found::new(guard, row));
                 continue;
             }
@@ -220,12 +220,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
             let Some(row) = row else { continue };
             let found = Found::new(guard, row);
-            let hints = &mut self.ahead.hints;
             hints.add_line::<M>(std::ptr::from_ref(found.meta).cast());
             aim.hint(&guard.table, found.slot, hints);
             *seen = Some(found);
         }
-        let hints = &mut self.ahead.hints;
         hints.give::<M>();
         if !guard.views.is_empty() && untouched != 0 {
             let sought = window.sought.iter().flatten();
