@@ -544,6 +544,51 @@ fn a_partition_that_was_not_named_is_refused_before_anything_is_done() {
 }
 
 #[test]
+fn rows_for_another_partition_are_refused_wherever_among_others_they_are() {
+    let (db, table) = database("HSTORE".parse().unwrap());
+    let mut session = db.session().unwrap();
+    let named = TransactionOptions { partitions: vec![0], ..TransactionOptions::default() };
+    let mut insert = |ids: [i64; 5]| {
+        let rows: Vec<Value> = ids.iter().flat_map(|id| [*id, 100].map(Value::Int64)).collect();
+        session.transaction_with(&named, |tx| tx.insert_rows(&table, &rows))
+    };
+    let own = [300, 302, 304, 306, 308];
+    for at in 0..own.len() {
+        let mut rows = own;
+        rows[at] += 1;
+        let refused = insert(rows).unwrap_err();
+        assert!(matches!(refused, Error::Transaction(_)), "{refused:?}");
+        let after = db.transaction(|tx| balances(tx, &table, &ids(300..310))).unwrap();
+        assert_eq!(after, [None; 10], "{rows:?}");
+    }
+    insert(own).unwrap();
+}
+
+#[test]
+fn a_change_beside_a_read_of_the_same_key_needs_all_partitions_of_a_table_that_is_in_all() {
+    let db = database("HSTORE".parse().unwrap()).0;
+    let columns = ["id", "n"].map(|name| Column::new(name, DataType::Int64));
+    let schema = Schema::new(columns.into(), &["id"]).unwrap();
+    let options = TableOptions { replicated: true, ..TableOptions::default() };
+    let table = db.create_table_with("everywhere", schema, &options).unwrap();
+    db.transaction(|tx| tx.insert(&table, &[2, 5].map(Value::Int64))).unwrap();
+    let mut session = db.session().unwrap();
+    let mut visit = |partitions: &[u32], updates: [bool; 2]| {
+        let options = TransactionOptions { partitions: partitions.to_vec(), ..Default::default() };
+        session.transaction_with(&options, |tx| {
+            let wants = |at: usize| Want { columns: &[1], update: updates[at] };
+            tx.visit(&table, &ids([2, 2]), wants, |_, _| ())
+        })
+    };
+    visit(&[0], [false, false]).unwrap();
+    visit(&[0, 1], [false, true]).unwrap();
+    for updates in [[false, true], [true, false]] {
+        let refused = visit(&[0], updates).unwrap_err().to_string();
+        assert!(refused.contains("did not name"), "{refused}");
+    }
+}
+
+#[test]
 fn columns_that_do_not_exist_are_no_reason_to_fail_as_a_hint() {
     let (db, table) = database(SchemeKind::default());
     let seen = db.transaction(|tx| {

@@ -291,15 +291,17 @@ impl NewOrder {
 
 /// Sets a value that is one already: there is nothing to drop.
 fn set_i16(value: &mut Value, to: i16) {
-    if let Value::Int16(number) = value {
-        *number = to;
+    match value {
+        Value::Int16(number) => *number = to,
+        other => *other = Value::Int16(to),
     }
 }
 
 /// As [`set_i16`].
 fn set_i32(value: &mut Value, to: i32) {
-    if let Value::Int32(number) = value {
-        *number = to;
+    match value {
+        Value::Int32(number) => *number = to,
+        other => *other = Value::Int32(to),
     }
 }
 

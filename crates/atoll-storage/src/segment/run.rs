@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use atoll_machine::Machine;
+use atoll_machine::lines::LINE_BYTES;
 use atoll_memory::{Access, MemoryError};
 
 use super::{Barrier, Number, PRESENCE, Segment, column_line};
@@ -13,9 +14,6 @@ use crate::directory::Change;
 use crate::layout::{SEGMENT_ROWS, segment};
 use crate::types::{Column, DataType};
 use crate::zone;
-
-/// Bytes of a cache line.
-const LINE_BYTES: u64 = 64;
 
 /// Values of one column on their way into slots of one segment, which are their caller's alone. To
 /// be ended with [`Barrier::end_run`], in the same section of the gate.
@@ -153,8 +151,8 @@ impl<M: Machine> Barrier<M> {
         let behind = target.values[at].place() + ((slot + 1) * width) as u64;
         let bytes = values * width;
         // What lies in the line of the last value is here.
-        let used = behind % LINE_BYTES;
-        if used > 0 && used + bytes as u64 <= LINE_BYTES {
+        let used = behind as usize % LINE_BYTES;
+        if used > 0 && used + bytes <= LINE_BYTES {
             return;
         }
         if let Some(address) = self.access().address(behind, bytes as u64) {

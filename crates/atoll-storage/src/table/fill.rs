@@ -98,7 +98,7 @@ impl<M: Machine> Table<M> {
             _ if shape.is_bytes && matches!(values.rows[at], Value::Binary(_)) => {
                 let bytes = values.iter().map(|value| match value {
                     Value::Binary(bytes) => &bytes[..],
-                    // No other fits.
+                    // No other fits, since none can be NULL.
                     _ => &[],
                 });
                 let bytes = slots.iter().map(|row| row.slot()).zip(bytes);

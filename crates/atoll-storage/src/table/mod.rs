@@ -20,6 +20,7 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use atoll_machine::lines::LINE_BYTES;
 use atoll_machine::{Latch, Machine};
 use atoll_memory::Memory;
 
@@ -34,9 +35,6 @@ use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
 pub use slots::Filling;
-
-/// Bytes of a cache line.
-const LINE_BYTES: usize = 64;
 
 /// See the module.
 pub struct Table<M: Machine> {
@@ -53,9 +51,7 @@ pub struct Table<M: Machine> {
     left: Latch<M, Vec<Filling>>,
     /// Bytes of long values that went since somebody last looked for sparse blocks.
     gone_bytes: AtomicU64,
-    /// The columns of the primary key fit a word together, see [`key::hash_of_word`].
-    key_is_word: bool,
-    /// Their types, if they do; none otherwise.
+    /// The columns of the primary key, if they fit a word together ([`key::hash_of_word`]).
     key_parts: Box<[Part]>,
     /// It is one column of this type, which most are.
     key_is_int64: bool,
@@ -192,7 +188,6 @@ impl<M: Machine> Table<M> {
         let key_parts = key::parts(key.map(|at| schema.columns()[*at].data_type));
         Ok(Self {
             name: name.to_owned(),
-            key_is_word: !key_parts.is_empty(),
             key_parts,
             key_is_int64: key::is_int64(&schema),
             shapes: (schema.columns().iter().enumerate())
@@ -353,7 +348,7 @@ impl<M: Machine> Table<M> {
     #[inline]
     pub fn is_exact(&self, hash: u64) -> bool {
         // The hash of a word is a word that has no other; two values stand for something else.
-        self.key_is_word && hash > 1
+        !self.key_parts.is_empty() && hash > 1
     }
 
     /// A key as people write it.

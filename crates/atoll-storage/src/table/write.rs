@@ -42,8 +42,8 @@ impl<M: Machine> Table<M> {
         /// A number that is not NULL.
         macro_rules! number {
             ($rust:ty) => {
-                if let Some(bytes) = plain.and_then(|bytes| bytes.first_chunk()) {
-                    let value = <$rust>::from_le_bytes(*bytes);
+                if let Some(bytes) = plain.and_then(|bytes| bytes.try_into().ok()) {
+                    let value = <$rust>::from_le_bytes(bytes);
                     return self.store_number(change, slot, at, value, undo);
                 }
             };
@@ -67,7 +67,7 @@ impl<M: Machine> Table<M> {
         })
     }
 
-    /// As [`Table::store`], a number in a column of them that is never NULL.
+    /// As [`Table::store`], a number in a column that [sets](Table::sets_numbers) them.
     ///
     /// # Errors
     /// As there.
@@ -80,7 +80,7 @@ impl<M: Machine> Table<M> {
         value: N,
         undo: &mut UndoList,
     ) -> Result<(), StorageError> {
-        debug_assert!(self.has_numbers::<N>(at) && !self.column(at).nullable);
+        debug_assert!(self.sets_numbers::<N>(at));
         let place = (slot.id, at);
         Ok(self.barrier.replace_number(change, slot.segment, place, value, undo)?)
     }

@@ -325,7 +325,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.check_named(table, partition, write)
     }
 
-    /// That the transaction named a partition or, to write a replicated table, all of them.
+    /// That the transaction named a partition or, to write a replicated table, all of them; to read
+    /// one, any will do.
     fn check_named(&mut self, table: &Table<M>, partition: u32, write: bool) -> Result<(), Stop> {
         let is_replicated = self.engine.tables.guard(table.id()).replicated;
         let is_missing = |wanted: &u32| self.partitions.binary_search(wanted).is_err();

@@ -350,7 +350,6 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             body(&mut edit);
             set = edit.finish();
             if let Ok(changed) = &set
-                && changed.meets(&guard.noted)
                 && changed.meets(&guard.moving)
             {
                 entries.note_before(guard, &stored.under(image, Some(before)));
