@@ -50,6 +50,10 @@ pub struct FloorArgs {
     /// Skew of the keys
     #[arg(long, default_value_t = 0.6)]
     pub theta: f64,
+    /// Rounds of a short loop after each access, for what an engine does besides: with too many
+    /// instructions between them, accesses key by key no longer overlap
+    #[arg(long, default_value_t = 0)]
+    pub work: u32,
     /// Seconds that are measured
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
@@ -81,6 +85,8 @@ struct Arrays {
     words: usize,
     count: usize,
     columns: usize,
+    /// Rounds of work after each access.
+    work: u32,
 }
 
 fn hash(key: u64) -> u64 {
@@ -88,7 +94,8 @@ fn hash(key: u64) -> u64 {
 }
 
 impl Arrays {
-    fn new(rows: u64, columns: usize, column_bytes: usize) -> Self {
+    fn new(args: &FloorArgs) -> Self {
+        let FloorArgs { rows, columns, column_bytes, work, .. } = *args;
         let count = (rows as usize * 2).div_ceil(SLOTS).next_power_of_two();
         let bucket = |_| Bucket(std::array::from_fn(|_| AtomicU64::new(0)));
         let words = column_bytes.div_ceil(4);
@@ -101,6 +108,7 @@ impl Arrays {
             words,
             count: rows as usize,
             columns,
+            work,
         };
         for key in 0..rows {
             let mut at = made.home(key);
@@ -186,6 +194,9 @@ impl Arrays {
                 let words = value.iter().map(|word| word.load(Ordering::Relaxed));
                 *sum = words.fold(*sum, u32::wrapping_add);
             }
+            for round in 0..self.work {
+                std::hint::black_box(round);
+            }
         }
         for (at, row) in rows[..held].iter().enumerate() {
             let bits = if updates >> (at % 64) & 1 == 1 { 1 } else { 2 };
@@ -216,7 +227,7 @@ pub fn run(args: &FloorArgs, progress: Progress<'_>) -> Result<FloorReport, Benc
     }
     check_memory(args)?;
     progress.say("filling the arrays");
-    let arrays = Arrays::new(args.rows, args.columns, args.column_bytes);
+    let arrays = Arrays::new(args);
     let cpus = Cpus::divide(args.threads, true)?;
     progress.say("measuring with the keys together");
     let (together_txn_s, abort_rate) = measure(args, &arrays, &cpus, true)?;
@@ -326,9 +337,8 @@ impl std::fmt::Display for FloorReport {
 mod tests {
     use super::{Arrays, FloorArgs, check_memory};
 
-    #[test]
-    fn arrays_that_do_not_fit_are_refused() {
-        let args = |rows, columns| FloorArgs {
+    fn args(rows: u64, columns: usize) -> FloorArgs {
+        FloorArgs {
             threads: 1,
             rows,
             columns,
@@ -336,9 +346,14 @@ mod tests {
             accesses: 16,
             reads: 0.5,
             theta: 0.0,
+            work: 0,
             seconds: 0.1,
             seed: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn arrays_that_do_not_fit_are_refused() {
         assert!(check_memory(&args(1000, 10)).is_ok());
         for (rows, columns) in [(1 << 40, 1), (1000, 1 << 40), (u64::MAX, usize::MAX)] {
             assert!(check_memory(&args(rows, columns)).is_err(), "{rows} rows of {columns}");
@@ -347,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_transaction_that_meets_no_lock_leaves_none() {
-        let arrays = Arrays::new(1000, 3, 100);
+        let arrays = Arrays::new(&args(1000, 3));
         let keys: Vec<u64> = (0..16).map(|at| at * 61 % 1000).collect();
         let mut sum = 0;
         assert!(arrays.run(&keys, (0b1010_1010, 7), true, &mut sum));

@@ -236,6 +236,7 @@ impl Plan {
             accesses: self.accesses,
             reads: self.mix.reads,
             theta: self.theta,
+            work: 0,
             seconds: self.oltp.seconds.min(FLOOR_SECONDS_MAX),
             seed: self.oltp.seed,
         }
