@@ -665,3 +665,40 @@ fn visits_of_threads_that_meet_are_transactions() {
         assert_eq!(left, expected, "{scheme}");
     }
 }
+
+#[test]
+fn rows_inserted_together_hold_what_they_were_given_whatever_their_columns_are() {
+    let types = [
+        (DataType::Int16, false),
+        (DataType::Date, true),
+        (DataType::FixedBinary(24), false),
+        (DataType::FixedBinary(3), true),
+        (DataType::Decimal { precision: 30, scale: 2 }, false),
+        (DataType::Timestamp, false),
+    ];
+    let mut columns = vec![Column::new("id", DataType::Int32)];
+    columns.extend(types.iter().enumerate().map(|(at, (data_type, nullable))| Column {
+        nullable: *nullable,
+        ..Column::new(format!("c{at}"), *data_type)
+    }));
+    let schema = Schema::new(columns, &["id"]).unwrap();
+    let row = |id: i32| {
+        let bytes =
+            |len: usize| Value::Binary((0..len).map(|at| (id as usize + at) as u8).collect());
+        let (date, short) =
+            if id % 3 == 0 { (Value::Null, Value::Null) } else { (Value::Date(-id), bytes(3)) };
+        let digits = Value::Decimal(i128::from(id) << 70);
+        let rest = [date, bytes(24), short, digits, Value::Timestamp(-i64::from(id))];
+        [Value::Int32(id), Value::Int16(id as i16)].into_iter().chain(rest).collect::<Vec<_>>()
+    };
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let table = db.create_table("all", schema.clone()).unwrap();
+        let rows: Vec<Value> = (1..=40).flat_map(row).collect();
+        db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();
+        for id in 1..=40 {
+            let seen = db.transaction(|tx| tx.read(&table, &[Value::Int32(id)])).unwrap();
+            assert_eq!(seen, Some(row(id)), "{scheme}");
+        }
+    }
+}
