@@ -145,3 +145,34 @@ fn decimal(digits: i128, data_type: DataType) -> String {
     let sign = if digits < 0 { "-" } else { "" };
     format!("{sign}{whole}.{part:0width$}", width = usize::from(scale))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{hash_of_word, parts};
+    use crate::types::{DataType, Value};
+
+    #[test]
+    fn different_words_have_different_hashes() {
+        let types = [DataType::Int16, DataType::Int16, DataType::Date];
+        let parts = parts(types.into_iter());
+        let small = [0, 1, 2, 255, 256, -1, -256, i16::MIN, i16::MAX];
+        let wide = [0, 1, 255, 256, 65_535, 65_536, -1, -65_536, i32::MIN, i32::MAX];
+        let mut seen = HashSet::new();
+        for one in small {
+            for two in small {
+                for three in wide {
+                    let key = [Value::Int16(one), Value::Int16(two), Value::Date(three)];
+                    let hash = hash_of_word(&key, &parts);
+                    assert!(hash.is_some_and(|hash| seen.insert(hash)), "{key:?}");
+                }
+            }
+        }
+        // Of another type, or not so many.
+        let other = [Value::Int16(0), Value::Int16(0), Value::Int32(0)];
+        assert_eq!(hash_of_word(&other, &parts), None);
+        assert_eq!(hash_of_word(&other[..2], &parts), None);
+        assert_eq!(hash_of_word(&[], &[]), None);
+    }
+}
