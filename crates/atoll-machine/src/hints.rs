@@ -3,12 +3,15 @@
 //! A prefetch whose page the processor does not know by heart does not retire until the page has
 //! been found, and what follows waits behind it in the processor's window of instructions. Between
 //! prefetches that are spread over code that does something else, only a few pages are searched
-//! for at a time. So places are gathered first, and then named one right after the other.
+//! for at a time. But a processor has few places for lines that are on their way (some 10 to 50),
+//! and may drop a prefetch that finds none free. So a few are gathered, and then named one right
+//! after the other.
 
 use crate::machine::Machine;
 
-/// Lines are named when so many have been gathered: about half of what a first cache holds.
-const GATHERED_MAX: usize = 256;
+/// Lines are named when so many have been gathered. Measured: naming each by itself makes a
+/// transaction slower where pages have to be looked for, naming 256 together slower everywhere.
+const GATHERED_MAX: usize = 8;
 
 /// Of a large place only so many lines are wanted: more push out the first ones.
 const MOST_LINES: usize = 16;
@@ -17,17 +20,11 @@ const MOST_LINES: usize = 16;
 const LINE: usize = 64;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Hints {
     /// Addresses in the lines; nothing is ever read there.
-    lines: Box<[usize; GATHERED_MAX]>,
+    lines: [usize; GATHERED_MAX],
     gathered: usize,
-}
-
-impl Default for Hints {
-    fn default() -> Self {
-        Self { lines: Box::new([0; GATHERED_MAX]), gathered: 0 }
-    }
 }
 
 impl Hints {
