@@ -18,6 +18,20 @@ pub enum Operation {
     ReadModifyWrite,
 }
 
+impl Operation {
+    /// A bit of its own.
+    #[inline]
+    pub fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    /// Whether it changes the table.
+    #[inline]
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Update | Self::Insert | Self::ReadModifyWrite)
+    }
+}
+
 /// Names of [`Operation`]s, in order.
 pub const OPERATIONS: &[&str] = &["read", "update", "insert", "scan", "read-modify-write"];
 
@@ -41,25 +55,20 @@ pub struct Room {
 }
 
 impl Access {
-    /// Whether it changes the table.
-    pub fn writes(&self) -> bool {
-        use Operation::{Insert, ReadModifyWrite, Update};
-        matches!(self.operation, Update | Insert | ReadModifyWrite)
-    }
-
     /// Whether it is for the row of its key, which is there.
     pub fn is_point(&self) -> bool {
         !matches!(self.operation, Operation::Insert | Operation::Scan)
     }
 
-    /// The operation that it is, if it is no more than one: from the first byte of the input, to
-    /// the first of the output.
-    pub fn op(&self, field: &Field) -> Option<RowOp> {
-        let reads_one = field.plan.read_columns != ReadColumns::All;
-        match self.operation {
-            Operation::Read if reads_one => Some(RowOp::Get { column: self.column, to: 0 }),
-            Operation::Update => Some(RowOp::Put { column: self.column, from: 0 }),
-            _ => None,
+    /// The operation that a read of one column or an update is: from the first byte of the input,
+    /// to the first of the output.
+    #[inline]
+    pub fn op(self) -> RowOp {
+        let Self { operation, column, .. } = self;
+        // Which of them it is cannot be predicted, so they differ in nothing else.
+        match operation {
+            Operation::Update => RowOp::Put { column, from: 0 },
+            _ => RowOp::Get { column, to: 0 },
         }
     }
 
@@ -184,7 +193,7 @@ pub fn perform_all(
 ) -> TxnResult<()> {
     let wants = |at: usize| {
         let access = &accesses[at];
-        Want { columns: access.columns(field), update: access.writes() }
+        Want { columns: access.columns(field), update: access.operation.writes() }
     };
     tx.visit(&field.table, keys, wants, |at, row| match row {
         Visit::Read(row) => accesses[at].read(field, row, room),

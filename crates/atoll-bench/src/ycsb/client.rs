@@ -1,7 +1,6 @@
 //! One thread's transactions: which rows it accesses, and how.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +10,7 @@ use atoll::{Buffers, Index, Lanes, Request, RowOp, Session, Table, TransactionOp
 use super::access::{self, Access, Operation, Room};
 use super::args::{Plan, ReadColumns};
 use super::choice::Choice;
+use super::pool::Pool;
 use super::rows;
 use crate::error::BenchError;
 use crate::keys::{Random, Zipf};
@@ -28,18 +28,14 @@ pub struct Field {
     pub next: AtomicU64,
 }
 
-/// Transactions that are drawn before they are run again: a client that draws while it is measured
-/// spends a fifth of its time on that. As many touch far more rows than caches hold.
-const POOL: usize = 1 << 14;
-
 /// A transaction as it was drawn.
 #[derive(Default)]
-struct Drawn {
-    accesses: Vec<Access>,
-    keys: Vec<Value>,
+pub struct Drawn {
+    pub accesses: Vec<Access>,
+    pub keys: Vec<Value>,
     /// What the accesses are, if each of them is one operation.
     ops: Vec<RowOp>,
-    options: TransactionOptions,
+    pub options: TransactionOptions,
     inserts: u64,
     /// When it was begun for the first time, and how often it has been begun.
     begun_ns: u64,
@@ -53,14 +49,19 @@ impl Request for Drawn {
 }
 
 impl Drawn {
-    /// Brings it into the caches: who runs a transaction has just made it, and does not go through
-    /// megabytes of them.
-    fn approach(&self) {
-        Native::touch(self.keys.as_ptr().cast(), size_of_val(&self.keys[..]));
-        if self.ops.is_empty() {
-            Native::touch(self.accesses.as_ptr().cast(), size_of_val(&self.accesses[..]));
-        } else {
-            Native::touch(self.ops.as_ptr().cast(), size_of_val(&self.ops[..]));
+    /// Says what its accesses are together.
+    pub fn complete(&mut self, field: &Field) {
+        use Operation::{Insert, Read, Update};
+        let Self { accesses, ops, options, inserts, .. } = self;
+        let kinds = accesses.iter().fold(0, |kinds, access| kinds | access.operation.bit());
+        let has = |kind: Operation| kinds & kind.bit() != 0;
+        options.read_only = !accesses.iter().fold(false, |any, one| any | one.operation.writes());
+        let count = || accesses.iter().filter(|access| access.operation == Insert).count();
+        *inserts = if has(Insert) { count() as u64 } else { 0 };
+        ops.clear();
+        let reads_one = field.plan.read_columns != ReadColumns::All || !has(Read);
+        if reads_one && kinds & !(Read.bit() | Update.bit()) == 0 {
+            ops.extend(accesses.iter().map(|access| access.op()));
         }
     }
 
@@ -79,16 +80,13 @@ struct Drawer {
     random: Random,
     /// Those that were drawn during the warm-up and are run again; none if keys depend on what has
     /// been inserted.
-    pool: VecDeque<Drawn>,
-    made: usize,
-    /// Room that is used again.
-    spare: Vec<Drawn>,
+    pool: Pool,
 }
 
 /// One thread's side.
 pub struct YcsbClient {
     drawer: Drawer,
-    current: Option<Drawn>,
+    current: Drawn,
     room: Room,
     /// Rows that it has inserted.
     pub inserted: u64,
@@ -111,35 +109,23 @@ impl YcsbClient {
             latest: is_latest.then(|| Zipf::new(plan.rows, plan.theta)),
             choice,
             random,
-            pool: VecDeque::new(),
-            made: 0,
-            spare: Vec::new(),
+            pool: Pool::default(),
             field,
         };
-        Self { drawer, current: None, room, inserted: 0 }
+        Self { drawer, current: Drawn::default(), room, inserted: 0 }
     }
 }
 
 impl Drawer {
-    /// The next transaction.
-    fn take(&mut self) -> Drawn {
-        if !self.depends()
-            && self.made >= POOL
-            && let Some(drawn) = self.pool.pop_front()
-        {
-            if let Some(next) = self.pool.front() {
-                next.approach();
-            }
-            return drawn;
+    /// Makes the next transaction.
+    fn next(&mut self, drawn: &mut Drawn) {
+        if self.pool.is_full() {
+            return self.pool.take(&self.field, drawn);
         }
-        self.made += 1;
-        let mut drawn = self.spare.pop().unwrap_or_default();
-        self.draw(&mut drawn);
-        drawn
-    }
-
-    fn give_back(&mut self, drawn: Drawn) {
-        if self.depends() { self.spare.push(drawn) } else { self.pool.push_back(drawn) }
+        self.draw(drawn);
+        if !self.depends() {
+            self.pool.keep(drawn);
+        }
     }
 
     /// Whether keys depend on what has been inserted.
@@ -188,7 +174,6 @@ impl Drawer {
         let is_first = plan.read_columns == ReadColumns::First;
         drawn.accesses.clear();
         drawn.keys.clear();
-        drawn.inserts = 0;
         self.choice.begin();
         for access in 0..count {
             let operation = self.operation();
@@ -196,7 +181,6 @@ impl Drawer {
             let column = if is_first { 1 } else { 1 + self.random.below(columns as u64) as usize };
             let rows =
                 if operation == Operation::Scan { 1 + self.random.below(scan_max) } else { 0 };
-            drawn.inserts += u64::from(operation == Operation::Insert);
             drawn.accesses.push(Access { operation, column, rows });
             drawn.keys.push(Value::Int64(key.cast_signed()));
         }
@@ -208,12 +192,7 @@ impl Drawer {
         if partitioned {
             choose_partitions(&self.field.table, drawn);
         }
-        drawn.ops.clear();
-        drawn.ops.extend(drawn.accesses.iter().map_while(|access| access.op(&self.field)));
-        if drawn.ops.len() < drawn.accesses.len() {
-            drawn.ops.clear();
-        }
-        drawn.options.read_only = !drawn.accesses.iter().any(Access::writes);
+        drawn.complete(&self.field);
     }
 }
 
@@ -234,19 +213,14 @@ fn choose_partitions(table: &Table, Drawn { accesses, keys, options, .. }: &mut 
 
 impl Client for YcsbClient {
     fn prepare(&mut self) -> usize {
-        if let Some(drawn) = self.current.take() {
-            self.drawer.give_back(drawn);
-        }
-        let drawn = self.current.insert(self.drawer.take());
+        self.drawer.next(&mut self.current);
         self.room.at = self.drawer.random.below(4096) as usize;
-        drawn.kind()
+        self.current.kind()
     }
 
     fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError> {
-        let Self { drawer: Drawer { field, .. }, current, room, inserted } = self;
-        let Some(Drawn { accesses, keys, ops, options, inserts, .. }) = current else {
-            return Ok(Outcome::RolledBack);
-        };
+        let Self { drawer: Drawer { field, .. }, current, room, inserted, .. } = self;
+        let Drawn { accesses, keys, ops, options, inserts, .. } = &*current;
         let outcome = Outcome::of(session.transaction_with(options, |tx| {
             if field.plan.batch && !ops.is_empty() {
                 let Room { source, at, target, .. } = &mut *room;
@@ -277,11 +251,14 @@ impl Client for YcsbClient {
         let field = Arc::clone(&self.drawer.field);
         let (drawer, watch) = (RefCell::new(&mut self.drawer), RefCell::new(watch));
         let (room, failure) = (RefCell::new(&mut self.room), RefCell::new(None));
+        // Those that have ended; their room is used again.
+        let spare: RefCell<Vec<Drawn>> = RefCell::default();
         lanes.run(
             || {
                 let goes_on = failure.borrow().is_none() && watch.borrow_mut().goes_on();
                 goes_on.then(|| {
-                    let mut drawn = drawer.borrow_mut().take();
+                    let mut drawn = spare.borrow_mut().pop().unwrap_or_default();
+                    drawer.borrow_mut().next(&mut drawn);
                     (drawn.begun_ns, drawn.attempts) = (Native::now_ns(), 0);
                     drawn
                 })
@@ -310,9 +287,8 @@ impl Client for YcsbClient {
                     }
                     Err(error) => *failure.borrow_mut() = Some(error),
                 }
-                let mut drawer = drawer.borrow_mut();
-                room.borrow_mut().at = drawer.random.below(4096) as usize;
-                drawer.give_back(drawn);
+                room.borrow_mut().at = drawer.borrow_mut().random.below(4096) as usize;
+                spare.borrow_mut().push(drawn);
             },
         );
         std::hint::black_box(&self.room.target);

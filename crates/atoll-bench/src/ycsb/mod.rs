@@ -17,6 +17,7 @@ mod access;
 mod args;
 mod choice;
 mod client;
+mod pool;
 mod rows;
 
 use std::sync::Arc;

@@ -1,0 +1,79 @@
+//! Transactions that are drawn before they are run again: a client that draws while it is measured
+//! spends a fifth of its time on that.
+//!
+//! As many touch far more rows than caches hold, and would themselves if they were kept as they are
+//! given to the database. So an access is kept in 16 bytes, and a transaction made of them when its
+//! turn comes: who runs one has just made it, and does not bring in a kilobyte for it.
+
+use atoll::Value;
+use atoll::machine::{Machine, Native};
+
+use super::access::{Access, Operation};
+use super::client::{Drawn, Field};
+
+/// Transactions that are kept.
+const TRANSACTIONS: usize = 1 << 14;
+
+/// See the module.
+#[derive(Default)]
+pub struct Pool {
+    /// Of all transactions, which have as many each.
+    accesses: Vec<Kept>,
+    partitions: Vec<Box<[u32]>>,
+    next: usize,
+}
+
+/// An access and its key.
+#[derive(Clone, Copy)]
+struct Kept {
+    key: i64,
+    rows: u32,
+    column: u16,
+    operation: Operation,
+}
+
+impl Pool {
+    /// Whether as many transactions have been kept as there will be.
+    pub fn is_full(&self) -> bool {
+        self.partitions.len() == TRANSACTIONS
+    }
+
+    /// Keeps a transaction of which every access has a key that is one number, and no key depends
+    /// on what has been inserted.
+    pub fn keep(&mut self, drawn: &Drawn) {
+        let both = drawn.accesses.iter().zip(&drawn.keys);
+        self.accesses.extend(both.filter_map(|(access, key)| Kept::of(*access, key)));
+        self.partitions.push(drawn.options.partitions.as_slice().into());
+    }
+
+    /// Makes the next transaction; the first comes again after the last.
+    pub fn take(&mut self, field: &Field, drawn: &mut Drawn) {
+        let each = field.plan.accesses;
+        let accesses = &self.accesses[self.next * each..][..each];
+        drawn.accesses.clear();
+        drawn.accesses.extend(accesses.iter().map(|kept| kept.access()));
+        drawn.keys.clear();
+        drawn.keys.extend(accesses.iter().map(|kept| Value::Int64(kept.key)));
+        drawn.options.partitions.clear();
+        drawn.options.partitions.extend_from_slice(&self.partitions[self.next]);
+        drawn.complete(field);
+        self.next = (self.next + 1) % self.partitions.len();
+        let coming = &self.accesses[self.next * each..][..each];
+        Native::touch(coming.as_ptr().cast(), size_of_val(coming));
+    }
+}
+
+impl Kept {
+    /// Nothing for a key that is no number.
+    fn of(Access { operation, column, rows }: Access, key: &Value) -> Option<Self> {
+        let Value::Int64(key) = *key else { return None };
+        // No table has more rows than a scan may have here, nor more columns.
+        let (rows, column) = (u32::try_from(rows).unwrap_or(u32::MAX), column as u16);
+        Some(Self { key, rows, column, operation })
+    }
+
+    fn access(self) -> Access {
+        let Self { operation, column, rows, .. } = self;
+        Access { operation, column: column.into(), rows: rows.into() }
+    }
+}
