@@ -96,7 +96,8 @@ impl<M: Machine> Aims<Checked> for Ops<'_, M> {
         let (column, is_put, begin, given) = self.parts(at);
         let column = self.table.plain(column)?;
         let fits = begin.saturating_add(column.width()) <= given;
-        let is_allowed = fits && !(is_put && column.is_in_key());
+        // Whether something is put cannot be predicted, so nothing may branch on it here.
+        let is_allowed = fits & !(is_put & column.is_in_key());
         is_allowed.then_some(Checked { column, begin, is_put })
     }
 
@@ -230,11 +231,17 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let begin = *at;
         loop {
             let plainly = self.apply_plainly(here, (window, seen), at, input, output);
-            let Some(Some(sought)) = window.sought.get(*at) else { return Step::Done(()) };
+            let Some(sought) = window.sought.get(*at) else { return Step::Done(()) };
             let step = match plainly {
                 Ok(()) => {
                     let wanted = window.wanted(*at, sought.hash);
-                    self.apply_one(here, (wanted, seen[*at]), sought.aim, input, output)
+                    self.apply_one(
+                        here,
+                        (wanted, seen.get(*at).copied().flatten()),
+                        sought.aim,
+                        input,
+                        output,
+                    )
                 }
                 Err(refusal) => Step::Refused(refusal),
             };
@@ -275,7 +282,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let mut at = *next;
         let end = loop {
             let (sought, found) = (window.sought.get(at), seen.get(at));
-            let (Some(Some(Sought { hash, aim, .. })), Some(Some(found))) = (sought, found) else {
+            let (Some(Sought { hash, aim, .. }), Some(Some(found))) = (sought, found) else {
                 break Ok(());
             };
             match self.do_plainly(here, *found, *hash, *aim, input, output) {

@@ -265,6 +265,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.partitions.extend_from_slice(wanted);
         self.partitions.sort_unstable();
         self.partitions.dedup();
+        if self.partitions.len() == partitions as usize {
+            // All of them: then no key needs to be looked at.
+            self.partitions.clear();
+        }
         Ok(())
     }
 

@@ -114,11 +114,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         body: Visitor<'_, M>,
     ) -> Step<()> {
         let begin = *at;
-        while let Some(Some(Sought { hash, aim, .. })) = window.sought.get(*at) {
+        while let Some(Sought { hash, aim, .. }) = window.sought.get(*at) {
             let hash = *hash;
             let wanted = window.wanted(*at, hash);
-            let found = match seen[*at] {
-                Some(found) if self.is_surely(guard, found.meta, hash) => Some(found),
+            let found = match seen.get(*at) {
+                Some(Some(found)) if self.is_surely(guard, found.meta, hash) => Some(*found),
                 _ => self.look_up(guard, wanted),
             };
             let position = window.first + *at;

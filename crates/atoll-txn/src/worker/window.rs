@@ -4,6 +4,7 @@
 //! belongs to the table. Their cache lines are brought in as [`super::ahead`] describes; a window's
 //! fit into a first cache. What has been found for a key is kept until the key's turn comes.
 
+use arrayvec::ArrayVec;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::index::Home;
 use atoll_storage::{Change, Slot, Table, Value};
@@ -11,7 +12,7 @@ use atoll_storage::{Change, Slot, Table, Value};
 use super::step::{Found, Step, Wanted};
 use super::{Txn, Worker};
 use crate::accounting::Component;
-use crate::engine::Engine;
+use crate::engine::{Engine, partition_of};
 use crate::error::Stop;
 use crate::scheme::Scheme;
 use crate::tables::Guard;
@@ -61,13 +62,13 @@ pub(super) struct Window<'w, 't, A, M: Machine> {
     keys: &'w [Value],
     /// So many values are a key.
     width: usize,
-    pub(super) sought: [Option<Sought<'t, A, M>>; WINDOW],
+    pub(super) sought: ArrayVec<Sought<'t, A, M>, WINDOW>,
     any_update: bool,
 }
 
 impl<'w, A: Aim, M: Machine> Window<'w, '_, A, M> {
     fn new(first: usize, keys: &'w [Value], width: usize) -> Self {
-        Self { first, keys, width, sought: [None; WINDOW], any_update: false }
+        Self { first, keys, width, sought: ArrayVec::new(), any_update: false }
     }
 
     fn len(&self) -> usize {
@@ -94,14 +95,14 @@ impl<'t, A: Aim, M: Machine> Window<'_, 't, A, M> {
                 return Err(aims.misfit(self.first + at));
             };
             self.any_update |= aim.updates();
-            self.sought[at] = Some(Sought { hash, aim, home });
+            self.sought.push(Sought { hash, aim, home });
         }
         Ok(())
     }
 }
 
-/// Where the rows of a window's keys were seen.
-pub(super) type Seen<'g, S, M> = [Option<Found<'g, S, M>>; WINDOW];
+/// Where the rows of a window's keys were seen; nothing of it if they were not looked for.
+pub(super) type Seen<'g, S, M> = ArrayVec<Option<Found<'g, S, M>>, WINDOW>;
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Calls `some` for windows of keys, each time inside the gate, to do what it can from a
@@ -137,7 +138,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             let (mut at, mut is_new) = (0, true);
             while at < window.len() {
                 self.until_done(table, |engine, txn, guard, change| {
-                    let mut seen = [None; WINDOW];
+                    let mut seen = ArrayVec::new();
                     if std::mem::take(&mut is_new) {
                         txn.look_ahead(guard, &window, &mut seen);
                     }
@@ -174,14 +175,25 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     /// That the transaction may touch the keys.
+    #[inline]
     fn check_partitions<A: Aim>(
         &mut self,
         table: &Table<M>,
         window: &Window<'_, '_, A, M>,
     ) -> Result<(), Stop> {
-        let keys = window.keys.chunks(window.width);
+        let keys = window.keys.chunks_exact(window.width);
+        if let [named] = self.partitions[..]
+            && !self.engine.tables.guard(table.id()).replicated
+        {
+            // Nearly always: one partition, and nothing of others.
+            let partitions = self.engine.partitions();
+            let is_named = |key: &[Value]| partition_of(key.first(), partitions) == named;
+            if keys.clone().all(is_named) {
+                return Ok(());
+            }
+        }
         let mut checked = (None, false);
-        for (sought, key) in window.sought.iter().flatten().zip(keys) {
+        for (sought, key) in window.sought.iter().zip(keys) {
             let access = (key.first(), sought.aim.updates());
             // Most are of the partition of the key before.
             if access != checked {
@@ -202,36 +214,37 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         window: &Window<'_, '_, A, M>,
         seen: &mut Seen<'g, S, M>,
     ) {
-        let Some(first) = window.sought.first().copied().flatten() else { return };
+        let Some(first) = window.sought.first() else { return };
         let before = self.stopwatch.switch::<M>(Component::Index);
-        let (table, index) = (guard.table.id(), guard.table.index());
-        let (mut touched, hints) = self.ahead.touched(table, first.hash);
+        let table = &*guard.table;
+        let index = table.index();
+        let (mut touched, hints) = self.ahead.touched(table.id(), first.hash);
         // A bit for each key that is not.
         let mut untouched = 0u32;
-        for (at, (seen, sought)) in seen.iter_mut().zip(&window.sought).enumerate() {
-            let Some(Sought { hash, aim, home }) = *sought else { break };
+        for (at, sought) in window.sought.iter().enumerate() {
+            let Sought { hash, aim, home } = *sought;
             // What was prefetched has been found, and brought in.
             if let Some(row) = touched.as_mut().and_then(|stream| stream.next(hash)) {
-                *seen = Some(Found::new(guard, row));
+                seen.push(Some(Found::new(guard, row)));
                 continue;
             }
             untouched |= 1 << at;
             // If it is not in the bucket where it should be, in one of the next, or nowhere.
             let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
-            let Some(row) = row else { continue };
-            let found = Found::new(guard, row);
-            hints.add_line::<M>(std::ptr::from_ref(found.meta).cast());
-            aim.hint(&guard.table, found.slot, hints);
-            *seen = Some(found);
+            let found = row.map(|row| Found::new(guard, row));
+            if let Some(found) = found {
+                hints.add_line::<M>(std::ptr::from_ref(found.meta).cast());
+                aim.hint(table, found.slot, hints);
+            }
+            seen.push(found);
         }
         hints.give::<M>();
         if !guard.views.is_empty() && untouched != 0 {
-            let sought = window.sought.iter().flatten();
-            for (at, (found, sought)) in seen.iter().zip(sought).enumerate() {
+            for (at, (found, sought)) in seen.iter().zip(&window.sought).enumerate() {
                 if untouched >> at & 1 == 1
                     && let Some(found) = found
                 {
-                    sought.aim.hint_further(&guard.table, found.slot, hints);
+                    sought.aim.hint_further(table, found.slot, hints);
                 }
             }
             hints.give::<M>();
