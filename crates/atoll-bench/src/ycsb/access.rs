@@ -36,7 +36,7 @@ impl Operation {
 pub const OPERATIONS: &[&str] = &["read", "update", "insert", "scan", "read-modify-write"];
 
 /// An access of a transaction.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     pub operation: Operation,
     pub column: usize,

@@ -34,7 +34,7 @@ pub struct Drawn {
     pub accesses: Vec<Access>,
     pub keys: Vec<Value>,
     /// What the accesses are, if each of them is one operation.
-    ops: Vec<RowOp>,
+    pub ops: Vec<RowOp>,
     pub options: TransactionOptions,
     inserts: u64,
     /// When it was begun for the first time, and how often it has been begun.

@@ -77,3 +77,62 @@ impl Kept {
         Access { operation, column: column.into(), rows: rows.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use atoll::RowOp;
+
+    use super::super::args::{Plan, YcsbArgs};
+    use super::super::rows;
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: YcsbArgs,
+    }
+
+    fn field(words: &str) -> Field {
+        let args = Line::parse_from(words.split(' ')).args;
+        let plan = Plan::new(&args).expect("sensible");
+        let db = plan.oltp.open(1).expect("a database");
+        let table = rows::create(&db, &plan).expect("a table");
+        Field { plan, table, columns: vec![1, 2], index: None, next: 0.into() }
+    }
+
+    fn drawn(field: &Field, first: i64, operations: [Operation; 2]) -> Drawn {
+        let mut drawn = Drawn::default();
+        for (operation, at) in operations.into_iter().zip(1..) {
+            let rows = if operation == Operation::Scan { u64::from(u32::MAX) } else { 0 };
+            drawn.accesses.push(Access { operation, column: at as usize, rows });
+            drawn.keys.push(Value::Int64(first + at));
+        }
+        drawn.options.partitions.push(first as u32);
+        drawn.complete(field);
+        drawn
+    }
+
+    #[test]
+    fn transactions_come_again_in_turn_as_they_were_drawn() {
+        use Operation::{Read, ReadModifyWrite, Scan, Update};
+        let field = field("ycsb --rows 60 --columns 2 --column-bytes 16 --accesses 2 --threads 1");
+        let kinds = [[Read, Update], [ReadModifyWrite, Scan], [Read, Read]];
+        let all: Vec<_> =
+            kinds.into_iter().zip(0..).map(|(kinds, at)| drawn(&field, at << 40, kinds)).collect();
+        let (read, update) = (RowOp::Get { column: 1, to: 0 }, RowOp::Put { column: 2, from: 0 });
+        assert_eq!(all[0].ops, [read, update]);
+        assert!(all[1].ops.is_empty() && all[2].options.read_only);
+        let mut pool = Pool::default();
+        all.iter().for_each(|drawn| pool.keep(drawn));
+        let mut taken = Drawn::default();
+        for drawn in all.iter().chain(&all) {
+            pool.take(&field, &mut taken);
+            assert_eq!((&taken.accesses, &taken.keys), (&drawn.accesses, &drawn.keys));
+            assert_eq!(taken.ops, drawn.ops);
+            assert_eq!(taken.options.partitions, drawn.options.partitions);
+            assert_eq!(taken.options.read_only, drawn.options.read_only);
+        }
+    }
+}
