@@ -206,25 +206,16 @@ pub fn perform_all(
 mod tests {
     use std::sync::Arc;
 
-    use clap::Parser;
-
-    use super::super::args::{Plan, YcsbArgs};
+    use super::super::args::plan_of;
     use super::super::choice::Layout;
     use super::*;
     use crate::progress::Unwatched;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: YcsbArgs,
-    }
 
     #[test]
     fn a_scan_reads_the_rows_from_its_key_on_and_ends_at_its_length_or_with_the_table() {
         const ROWS: u64 = 60;
         let words = "ycsb --workload e --rows 60 --columns 2 --column-bytes 16 --threads 1";
-        let args = Line::parse_from(words.split(' ')).args;
-        let plan = Plan::new(&args).expect("sensible");
+        let plan = plan_of(words);
         let db = plan.oltp.open(1).expect("a database");
         let table = rows::create(&db, &plan).expect("a table");
         let layout = Layout { rows: ROWS, partitions: 1 };

@@ -247,3 +247,15 @@ impl Plan {
         self.mix.scans > 0.0
     }
 }
+
+/// The plan of a command line, which begins with the command.
+#[cfg(test)]
+pub fn plan_of(words: &str) -> Plan {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: YcsbArgs,
+    }
+    let line = <Line as clap::Parser>::parse_from(words.split(' '));
+    Plan::new(&line.args).expect("sensible")
+}

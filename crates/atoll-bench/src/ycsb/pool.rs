@@ -80,23 +80,14 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use atoll::RowOp;
 
-    use super::super::args::{Plan, YcsbArgs};
+    use super::super::args::plan_of;
     use super::super::rows;
     use super::*;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: YcsbArgs,
-    }
-
     fn field(words: &str) -> Field {
-        let args = Line::parse_from(words.split(' ')).args;
-        let plan = Plan::new(&args).expect("sensible");
+        let plan = plan_of(words);
         let db = plan.oltp.open(1).expect("a database");
         let table = rows::create(&db, &plan).expect("a table");
         Field { plan, table, columns: vec![1, 2], index: None, next: 0.into() }
