@@ -19,12 +19,6 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// A bit of its own.
-    #[inline]
-    pub fn bit(self) -> u8 {
-        1 << self as u8
-    }
-
     /// Whether it changes the table.
     #[inline]
     pub fn writes(self) -> bool {
@@ -41,7 +35,7 @@ pub struct Access {
     pub operation: Operation,
     pub column: usize,
     /// Most rows of a scan.
-    pub rows: u64,
+    pub rows: u32,
 }
 
 /// What transactions write, and where they put what they have read.
@@ -226,8 +220,8 @@ mod tests {
         let field = Arc::new(Field { plan, table, columns, index, next });
         let mut room = Room { source: Vec::new(), at: 0, target: vec![0; 32], row };
         let mut session = db.session().expect("a session");
-        let mut last_of = |operation, key: u64, rows| {
-            let access = Access { operation, column: 1, rows };
+        let mut last_of = |operation, key: u64, rows: u64| {
+            let access = Access { operation, column: 1, rows: rows as u32 };
             let key = [Value::Int64(key as i64)];
             room.target.fill(0);
             let done = session.transaction(|tx| access.perform(tx, &field, &key, &mut room));

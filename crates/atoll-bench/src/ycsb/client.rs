@@ -36,7 +36,7 @@ pub struct Drawn {
     /// What the accesses are, if each of them is one operation.
     pub ops: Vec<RowOp>,
     pub options: TransactionOptions,
-    inserts: u64,
+    pub form: Form,
     /// When it was begun for the first time, and how often it has been begun.
     begun_ns: u64,
     attempts: u64,
@@ -48,20 +48,36 @@ impl Request for Drawn {
     }
 }
 
+/// What the accesses of a transaction are together.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// Each is one operation.
+    are_ops: bool,
+    read_only: bool,
+    inserts: u64,
+}
+
+impl Form {
+    pub fn of(accesses: &[Access], field: &Field) -> Self {
+        use Operation::{Insert, Read, Update};
+        let all = |is_it: fn(Operation) -> bool| accesses.iter().all(|one| is_it(one.operation));
+        let reads_one =
+            field.plan.read_columns != ReadColumns::All || all(|operation| operation != Read);
+        Self {
+            are_ops: reads_one && all(|operation| matches!(operation, Read | Update)),
+            read_only: all(|operation| !operation.writes()),
+            inserts: accesses.iter().filter(|one| one.operation == Insert).count() as u64,
+        }
+    }
+}
+
 impl Drawn {
     /// Says what its accesses are together.
-    pub fn complete(&mut self, field: &Field) {
-        use Operation::{Insert, Read, Update};
-        let Self { accesses, ops, options, inserts, .. } = self;
-        let kinds = accesses.iter().fold(0, |kinds, access| kinds | access.operation.bit());
-        let has = |kind: Operation| kinds & kind.bit() != 0;
-        options.read_only = !accesses.iter().fold(false, |any, one| any | one.operation.writes());
-        let count = || accesses.iter().filter(|access| access.operation == Insert).count();
-        *inserts = if has(Insert) { count() as u64 } else { 0 };
-        ops.clear();
-        let reads_one = field.plan.read_columns != ReadColumns::All || !has(Read);
-        if reads_one && kinds & !(Read.bit() | Update.bit()) == 0 {
-            ops.extend(accesses.iter().map(|access| access.op()));
+    pub fn complete(&mut self, form: Form) {
+        (self.form, self.options.read_only) = (form, form.read_only);
+        self.ops.clear();
+        if form.are_ops {
+            self.ops.extend(self.accesses.iter().map(|access| access.op()));
         }
     }
 
@@ -120,7 +136,7 @@ impl Drawer {
     /// Makes the next transaction.
     fn next(&mut self, drawn: &mut Drawn) {
         if self.pool.is_full() {
-            return self.pool.take(&self.field, drawn);
+            return self.pool.take(drawn);
         }
         self.draw(drawn);
         if !self.depends() {
@@ -179,8 +195,10 @@ impl Drawer {
             let operation = self.operation();
             let key = self.key(operation, access);
             let column = if is_first { 1 } else { 1 + self.random.below(columns as u64) as usize };
-            let rows =
-                if operation == Operation::Scan { 1 + self.random.below(scan_max) } else { 0 };
+            let is_scan = operation == Operation::Scan;
+            let rows = if is_scan { 1 + self.random.below(scan_max) } else { 0 };
+            // No table here has more rows than that.
+            let rows = u32::try_from(rows).unwrap_or(u32::MAX);
             drawn.accesses.push(Access { operation, column, rows });
             drawn.keys.push(Value::Int64(key.cast_signed()));
         }
@@ -192,7 +210,7 @@ impl Drawer {
         if partitioned {
             choose_partitions(&self.field.table, drawn);
         }
-        drawn.complete(&self.field);
+        drawn.complete(Form::of(&drawn.accesses, &self.field));
     }
 }
 
@@ -220,7 +238,7 @@ impl Client for YcsbClient {
 
     fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError> {
         let Self { drawer: Drawer { field, .. }, current, room, inserted, .. } = self;
-        let Drawn { accesses, keys, ops, options, inserts, .. } = &*current;
+        let Drawn { accesses, keys, ops, options, form, .. } = &*current;
         let outcome = Outcome::of(session.transaction_with(options, |tx| {
             if field.plan.batch && !ops.is_empty() {
                 let Room { source, at, target, .. } = &mut *room;
@@ -239,7 +257,7 @@ impl Client for YcsbClient {
             Ok(())
         }))?;
         std::hint::black_box(&room.target);
-        *inserted += *inserts;
+        *inserted += form.inserts;
         Ok(outcome)
     }
 
@@ -283,7 +301,7 @@ impl Client for YcsbClient {
                     Ok(outcome) => {
                         let aborts = drawn.attempts - 1;
                         watch.borrow_mut().ended(drawn.kind(), drawn.begun_ns, outcome, aborts);
-                        self.inserted += drawn.inserts;
+                        self.inserted += drawn.form.inserts;
                     }
                     Err(error) => *failure.borrow_mut() = Some(error),
                 }

@@ -2,14 +2,15 @@
 //! spends a fifth of its time on that.
 //!
 //! As many touch far more rows than caches hold, and would themselves if they were kept as they are
-//! given to the database. So an access is kept in 16 bytes, and a transaction made of them when its
-//! turn comes: who runs one has just made it, and does not bring in a kilobyte for it.
+//! given to the database. So a transaction is made of what is kept when its turn comes: who runs it
+//! has just made it, and does not bring in a kilobyte for it. What can be known of it beforehand is
+//! kept, too.
 
 use atoll::Value;
 use atoll::machine::{Machine, Native};
 
-use super::access::{Access, Operation};
-use super::client::{Drawn, Field};
+use super::access::Access;
+use super::client::{Drawn, Form};
 
 /// Transactions that are kept.
 const TRANSACTIONS: usize = 1 << 14;
@@ -17,64 +18,60 @@ const TRANSACTIONS: usize = 1 << 14;
 /// See the module.
 #[derive(Default)]
 pub struct Pool {
-    /// Of all transactions, which have as many each.
-    accesses: Vec<Kept>,
-    partitions: Vec<Box<[u32]>>,
+    /// Accesses of all transactions, which have as many each, and their keys.
+    accesses: Vec<Access>,
+    keys: Vec<i64>,
+    transactions: Vec<Kept>,
     next: usize,
 }
 
-/// An access and its key.
-#[derive(Clone, Copy)]
+/// What is kept of a transaction besides.
 struct Kept {
-    key: i64,
-    rows: u32,
-    column: u16,
-    operation: Operation,
+    form: Form,
+    partitions: Box<[u32]>,
 }
 
 impl Pool {
     /// Whether as many transactions have been kept as there will be.
     pub fn is_full(&self) -> bool {
-        self.partitions.len() == TRANSACTIONS
+        self.transactions.len() == TRANSACTIONS
     }
 
     /// Keeps a transaction of which every access has a key that is one number, and no key depends
     /// on what has been inserted.
     pub fn keep(&mut self, drawn: &Drawn) {
-        let both = drawn.accesses.iter().zip(&drawn.keys);
-        self.accesses.extend(both.filter_map(|(access, key)| Kept::of(*access, key)));
-        self.partitions.push(drawn.options.partitions.as_slice().into());
+        self.accesses.extend_from_slice(&drawn.accesses);
+        self.keys.extend(drawn.keys.iter().map(|key| match key {
+            Value::Int64(key) => *key,
+            other => unreachable!("a key of YCSB is a number: {other:?}"),
+        }));
+        let (form, partitions) = (drawn.form, drawn.options.partitions.as_slice().into());
+        self.transactions.push(Kept { form, partitions });
     }
 
     /// Makes the next transaction; the first comes again after the last.
-    pub fn take(&mut self, field: &Field, drawn: &mut Drawn) {
-        let each = field.plan.accesses;
-        let accesses = &self.accesses[self.next * each..][..each];
+    pub fn take(&mut self, drawn: &mut Drawn) {
+        let each = self.keys.len() / self.transactions.len();
+        let at = self.next * each;
+        let Kept { form, partitions } = &self.transactions[self.next];
         drawn.accesses.clear();
-        drawn.accesses.extend(accesses.iter().map(|kept| kept.access()));
-        drawn.keys.clear();
-        drawn.keys.extend(accesses.iter().map(|kept| Value::Int64(kept.key)));
+        drawn.accesses.extend_from_slice(&self.accesses[at..][..each]);
+        drawn.keys.resize(each, Value::Int64(0));
+        for (value, kept) in drawn.keys.iter_mut().zip(&self.keys[at..][..each]) {
+            match value {
+                // Nothing that has to be dropped.
+                Value::Int64(key) => *key = *kept,
+                other => *other = Value::Int64(*kept),
+            }
+        }
         drawn.options.partitions.clear();
-        drawn.options.partitions.extend_from_slice(&self.partitions[self.next]);
-        drawn.complete(field);
-        self.next = (self.next + 1) % self.partitions.len();
-        let coming = &self.accesses[self.next * each..][..each];
-        Native::touch(coming.as_ptr().cast(), size_of_val(coming));
-    }
-}
-
-impl Kept {
-    /// Nothing for a key that is no number.
-    fn of(Access { operation, column, rows }: Access, key: &Value) -> Option<Self> {
-        let Value::Int64(key) = *key else { return None };
-        // No table has more rows than a scan may have here, nor more columns.
-        let (rows, column) = (u32::try_from(rows).unwrap_or(u32::MAX), column as u16);
-        Some(Self { key, rows, column, operation })
-    }
-
-    fn access(self) -> Access {
-        let Self { operation, column, rows, .. } = self;
-        Access { operation, column: column.into(), rows: rows.into() }
+        drawn.options.partitions.extend_from_slice(partitions);
+        drawn.complete(*form);
+        self.next = (self.next + 1) % self.transactions.len();
+        let (accesses, keys) =
+            (&self.accesses[self.next * each..][..each], &self.keys[self.next * each..][..each]);
+        Native::touch(accesses.as_ptr().cast(), size_of_val(accesses));
+        Native::touch(keys.as_ptr().cast(), size_of_val(keys));
     }
 }
 
@@ -82,7 +79,9 @@ impl Kept {
 mod tests {
     use atoll::RowOp;
 
+    use super::super::access::Operation;
     use super::super::args::plan_of;
+    use super::super::client::Field;
     use super::super::rows;
     use super::*;
 
@@ -96,12 +95,12 @@ mod tests {
     fn drawn(field: &Field, first: i64, operations: [Operation; 2]) -> Drawn {
         let mut drawn = Drawn::default();
         for (operation, at) in operations.into_iter().zip(1..) {
-            let rows = if operation == Operation::Scan { u64::from(u32::MAX) } else { 0 };
+            let rows = if operation == Operation::Scan { u32::MAX } else { 0 };
             drawn.accesses.push(Access { operation, column: at as usize, rows });
             drawn.keys.push(Value::Int64(first + at));
         }
         drawn.options.partitions.push((first >> 40) as u32);
-        drawn.complete(field);
+        drawn.complete(Form::of(&drawn.accesses, field));
         drawn
     }
 
@@ -119,9 +118,9 @@ mod tests {
         all.iter().for_each(|drawn| pool.keep(drawn));
         let mut taken = Drawn::default();
         for drawn in all.iter().chain(&all) {
-            pool.take(&field, &mut taken);
+            pool.take(&mut taken);
             assert_eq!((&taken.accesses, &taken.keys), (&drawn.accesses, &drawn.keys));
-            assert_eq!(taken.ops, drawn.ops);
+            assert_eq!((&taken.ops, taken.form), (&drawn.ops, drawn.form));
             assert_eq!(taken.options.partitions, drawn.options.partitions);
             assert_eq!(taken.options.read_only, drawn.options.read_only);
         }
