@@ -2,7 +2,7 @@
 
 use crate::types::{DataType, Schema, Value};
 
-const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Spreads the bits of a word over the whole of another (the finaliser of splitmix64, Steele, Lea
 /// and Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -11,6 +11,14 @@ pub fn mix(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 31
+}
+
+/// What [`mix`] has made a word of: each of its steps can be undone.
+#[inline]
+fn unmix(word: u64) -> u64 {
+    let word = (word ^ word >> 31 ^ word >> 62).wrapping_mul(0x3196_42b2_d24d_8ec3);
+    let word = (word ^ word >> 27 ^ word >> 54).wrapping_mul(0x96de_1b17_3f11_9089);
+    word ^ word >> 30 ^ word >> 60
 }
 
 /// Hash of a key; equal keys have equal hashes.
@@ -95,6 +103,12 @@ pub fn hash_of_word(key: &[Value], parts: &[Part]) -> Option<u64> {
         word = word << width | bits;
     }
     Some(mix(word ^ SEED))
+}
+
+/// The word that a key's columns are side by side, of its [`hash_of_word`].
+#[inline]
+pub fn word_of(hash: u64) -> u64 {
+    unmix(hash) ^ SEED
 }
 
 /// As [`hash_of_word`], of a key that is one `bigint`.

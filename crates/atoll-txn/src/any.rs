@@ -112,6 +112,7 @@ pub trait AnyWorker<M: Machine>: Send {
         take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Stop>;
     fn approach(&mut self, table: &Table<M>, keys: &[Value]);
+    fn approach_new(&mut self, table: &Table<M>, keys: &[Value]);
     fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]);
     fn apply(
         &mut self,
@@ -266,6 +267,10 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
 
     fn approach(&mut self, table: &Table<M>, keys: &[Value]) {
         self.approach(table, keys);
+    }
+
+    fn approach_new(&mut self, table: &Table<M>, keys: &[Value]) {
+        self.approach_new(table, keys);
     }
 
     fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]) {

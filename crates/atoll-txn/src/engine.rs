@@ -12,7 +12,7 @@ use atoll_memory::Memory;
 use atoll_storage::stable::StableVec;
 use atoll_storage::undo::Entry;
 use atoll_storage::{
-    Change, Directory, RowId, SEGMENT_ROWS, Schema, StorageError, Table, TableId, Value,
+    Change, Directory, RowId, Run, SEGMENT_ROWS, Schema, StorageError, Table, TableId, Value,
 };
 
 use crate::accounting::SAMPLE_EVERY;
@@ -210,7 +210,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         let table = &guard.table;
         let mut keys = vec![Vec::new(); TOGETHER];
         let mut hashed = Vec::with_capacity(TOGETHER);
-        let mut entry = Vec::new();
+        let (mut entry, mut run) = (Vec::new(), Run::default());
         let slots = |number| (0..SEGMENT_ROWS).map(move |slot| RowId::new(number, slot));
         let mut rows = segments.flat_map(slots).filter(|row| table.is_present(*row));
         loop {
@@ -237,6 +237,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
                 if table.index().insert(hash, row, is_same, named).is_some() {
                     return Some(table.display_key(key));
                 }
+                table.learn(&mut run, hash, row);
                 let view = Row::stored(&**table, table.slot(row));
                 for ordered in &guard.indexes {
                     key_of(ordered, &view, &mut entry);

@@ -4,9 +4,11 @@
 //! the line that it needs anyway whether the row has the key.
 //!
 //! - `ROWS-1`: the hash of a slot is set under the latch under which the index begins to name the
-//!   row, and cleared after it has ceased to. So a slot that has a hash is that of *the* row of a
-//!   key with this hash, even for somebody who found it there in an earlier life; one that was
-//!   claimed and then not used, because another was faster, never has it.
+//!   row, and cleared before it ceases to. So a slot that has a hash is that of *the* row of a key
+//!   with this hash, even for somebody who found it there in an earlier life, or has not asked the
+//!   index at all; one that was claimed and then not used, because another was faster, never has
+//!   it. Were it cleared afterwards, who does not ask the index could meanwhile take a row that is
+//!   gone for the key's, which has another already.
 
 use atoll_machine::{Machine, Ordering, Word};
 
@@ -49,7 +51,7 @@ impl<S: Scheme<M>, M: Machine> Meta<S, M> {
         self.hash.store(stored(hash), Ordering::Release);
     }
 
-    /// No entry names it any more.
+    /// Its entry is going to be removed.
     pub fn clear_hash(&self) {
         self.hash.store(NO_KEY, Ordering::Release);
     }

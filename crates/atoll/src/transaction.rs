@@ -385,7 +385,7 @@ impl Transaction {
     /// will need. A hint; it helps a row that is inserted by itself, somewhat later.
     pub fn prefetch_new(&mut self, table: &Table, keys: &[Value]) {
         if let Some(worker) = &mut self.worker {
-            worker.approach(&table.core, keys);
+            worker.approach_new(&table.core, keys);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::oltp::{LoadReport, load};
 use crate::progress::Progress;
 
 /// Rows of ITEM or STOCK that a unit inserts.
-const CHUNK: u32 = 1000;
+const CHUNK: u32 = 1024;
 /// Customers or orders that a transaction inserts.
 const BATCH: u32 = 100;
 /// Bytes of a warehouse with 3,000 customers a district and 100,000 items, with what schemes and

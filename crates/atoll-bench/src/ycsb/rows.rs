@@ -17,7 +17,7 @@ pub const BY_KEY: &str = "usertable_by_key";
 /// Name of the key.
 const KEY: &str = "ycsb_key";
 /// Rows inserted by one transaction.
-const BATCH: u64 = 500;
+const BATCH: u64 = 1024;
 /// Bytes beside the values of a row: what a scheme keeps for it, and its entry in the index at half
 /// load, old and new while that grows.
 const BESIDE_BYTES: u64 = 48;

@@ -13,6 +13,7 @@
 
 mod fill;
 mod read;
+mod runs;
 mod slots;
 mod sparse;
 mod write;
@@ -34,6 +35,8 @@ use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
+pub use runs::Run;
+use runs::Runs;
 pub use slots::Filling;
 
 /// See the module.
@@ -44,6 +47,7 @@ pub struct Table<M: Machine> {
     segments: StableVec<Segment<M>>,
     segment_count: AtomicUsize,
     index: HashIndex<M>,
+    runs: Runs<M>,
     /// Slots whose rows were deleted.
     free: Latch<M, Vec<RowId>>,
     free_count: AtomicUsize,
@@ -198,6 +202,7 @@ impl<M: Machine> Table<M> {
             segments: StableVec::default(),
             segment_count: AtomicUsize::new(0),
             index: HashIndex::default(),
+            runs: Runs::default(),
             free: Latch::default(),
             free_count: AtomicUsize::new(0),
             left: Latch::default(),
@@ -269,6 +274,12 @@ impl<M: Machine> Table<M> {
     #[inline]
     pub fn slot(&self, row: RowId) -> Slot<'_, M> {
         Slot { id: row, segment: self.segment(row) }
+    }
+
+    /// The slot of a row that may be none of this table.
+    #[inline]
+    pub fn slot_if_any(&self, row: RowId) -> Option<Slot<'_, M>> {
+        self.segments.get(row.segment()).map(|segment| Slot { id: row, segment })
     }
 
     #[inline]
@@ -349,6 +360,42 @@ impl<M: Machine> Table<M> {
     pub fn is_exact(&self, hash: u64) -> bool {
         // The hash of a word is a word that has no other; two values stand for something else.
         !self.key_parts.is_empty() && hash > 1
+    }
+
+    /// Where the row of a key may lie without asking the index, if rows were inserted in the order
+    /// of their keys. A guess: the slot may be another row's, or nobody's, or there may be none.
+    #[inline]
+    pub fn guess(&self, hash: u64) -> Option<RowId> {
+        self.runs.guess(hash)
+    }
+
+    /// Both [`Table::hash_of`] and [`Table::guess`].
+    ///
+    /// # Errors
+    /// As the former.
+    #[inline(always)]
+    pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
+        if let [Value::Int64(value)] = wanted
+            && self.key_is_int64
+        {
+            let guess = self.runs.guess_of_word(value.cast_unsigned());
+            return Ok((key::hash_of_int64(*value), guess));
+        }
+        self.hash_of(wanted).map(|hash| (hash, self.guess(hash)))
+    }
+
+    /// A row of a key that is [exact](Table::is_exact) perhaps has been inserted, after those of
+    /// `run`.
+    #[inline]
+    pub fn learn(&self, run: &mut Run, hash: u64, row: RowId) {
+        if self.is_exact(hash) {
+            self.runs.learn(run, hash, row);
+        }
+    }
+
+    /// The row of a key was not where [`Table::guess`] had it.
+    pub fn doubt(&self, hash: u64) {
+        self.runs.doubt(hash);
     }
 
     /// A key as people write it.

@@ -2,9 +2,9 @@
 //!
 //! A lookup meets three misses, one after the other: a bucket of the index, what lies beside the
 //! row, and the value. For keys that are known together, the buckets of all are brought in first,
-//! then everything that the entries in them name, then long values, which are named there. The
-//! misses of one step overlap; between the two, and before the accesses, somebody else may use the
-//! CPU.
+//! but where the table can guess rows; then everything that the entries in them name, then long
+//! values, which are named there. The misses of one step overlap; between the two, and before the
+//! accesses, somebody else may use the CPU.
 //!
 //! All this is a hint. What is remembered of a row is a guess, which the access checks.
 
@@ -70,9 +70,10 @@ impl Ahead {
     pub(super) fn approach<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) {
         let stream = self.stream(table.id());
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
-            stream.keys.push(Coming { hash: table.hash(key), row: None });
+            let hash = table.hash(key);
+            stream.keys.push(Coming { hash, row: table.guess(hash) });
         }
-        for key in &stream.keys {
+        for key in stream.keys.iter().filter(|key| key.row.is_none()) {
             M::touch(table.index().home(key.hash).line(), 1);
         }
     }
@@ -106,9 +107,12 @@ impl Ahead {
         let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
         stream.touched = true;
         for (at, key) in stream.keys.iter_mut().enumerate() {
-            key.row = table.index().home(key.hash).guess(key.hash);
-            let Some(row) = key.row else { continue };
-            Found::new(guard, row).hint(guard, columns(at), hints);
+            let named = || table.index().home(key.hash).guess(key.hash);
+            let found = key.row.or_else(named).and_then(|row| Found::guessed(guard, row));
+            key.row = found.map(|found| found.slot.id());
+            if let Some(found) = found {
+                found.hint(guard, columns(at), hints);
+            }
         }
     }
 
@@ -175,6 +179,19 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
         self.txn.ahead.approach(table, keys);
+        self.txn.stopwatch.switch::<M>(before);
+    }
+
+    /// Brings in the cache lines of the index that inserting rows with these keys will need. A
+    /// hint, as [`Worker::approach`].
+    pub fn approach_new(&mut self, table: &Table<M>, keys: &[Value]) {
+        if self.check_table(table).is_err() {
+            return;
+        }
+        let before = self.txn.stopwatch.switch::<M>(Component::Index);
+        for key in keys.chunks_exact(table.schema().primary_key().len()) {
+            M::touch(table.index().home(table.hash(key)).line(), 1);
+        }
         self.txn.stopwatch.switch::<M>(before);
     }
 

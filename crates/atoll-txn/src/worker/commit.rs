@@ -157,8 +157,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn remove_gone(&mut self, engine: &Engine<S, M>) {
         for gone in &self.gone {
             let guard = engine.tables.guard(gone.table);
-            guard.table.index().remove(gone.hash, gone.row);
             guard.rows.get(gone.row).clear_hash();
+            guard.table.index().remove(gone.hash, gone.row);
         }
         let Self { entries, local, entry_key: now, .. } = self;
         for entry in &entries.gone {

@@ -14,7 +14,7 @@
 
 use atoll_machine::{Machine, Ordering};
 use atoll_storage::image::plain;
-use atoll_storage::{Change, Filling, RowId, Schema, StorageError, Table, Value};
+use atoll_storage::{Change, Filling, RowId, Run, Schema, StorageError, Table, Value};
 
 use super::step::{Found, Here, Step, Wanted, find};
 use super::{Named, State, Txn, Worker};
@@ -431,6 +431,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             !Self::IN_PLACE || find(guard, wanted.hash, wanted.key, &self.gone_rows).is_some()
         );
         self.made.push(named);
+        let number = table.id().0 as usize;
+        if self.runs.len() <= number {
+            self.runs.resize(number + 1, Run::default());
+        }
+        table.learn(&mut self.runs[number], wanted.hash, at);
         if !Self::IN_PLACE {
             self.edits.borrow_mut().add(table.id(), at, What::Add);
             self.entries.note_made(guard, window.placed, at);

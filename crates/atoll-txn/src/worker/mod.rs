@@ -38,7 +38,7 @@ use std::sync::Arc;
 use atoll_machine::Machine;
 use atoll_memory::{Inside, Member};
 use atoll_storage::undo::{Backwards, UndoList};
-use atoll_storage::{Filling, RowId, StorageError, Table, TableId, Value, ValuePlace};
+use atoll_storage::{Filling, RowId, Run, StorageError, Table, TableId, Value, ValuePlace};
 
 use crate::accounting::{Component, Stopwatch};
 use crate::common::held::PlaceHasher;
@@ -117,6 +117,8 @@ struct Txn<S: Scheme<M>, M: Machine> {
     /// A replaced text, or a deleted row, has to be forgotten after commit.
     forget: bool,
     fillings: Vec<Filling>,
+    /// What it has inserted last, for each table.
+    runs: Vec<Run>,
     stopwatch: Stopwatch,
     record: Option<Record>,
     /// Parts of it are in the log before its commit is.
@@ -189,6 +191,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             is_broken: false,
             forget: false,
             fillings: Vec::new(),
+            runs: Vec::new(),
             stopwatch: Stopwatch::new(engine.sample_every),
             record: engine.recorder().map(Record::new),
             has_spilled: false,

@@ -155,8 +155,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         for made in &self.made {
             let guard = engine.tables.guard(made.table);
-            guard.table.index().remove(made.hash, made.row);
             guard.rows.get(made.row).clear_hash();
+            guard.table.index().remove(made.hash, made.row);
             guard.table.vacate(change, made.row);
         }
     }

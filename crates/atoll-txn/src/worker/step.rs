@@ -54,6 +54,13 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
         Self { slot: guard.table.slot(row), meta: guard.rows.get(row) }
     }
 
+    /// A row that the table guesses; nothing if there is no such slot.
+    #[inline]
+    pub(super) fn guessed(guard: &'g Guard<S, M>, row: RowId) -> Option<Self> {
+        let slot = guard.table.slot_if_any(row)?;
+        Some(Self { slot, meta: guard.rows.get(row) })
+    }
+
     /// Gathers what will be accessed of it, if these columns are.
     #[inline]
     pub(super) fn hint(&self, guard: &Guard<S, M>, columns: &[usize], hints: &mut Hints) {
@@ -147,8 +154,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// The row of a key: where it was expected or, if nothing was, where the first line of the
-    /// index says; by the index as a whole if that is not surely it.
+    /// The row of a key: where it was expected or, if nothing was, where the table guesses it or
+    /// the first line of the index says; by the index as a whole if that is not surely it.
     #[inline]
     pub(super) fn locate<'g>(
         &mut self,
@@ -169,8 +176,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let hash = wanted.hash;
         let before = self.stopwatch.switch::<M>(Component::Index);
         let expected = self.ahead.next(guard.table.id(), hash);
-        let row = expected.or_else(|| guard.table.index().home(hash).guess(hash));
-        let found = row.map(|row| Found::new(guard, row)).inspect(name);
+        let guess = expected.or_else(|| guard.table.guess(hash));
+        let found = guess.and_then(|row| Found::guessed(guard, row));
+        let named = || guard.table.index().home(hash).guess(hash);
+        let found = found.or_else(|| named().map(|row| Found::new(guard, row))).inspect(name);
         let found = found.filter(|found| self.is_surely(guard, found.meta, hash));
         self.stopwatch.switch::<M>(before);
         found.or_else(|| self.look_up(guard, wanted))
@@ -191,6 +200,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Option<Found<'g, S, M>> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let found = find(guard, wanted.hash, wanted.key, &self.gone_rows);
+        if let (Some(found), Some(guess)) = (&found, guard.table.guess(wanted.hash))
+            && found.slot.id() != guess
+        {
+            guard.table.doubt(wanted.hash);
+        }
         self.stopwatch.switch::<M>(before);
         found
     }

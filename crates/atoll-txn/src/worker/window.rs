@@ -7,7 +7,7 @@
 use arrayvec::ArrayVec;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::index::Home;
-use atoll_storage::{Change, Slot, Table, Value};
+use atoll_storage::{Change, RowId, Slot, Table, Value};
 
 use super::step::{Found, Step, Wanted};
 use super::{Txn, Worker};
@@ -42,9 +42,25 @@ pub(super) trait Aims<A> {
 pub(super) struct Sought<'t, A, M: Machine> {
     pub(super) hash: u64,
     pub(super) aim: A,
-    /// Where the index should have it.
-    home: Home<'t, M>,
+    lead: Lead<'t, M>,
 }
+
+/// Where a key's row is looked for first.
+enum Lead<'t, M: Machine> {
+    /// There, as the table guesses.
+    Row(RowId),
+    /// Where the index should have it.
+    Home(Home<'t, M>),
+}
+
+impl<M: Machine> Clone for Lead<'_, M> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Lead<'_, M> {}
 
 impl<A: Aim, M: Machine> Clone for Sought<'_, A, M> {
     #[inline]
@@ -83,19 +99,26 @@ impl<'w, A: Aim, M: Machine> Window<'w, '_, A, M> {
 }
 
 impl<'t, A: Aim, M: Machine> Window<'_, 't, A, M> {
-    /// Checks the keys, and brings in the buckets of the index.
+    /// Checks the keys, and brings in the buckets of the index for those whose row cannot be
+    /// guessed.
     #[inline(always)]
     fn seek(&mut self, table: &'t Table<M>, aims: &impl Aims<A>) -> Result<(), Stop> {
         let index = table.index();
         for (at, key) in self.keys.chunks_exact(self.width).enumerate() {
-            let hash = table.hash_of(key)?;
-            let home = index.home(hash);
-            M::touch(home.line(), 1);
+            let (hash, guess) = table.hash_and_guess(key)?;
+            let lead = match guess {
+                Some(row) => Lead::Row(row),
+                None => {
+                    let home = index.home(hash);
+                    M::touch(home.line(), 1);
+                    Lead::Home(home)
+                }
+            };
             let Some(aim) = aims.of(self.first + at) else {
                 return Err(aims.misfit(self.first + at));
             };
             self.any_update |= aim.updates();
-            self.sought.push(Sought { hash, aim, home });
+            self.sought.push(Sought { hash, aim, lead });
         }
         Ok(())
     }
@@ -222,16 +245,21 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         // A bit for each key that is not.
         let mut untouched = 0u32;
         for (at, sought) in window.sought.iter().enumerate() {
-            let Sought { hash, aim, home } = *sought;
+            let Sought { hash, aim, lead } = *sought;
             // What was prefetched has been found, and brought in.
             if let Some(row) = touched.as_mut().and_then(|stream| stream.next(hash)) {
                 seen.push(Some(Found::new(guard, row)));
                 continue;
             }
             untouched |= 1 << at;
-            // If it is not in the bucket where it should be, in one of the next, or nowhere.
-            let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
-            let found = row.map(|row| Found::new(guard, row));
+            let found = match lead {
+                Lead::Row(row) => Found::guessed(guard, row),
+                // If it is not in the bucket where it should be, in one of the next, or nowhere.
+                Lead::Home(home) => {
+                    let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
+                    row.map(|row| Found::new(guard, row))
+                }
+            };
             if let Some(found) = found {
                 hints.add_line::<M>(std::ptr::from_ref(found.meta).cast());
                 aim.hint(table, found.slot, hints);

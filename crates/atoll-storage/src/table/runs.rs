@@ -1,0 +1,285 @@
+//! Where a row lies whose key was inserted in order: most tables are filled that way once, and then
+//! a row's place follows from its key.
+//!
+//! A lookup by the index waits twice for memory: for a bucket, and for the row that it names. For
+//! each block of neighbouring keys it is remembered here where the first of them would lie, if the
+//! others lie beside it in their order; so the row itself can be brought in at once, and the index
+//! is not touched. A line through the keys, as in learned indexes (Kraska and others, "The case for
+//! learned index structures", SIGMOD 2018), but one that is learned while rows are inserted, and
+//! with the same step from key to key everywhere: 1, or the number of partitions that keys are
+//! dealt to.
+//!
+//! It is a guess. Who follows it asks the row whether it has the key, and asks the index if not.
+//!
+//! - `RUNS-1`: an entry is a hint. Entries are written and read in no order, and one that is lost,
+//!   or is another block's, costs time and nothing else.
+
+use std::sync::OnceLock;
+
+use atoll_machine::{Machine, Ordering, Word};
+
+use crate::key;
+use crate::layout::RowId;
+
+/// Keys of a block, as bits. A block in which rows begin to lie elsewhere serves the later ones.
+const BLOCK_BITS: u32 = 10;
+const BLOCK: u64 = 1 << BLOCK_BITS;
+
+/// Blocks that are remembered, 128 KiB; two that meet in an entry forget each other.
+const ENTRIES: usize = 1 << 14;
+const ENTRY_BITS: u32 = ENTRIES.trailing_zeros();
+
+/// The largest step from key to key.
+const STEP_MAX: u64 = 1 << 10;
+
+/// So many rows have to lie side by side before anything is remembered of them.
+const RUN_MIN: u32 = 64;
+
+/// Spreads the numbers of blocks: 2^64 over the golden ratio (Knuth, "The art of computer
+/// programming", volume 3, section 6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+// An entry: 24 bits that tell blocks apart, how often it has been wrong, and the row of the first
+// key, counted from one block before the first row. 0 is none.
+const ROW_BITS: u32 = 36;
+const WRONG_BITS: u32 = 4;
+const TAG_SHIFT: u32 = ROW_BITS + WRONG_BITS;
+const ONE_WRONG: u64 = 1 << ROW_BITS;
+const WRONG_MAX: u64 = (1 << WRONG_BITS) - 1;
+
+/// Rows that somebody inserts, as far as they lie side by side in the order of their keys.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Run {
+    /// The last one.
+    word: u64,
+    row: u64,
+    /// From the key before to it.
+    step: u64,
+    /// Rows that came after the first with this step.
+    length: u32,
+}
+
+/// See the module.
+pub(super) struct Runs<M: Machine> {
+    /// Once there has been a run.
+    known: OnceLock<Known<M>>,
+}
+
+struct Known<M: Machine> {
+    /// From key to key.
+    step: u64,
+    entries: Box<[M::Word; ENTRIES]>,
+}
+
+/// A key, as the entry of its block sees it.
+struct Place<'k, W> {
+    entry: &'k W,
+    /// What tells the block from others that meet in the entry.
+    tag: u64,
+    /// The key within its block.
+    at: u64,
+}
+
+impl<M: Machine> Default for Runs<M> {
+    fn default() -> Self {
+        Self { known: OnceLock::new() }
+    }
+}
+
+impl<M: Machine> Known<M> {
+    fn new(step: u64) -> Self {
+        let entries = (0..ENTRIES).map(|_| M::Word::new(0)).collect::<Box<[_]>>();
+        Self { step, entries: entries.try_into().ok().expect("it has as many") }
+    }
+
+    #[inline]
+    fn place(&self, word: u64) -> Place<'_, M::Word> {
+        let (number, rest) =
+            if self.step == 1 { (word, 0) } else { (word / self.step, word % self.step) };
+        let block = number >> BLOCK_BITS | rest << (u64::BITS - BLOCK_BITS);
+        let spread = block.wrapping_mul(SPREAD);
+        Place {
+            entry: &self.entries[(spread >> (u64::BITS - ENTRY_BITS)) as usize],
+            tag: spread << ENTRY_BITS >> TAG_SHIFT,
+            at: number % BLOCK,
+        }
+    }
+
+    #[inline]
+    fn guess(&self, word: u64) -> Option<RowId> {
+        let Place { entry, tag, at } = self.place(word);
+        let entry = entry.load(Ordering::Relaxed);
+        let first = entry & (ONE_WRONG - 1);
+        let row = RowId((first + at).wrapping_sub(BLOCK));
+        (entry >> TAG_SHIFT == tag && first != 0).then_some(row)
+    }
+}
+
+impl<M: Machine> Runs<M> {
+    /// Where the row of this hash may lie; nothing says that it does, nor that there is a slot.
+    #[inline]
+    pub(super) fn guess(&self, hash: u64) -> Option<RowId> {
+        self.known.get()?.guess(key::word_of(hash))
+    }
+
+    /// As [`Runs::guess`], of a key that is this word.
+    #[inline]
+    pub(super) fn guess_of_word(&self, word: u64) -> Option<RowId> {
+        self.known.get()?.guess(word)
+    }
+
+    /// A row of this hash has been inserted; `run` is who inserts.
+    #[inline]
+    pub(super) fn learn(&self, run: &mut Run, hash: u64, RowId(row): RowId) {
+        let word = key::word_of(hash);
+        let step = word.wrapping_sub(run.word);
+        let follows = step == run.step && row == run.row + 1;
+        let length = if follows { run.length.saturating_add(1) } else { 0 };
+        *run = Run { word, row, step, length };
+        if length >= RUN_MIN && (1..=STEP_MAX).contains(&step) {
+            self.note(*run);
+        }
+    }
+
+    fn note(&self, Run { word, row, step, .. }: Run) {
+        let known = self.known.get_or_init(|| Known::new(step));
+        if known.step != step {
+            return;
+        }
+        let Place { entry, tag, at } = known.place(word);
+        let now = tag << TAG_SHIFT | (row + BLOCK - at);
+        if entry.load(Ordering::Relaxed) != now {
+            entry.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// The row of this hash lies elsewhere. An entry that has been wrong too often is forgotten.
+    pub(super) fn doubt(&self, hash: u64) {
+        let Some(known) = self.known.get() else { return };
+        let Place { entry, tag, .. } = known.place(key::word_of(hash));
+        let now = entry.load(Ordering::Relaxed);
+        if now == 0 || now >> TAG_SHIFT != tag {
+            return;
+        }
+        let is_last = now >> ROW_BITS & WRONG_MAX == WRONG_MAX;
+        entry.store(if is_last { 0 } else { now + ONE_WRONG }, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::Native;
+
+    use super::*;
+
+    const FIRST: u64 = 700;
+
+    fn hash(key: u64) -> u64 {
+        key::hash_of_int64(key.cast_signed())
+    }
+
+    /// Rows from 5 on for keys from [`FIRST`] on.
+    fn filled(keys: u64) -> Runs<Native> {
+        let (runs, mut run) = (Runs::default(), Run::default());
+        for at in 0..keys {
+            runs.learn(&mut run, hash(FIRST + at), RowId(5 + at));
+        }
+        runs
+    }
+
+    #[test]
+    fn rows_in_the_order_of_their_keys_are_found_over_all_blocks() {
+        let runs = filled(5 * BLOCK);
+        for at in 0..5 * BLOCK {
+            assert_eq!(runs.guess(hash(FIRST + at)), Some(RowId(5 + at)), "{at}");
+        }
+        // Of the last block, a key that is not there yet; of the next, none.
+        assert_eq!(runs.guess(hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
+        assert_eq!(runs.guess(hash(FIRST + 6 * BLOCK)), None);
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_a_few_rows_or_of_rows_in_another_order() {
+        assert!(filled(u64::from(RUN_MIN) + 1).known.get().is_none());
+        assert!(filled(u64::from(RUN_MIN) + 2).known.get().is_some());
+        let (runs, mut run) = (Runs::<Native>::default(), Run::default());
+        for at in 0..1000 {
+            runs.learn(&mut run, hash(at * 7 % 1000), RowId(at));
+            runs.learn(&mut run, hash(2000 - at), RowId(5000 + at));
+        }
+        assert!(runs.known.get().is_none());
+    }
+
+    #[test]
+    fn keys_that_are_dealt_to_partitions_are_found_in_each() {
+        const PARTITIONS: u64 = 3;
+        let runs = Runs::<Native>::default();
+        for partition in 0..PARTITIONS {
+            let mut run = Run::default();
+            for at in 0..2 * BLOCK {
+                let row = RowId(10_000 * partition + at);
+                runs.learn(&mut run, hash(at * PARTITIONS + partition), row);
+            }
+        }
+        for key in 0..2 * BLOCK * PARTITIONS {
+            let row = RowId(10_000 * (key % PARTITIONS) + key / PARTITIONS);
+            assert_eq!(runs.guess(hash(key)), Some(row), "{key}");
+        }
+        // Keys with another step tell it nothing.
+        let mut run = Run::default();
+        (0..1000).for_each(|at| runs.learn(&mut run, hash(at), RowId(70_000 + at)));
+        assert_eq!(runs.guess(hash(300)), Some(RowId(100)));
+    }
+
+    #[test]
+    fn a_first_row_before_its_place_in_the_block_is_found() {
+        let (runs, mut run) = (Runs::<Native>::default(), Run::default());
+        for at in 0..200 {
+            runs.learn(&mut run, hash(BLOCK + 900 + at), RowId(at));
+        }
+        assert_eq!(runs.guess(hash(BLOCK + 900)), Some(RowId(0)));
+        assert_eq!(runs.guess(hash(2 * BLOCK + 70)), Some(RowId(194)));
+        // Where it would lie before the first row.
+        assert!(runs.guess(hash(BLOCK)).is_none_or(|row| row.0 > 1 << 40));
+    }
+
+    #[test]
+    fn what_is_wrong_too_often_is_forgotten_and_learnt_again() {
+        let runs = filled(3 * BLOCK);
+        let key = FIRST + BLOCK;
+        for _ in 0..WRONG_MAX {
+            runs.doubt(hash(key));
+            assert!(runs.guess(hash(key)).is_some());
+        }
+        runs.doubt(hash(key));
+        assert_eq!(runs.guess(hash(key)), None);
+        assert!(runs.guess(hash(key + BLOCK)).is_some(), "another block");
+        runs.doubt(hash(key));
+        assert_eq!(runs.guess(hash(key)), None);
+        let mut run = Run::default();
+        for at in 0..BLOCK {
+            runs.learn(&mut run, hash(key + at), RowId(90_000 + at));
+        }
+        assert_eq!(runs.guess(hash(key)), Some(RowId(90_000)));
+    }
+
+    #[test]
+    fn blocks_that_meet_do_not_take_each_others_rows() {
+        let runs = Runs::<Native>::default();
+        // Twice as many blocks as there are entries, of several first columns of a key.
+        let keys =
+            || (0..8u64).flat_map(|upper| (0..ENTRIES as u64 / 4).map(move |at| (upper, at)));
+        let word = |(upper, at): (u64, u64)| (upper << 32) | (at * BLOCK);
+        for (key, row) in keys().zip(0..) {
+            runs.note(Run { word: word(key), row: row * BLOCK, step: 1, length: RUN_MIN });
+        }
+        let mut known = 0;
+        for (key, row) in keys().zip(0..) {
+            let hash = key::mix(word(key) ^ key::SEED);
+            let guess = runs.guess(hash);
+            assert!(guess.is_none_or(|guess| guess == RowId(row * BLOCK)), "{key:?}");
+            known += usize::from(guess.is_some());
+        }
+        assert!(known > ENTRIES / 2, "{known}");
+    }
+}

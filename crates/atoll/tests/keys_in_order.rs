@@ -1,0 +1,186 @@
+//! Rows that were inserted in the order of their keys are looked for without the index; nothing
+//! but the time may tell.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use atoll::{
+    AbortReason, Buffers, Column, DataType, Database, DatabaseOptions, RowOp, Schema, SchemeKind,
+    Session, Table, Transaction, TransactionOptions, TxnError, TxnResult, Value, Visit, Want,
+};
+use proptest::prelude::*;
+
+/// Rows of the first fill, of several blocks of keys.
+const FILLED: i64 = 2500;
+/// Keys that are asked for.
+const KEYS: i64 = 3200;
+
+/// A table whose rows have been inserted with the keys from `first` on, in the given steps.
+fn filled(scheme: SchemeKind, first: i64, step: i64) -> (Database, Table) {
+    let options = DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() };
+    let db = Database::create(options).unwrap();
+    let columns = ["id", "amount"].map(|name| Column::new(name, DataType::Int64));
+    let schema = Schema::new(columns.into(), &["id"]).unwrap();
+    let table = db.create_table("numbers", schema).unwrap();
+    let mut session = db.session().unwrap();
+    for begin in 0..step {
+        let keys = (first + begin..first + FILLED).step_by(step as usize);
+        let fill =
+            |tx: &mut Transaction| keys.clone().try_for_each(|id| tx.insert(&table, &row(id, id)));
+        session.transaction_with(&TransactionOptions::default(), fill).unwrap();
+    }
+    drop(session);
+    (db, table)
+}
+
+fn row(id: i64, amount: i64) -> [Value; 2] {
+    [Value::Int64(id), Value::Int64(amount)]
+}
+
+/// Amounts of these keys, in every way of asking, which all say the same.
+fn amounts(session: &mut Session, table: &Table, ids: &[i64]) -> Vec<Option<i64>> {
+    let keys: Vec<Value> = ids.iter().map(|id| Value::Int64(*id)).collect();
+    let one_by_one = |tx: &mut Transaction| -> TxnResult<Vec<Option<i64>>> {
+        let read = keys.chunks(1).map(|key| tx.read(table, key));
+        read.map(|row| Ok(row?.map(|row| number(&row[1])))).collect()
+    };
+    let visited = |tx: &mut Transaction| {
+        let mut seen = vec![None; ids.len()];
+        tx.visit(
+            table,
+            &keys,
+            |_| Want::read(&[1]),
+            |at, row| {
+                seen[at] = match row {
+                    Visit::Read(row) => Some(row.i64(1)),
+                    _ => None,
+                };
+            },
+        )?;
+        Ok(seen)
+    };
+    let applied = |tx: &mut Transaction, together: bool| {
+        let mut output = vec![0; ids.len() * 8];
+        let mut is_there = vec![true; ids.len()];
+        let get = |at| RowOp::Get { column: 1, to: 8 * at };
+        let each = if together { keys.len().max(1) } else { 1 };
+        for (turn, keys) in keys.chunks(each).enumerate() {
+            let ops: Vec<RowOp> = (0..keys.len()).map(|at| get(turn * each + at)).collect();
+            let buffers = Buffers { input: &[], output: &mut output };
+            tx.apply(table, keys, &ops, buffers, |at| is_there[turn * each + at] = false)?;
+        }
+        let values = output.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
+        Ok(values.zip(is_there).map(|(value, is_there)| is_there.then_some(value)).collect())
+    };
+    let fetched = |tx: &mut Transaction| {
+        tx.prefetch(table, &keys, &[1]);
+        one_by_one(tx)
+    };
+    let mut ask = |asked: &dyn Fn(&mut Transaction) -> TxnResult<Vec<Option<i64>>>| {
+        session.transaction(|tx| asked(tx)).unwrap()
+    };
+    let first = ask(&one_by_one);
+    assert_eq!(ask(&visited), first);
+    assert_eq!(ask(&|tx| applied(tx, true)), first);
+    assert_eq!(ask(&|tx| applied(tx, false)), first);
+    assert_eq!(ask(&fetched), first);
+    first
+}
+
+fn number(value: &Value) -> i64 {
+    let Value::Int64(number) = value else { panic!("{value:?} is no number") };
+    *number
+}
+
+#[test]
+fn every_key_is_found_and_no_other() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        for (first, step) in [(0, 1), (-700, 1), (5, 2)] {
+            let (db, table) = filled(scheme, first, step);
+            let mut session = db.session().unwrap();
+            let ids: Vec<i64> = (first - 10..first + KEYS).collect();
+            let expected = |id: &i64| (first..first + FILLED).contains(id).then_some(*id);
+            let expected: Vec<_> = ids.iter().map(expected).collect();
+            assert_eq!(amounts(&mut session, &table, &ids), expected, "{scheme} {first} {step}");
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Delete(i64),
+    Insert(i64),
+    Update(i64),
+    RollBack(i64),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    // Few keys, so that the same are met often.
+    let key = prop_oneof![0..40i64, 1000..1050i64, FILLED - 20..FILLED + 20];
+    prop_oneof![
+        key.clone().prop_map(Change::Delete),
+        key.clone().prop_map(Change::Insert),
+        key.clone().prop_map(Change::Update),
+        key.prop_map(Change::RollBack),
+    ]
+}
+
+fn make(
+    session: &mut Session,
+    table: &Table,
+    model: &mut BTreeMap<i64, i64>,
+    (turn, change): (i64, &Change),
+) {
+    match *change {
+        Change::Delete(id) => {
+            let gone = session.transaction(|tx| tx.delete(table, &[Value::Int64(id)])).unwrap();
+            assert_eq!(gone, model.remove(&id).is_some(), "delete {id}");
+        }
+        Change::Insert(id) => {
+            let inserted = session.transaction(|tx| tx.insert(table, &row(id, turn)));
+            assert_eq!(inserted.is_ok(), !model.contains_key(&id), "insert {id}: {inserted:?}");
+            model.entry(id).or_insert(turn);
+        }
+        Change::Update(id) => {
+            let set = [(1, Value::Int64(turn))];
+            let key = [Value::Int64(id)];
+            let found = session.transaction(|tx| tx.update(table, &key, &set)).unwrap();
+            assert_eq!(found, model.contains_key(&id), "update {id}");
+            model.entry(id).and_modify(|amount| *amount = turn);
+        }
+        Change::RollBack(id) => {
+            let mut gone = None;
+            let ended = session.transaction(|tx| {
+                gone = Some(tx.delete(table, &[Value::Int64(id)])?);
+                tx.insert(table, &row(id, turn))?;
+                Err::<(), _>(TxnError::Abort(AbortReason::Requested))
+            });
+            assert!(ended.is_err());
+            assert_eq!(gone, Some(model.contains_key(&id)), "delete {id}, to be rolled back");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Rows that were deleted come again in other slots, whose keys were others.
+    #[test]
+    fn what_has_moved_is_found_where_it_is(changes in prop::collection::vec(change(), 1..120)) {
+        let ids: Vec<i64> = (0..45).chain(995..1055).chain(FILLED - 25..FILLED + 25).collect();
+        for scheme in SchemeKind::ALL.iter().copied() {
+            let (db, table) = filled(scheme, 0, 1);
+            let mut session = db.session().unwrap();
+            let mut model: BTreeMap<i64, i64> = (0..FILLED).map(|id| (id, id)).collect();
+            for (turn, change) in changes.iter().enumerate() {
+                make(&mut session, &table, &mut model, (10_000 + turn as i64, change));
+                if turn % 16 == 0 {
+                    let expected: Vec<_> = ids.iter().map(|id| model.get(id).copied()).collect();
+                    prop_assert_eq!(amounts(&mut session, &table, &ids), expected);
+                }
+            }
+            let expected: Vec<_> = ids.iter().map(|id| model.get(id).copied()).collect();
+            prop_assert_eq!(amounts(&mut session, &table, &ids), expected);
+        }
+    }
+}
