@@ -360,7 +360,7 @@ fn what_is_always_true_of_rows_finds_faults_without_the_history() {
     let rules = Rules { history: false, ..Rules::default() };
     let unlocked = find(NoWait::new, Fault::UnlockedReads, 400, &rules);
     expect(&unlocked, &["sum of accounts", "unequal twins"]);
-    let unchecked = find(Silo::new, Fault::NoValidation, 400, &rules);
+    let unchecked = find(Silo::new, Fault::NoValidation, 1600, &rules);
     expect(&unchecked, &["sum of accounts", "torn row", "duplicate name"]);
 }
 
