@@ -15,7 +15,7 @@ use crate::keys::Random;
 use crate::oltp::{LoadReport, load};
 use crate::progress::Progress;
 
-/// Rows of ITEM or STOCK that a unit inserts.
+/// Rows of ITEM or STOCK that a unit inserts; a table guesses rows by blocks of as many keys.
 const CHUNK: u32 = 1024;
 /// Customers or orders that a transaction inserts.
 const BATCH: u32 = 100;

@@ -16,7 +16,8 @@ pub const TABLE: &str = "usertable";
 pub const BY_KEY: &str = "usertable_by_key";
 /// Name of the key.
 const KEY: &str = "ycsb_key";
-/// Rows inserted by one transaction.
+/// Rows inserted by one transaction. A table guesses rows by blocks of as many keys, which would be
+/// cut up if two threads had parts of one.
 const BATCH: u64 = 1024;
 /// Bytes beside the values of a row: what a scheme keeps for it, and its entry in the index at half
 /// load, old and new while that grows.

@@ -66,7 +66,8 @@ impl Ahead {
     }
 
     /// Expects these keys, which lie one after the other, in this order, and brings in the buckets
-    /// of the index. What was expected of the table before is forgotten.
+    /// of the index for those whose row cannot be guessed. What was expected of the table before is
+    /// forgotten.
     pub(super) fn approach<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) {
         let stream = self.stream(table.id());
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
