@@ -179,6 +179,14 @@ impl Member {
     /// Goes inside; the guard leaves. A member is inside once at a time.
     #[inline]
     pub fn enter(&mut self) -> Section<'_> {
+        let inside = self.go_in();
+        Section { slot: &self.gate.slots[self.slot].0, inside }
+    }
+
+    /// Goes inside until [`Member::go_out`], for who cannot keep a guard: the whole member is used
+    /// meanwhile, but not to go inside.
+    #[inline]
+    pub fn go_in(&mut self) -> Inside {
         let gate = &*self.gate;
         let slot = &gate.slots[self.slot].0;
         let mut epoch = gate.epoch.0.load(Ordering::Relaxed);
@@ -192,7 +200,19 @@ impl Member {
             epoch = seen;
         }
         let frontier = gate.frontier[(epoch % 2) as usize].0.load(Ordering::Relaxed);
-        Section { slot, inside: Inside { epoch, frontier } }
+        Inside { epoch, frontier }
+    }
+
+    /// Leaves.
+    #[inline]
+    pub fn go_out(&mut self) {
+        self.gate.slots[self.slot].0.store(OUTSIDE, Ordering::Release);
+    }
+
+    /// Whether a new epoch has begun since: who stays inside keeps somebody waiting.
+    #[inline]
+    pub fn is_awaited(&self, inside: Inside) -> bool {
+        self.gate.epoch.0.load(Ordering::Relaxed) != inside.epoch
     }
 
     /// The gate.

@@ -20,7 +20,9 @@ use crate::row::{Row, RowEdit};
 use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use crate::tables::{IndexSpec, TableOptions};
-use crate::worker::{Begin, Buffers, Committed, Range, RowOp, Touch, Visitor, Want, Worker};
+use crate::worker::{
+    Begin, Buffers, Committed, Range, RowAccess, RowOp, Touch, Visitor, Want, Worker,
+};
 
 /// An engine of any scheme; see [`Engine`] for what the calls do.
 pub trait AnyEngine<M: Machine>: Send + Sync {
@@ -121,6 +123,11 @@ pub trait AnyWorker<M: Machine>: Send {
         ops: &[RowOp],
         buffers: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
+    ) -> Result<(), Stop>;
+    fn access(
+        &mut self,
+        table: &Table<M>,
+        body: &mut dyn FnMut(&mut dyn RowAccess),
     ) -> Result<(), Stop>;
     fn visit<'c>(
         &mut self,
@@ -286,6 +293,14 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         absent: &mut dyn FnMut(usize),
     ) -> Result<(), Stop> {
         self.apply(table, keys, ops, buffers, absent)
+    }
+
+    fn access(
+        &mut self,
+        table: &Table<M>,
+        body: &mut dyn FnMut(&mut dyn RowAccess),
+    ) -> Result<(), Stop> {
+        self.access(table, body)
     }
 
     fn visit<'c>(

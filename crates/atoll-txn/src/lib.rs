@@ -34,4 +34,4 @@ pub use row::{Row, RowEdit};
 pub use scheme::{AbortReason, Scheme};
 pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
 pub use tables::{IndexSpec, TableOptions};
-pub use worker::{Begin, Buffers, Committed, Range, RowOp, Touch, Visit, Want, Worker};
+pub use worker::{Begin, Buffers, Committed, Range, RowAccess, RowOp, Touch, Visit, Want, Worker};

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_machine::Native;
 use atoll_storage::Value;
-use atoll_txn::{AbortReason, Begin, Buffers, Committed, Range, RowOp, Stop, Touch, Want};
+use atoll_txn::{
+    AbortReason, Begin, Buffers, Committed, Range, RowAccess, RowOp, Stop, Touch, Want,
+};
 
 use crate::durable::Durability;
 use crate::error::{Error, TxnError, TxnResult};
@@ -34,6 +36,41 @@ pub type RowEdit<'a> = atoll_txn::RowEdit<'a, Native>;
 
 /// A row as it is visited, see [`Transaction::visit`].
 pub type Visit<'v, 'a> = atoll_txn::Visit<'v, 'a, Native>;
+
+/// Values of a table, one after the other, see [`Transaction::access`].
+pub struct Access<'a> {
+    rows: &'a mut dyn RowAccess,
+    failed: &'a mut bool,
+}
+
+impl Access<'_> {
+    /// Copies a value of the row with this primary key into the first bytes of `into`; false, and
+    /// they mean nothing, when there is none.
+    ///
+    /// # Errors
+    /// As [`Transaction::apply`].
+    #[inline]
+    pub fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> TxnResult<bool> {
+        self.rows.get(key, column, into).map_err(|stop| self.stopped(stop))
+    }
+
+    /// Replaces a value of the row with this primary key by the first bytes of `bytes`; false when
+    /// there is none.
+    ///
+    /// # Errors
+    /// As [`Transaction::apply`].
+    #[inline]
+    pub fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> TxnResult<bool> {
+        self.rows.put(key, column, bytes).map_err(|stop| self.stopped(stop))
+    }
+
+    /// Keeps in mind that it failed for good, if it did.
+    #[cold]
+    fn stopped(&mut self, stop: Stop) -> TxnError {
+        *self.failed |= !matches!(stop, Stop::Abort(_)) && !self.rows.is_open();
+        stop.into()
+    }
+}
 
 /// Rows that a transaction is going to ask for, see [`Transaction::prefetch_all`].
 #[derive(Clone, Copy)]
@@ -317,6 +354,63 @@ impl Transaction {
         mut absent: impl FnMut(usize),
     ) -> TxnResult<()> {
         self.with(|worker| worker.apply(&table.core, keys, ops, buffers, &mut absent))
+    }
+
+    /// Lets `body` read and replace single values of a table, one after the other: the fastest way
+    /// where keys depend on what was read before, as when a list is followed. Where they are known
+    /// together, [`Transaction::apply`] is faster. Columns are those that it serves, and values lie
+    /// in their bytes as they do there.
+    ///
+    /// `body` may not wait for anything or use the database otherwise: a snapshot that is being
+    /// taken waits until its next access, or until it has returned.
+    ///
+    /// ```
+    /// # use atoll::{Column, Database, DatabaseOptions, DataType, Schema, Value};
+    /// # fn main() -> Result<(), atoll::Error> {
+    /// # let db = Database::create(DatabaseOptions::default())?;
+    /// # let columns = ["id", "next", "visits"].map(|name| Column::new(name, DataType::Int64));
+    /// # let stations = db.create_table("stations", Schema::new(columns.to_vec(), &["id"])?)?;
+    /// # let mut session = db.session()?;
+    /// # session.transaction(|tx| {
+    /// #     [[1, 3, 0], [2, 0, 0], [3, 2, 0]]
+    /// #         .into_iter()
+    /// #         .try_for_each(|row| tx.insert(&stations, &row.map(Value::Int64)))
+    /// # })?;
+    /// let visited = session.transaction(|tx| {
+    ///     tx.access(&stations, |rows| {
+    ///         let (mut visited, mut next) = (Vec::new(), 1i64.to_le_bytes());
+    ///         loop {
+    ///             let id = i64::from_le_bytes(next);
+    ///             let key = [Value::Int64(id)];
+    ///             if !rows.get(&key, 1, &mut next)? {
+    ///                 return Ok(visited);
+    ///             }
+    ///             rows.put(&key, 2, &1i64.to_le_bytes())?;
+    ///             visited.push(id);
+    ///         }
+    ///     })
+    /// })?;
+    /// assert_eq!(visited, [1, 3, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `body`.
+    #[inline]
+    pub fn access<R>(
+        &mut self,
+        table: &Table,
+        body: impl FnOnce(&mut Access<'_>) -> TxnResult<R>,
+    ) -> TxnResult<R> {
+        let (mut body, mut result, mut failed) = (Some(body), None, false);
+        let access = &mut |rows: &mut dyn RowAccess| {
+            let body = body.take().expect("a worker calls it once");
+            result = Some(body(&mut Access { rows, failed: &mut failed }));
+        };
+        self.with(|worker| worker.access(&table.core, access))?;
+        self.failed |= failed;
+        result.expect("a worker calls it")
     }
 
     /// Deletes the row with this primary key; false when there is none.

@@ -196,6 +196,30 @@ pub fn perform_all(
     })
 }
 
+/// Makes all accesses of a transaction, each for a row that is there, one after the other.
+///
+/// # Errors
+/// What the database says.
+pub fn perform_each(
+    tx: &mut Transaction,
+    field: &Field,
+    ops: &[RowOp],
+    keys: &[Value],
+    room: &mut Room,
+) -> TxnResult<()> {
+    let Room { source, at, target, .. } = room;
+    let input = &source[*at..];
+    tx.access(&field.table, |rows| {
+        for (op, key) in ops.iter().zip(keys.chunks(1)) {
+            match *op {
+                RowOp::Get { column, to } => rows.get(key, column, &mut target[to..])?,
+                RowOp::Put { column, from } => rows.put(key, column, &input[from..])?,
+            };
+        }
+        Ok(())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -251,8 +251,11 @@ impl Client for YcsbClient {
             if field.plan.batch {
                 tx.prefetch_each(&field.table, keys, |at| accesses[at].columns(field));
             }
-            for (at, (access, key)) in accesses.iter().zip(keys.chunks(1)).enumerate() {
-                access.perform_as(ops.get(at), tx, field, key, room)?;
+            if !ops.is_empty() {
+                return access::perform_each(tx, field, ops, keys, room);
+            }
+            for (access, key) in accesses.iter().zip(keys.chunks(1)) {
+                access.perform(tx, field, key, room)?;
             }
             Ok(())
         }))?;

@@ -53,7 +53,7 @@ pub struct Buffers<'b> {
 
 /// An operation that fits its table and its bytes.
 #[derive(Clone, Copy)]
-struct Checked {
+pub(super) struct Checked {
     column: PlainColumn,
     /// Where its bytes begin in the input or the output.
     begin: usize,
@@ -61,6 +61,14 @@ struct Checked {
 }
 
 impl Checked {
+    /// An operation with the first of its bytes, which are enough or not.
+    #[inline(always)]
+    pub(super) fn alone<M: Machine>(table: &Table<M>, column: usize, is_put: bool) -> Option<Self> {
+        let column = table.plain(column)?;
+        let is_allowed = !(is_put & column.is_in_key());
+        is_allowed.then_some(Self { column, begin: 0, is_put })
+    }
+
     #[inline]
     fn bytes(self) -> Range<usize> {
         self.begin..self.begin + self.column.width()
@@ -298,14 +306,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Whether nothing about the transaction is out of the ordinary: it is not measured, which is
     /// for the steps that measure, and has deleted no row in place, whose entry may be met first.
     #[inline]
-    fn is_ordinary(&self) -> bool {
+    pub(super) fn is_ordinary(&self) -> bool {
         !self.stopwatch.is_running() && self.gone_rows.is_empty()
     }
 
     /// Whether the operation was done on a row that was seen (`APPLY-1`). An error if that is
     /// refused.
     #[inline(always)]
-    fn do_plainly(
+    pub(super) fn do_plainly(
         &mut self,
         (engine, guard, change): Here<'_, S, M>,
         found: Found<'_, S, M>,

@@ -13,6 +13,7 @@
 //!   earlier ones has happened before it validates (`SCHEME-4`), and whoever builds on it does so
 //!   behind every snapshot that undoes it: nobody is inside under an older epoch any more.
 
+mod access;
 mod add_entry;
 mod ahead;
 mod apply;
@@ -50,6 +51,7 @@ use crate::registry::Context;
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Place, Refusal, Scheme, Start, Target, Writes};
 use crate::tables::Guard;
+pub use access::RowAccess;
 use ahead::Ahead;
 pub use ahead::Touch;
 pub use apply::{Buffers, RowOp};
@@ -304,8 +306,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.read_only { Err(Stop::ReadOnly(table.name().to_owned())) } else { Ok(()) }
     }
 
-    /// That the transaction may touch a key: in a partitioned scheme, it named the partition. To
-    /// write a replicated table it must have named all.
+    /// That the transaction may touch a key, see [`Worker::has_named`].
     #[inline(always)]
     fn check_partition(
         &mut self,
@@ -313,38 +314,42 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         first: Option<&Value>,
         write: bool,
     ) -> Result<(), Stop> {
-        if !S::PARTITIONED {
+        if self.has_named(table, first, write) {
             return Ok(());
         }
-        let partition = match self.partitions[..] {
-            [] => return Ok(()),
-            // Most transactions have named one, and keep to it.
-            [named] => {
-                let is_replicated = self.engine.tables.guard(table.id()).replicated;
-                let partition = crate::engine::partition_of(first, self.engine.partitions());
-                if if is_replicated { !write } else { partition == named } {
-                    return Ok(());
-                }
-                partition
-            }
-            _ => crate::engine::partition_of(first, self.engine.partitions()),
-        };
-        self.check_named(table, partition, write)
+        Err(self.misses_partition(table, first))
     }
 
-    /// That the transaction named a partition or, to write a replicated table, all of them; to read
-    /// one, any will do.
-    fn check_named(&mut self, table: &Table<M>, partition: u32, write: bool) -> Result<(), Stop> {
-        let is_replicated = self.engine.tables.guard(table.id()).replicated;
-        let is_missing = |wanted: &u32| self.partitions.binary_search(wanted).is_err();
-        let missing = match (is_replicated, write) {
-            (true, false) => None,
-            (true, true) => (0..self.engine.partitions()).find(is_missing),
-            (false, _) => Some(partition).filter(is_missing),
+    /// Whether the transaction may touch a key: in a partitioned scheme, it named the partition. To
+    /// write a replicated table it must have named all; to read one, any will do.
+    #[inline(always)]
+    fn has_named(&self, table: &Table<M>, first: Option<&Value>, write: bool) -> bool {
+        if !S::PARTITIONED || self.partitions.is_empty() {
+            return true; // All of them.
+        }
+        if self.engine.tables.guard(table.id()).replicated {
+            return !write;
+        }
+        let partition = crate::engine::partition_of(first, self.engine.partitions());
+        match self.partitions[..] {
+            // Most transactions have named one, and keep to it.
+            [named] => partition == named,
+            _ => self.partitions.binary_search(&partition).is_ok(),
+        }
+    }
+
+    /// Rolls back, since a partition was not named.
+    #[cold]
+    fn misses_partition(&mut self, table: &Table<M>, first: Option<&Value>) -> Stop {
+        let partition = if self.engine.tables.guard(table.id()).replicated {
+            let named = &self.partitions;
+            let mut all = 0..self.engine.partitions();
+            all.find(|one| named.binary_search(one).is_err()).unwrap_or_default()
+        } else {
+            crate::engine::partition_of(first, self.engine.partitions())
         };
-        let Some(partition) = missing else { return Ok(()) };
         self.abort(AbortReason::Finished);
-        Err(Stop::OtherPartition { table: table.name().to_owned(), partition })
+        Stop::OtherPartition { table: table.name().to_owned(), partition }
     }
 
     /// That what the transaction has read means something, see [`Scheme::is_consistent`].
