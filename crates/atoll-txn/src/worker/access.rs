@@ -10,13 +10,17 @@
 //! - `ACCESS-1`: an access that is out of the ordinary (`APPLY-1`), or wrong, is made outside by
 //!   [`Worker::apply`], as if it came by itself.
 //! - `ACCESS-2`: what was stored is shown before the worker leaves, as at the end of any step.
+//! - `ACCESS-3`: a value that was put in place may be stored a few accesses later ([`super::late`]),
+//!   but before the worker leaves, and before the row is read. The row is the transaction's from
+//!   the put on.
 
 use atoll_machine::Machine;
 use atoll_memory::Inside;
-use atoll_storage::{Change, Table, Value};
+use atoll_storage::{Change, StorageError, Table, Value};
 
 use super::apply::{Buffers, Checked, RowOp};
-use super::step::{Found, Wanted};
+use super::late::Late;
+use super::step::{Found, Here, Step, Wanted};
 use super::{Txn, Worker};
 use crate::error::Stop;
 use crate::scheme::{Refusal, Scheme};
@@ -36,7 +40,7 @@ pub trait RowAccess {
     /// row.
     ///
     /// # Errors
-    /// As [`Worker::apply`].
+    /// As [`Worker::apply`]. For want of memory, it may be the error of a put before.
     fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, Stop>;
 
     /// Whether the transaction can go on, see [`Worker::is_open`].
@@ -56,63 +60,83 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// it may wait for nobody; a cut waits until its next access, or its end.
     ///
     /// # Errors
-    /// [`Stop::ForeignTable`]; then `body` has not been called.
+    /// [`Stop::ForeignTable`]; then `body` has not been called. [`Stop::Storage`] for want of
+    /// memory for the last puts; it has been rolled back.
     pub fn access(
         &mut self,
         table: &Table<M>,
         body: &mut dyn FnMut(&mut dyn RowAccess),
     ) -> Result<(), Stop> {
         self.check_table(table)?;
-        body(&mut Access { worker: self, table, inside: None });
-        Ok(())
+        let mut access = Access { worker: self, table, inside: None };
+        body(&mut access);
+        access.leave()
     }
 }
 
 impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
-    /// Whether the access was made plainly. An error if that is refused.
+    /// Calls `act` with the row of a key, inside; what `act` did not do is to be done outside.
     #[inline(always)]
     fn plainly(
         &mut self,
         key: &[Value],
         (column, is_put): (usize, bool),
-        Buffers { input, output }: Buffers<'_>,
-    ) -> Result<bool, Refusal> {
-        let Some(aim) = Checked::alone(self.table, column, is_put) else { return Ok(false) };
-        let Ok((hash, guess)) = self.table.hash_and_guess(key) else { return Ok(false) };
+        act: impl FnOnce(
+            (&mut Txn<S, M>, &mut Late),
+            Here<'_, S, M>,
+            (Found<'_, S, M>, u64),
+            Checked,
+        ) -> Step<()>,
+    ) -> Step<()> {
+        let Some(aim) = Checked::alone(self.table, column, is_put) else { return Step::Again };
+        let Ok((hash, guess)) = self.table.hash_and_guess(key) else { return Step::Again };
         if !self.worker.has_named(self.table, key.first(), is_put) {
-            return Ok(false);
+            return Step::Again;
         }
         let inside = match self.inside {
             Some(inside) if !self.worker.member.is_awaited(inside) => inside,
             _ => match self.renew() {
-                Some(inside) => inside,
-                None => return Ok(false),
+                Ok(Some(inside)) => inside,
+                Ok(None) => return Step::Again,
+                Err(stop) => return Step::Failed(stop),
             },
         };
-        let Worker { engine, txn, .. } = &mut *self.worker;
+        let Worker { engine, txn, late, .. } = &mut *self.worker;
         let guard = engine.tables.guard(self.table.id());
         let here = (&**engine, guard, Change::forward(inside));
         let found = guess.and_then(|row| Found::guessed(guard, row));
         let found = found.filter(|found| found.meta.has_hash(hash));
         match found.or_else(|| txn.locate_anew(guard, Wanted { hash, key })) {
-            Some(found) => txn.do_plainly(here, found, hash, aim, input, output),
-            None => Ok(false),
+            Some(found) => act((txn, late), here, (found, hash), aim),
+            None => Step::Again,
         }
     }
 
     /// Leaves, and goes inside again unless the transaction is not open, or out of the ordinary.
     #[cold]
-    fn renew(&mut self) -> Option<Inside> {
-        self.leave();
+    fn renew(&mut self) -> Result<Option<Inside>, Stop> {
+        self.leave()?;
         if self.worker.is_open() && self.worker.txn.is_ordinary() {
             self.inside = Some(self.worker.member.go_in());
         }
-        self.inside
+        Ok(self.inside)
     }
 
-    fn leave(&mut self) {
+    /// Stores what was put, and leaves.
+    fn leave(&mut self) -> Result<(), Stop> {
+        let Some(inside) = self.inside else { return Ok(()) };
+        let Worker { engine, txn, late, .. } = &mut *self.worker;
+        let guard = engine.tables.guard(self.table.id());
+        let stored = txn.store_all(guard, Change::forward(inside), late);
+        self.go_out();
+        stored.map_err(|error| self.worker.fail(error))
+    }
+
+    /// Leaves. What was put and is not stored is lost.
+    fn go_out(&mut self) {
+        let Worker { member, txn, context, late, .. } = &mut *self.worker;
+        late.clear();
         if self.inside.take().is_some() {
-            let Worker { member, txn, context, .. } = &mut *self.worker;
             if Txn::<S, M>::IN_PLACE {
                 txn.show(context); // ACCESS-2
             }
@@ -120,19 +144,21 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         }
     }
 
-    /// Makes the access outside (`ACCESS-1`).
+    /// Makes an access that was not made plainly (`ACCESS-1`).
     #[cold]
     #[inline(never)]
     fn outside(
         &mut self,
-        refused: Option<Refusal>,
+        plainly: Step<()>,
         key: &[Value],
         op: RowOp,
         buffers: Buffers<'_>,
     ) -> Result<bool, Stop> {
-        self.leave();
-        if let Some(refusal) = refused {
-            self.worker.refused(refusal, &mut 0)?;
+        self.leave()?;
+        match plainly {
+            Step::Refused(refusal) => self.worker.refused(refusal, &mut 0)?,
+            Step::Failed(stop) => return Err(self.worker.fail_with(stop)),
+            Step::Done(()) | Step::Again => {}
         }
         let mut is_there = true;
         self.worker.apply(self.table, key, &[op], buffers, &mut |_| is_there = false)?;
@@ -151,34 +177,115 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Option<Found<'g, S, M>> {
         self.locate(guard, wanted)
     }
+
+    /// Keeps a value that is put in place.
+    #[inline(always)]
+    fn put_late(
+        &mut self,
+        late: &mut Late,
+        (engine, guard, change): Here<'_, S, M>,
+        (found, hash): (Found<'_, S, M>, u64),
+        aim: Checked,
+        input: &[u8],
+    ) -> Step<()> {
+        let Some(bytes) = input.get(aim.bytes()) else { return Step::Again };
+        guard.table.touch_plain(found.slot, aim.column);
+        match self.ask_in_place(engine, guard, found, hash) {
+            Ok(true) => {}
+            Ok(false) => return Step::Again,
+            Err(refusal) => return Step::Refused(refusal),
+        }
+        if late.is_full()
+            && let Err(error) = self.store_oldest(guard, change, late)
+        {
+            return Step::Failed(error.into());
+        }
+        late.push(found.slot.id(), aim.column, bytes);
+        Step::Done(())
+    }
+
+    #[inline]
+    fn store_oldest(
+        &mut self,
+        guard: &Guard<S, M>,
+        change: Change,
+        late: &mut Late,
+    ) -> Result<(), StorageError> {
+        let Some((row, column, bytes)) = late.pop() else { return Ok(()) };
+        let slot = guard.table.slot(row);
+        guard.table.store(change, slot, column.position(), Some(bytes), &mut self.undo)
+    }
+
+    fn store_all(
+        &mut self,
+        guard: &Guard<S, M>,
+        change: Change,
+        late: &mut Late,
+    ) -> Result<(), StorageError> {
+        while !late.is_empty() {
+            self.store_oldest(guard, change, late)?;
+        }
+        Ok(())
+    }
 }
 
 impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
     fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, Stop> {
-        let buffers = Buffers { input: &[], output: &mut *into };
-        let refused = match self.plainly(key, (column, false), buffers) {
-            Ok(true) => return Ok(true),
-            Ok(false) => None,
-            Err(refusal) => Some(refusal),
-        };
-        let buffers = Buffers { input: &[], output: into };
-        self.outside(refused, key, RowOp::Get { column, to: 0 }, buffers)
+        let plainly = self.plainly(key, (column, false), |(txn, late), here, found, aim| {
+            let (found, hash) = found;
+            if late.has(found.slot.id()) {
+                return Step::Again; // ACCESS-3
+            }
+            txn.do_plainly(here, found, hash, aim, &[], &mut *into).into()
+        });
+        match plainly {
+            Step::Done(()) => Ok(true),
+            other => {
+                let buffers = Buffers { input: &[], output: into };
+                self.outside(other, key, RowOp::Get { column, to: 0 }, buffers)
+            }
+        }
     }
 
     fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, Stop> {
-        let buffers = || Buffers { input: bytes, output: &mut [] };
         let is_allowed = !self.worker.read_only;
-        let plainly = is_allowed.then(|| self.plainly(key, (column, true), buffers()));
-        let refused = match plainly {
-            Some(Ok(true)) => return Ok(true),
-            Some(Err(refusal)) => Some(refusal),
-            Some(Ok(false)) | None => None,
-        };
-        self.outside(refused, key, RowOp::Put { column, from: 0 }, buffers())
+        let plainly = self.plainly(key, (column, true), |(txn, late), here, found, aim| {
+            let (_, guard, _) = here;
+            if !is_allowed {
+                return Step::Again;
+            }
+            if !Txn::<S, M>::IN_PLACE {
+                let (found, hash) = found;
+                return txn.do_plainly(here, found, hash, aim, bytes, &mut []).into();
+            }
+            if guard.moving.has(aim.column.position()) || !Late::takes(aim.column) {
+                return Step::Again;
+            }
+            txn.put_late(late, here, found, aim, bytes)
+        });
+        match plainly {
+            Step::Done(()) => Ok(true),
+            other => {
+                let buffers = Buffers { input: bytes, output: &mut [] };
+                self.outside(other, key, RowOp::Put { column, from: 0 }, buffers)
+            }
+        }
     }
 
     fn is_open(&self) -> bool {
         self.worker.is_open()
+    }
+}
+
+/// Whether an operation was done plainly.
+impl From<Result<bool, Refusal>> for Step<()> {
+    #[inline(always)]
+    fn from(plainly: Result<bool, Refusal>) -> Self {
+        match plainly {
+            Ok(true) => Self::Done(()),
+            Ok(false) => Self::Again,
+            Err(refusal) => Self::Refused(refusal),
+        }
     }
 }
 
@@ -188,6 +295,6 @@ impl<S: Scheme<M>, M: Machine> Drop for Access<'_, S, M> {
             // Perhaps in the middle of an access.
             self.worker.txn.is_broken = true;
         }
-        self.leave();
+        self.go_out();
     }
 }

@@ -54,7 +54,7 @@ pub struct Buffers<'b> {
 /// An operation that fits its table and its bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Checked {
-    column: PlainColumn,
+    pub(super) column: PlainColumn,
     /// Where its bytes begin in the input or the output.
     begin: usize,
     is_put: bool,
@@ -70,7 +70,7 @@ impl Checked {
     }
 
     #[inline]
-    fn bytes(self) -> Range<usize> {
+    pub(super) fn bytes(self) -> Range<usize> {
         self.begin..self.begin + self.column.width()
     }
 }
@@ -382,16 +382,28 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         input: &[u8],
     ) -> Result<bool, Refusal> {
         let Some(bytes) = input.get(aim.bytes()) else { return Ok(false) };
-        let (target, tables) = (found.target(guard), engine.tables());
-        let asked = engine.scheme.write(&mut self.local, tables, target, true);
-        self.note_gsn(|| found.slot.gsn());
-        asked?;
-        if !found.meta.has_hash(hash) {
+        if !self.ask_in_place(engine, guard, found, hash)? {
             return Ok(false);
         }
         let (column, undo) = (aim.column.position(), &mut self.undo);
         // For want of memory it is tried again, and told, by the steps for any access.
         Ok(guard.table.store(change, found.slot, column, Some(bytes), undo).is_ok())
+    }
+
+    /// Whether the row was granted, to be written in place, and is still that of the key.
+    #[inline(always)]
+    pub(super) fn ask_in_place(
+        &mut self,
+        engine: &Engine<S, M>,
+        guard: &Guard<S, M>,
+        found: Found<'_, S, M>,
+        hash: u64,
+    ) -> Result<bool, Refusal> {
+        let (target, tables) = (found.target(guard), engine.tables());
+        let asked = engine.scheme.write(&mut self.local, tables, target, true);
+        self.note_gsn(|| found.slot.gsn());
+        asked?;
+        Ok(found.meta.has_hash(hash))
     }
 
     /// Whether the row was granted and the value is in the write set. The row is read, too: that it

@@ -22,6 +22,7 @@ mod delete;
 mod entries;
 mod graves;
 mod insert;
+mod late;
 mod point;
 mod record;
 mod rollback;
@@ -58,6 +59,7 @@ pub use apply::{Buffers, RowOp};
 use entries::Entries;
 pub(crate) use entries::key_of;
 pub(crate) use graves::Graves;
+use late::Late;
 use record::Record;
 pub use scan::Range;
 use scan::ScanRoom;
@@ -83,6 +85,7 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     sealed: u64,
     /// Room that is used again.
     keys: Vec<Value>,
+    late: Late,
     scan_room: ScanRoom,
     backwards: Backwards,
     /// The transaction is the database's own and is not counted.
@@ -215,6 +218,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             partitions: Vec::new(),
             sealed: 0,
             keys: Vec::new(),
+            late: Late::default(),
             scan_room: ScanRoom::default(),
             backwards: Backwards::default(),
             upkeep: false,
