@@ -91,6 +91,7 @@ pub struct PlainColumn {
     at: u16,
     in_key: bool,
     is_in_a_line: bool,
+    is_bytes: bool,
     width: u32,
 }
 

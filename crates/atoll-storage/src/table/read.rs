@@ -5,7 +5,7 @@
 
 use atoll_machine::{Hints, Machine};
 
-use super::{PlainColumn, Slot, Table};
+use super::{PlainColumn, Shape, Slot, Table};
 use crate::image::{self, HeapPlace, Plain};
 use crate::layout::RowId;
 use crate::segment::Number;
@@ -33,8 +33,8 @@ impl<M: Machine> Table<M> {
     pub fn plain(&self, at: usize) -> Option<PlainColumn> {
         let shape = self.shapes.get(at).filter(|shape| shape.is_plain)?;
         let (at, width) = (at as u16, shape.width as u32);
-        let is_in_a_line = shape.is_in_a_line;
-        Some(PlainColumn { at, width, in_key: shape.is_in_key, is_in_a_line })
+        let Shape { is_in_key: in_key, is_in_a_line, is_bytes, .. } = *shape;
+        Some(PlainColumn { at, width, in_key, is_in_a_line, is_bytes })
     }
 
     /// Reads a value of as many bytes.

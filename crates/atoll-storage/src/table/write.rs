@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use atoll_machine::Machine;
 use atoll_memory::MemoryError;
 
-use super::{Slot, Table};
+use super::{PlainColumn, Slot, Table};
 use crate::directory::Change;
 use crate::error::StorageError;
 use crate::image::{self, HeapPlace, Plain};
@@ -65,6 +65,27 @@ impl<M: Machine> Table<M> {
             self.release_heap(change, row, at, place);
             error.into()
         })
+    }
+
+    /// As [`Table::store`], a value of a plain column, in as many bytes.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub fn store_plain(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        column: PlainColumn,
+        bytes: &[u8],
+        undo: &mut UndoList,
+    ) -> Result<(), StorageError> {
+        debug_assert_eq!(bytes.len(), column.width());
+        let at = column.position();
+        if !column.is_bytes {
+            return self.store(change, slot, at, Some(bytes), undo);
+        }
+        Ok(self.barrier.replace_bytes(change, slot.segment, (slot.id, at), bytes, undo)?)
     }
 
     /// As [`Table::store`], a number in a column that [sets](Table::sets_numbers) them.

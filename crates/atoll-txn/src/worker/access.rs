@@ -213,7 +213,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Result<(), StorageError> {
         let Some((row, column, bytes)) = late.pop() else { return Ok(()) };
         let slot = guard.table.slot(row);
-        guard.table.store(change, slot, column.position(), Some(bytes), &mut self.undo)
+        guard.table.store_plain(change, slot, column, bytes, &mut self.undo)
     }
 
     fn store_all(

@@ -385,9 +385,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if !self.ask_in_place(engine, guard, found, hash)? {
             return Ok(false);
         }
-        let (column, undo) = (aim.column.position(), &mut self.undo);
+        let stored = guard.table.store_plain(change, found.slot, aim.column, bytes, &mut self.undo);
         // For want of memory it is tried again, and told, by the steps for any access.
-        Ok(guard.table.store(change, found.slot, column, Some(bytes), undo).is_ok())
+        Ok(stored.is_ok())
     }
 
     /// Whether the row was granted, to be written in place, and is still that of the key.

@@ -1,4 +1,4 @@
-//! A transaction has its timestamp and its partitions.
+//! A transaction has its partitions and, once it waits, a timestamp.
 
 use crate::common::timestamp::TimestampLocal;
 
@@ -7,9 +7,9 @@ use crate::common::timestamp::TimestampLocal;
 pub struct Local {
     pub(super) worker: u32,
     pub(super) source: TimestampLocal,
-    /// 0 before the transaction has begun.
+    /// 0 unless the transaction has had to wait.
     pub(super) timestamp: u64,
-    /// Partitions to be held, ascending; the first `granted` are.
+    /// Partitions to be held, ascending; the first `granted` are. None before it has begun.
     pub(super) wanted: Vec<u32>,
     pub(super) granted: usize,
 }

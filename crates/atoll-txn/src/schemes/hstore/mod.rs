@@ -4,7 +4,7 @@
 //! waiting transaction first; then it runs alone in them and nothing that it does can be refused
 //! ("Staring into the Abyss", section 2.2). Rows of other partitions are reached directly, since
 //! memory is shared (section 4.3). Partitions are taken in ascending order, so nobody waits in a
-//! circle.
+//! circle. Timestamps tell only those apart who wait, so who does not wait takes none.
 
 mod local;
 mod queue;
@@ -49,9 +49,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
     }
 
     fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Refusal> {
-        if local.timestamp == 0 {
-            local.timestamp = self.timestamps.next(&mut local.source);
-            local.wanted.clear();
+        if local.wanted.is_empty() {
             if start.partitions.is_empty() {
                 local.wanted.extend(0..self.partitions.len() as u32);
             } else {
@@ -59,8 +57,15 @@ impl<M: Machine> Scheme<M> for HStore<M> {
             }
         }
         while let Some(partition) = local.wanted.get(local.granted) {
-            if !self.partitions[*partition as usize].take(local.worker, local.timestamp) {
-                return Err(Refusal::Wait(Place::partition(*partition)));
+            let queue = &self.partitions[*partition as usize];
+            if !queue.take_idle() {
+                // Only those who wait are told apart by timestamps.
+                if local.timestamp == 0 {
+                    local.timestamp = self.timestamps.next(&mut local.source);
+                }
+                if !queue.take(local.worker, local.timestamp) {
+                    return Err(Refusal::Wait(Place::partition(*partition)));
+                }
             }
             local.granted += 1;
         }
@@ -109,6 +114,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
         if let Some(partition) = local.wanted.get(local.granted) {
             self.partitions[*partition as usize].leave(local.worker);
         }
+        local.wanted.clear();
         local.granted = 0;
         local.timestamp = 0;
     }
