@@ -1,4 +1,5 @@
-//! Single values of many rows, read and replaced in one call.
+//! Single values of many rows, read and replaced in one call, in a call each, or one after the other
+//! without leaving the database in between.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -72,11 +73,20 @@ fn numbers(tx: &mut Transaction, table: &Table, keys: &[Value]) -> TxnResult<Vec
     Ok(seen.enumerate().map(|(at, number)| (!absent.contains(&at)).then_some(number)).collect())
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// All in one call.
+    Together,
+    /// In a call each.
+    Alone,
+    /// One after the other, in one access.
+    Access,
+}
+
 #[derive(Debug, Clone)]
 enum Deed {
-    /// Keys, columns, and whether the value is replaced by one made of a byte; in a call each, or
-    /// all in one.
-    Apply(Vec<(i64, usize, Option<u8>)>, bool),
+    /// Keys, columns, and whether the value is replaced by one made of a byte.
+    Apply(Vec<(i64, usize, Option<u8>)>, How),
     Insert(i64),
     Delete(i64),
     /// An update by other means.
@@ -87,9 +97,10 @@ fn deed() -> impl Strategy<Value = Deed> {
     let key = 0..ROWS + 4;
     let column = prop::sample::select(vec![NUMBER, INDEXED, BYTES]);
     let one = (key.clone(), column, prop::option::of(any::<u8>()));
+    let how = prop::sample::select(vec![How::Together, How::Alone, How::Access]);
     prop_oneof![
-        4 => (prop::collection::vec(one, 0..80), any::<bool>())
-            .prop_map(|(each, alone)| Deed::Apply(each, alone)),
+        4 => (prop::collection::vec(one, 0..80), how)
+            .prop_map(|(each, how)| Deed::Apply(each, how)),
         1 => key.clone().prop_map(Deed::Insert),
         1 => key.clone().prop_map(Deed::Delete),
         1 => (key, any::<i64>()).prop_map(|(key, number)| Deed::Update(key, number)),
@@ -107,10 +118,32 @@ fn width(column: usize) -> usize {
     [0, 8, 4, WIDTH as usize][column]
 }
 
+/// Does the operations in one access; positions of keys that have no row.
+fn access_all(
+    tx: &mut Transaction,
+    table: &Table,
+    keys: &[Value],
+    ops: &[RowOp],
+    input: &[u8],
+    output: &mut [u8],
+) -> TxnResult<Vec<usize>> {
+    tx.access(table, |rows| {
+        let mut absent = Vec::new();
+        for (at, (key, op)) in keys.chunks(1).zip(ops).enumerate() {
+            let is_there = match *op {
+                RowOp::Get { column, to } => rows.get(key, column, &mut output[to..])?,
+                RowOp::Put { column, from } => rows.put(key, column, &input[from..])?,
+            };
+            absent.extend((!is_there).then_some(at));
+        }
+        Ok(absent)
+    })
+}
+
 /// Does it to both; they must say the same.
 fn perform(tx: &mut Transaction, table: &Table, model: &mut Model, deed: &Deed) -> TxnResult<()> {
     match deed {
-        Deed::Apply(each, alone) => {
+        Deed::Apply(each, how) => {
             let keys = ids(each.iter().map(|(key, ..)| *key));
             let (mut input, mut ops, mut room) = (Vec::new(), Vec::new(), 0);
             for (_, column, put) in each {
@@ -123,9 +156,12 @@ fn perform(tx: &mut Transaction, table: &Table, model: &mut Model, deed: &Deed) 
                 }
             }
             let (mut output, mut absent) = (vec![0; room], Vec::new());
-            let of_a_call = if *alone { 1 } else { keys.len().max(1) };
+            if *how == How::Access {
+                absent = access_all(tx, table, &keys, &ops, &input, &mut output)?;
+            }
+            let of_a_call = if *how == How::Alone { 1 } else { keys.len().max(1) };
             let calls = keys.chunks(of_a_call).zip(ops.chunks(of_a_call)).enumerate();
-            for (call, (keys, ops)) in calls {
+            for (call, (keys, ops)) in calls.filter(|_| *how != How::Access) {
                 let buffers = Buffers { input: &input, output: &mut output };
                 tx.apply(table, keys, ops, buffers, |at| absent.push(call * of_a_call + at))?;
             }

@@ -9,7 +9,7 @@ use atoll::machine::Machine;
 use atoll_txn::Scheme;
 use atoll_txn::history::{End, Item, Left, Op, Over, Transaction};
 
-use super::hands::{AMOUNT, Halt, Hands, ID, MARK, NAME, NAMED, PLACE, Row, STAMP, VERSION};
+use super::hands::{AMOUNT, Halt, Hands, How, ID, MARK, NAME, NAMED, PLACE, Row, STAMP, VERSION};
 use super::scene::Scene;
 use super::truths::{
     AMOUNT_ZERO, Fault, amount, amount_of, amount_word, check_key, check_order, check_row,
@@ -237,9 +237,12 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
     fn apply(&mut self, looks: &[Look]) -> Result<(), Halt> {
         let keys: Vec<i64> = looks.iter().map(|look| look.key).collect();
         let versions: Vec<u64> = looks.iter().map(|_| self.scene.recorder.version()).collect();
-        // In one call, or each operation in one of its own.
-        let together = versions.first().is_some_and(|version| version % 2 == 0);
-        let seen = self.hands.apply(&keys, together, |at| {
+        let how = match versions.first().map_or(0, |version| version % 3) {
+            0 => How::Together,
+            1 => How::Alone,
+            _ => How::OneByOne,
+        };
+        let seen = self.hands.apply(&keys, how, |at| {
             let version = versions[at] as i64;
             let to = looks[at].place.into_iter();
             to.flat_map(|to| [(VERSION, version), (PLACE, to), (MARK, mark(version, to))]).collect()

@@ -39,6 +39,17 @@ pub const COLUMNS: usize = 8;
 /// A row.
 pub type Row = [i64; COLUMNS];
 
+/// How operations are given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// In one call.
+    Together,
+    /// In a call each.
+    Alone,
+    /// One after the other, in one access.
+    OneByOne,
+}
+
 /// Why a transaction does not go on.
 #[derive(Debug)]
 pub enum Halt {
@@ -316,7 +327,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     }
 
     /// Reads all columns of each row and puts numbers into some of them, by operations that are
-    /// given together or in a call each; returns the rows as they stood. `Err`: a row was there
+    /// given in one of these ways; returns the rows as they stood. `Err`: a row was there
     /// for one of its operations and not for another, which must not be committed.
     ///
     /// # Errors
@@ -324,7 +335,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     pub fn apply(
         &mut self,
         keys: &[i64],
-        together: bool,
+        how: How,
         puts: impl Fn(usize) -> Vec<(usize, i64)>,
     ) -> Result<Result<Vec<Option<Row>>, String>, Halt> {
         let (mut wanted, mut ops, mut of) = (Vec::new(), Vec::new(), Vec::new());
@@ -341,12 +352,16 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         }
         let mut output = vec![0; keys.len() * COLUMNS * 8];
         let mut absent = vec![0; keys.len()];
-        let of_a_call = if together { ops.len().max(1) } else { 1 };
-        let calls = wanted.chunks(of_a_call).zip(ops.chunks(of_a_call)).zip(of.chunks(of_a_call));
-        for ((wanted, ops), of) in calls {
-            let buffers = Buffers { input: &input, output: &mut output };
-            let mut note = |operation: usize| absent[of[operation]] += 1;
-            self.worker.apply(&self.table, wanted, ops, buffers, &mut note)?;
+        if how == How::OneByOne {
+            self.access(&wanted, &ops, (&input, &mut output), &mut |at| absent[of[at]] += 1)?;
+        } else {
+            let of_a_call = if how == How::Together { ops.len().max(1) } else { 1 };
+            let calls = wanted.chunks(of_a_call).zip(ops.chunks(of_a_call));
+            for ((wanted, ops), of) in calls.zip(of.chunks(of_a_call)) {
+                let buffers = Buffers { input: &input, output: &mut output };
+                let mut note = |operation: usize| absent[of[operation]] += 1;
+                self.worker.apply(&self.table, wanted, ops, buffers, &mut note)?;
+            }
         }
         let rows = output.as_chunks::<8>().0.as_chunks::<COLUMNS>().0.iter().enumerate();
         Ok(rows
@@ -356,6 +371,32 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
                 some => Err(format!("row {} was absent for {some} of its operations", keys[at])),
             })
             .collect())
+    }
+
+    /// Does operations one after the other, without leaving the gate in between if that can be;
+    /// calls `absent` with the position of one whose key has no row.
+    fn access(
+        &mut self,
+        keys: &[Value],
+        ops: &[RowOp],
+        (input, output): (&[u8], &mut [u8]),
+        absent: &mut dyn FnMut(usize),
+    ) -> Result<(), Stop> {
+        let mut done = Ok(());
+        self.worker.access(&self.table, &mut |rows| {
+            let mut operations = keys.chunks(1).zip(ops).enumerate();
+            done = operations.try_for_each(|(at, (key, op))| {
+                let is_there = match *op {
+                    RowOp::Get { column, to } => rows.get(key, column, &mut output[to..])?,
+                    RowOp::Put { column, from } => rows.put(key, column, &input[from..])?,
+                };
+                if !is_there {
+                    absent(at);
+                }
+                Ok(())
+            });
+        })?;
+        done
     }
 
     /// Inserts a row; false when there is one with its key.

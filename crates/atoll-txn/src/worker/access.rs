@@ -160,6 +160,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
             Step::Failed(stop) => return Err(self.worker.fail_with(stop)),
             Step::Done(()) | Step::Again => {}
         }
+        self.table.hash_of(key)?; // That it is one key.
         let mut is_there = true;
         self.worker.apply(self.table, key, &[op], buffers, &mut |_| is_there = false)?;
         Ok(is_there)

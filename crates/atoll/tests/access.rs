@@ -1,0 +1,273 @@
+//! Values that are read and replaced one after the other. (That they are the right ones is asked in
+//! `apply.rs`, beside other ways to them.)
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use atoll::{
+    Access, Column, DataType, Database, DatabaseOptions, Schema, SchemeKind, Snapshot, Table,
+    TransactionOptions, TxnResult, Value,
+};
+
+const NUMBER: usize = 1;
+const BYTES: usize = 2;
+/// Longer than what is kept until its cache lines have come.
+const WIDTH: u32 = 300;
+const ROWS: i64 = 3000;
+
+fn create(scheme: SchemeKind) -> Database {
+    let options = DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() };
+    Database::create(options).unwrap()
+}
+
+/// A table whose rows are found without the index.
+fn filled(db: &Database) -> Table {
+    let columns = vec![
+        Column::new("id", DataType::Int64),
+        Column::new("number", DataType::Int64),
+        Column::new("bytes", DataType::FixedBinary(WIDTH)),
+        Column::new("text", DataType::Text),
+    ];
+    let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
+    let text = || Value::Text(String::new());
+    let row = |id: i64| [id.into(), 100i64.into(), Value::Binary(vec![0; WIDTH as usize]), text()];
+    let rows: Vec<Value> = (0..ROWS).flat_map(row).collect();
+    db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();
+    table
+}
+
+fn number(rows: &mut Access<'_>, id: i64) -> TxnResult<i64> {
+    let mut bytes = [0; 8];
+    assert!(rows.get(&[id.into()], NUMBER, &mut bytes)?);
+    Ok(i64::from_le_bytes(bytes))
+}
+
+fn put(rows: &mut Access<'_>, id: i64, number: i64) -> TxnResult<()> {
+    assert!(rows.put(&[id.into()], NUMBER, &number.to_le_bytes())?);
+    Ok(())
+}
+
+/// The number of a row, by other means.
+fn stored(db: &Database, table: &Table, id: i64) -> i64 {
+    let read = |row: &atoll::Row<'_>| row.i64(NUMBER);
+    db.transaction(|tx| tx.read_with(table, &[id.into()], read)).unwrap().unwrap()
+}
+
+fn total(snapshot: &Snapshot) -> i64 {
+    let table = snapshot.table("t").unwrap();
+    let of = |at| {
+        let batch = table.segment(at).unwrap().batch(&[NUMBER]).unwrap();
+        batch.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>()
+    };
+    (0..table.segment_count()).map(of).sum()
+}
+
+#[test]
+fn a_transaction_sees_what_it_has_put_however_it_looks() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let table = filled(&db);
+        db.transaction(|tx| {
+            tx.access(&table, |rows| {
+                // More than are kept, several of one row.
+                for id in [1, 2, 3, 1, 4, 5, 1, 6] {
+                    let before = number(rows, id)?;
+                    put(rows, id, before + 1)?;
+                }
+                put(rows, 7, 7)?;
+                put(rows, 7, 8)?;
+                assert_eq!((number(rows, 1)?, number(rows, 7)?, number(rows, 8)?), (103, 8, 100));
+                let wide = vec![5; WIDTH as usize];
+                assert!(rows.put(&[9i64.into()], BYTES, &wide)?);
+                let mut seen = vec![0; WIDTH as usize];
+                assert!(rows.get(&[9i64.into()], BYTES, &mut seen)?);
+                assert_eq!(seen, wide, "{scheme}");
+                put(rows, 10, 11)
+            })?;
+            let read = |row: &atoll::Row<'_>| row.i64(NUMBER);
+            let seen = [1i64, 7, 10].map(|id| tx.read_with(&table, &[id.into()], read));
+            assert_eq!(seen.map(|seen| seen.ok().flatten()), [103, 8, 11].map(Some), "{scheme}");
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!([1, 6, 7, 10].map(|id| stored(&db, &table, id)), [103, 101, 8, 11], "{scheme}");
+    }
+}
+
+#[test]
+fn a_transaction_that_is_given_up_leaves_nothing_behind() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let table = filled(&db);
+        let mut transaction = db.begin().unwrap();
+        transaction.access(&table, |rows| (0..6).try_for_each(|id| put(rows, id, 7))).unwrap();
+        transaction.rollback();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            db.transaction(|tx| {
+                tx.access(&table, |rows| {
+                    put(rows, 1, 7)?;
+                    put(rows, 2, 7)?;
+                    if number(rows, 3)? == 100 { panic!("in the middle") } else { Ok(()) }
+                })
+            })
+        }));
+        assert!(panicked.is_err(), "{scheme}");
+        // Who catches it inside has a transaction that can only be rolled back.
+        let mut transaction = db.begin().unwrap();
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            transaction.access(&table, |rows| -> TxnResult<()> {
+                put(rows, 4, 7)?;
+                panic!("after a put")
+            })
+        }));
+        assert!(caught.is_err() && transaction.commit().is_err(), "{scheme}");
+        assert!((0..6).all(|id| stored(&db, &table, id) == 100), "{scheme}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_and_changes_nothing() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let table = filled(&db);
+        let elsewhere = filled(&create(scheme));
+        db.transaction(|tx| {
+            assert!(tx.access(&elsewhere, |rows| put(rows, 1, 7)).is_err(), "{scheme}");
+            tx.access(&table, |rows| {
+                let key = [5i64.into()];
+                let mut room = [0; 8];
+                let told = [
+                    (rows.get(&key, 9, &mut room), "column 9 does not exist"),
+                    (rows.get(&key, 3, &mut room), "column 3 holds text"),
+                    (rows.get(&key, NUMBER, &mut room[1..]), "names 8 bytes from 0 on, of 7"),
+                    (rows.put(&key, NUMBER, &[7; 7]), "names 8 bytes from 0 on, of 7"),
+                    (rows.put(&key, 0, &[7; 8]), "\"id\" is part of the primary key"),
+                    (rows.get(&["5".into()], NUMBER, &mut room), "id"),
+                    (rows.get(&[], NUMBER, &mut room), "primary key has 1 column"),
+                ];
+                for (told, message) in told {
+                    let told = told.unwrap_err().to_string();
+                    assert!(told.contains(message), "{scheme}: {told}, not {message}");
+                }
+                assert!(!rows.get(&[ROWS.into()], NUMBER, &mut room)?);
+                assert!(!rows.put(&[(-1i64).into()], NUMBER, &[7; 8])?);
+                assert_eq!(number(rows, 5)?, 100);
+                put(rows, 6, 9)
+            })
+        })
+        .unwrap();
+        assert_eq!((stored(&db, &table, 5), stored(&db, &table, 6)), (100, 9), "{scheme}");
+        let options = TransactionOptions { read_only: true, ..Default::default() };
+        let refused = db.session().unwrap().transaction_with(&options, |tx| {
+            tx.access(&table, |rows| {
+                number(rows, 5)?;
+                put(rows, 5, 7)
+            })
+        });
+        assert!(refused.unwrap_err().to_string().contains("read-only"), "{scheme}");
+        assert_eq!(stored(&db, &table, 5), 100, "{scheme}");
+    }
+}
+
+#[test]
+fn a_partition_that_was_not_named_is_not_touched() {
+    let db = create("hstore".parse().unwrap());
+    let table = filled(&db);
+    let (mine, other) = (table.partition(&[2i64.into()]), table.partition(&[3i64.into()]));
+    assert_ne!(mine, other);
+    let options = TransactionOptions { partitions: vec![mine], ..Default::default() };
+    let mut session = db.session().unwrap();
+    let mut put_both = |first: i64, second: i64| {
+        session.transaction_with(&options, |tx| {
+            tx.access(&table, |rows| {
+                put(rows, first, 7)?;
+                let done = put(rows, second, 7);
+                // Once it has failed, there is nothing left to be done in it.
+                assert_eq!(done.is_ok(), number(rows, first).is_ok());
+                done
+            })
+        })
+    };
+    put_both(2, 4).unwrap();
+    let refused = put_both(6, 3).unwrap_err().to_string();
+    assert!(refused.contains("did not name"), "{refused}");
+    assert_eq!([2, 4, 6, 3].map(|id| stored(&db, &table, id)), [7, 7, 100, 100]);
+}
+
+#[test]
+fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
+    const KEYS: i64 = 40;
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let table = filled(&db);
+        let (done, is_over) = (AtomicI64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (db, table, done, is_over) = (&db, &table, &done, &is_over);
+                scope.spawn(move || {
+                    let mut turn = 0i64;
+                    while !is_over.load(Ordering::Relaxed) {
+                        turn += 1;
+                        // A row says where the next one is, so it cannot be known beforehand.
+                        let transfer = |rows: &mut Access<'_>| {
+                            let from = (turn * 7 + thread * 3) % KEYS;
+                            let has = number(rows, from)?;
+                            put(rows, from, has - 3)?;
+                            for step in 1..=3 {
+                                let to = (from + has.rem_euclid(7) + step * 5) % KEYS;
+                                let has = number(rows, to)?;
+                                put(rows, to, has + 1)?;
+                            }
+                            Ok(())
+                        };
+                        db.transaction(|tx| tx.access(table, transfer)).unwrap();
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for _ in 0..60 {
+                let before = done.load(Ordering::Relaxed);
+                assert_eq!(total(&db.snapshot().unwrap()), ROWS * 100, "{scheme}");
+                while done.load(Ordering::Relaxed) == before {
+                    std::thread::yield_now();
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+#[test]
+fn a_snapshot_waits_for_an_access_not_for_all_of_them() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let db = create(scheme);
+        let table = filled(&db);
+        let (taken, accesses) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let taker = scope.spawn(|| {
+                while accesses.load(Ordering::Relaxed) < 10 {
+                    std::thread::yield_now();
+                }
+                let snapshot = db.snapshot().unwrap();
+                taken.store(true, Ordering::Relaxed);
+                total(&snapshot)
+            });
+            db.transaction(|tx| {
+                tx.access(&table, |rows| {
+                    // Goes on until the snapshot is there.
+                    let mut id = 0;
+                    while !taken.load(Ordering::Relaxed) {
+                        put(rows, id, 101)?;
+                        id = (id + 1) % ROWS;
+                        accesses.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(())
+                })
+            })
+            .unwrap();
+            assert_eq!(taker.join().unwrap(), ROWS * 100, "{scheme}");
+        });
+    }
+}
