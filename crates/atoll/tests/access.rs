@@ -2,7 +2,7 @@
 //! `apply.rs`, beside other ways to them.)
 #![allow(clippy::unwrap_used)]
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -202,14 +202,11 @@ fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
     for scheme in SchemeKind::ALL.iter().copied() {
         let db = create(scheme);
         let table = filled(&db);
-        let (done, is_over) = (AtomicI64::new(0), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            for thread in 0..2 {
-                let (db, table, done, is_over) = (&db, &table, &done, &is_over);
+        let totals = std::thread::scope(|scope| {
+            let writers = [0, 1].map(|thread| {
+                let (db, table) = (&db, &table);
                 scope.spawn(move || {
-                    let mut turn = 0i64;
-                    while !is_over.load(Ordering::Relaxed) {
-                        turn += 1;
+                    for turn in 0..400 {
                         // A row says where the next one is, so it cannot be known beforehand.
                         let transfer = |rows: &mut Access<'_>| {
                             let from = (turn * 7 + thread * 3) % KEYS;
@@ -223,19 +220,16 @@ fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
                             Ok(())
                         };
                         db.transaction(|tx| tx.access(table, transfer)).unwrap();
-                        done.fetch_add(1, Ordering::Relaxed);
                     }
-                });
+                })
+            });
+            let mut totals = Vec::new();
+            while !writers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                totals.push(total(&db.snapshot().unwrap()));
             }
-            for _ in 0..60 {
-                let before = done.load(Ordering::Relaxed);
-                assert_eq!(total(&db.snapshot().unwrap()), ROWS * 100, "{scheme}");
-                while done.load(Ordering::Relaxed) == before {
-                    std::thread::yield_now();
-                }
-            }
-            is_over.store(true, Ordering::Relaxed);
+            totals
         });
+        assert!(totals.iter().all(|total| *total == ROWS * 100), "{scheme}: {totals:?}");
     }
 }
 
@@ -257,13 +251,14 @@ fn a_snapshot_waits_for_an_access_not_for_all_of_them() {
             db.transaction(|tx| {
                 tx.access(&table, |rows| {
                     // Goes on until the snapshot is there.
-                    let mut id = 0;
-                    while !taken.load(Ordering::Relaxed) {
+                    for id in (0..ROWS).cycle().take(30_000_000) {
+                        if taken.load(Ordering::Relaxed) {
+                            return Ok(());
+                        }
                         put(rows, id, 101)?;
-                        id = (id + 1) % ROWS;
                         accesses.fetch_add(1, Ordering::Relaxed);
                     }
-                    Ok(())
+                    panic!("{scheme}: it is not there");
                 })
             })
             .unwrap();
