@@ -362,7 +362,7 @@ impl Transaction {
     /// in their bytes as they do there.
     ///
     /// `body` may not wait for anything or use the database otherwise: a snapshot that is being
-    /// taken waits until its next access, or until it has returned.
+    /// taken, and with it other transactions, wait until its next access, or until it has returned.
     ///
     /// ```
     /// # use atoll::{Column, Database, DatabaseOptions, DataType, Schema, Value};

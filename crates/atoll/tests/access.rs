@@ -266,3 +266,71 @@ fn a_snapshot_waits_for_an_access_not_for_all_of_them() {
         });
     }
 }
+
+#[test]
+fn a_panic_after_an_abort_does_not_reach_the_next_transaction() {
+    let db = create("no_wait".parse().unwrap());
+    let table = filled(&db);
+    let mut owner = db.begin().unwrap();
+    owner.access(&table, |rows| put(rows, 1, 7)).unwrap();
+    let mut session = db.session().unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        session.transaction(|tx| {
+            tx.access(&table, |rows| {
+                put(rows, 1, 8).unwrap();
+                Ok(())
+            })
+        })
+    }));
+    assert!(panicked.is_err());
+    owner.rollback();
+    session.transaction(|tx| tx.access(&table, |rows| put(rows, 1, 9))).unwrap();
+    assert_eq!(stored(&db, &table, 1), 9);
+}
+
+#[test]
+fn an_access_while_something_else_unwinds_is_as_good_as_any() {
+    struct Puts<'p>(&'p Database, &'p Table);
+    impl Drop for Puts<'_> {
+        fn drop(&mut self) {
+            let Self(db, table) = self;
+            drop(db.transaction(|tx| tx.access(table, |rows| put(rows, 1, 7))));
+        }
+    }
+    let db = create("no_wait".parse().unwrap());
+    let table = filled(&db);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _puts = Puts(&db, &table);
+        panic!("something else");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(stored(&db, &table, 1), 7);
+}
+
+#[test]
+fn two_keys_whose_hash_looks_the_same_are_told_apart() {
+    /// Their hashes are 0 and 1, which are the same beside a row.
+    const ALIKE: [i64; 2] = [-7_046_029_254_386_353_131, 602_011_719_280_736_711];
+    for scheme in SchemeKind::ALL.iter().copied() {
+        for [absent, present] in [ALIKE, [ALIKE[1], ALIKE[0]]] {
+            let db = create(scheme);
+            let columns = ["id", "number"].map(|name| Column::new(name, DataType::Int64));
+            let table =
+                db.create_table("t", Schema::new(columns.into(), &["id"]).unwrap()).unwrap();
+            // In order, up to the absent key, in whose place the other one comes.
+            let ids = (absent - 200..absent).chain([present]);
+            let rows: Vec<Value> = ids.flat_map(|id| [id, 100].map(Value::Int64)).collect();
+            db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();
+            db.transaction(|tx| {
+                tx.access(&table, |rows| {
+                    let mut bytes = [0; 8];
+                    assert!(!rows.get(&[absent.into()], NUMBER, &mut bytes)?, "{scheme}");
+                    assert!(!rows.put(&[absent.into()], NUMBER, &[7; 8])?, "{scheme}");
+                    Ok(())
+                })
+            })
+            .unwrap();
+            assert_eq!(stored(&db, &table, present), 100, "{scheme}");
+        }
+    }
+}

@@ -21,7 +21,7 @@ use atoll_storage::{Change, StorageError, Table, Value};
 use super::apply::{Buffers, Checked, RowOp};
 use super::late::Late;
 use super::step::{Found, Here, Step, Wanted};
-use super::{Txn, Worker};
+use super::{State, Txn, Worker};
 use crate::error::Stop;
 use crate::scheme::{Refusal, Scheme};
 use crate::tables::Guard;
@@ -53,11 +53,14 @@ struct Access<'w, S: Scheme<M>, M: Machine> {
     table: &'w Table<M>,
     /// Nothing unless it is inside.
     inside: Option<Inside>,
+    /// What it was given to has returned.
+    returned: bool,
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Lets `body` access rows of a table one after the other. It is inside the gate in between, so
-    /// it may wait for nobody; a cut waits until its next access, or its end.
+    /// it may wait for nobody; a cut, and whoever seals the epoch after it, waits until its next
+    /// access, or its end.
     ///
     /// # Errors
     /// [`Stop::ForeignTable`]; then `body` has not been called. [`Stop::Storage`] for want of
@@ -68,8 +71,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         body: &mut dyn FnMut(&mut dyn RowAccess),
     ) -> Result<(), Stop> {
         self.check_table(table)?;
-        let mut access = Access { worker: self, table, inside: None };
+        let mut access = Access { worker: self, table, inside: None, returned: false };
         body(&mut access);
+        access.returned = true;
         access.leave()
     }
 }
@@ -105,7 +109,8 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         let guard = engine.tables.guard(self.table.id());
         let here = (&**engine, guard, Change::forward(inside));
         let found = guess.and_then(|row| Found::guessed(guard, row));
-        let found = found.filter(|found| found.meta.has_hash(hash));
+        let is_exact = self.table.is_exact(hash);
+        let found = found.filter(|found| is_exact && found.meta.has_hash(hash));
         match found.or_else(|| txn.locate_anew(guard, Wanted { hash, key })) {
             Some(found) => act((txn, late), here, (found, hash), aim),
             None => Step::Again,
@@ -157,7 +162,10 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         self.leave()?;
         match plainly {
             Step::Refused(refusal) => self.worker.refused(refusal, &mut 0)?,
-            Step::Failed(stop) => return Err(self.worker.fail_with(stop)),
+            Step::Failed(stop) if self.worker.is_open() => {
+                return Err(self.worker.fail_with(stop));
+            }
+            Step::Failed(stop) => return Err(stop),
             Step::Done(()) | Step::Again => {}
         }
         self.table.hash_of(key)?; // That it is one key.
@@ -292,10 +300,8 @@ impl From<Result<bool, Refusal>> for Step<()> {
 
 impl<S: Scheme<M>, M: Machine> Drop for Access<'_, S, M> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            // Perhaps in the middle of an access.
-            self.worker.txn.is_broken = true;
-        }
+        // Perhaps in the middle of an access; if it has ended before, the next one must not know.
+        self.worker.txn.is_broken |= !self.returned && self.worker.state == State::Open;
         self.go_out();
     }
 }
