@@ -1,5 +1,5 @@
-//! Single values of many rows, read and replaced in one call, in a call each, or one after the other
-//! without leaving the database in between.
+//! Single values of many rows, read and replaced in one call, in a call each, or one after the
+//! other without leaving the database in between.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
