@@ -10,9 +10,9 @@
 //! - `ACCESS-1`: an access that is out of the ordinary (`APPLY-1`), or wrong, is made outside by
 //!   [`Worker::apply`], as if it came by itself.
 //! - `ACCESS-2`: what was stored is shown before the worker leaves, as at the end of any step.
-//! - `ACCESS-3`: a value that was put in place may be stored a few puts later ([`super::late`]), but
-//!   before the worker leaves, and before the row is read. The row is the transaction's from the
-//!   put on.
+//! - `ACCESS-3`: a value that was put in place may be stored a few puts later ([`super::late`]),
+//!   but before the worker leaves, and before the row is read. The row is the transaction's from
+//!   the put on.
 
 use atoll_machine::Machine;
 use atoll_memory::Inside;
