@@ -50,6 +50,47 @@ fn a_full_table_says_so_loses_nothing_and_goes_on_when_rows_are_deleted() {
 }
 
 #[test]
+fn puts_that_find_no_memory_when_they_are_stored_are_told_and_undone() {
+    in_time(|| {
+        for scheme in ["no_wait", "hstore", "silo"].map(|name| name.parse::<SchemeKind>().unwrap())
+        {
+            let options =
+                DatabaseOptions { scheme, snapshot_bytes_max: Some(1 << 40), ..small(64) };
+            let db = database(options);
+            let table = wide(&db, 65_000);
+            let mut snapshots = vec![(db.snapshot().unwrap(), 1)];
+            let put_all = |value: i64| {
+                let Value::Binary(payload) = payload(value) else { unreachable!("it is binary") };
+                db.transaction(|tx| {
+                    tx.access(&table, |rows| {
+                        (0..65_000i64).try_for_each(|id| {
+                            let key = [id.into()];
+                            assert!(rows.put(&key, 1, &value.to_le_bytes())?);
+                            assert!(rows.put(&key, 2, &payload)?);
+                            Ok(())
+                        })
+                    })
+                })
+            };
+            let mut refused = 0;
+            for value in 2..8 {
+                match put_all(value) {
+                    Ok(()) => snapshots.extend(db.snapshot().ok().map(|one| (one, value))),
+                    Err(error) => {
+                        assert!(is_out_of_memory(&error), "{scheme}: {error}");
+                        refused += 1;
+                    }
+                }
+            }
+            assert!(refused > 0, "{scheme}");
+            for (snapshot, value) in &snapshots {
+                assert_eq!(total(snapshot).unwrap(), (65_000, 65_000 * value), "{scheme}");
+            }
+        }
+    });
+}
+
+#[test]
 fn an_update_that_finds_no_memory_for_copies_is_rolled_back_whole() {
     in_time(|| {
         let db = database(DatabaseOptions { snapshot_bytes_max: Some(1 << 40), ..small(64) });
