@@ -55,25 +55,24 @@ fn puts_that_find_no_memory_when_they_are_stored_are_told_and_undone() {
         for scheme in ["no_wait", "hstore", "silo"].map(|name| name.parse::<SchemeKind>().unwrap())
         {
             let options =
-                DatabaseOptions { scheme, snapshot_bytes_max: Some(1 << 40), ..small(64) };
+                DatabaseOptions { scheme, snapshot_bytes_max: Some(1 << 40), ..small(28) };
             let db = database(options);
             let table = wide(&db, 65_000);
             let mut snapshots = vec![(db.snapshot().unwrap(), 1)];
             let put_all = |value: i64| {
-                let Value::Binary(payload) = payload(value) else { unreachable!("it is binary") };
                 db.transaction(|tx| {
                     tx.access(&table, |rows| {
-                        (0..65_000i64).try_for_each(|id| {
-                            let key = [id.into()];
-                            assert!(rows.put(&key, 1, &value.to_le_bytes())?);
-                            assert!(rows.put(&key, 2, &payload)?);
+                        // The last ones where there is room already.
+                        (0..65_000i64).chain(0..8).try_for_each(|id| {
+                            assert!(rows.put(&[id.into()], 1, &value.to_le_bytes())?);
                             Ok(())
                         })
                     })
                 })
             };
             let mut refused = 0;
-            for value in 2..8 {
+            // Values that the payload of 1 goes with.
+            for value in (1..45).map(|turn| turn * 256 + 1) {
                 match put_all(value) {
                     Ok(()) => snapshots.extend(db.snapshot().ok().map(|one| (one, value))),
                     Err(error) => {
