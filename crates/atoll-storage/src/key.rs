@@ -2,6 +2,9 @@
 
 use crate::types::{DataType, Schema, Value};
 
+/// Hashes up to this one may stand for something else where hashes are kept.
+pub const RESERVED_MAX: u64 = 2;
+
 pub(crate) const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Spreads the bits of a word over the whole of another (the finaliser of splitmix64, Steele, Lea

@@ -9,13 +9,24 @@
 //!   index at all; one that was claimed and then not used, because another was faster, never has
 //!   it. Were it cleared afterwards, who does not ask the index could meanwhile take a row that is
 //!   gone for the key's, which has another already.
+//! - `ROWS-2`: nothing lies beside rows for a scheme whose transactions are told apart by their
+//!   partitions, but the hash; and rows of a partition are given up by who has it. So to such a
+//!   transaction a row that is surely that of its key ([`Slot::is_surely`]) has [`Meta::of_any`]
+//!   beside it, which is in a cache, until it deletes rows itself.
 
 use atoll_machine::{Machine, Ordering, Word};
+#[cfg(doc)]
+use atoll_storage::Slot;
+use atoll_storage::key::RESERVED_MAX;
 
 use crate::scheme::Scheme;
 
 /// The hash of a slot that no entry names.
 const NO_KEY: u64 = 0;
+/// What is kept of any hash that stands for something else.
+const RESERVED: u64 = 1;
+/// What has any hash.
+const ANY_KEY: u64 = RESERVED_MAX;
 
 /// See the module.
 pub struct Meta<S: Scheme<M>, M: Machine> {
@@ -31,14 +42,20 @@ impl<S: Scheme<M>, M: Machine> Default for Meta<S, M> {
 }
 
 const fn stored(hash: u64) -> u64 {
-    if hash == NO_KEY { 1 } else { hash }
+    if hash <= RESERVED_MAX { RESERVED } else { hash }
 }
 
 impl<S: Scheme<M>, M: Machine> Meta<S, M> {
+    /// What a row has beside it that need not be asked (`ROWS-2`).
+    pub(crate) fn of_any() -> Self {
+        Self { hash: M::Word::new(ANY_KEY), state: S::State::default() }
+    }
+
     /// Whether the slot's key has this hash.
     #[inline]
     pub fn has_hash(&self, hash: u64) -> bool {
-        self.hash.load(Ordering::Acquire) == stored(hash)
+        let own = self.hash.load(Ordering::Acquire);
+        own == stored(hash) || S::PARTITIONED && own == ANY_KEY
     }
 
     /// Whether an entry may name the slot.
@@ -51,8 +68,9 @@ impl<S: Scheme<M>, M: Machine> Meta<S, M> {
         self.hash.store(stored(hash), Ordering::Release);
     }
 
-    /// Its entry is going to be removed.
-    pub fn clear_hash(&self) {
+    /// Its entry is going to be removed, and the table has
+    /// [unlearnt](atoll_storage::Table::unlearn) it.
+    pub(crate) fn clear_hash(&self) {
         self.hash.store(NO_KEY, Ordering::Release);
     }
 }

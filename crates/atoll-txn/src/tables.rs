@@ -65,6 +65,8 @@ pub struct Guard<S: Scheme<M>, M: Machine> {
     table_id: TableId,
     pub(crate) table: Arc<Table<M>>,
     pub(crate) rows: PerRow<Meta<S, M>>,
+    /// See `ROWS-2`.
+    pub(crate) any_row: Meta<S, M>,
     stripes: Array<S::Gap>,
     pub(crate) indexes: Vec<Ordered<S, M>>,
     pub(crate) replicated: bool,
@@ -174,6 +176,7 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
             table,
             views,
             rows: PerRow::default(),
+            any_row: Meta::of_any(),
             stripes: huge_pages::collect(STRIPES, |_| S::Gap::default()),
             indexes,
             replicated: options.replicated,
@@ -182,6 +185,12 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
             moving,
             noted,
         }
+    }
+
+    /// The row in a slot is going to be no key's any more.
+    pub(crate) fn give_up(&self, row: RowId) {
+        self.table.unlearn(row);
+        self.rows.get(row).clear_hash();
     }
 
     /// What whoever finds something absent has seen.

@@ -1,5 +1,6 @@
 //! Who inserts rows, and who restores a table, tells the table where rows in the order of their
-//! keys lie. That lookups follow this cannot be told by what they find, only by how long they take.
+//! keys lie, and that they surely do. That lookups follow this cannot be told by what they find,
+//! only by how long they take.
 #![allow(clippy::unwrap_used)]
 
 // Nobody waits here.
@@ -7,8 +8,9 @@
 mod waiting;
 
 use atoll_storage::{RowId, Table, Value};
+use atoll_txn::schemes::hstore::HStore;
 use atoll_txn::schemes::silo::Silo;
-use atoll_txn::{Begin, SchemeOptions, TableOptions};
+use atoll_txn::{AbortReason, Begin, Engine, Scheme, SchemeOptions, TableOptions, Worker};
 
 use waiting::Waiting;
 
@@ -21,7 +23,8 @@ fn hash(table: &Table<Waiting>, key: u64) -> u64 {
 
 fn assert_guessed(table: &Table<Waiting>) {
     for key in 0..ROWS {
-        assert_eq!(table.guess(hash(table, key)), Some(RowId(key)), "{key}");
+        let guess = table.guess(hash(table, key)).unwrap();
+        assert_eq!(guess.row, RowId(key), "{key}");
     }
 }
 
@@ -50,4 +53,76 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
     }
     assert_eq!(engine.adopt(table.id(), 0..table.segment_count()), None);
     assert_guessed(&table);
+}
+
+/// Whether the row of a key is surely where it is guessed.
+fn is_sure(table: &Table<Waiting>, key: u64) -> bool {
+    let guess = table.guess(hash(table, key)).unwrap();
+    table.slot(guess.row).is_surely(guess)
+}
+
+type AnEngine<S> = std::sync::Arc<Engine<S, Waiting>>;
+
+fn end<S: Scheme<Waiting>>(worker: &mut Worker<S, Waiting>, commits: bool) {
+    match commits {
+        true => worker.commit().unwrap(),
+        false => worker.abort(AbortReason::Requested),
+    }
+    worker.tidy(usize::MAX);
+}
+
+/// Inserts rows of these keys, and commits or not.
+fn insert<S: Scheme<Waiting>>(
+    worker: &mut Worker<S, Waiting>,
+    table: &Table<Waiting>,
+    keys: std::ops::Range<u64>,
+    commits: bool,
+) {
+    worker.begin(Begin::default()).unwrap();
+    for key in keys {
+        worker.insert(table, &[key.cast_signed().into(), 0i64.into()]).unwrap();
+    }
+    end(worker, commits);
+}
+
+fn delete<S: Scheme<Waiting>>(
+    worker: &mut Worker<S, Waiting>,
+    table: &Table<Waiting>,
+    key: u64,
+    commits: bool,
+) {
+    worker.begin(Begin::default()).unwrap();
+    assert!(worker.delete(table, &[key.cast_signed().into()]).unwrap());
+    end(worker, commits);
+}
+
+/// Rows are sure in blocks of 1,024 slots that were filled, until one of them is given up.
+fn blocks_are_sure_until_broken<S: Scheme<Waiting>>(scheme: S) {
+    const BLOCK: u64 = 1024;
+    let (engine, table): (AnEngine<S>, _) = waiting::engine(scheme, &TableOptions::default());
+    let mut worker = engine.worker().unwrap();
+    insert(&mut worker, &table, 0..BLOCK - 1, true);
+    assert!(!is_sure(&table, 5), "one is missing");
+    insert(&mut worker, &table, BLOCK - 1..2 * BLOCK + 500, true);
+    let sure = |block: u64| [0, 5, BLOCK - 1].map(|at| is_sure(&table, block * BLOCK + at));
+    assert_eq!([sure(0), sure(1)], [[true; 3]; 2]);
+    assert!(!is_sure(&table, 2 * BLOCK + 5), "not filled");
+
+    // A deletion that did not come to be gives no row up.
+    delete(&mut worker, &table, 7, false);
+    assert_eq!(sure(0), [true; 3]);
+    delete(&mut worker, &table, 7, true);
+    assert_eq!([sure(0), sure(1)], [[false; 3], [true; 3]]);
+
+    // Rows that did not come to be were given up, whoever comes into their slots.
+    insert(&mut worker, &table, 2 * BLOCK + 500..3 * BLOCK, false);
+    insert(&mut worker, &table, 2 * BLOCK + 500..6 * BLOCK, true);
+    insert(&mut worker, &table, 7..8, true);
+    assert!(!is_sure(&table, 2 * BLOCK + 5) && !is_sure(&table, 7) && !is_sure(&table, 8));
+}
+
+#[test]
+fn rows_are_sure_in_whole_blocks_however_they_are_given_up() {
+    blocks_are_sure_until_broken(Silo::new(&SchemeOptions::default()));
+    blocks_are_sure_until_broken(HStore::new(&SchemeOptions::default()));
 }

@@ -308,11 +308,13 @@ fn an_access_while_something_else_unwinds_is_as_good_as_any() {
 }
 
 #[test]
-fn two_keys_whose_hash_looks_the_same_are_told_apart() {
-    /// Their hashes are 0 and 1, which are the same beside a row.
-    const ALIKE: [i64; 2] = [-7_046_029_254_386_353_131, 602_011_719_280_736_711];
+fn keys_whose_hashes_look_the_same_are_told_apart() {
+    /// Their hashes are 0, 1 and 2, which are the same beside a row.
+    const ALIKE: [i64; 3] =
+        [-7_046_029_254_386_353_131, 602_011_719_280_736_711, -5_554_057_369_892_292_704];
     for scheme in SchemeKind::ALL.iter().copied() {
-        for [absent, present] in [ALIKE, [ALIKE[1], ALIKE[0]]] {
+        let pairs = ALIKE.iter().flat_map(|one| ALIKE.map(|other| [*one, other]));
+        for [absent, present] in pairs.filter(|[one, other]| one != other) {
             let db = create(scheme);
             let columns = ["id", "number"].map(|name| Column::new(name, DataType::Int64));
             let table =

@@ -27,9 +27,12 @@
 mod number;
 mod run;
 mod value;
+mod whole;
 
 pub use number::Number;
 pub use value::{Cell, ValuePlace};
+use whole::Whole;
+pub(crate) use whole::{BLOCK as WHOLE_ROWS, Mark};
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -64,6 +67,7 @@ pub struct Segment<M: Machine> {
     /// One for each column; only text and binary ever use theirs.
     heaps: Box<[Latch<M, Heap>]>,
     gsn: Gsn,
+    whole: Whole<M>,
 }
 
 /// The greatest GSN of a commit that wrote into the segment, on a cache line of its own: everything
@@ -194,6 +198,7 @@ impl<M: Machine> Barrier<M> {
             validity: columns().map(|(at, _)| extent(validity_of(at))).collect(),
             heaps: columns().map(|_| Latch::default()).collect(),
             gsn: Gsn::default(),
+            whole: Whole::default(),
         }))
     }
 
@@ -431,6 +436,22 @@ impl<M: Machine> Segment<M> {
     #[inline]
     pub(crate) fn raise_gsn(&self, gsn: u64) {
         self.gsn.0.fetch_max(gsn, Ordering::AcqRel);
+    }
+
+    /// Whether the block of a slot is whole, with this mark.
+    #[inline]
+    pub(crate) fn is_whole(&self, slot: usize, mark: Mark) -> bool {
+        self.whole.has(slot, mark)
+    }
+
+    /// Every slot of the block of this one has its row, and this worker has put them there.
+    pub(crate) fn mark_whole(&self, slot: usize, mark: Mark) {
+        self.whole.mark(slot, mark);
+    }
+
+    /// The row in a slot is going to be given up.
+    pub(crate) fn break_whole(&self, slot: usize) {
+        self.whole.break_at(slot);
     }
 
     /// The heap of a column.

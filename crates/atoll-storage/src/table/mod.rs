@@ -35,8 +35,8 @@ use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
-pub use runs::Run;
 use runs::Runs;
+pub use runs::{Guess, Run};
 pub use slots::Filling;
 
 /// See the module.
@@ -169,6 +169,13 @@ impl<'t, M: Machine> Slot<'t, M> {
     #[inline]
     pub fn raise_gsn(&self, gsn: u64) {
         self.segment.raise_gsn(gsn);
+    }
+
+    /// Whether the row of the key of this guess, which led here, is surely in this slot: so it was
+    /// when this was asked, and is until somebody gives up rows of the table.
+    #[inline(always)]
+    pub fn is_surely(&self, guess: Guess) -> bool {
+        self.segment.is_whole(self.id.slot(), guess.mark)
     }
 
     pub(crate) fn segment(&self) -> &'t Segment<M> {
@@ -359,14 +366,14 @@ impl<M: Machine> Table<M> {
     /// Whether two keys with the same hash are the same key, so that no key needs to be compared.
     #[inline]
     pub fn is_exact(&self, hash: u64) -> bool {
-        // The hash of a word is a word that has no other; two values stand for something else.
-        !self.key_parts.is_empty() && hash > 1
+        // The hash of a word is a word that has no other.
+        !self.key_parts.is_empty() && hash > key::RESERVED_MAX
     }
 
     /// Where the row of a key may lie without asking the index, if rows were inserted in the order
     /// of their keys. A guess: the slot may be another row's, or nobody's, or there may be none.
     #[inline]
-    pub fn guess(&self, hash: u64) -> Option<RowId> {
+    pub fn guess(&self, hash: u64) -> Option<Guess> {
         self.runs.guess(hash)
     }
 
@@ -375,7 +382,7 @@ impl<M: Machine> Table<M> {
     /// # Errors
     /// As the former.
     #[inline(always)]
-    pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
+    pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<Guess>), StorageError> {
         if let [Value::Int64(value)] = wanted
             && self.key_is_int64
         {
@@ -389,9 +396,17 @@ impl<M: Machine> Table<M> {
     /// `run`.
     #[inline]
     pub fn learn(&self, run: &mut Run, hash: u64, row: RowId) {
-        if self.is_exact(hash) {
-            self.runs.learn(run, hash, row);
+        if self.is_exact(hash)
+            && let Some(mark) = self.runs.learn(run, hash, row)
+        {
+            self.segment(row).mark_whole(row.slot(), mark);
         }
+    }
+
+    /// A row is going to be given up: what was [sure](Slot::is_surely) about its neighbours is no
+    /// longer.
+    pub fn unlearn(&self, row: RowId) {
+        self.segment(row).break_whole(row.slot());
     }
 
     /// The row of a key was not where [`Table::guess`] had it.

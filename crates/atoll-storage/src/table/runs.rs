@@ -10,6 +10,8 @@
 //! dealt to.
 //!
 //! It is a guess. Who follows it asks the row whether it has the key, and asks the index if not.
+//! For most rows there is something better than to ask the row, which is a miss of its own: their
+//! block of slots is [whole](crate::segment), and a guess says how it is marked then.
 //!
 //! - `RUNS-1`: an entry is a hint. Entries are written and read in no order, and one that is lost,
 //!   or is another block's, costs time and nothing else.
@@ -20,6 +22,7 @@ use atoll_machine::{Machine, Ordering, Word};
 
 use crate::key;
 use crate::layout::RowId;
+use crate::segment::{Mark, WHOLE_ROWS};
 
 /// Keys of a block, as bits. A block in which rows begin to lie elsewhere serves the later ones.
 const BLOCK_BITS: u32 = 10;
@@ -47,8 +50,25 @@ const TAG_SHIFT: u32 = ROW_BITS + WRONG_BITS;
 const ONE_WRONG: u64 = 1 << ROW_BITS;
 const WRONG_MAX: u64 = (1 << WRONG_BITS) - 1;
 
+/// Where a row may lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guess {
+    /// There. Nothing says that it does, nor that there is a slot.
+    pub row: RowId,
+    /// The mark of its block of slots, if that is whole and the row does lie there.
+    pub(super) mark: Mark,
+}
+
+impl From<RowId> for Guess {
+    /// A guess that only the row itself can confirm.
+    #[inline]
+    fn from(row: RowId) -> Self {
+        Self { row, mark: Mark::NONE }
+    }
+}
+
 /// Rows that somebody inserts, as far as they lie side by side in the order of their keys.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Run {
     /// The last one.
     word: u64,
@@ -57,6 +77,13 @@ pub struct Run {
     step: u64,
     /// Rows that came after the first with this step.
     length: u32,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        // No row comes after this one.
+        Self { word: 0, row: u64::MAX - 1, step: 0, length: 0 }
+    }
 }
 
 /// See the module.
@@ -106,51 +133,60 @@ impl<M: Machine> Known<M> {
     }
 
     #[inline]
-    fn guess(&self, word: u64) -> Option<RowId> {
+    fn guess(&self, word: u64) -> Option<Guess> {
         let Place { entry, tag, at } = self.place(word);
         let entry = entry.load(Ordering::Relaxed);
         let first = entry & (ONE_WRONG - 1);
         let row = RowId((first + at).wrapping_sub(BLOCK));
-        (entry >> TAG_SHIFT == tag && first != 0).then_some(row)
+        let guess = Guess { row, mark: Mark::of(word, self.step, row) };
+        (entry >> TAG_SHIFT == tag && first != 0).then_some(guess)
     }
 }
 
 impl<M: Machine> Runs<M> {
-    /// Where the row of this hash may lie; nothing says that it does, nor that there is a slot.
+    /// Where the row of this hash may lie.
     #[inline]
-    pub(super) fn guess(&self, hash: u64) -> Option<RowId> {
+    pub(super) fn guess(&self, hash: u64) -> Option<Guess> {
         self.known.get()?.guess(key::word_of(hash))
     }
 
     /// As [`Runs::guess`], of a key that is this word.
     #[inline]
-    pub(super) fn guess_of_word(&self, word: u64) -> Option<RowId> {
+    pub(super) fn guess_of_word(&self, word: u64) -> Option<Guess> {
         self.known.get()?.guess(word)
     }
 
-    /// A row of this hash has been inserted; `run` is who inserts.
+    /// A row of this hash has been inserted; `run` is who inserts. Returns the mark of the row's
+    /// block of slots if this was the last that it wanted to be whole.
     #[inline]
-    pub(super) fn learn(&self, run: &mut Run, hash: u64, RowId(row): RowId) {
+    pub(super) fn learn(&self, run: &mut Run, hash: u64, RowId(row): RowId) -> Option<Mark> {
         let word = key::word_of(hash);
         let step = word.wrapping_sub(run.word);
-        let follows = step == run.step && row == run.row + 1;
-        let length = if follows { run.length.saturating_add(1) } else { 0 };
+        let length = match row == run.row + 1 {
+            true if step == run.step => run.length.saturating_add(1),
+            // Perhaps the second of a run that begins with the row before.
+            beside => beside.into(),
+        };
         *run = Run { word, row, step, length };
         if length >= RUN_MIN && (1..=STEP_MAX).contains(&step) {
-            self.note(*run);
+            return self.note(*run);
         }
+        None
     }
 
-    fn note(&self, Run { word, row, step, .. }: Run) {
+    fn note(&self, Run { word, row, step, length }: Run) -> Option<Mark> {
         let known = self.known.get_or_init(|| Known::new(step));
         if known.step != step {
-            return;
+            return None;
         }
         let Place { entry, tag, at } = known.place(word);
         let now = tag << TAG_SHIFT | (row + BLOCK - at);
         if entry.load(Ordering::Relaxed) != now {
             entry.store(now, Ordering::Relaxed);
         }
+        let is_last = row % WHOLE_ROWS == WHOLE_ROWS - 1;
+        let is_whole = is_last && u64::from(length) >= WHOLE_ROWS - 1;
+        is_whole.then(|| Mark::of(word, step, RowId(row)))
     }
 
     /// The row of this hash lies elsewhere. An entry that has been wrong too often is forgotten.
@@ -178,6 +214,10 @@ mod tests {
         key::hash_of_int64(key.cast_signed())
     }
 
+    fn row_of(runs: &Runs<Native>, hash: u64) -> Option<RowId> {
+        runs.guess(hash).map(|guess| guess.row)
+    }
+
     /// Rows from 5 on for keys from [`FIRST`] on.
     fn filled(keys: u64) -> Runs<Native> {
         let (runs, mut run) = (Runs::default(), Run::default());
@@ -191,23 +231,43 @@ mod tests {
     fn rows_in_the_order_of_their_keys_are_found_over_all_blocks() {
         let runs = filled(5 * BLOCK);
         for at in 0..5 * BLOCK {
-            assert_eq!(runs.guess(hash(FIRST + at)), Some(RowId(5 + at)), "{at}");
+            assert_eq!(row_of(&runs, hash(FIRST + at)), Some(RowId(5 + at)), "{at}");
         }
         // Of the last block, a key that is not there yet; of the next, none.
-        assert_eq!(runs.guess(hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
-        assert_eq!(runs.guess(hash(FIRST + 6 * BLOCK)), None);
+        assert_eq!(row_of(&runs, hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
+        assert_eq!(row_of(&runs, hash(FIRST + 6 * BLOCK)), None);
     }
 
     #[test]
     fn nothing_is_remembered_of_a_few_rows_or_of_rows_in_another_order() {
-        assert!(filled(u64::from(RUN_MIN) + 1).known.get().is_none());
-        assert!(filled(u64::from(RUN_MIN) + 2).known.get().is_some());
+        assert!(filled(u64::from(RUN_MIN)).known.get().is_none());
+        assert!(filled(u64::from(RUN_MIN) + 1).known.get().is_some());
         let (runs, mut run) = (Runs::<Native>::default(), Run::default());
         for at in 0..1000 {
             runs.learn(&mut run, hash(at * 7 % 1000), RowId(at));
             runs.learn(&mut run, hash(2000 - at), RowId(5000 + at));
         }
         assert!(runs.known.get().is_none());
+    }
+
+    #[test]
+    fn a_block_of_slots_is_whole_with_its_last_row_if_all_its_rows_are_of_the_run() {
+        const ROWS: u64 = WHOLE_ROWS;
+        let runs = Runs::<Native>::default();
+        let mut marks = Vec::new();
+        // From the second slot of a segment on, as if the first were that of key 0; then two blocks
+        // with other keys, the first of which has no row in its last slot.
+        let mut run = Run::default();
+        let mut learn = |key, row| marks.extend(runs.learn(&mut run, hash(key), RowId(row)));
+        (1..ROWS).for_each(|at| learn(at, at));
+        (0..ROWS - 1).for_each(|at| learn(9000 + at, ROWS + at));
+        (0..ROWS).for_each(|at| learn(20_000 + at, 2 * ROWS + at));
+        let whole = Mark::of(20_000, 1, RowId(2 * ROWS));
+        assert_eq!(marks, [whole]);
+        for at in 0..ROWS {
+            assert_eq!(runs.guess(hash(20_000 + at)).map(|guess| guess.mark), Some(whole));
+        }
+        assert_ne!(runs.guess(hash(9000)).map(|guess| guess.mark), Some(whole));
     }
 
     #[test]
@@ -223,12 +283,14 @@ mod tests {
         }
         for key in 0..2 * BLOCK * PARTITIONS {
             let row = RowId(10_000 * (key % PARTITIONS) + key / PARTITIONS);
-            assert_eq!(runs.guess(hash(key)), Some(row), "{key}");
+            assert_eq!(row_of(&runs, hash(key)), Some(row), "{key}");
         }
         // Keys with another step tell it nothing.
         let mut run = Run::default();
-        (0..1000).for_each(|at| runs.learn(&mut run, hash(at), RowId(70_000 + at)));
-        assert_eq!(runs.guess(hash(300)), Some(RowId(100)));
+        for at in 0..1000 {
+            let _ = runs.learn(&mut run, hash(at), RowId(70_000 + at));
+        }
+        assert_eq!(row_of(&runs, hash(300)), Some(RowId(100)));
     }
 
     #[test]
@@ -237,10 +299,10 @@ mod tests {
         for at in 0..200 {
             runs.learn(&mut run, hash(BLOCK + 900 + at), RowId(at));
         }
-        assert_eq!(runs.guess(hash(BLOCK + 900)), Some(RowId(0)));
-        assert_eq!(runs.guess(hash(2 * BLOCK + 70)), Some(RowId(194)));
+        assert_eq!(row_of(&runs, hash(BLOCK + 900)), Some(RowId(0)));
+        assert_eq!(row_of(&runs, hash(2 * BLOCK + 70)), Some(RowId(194)));
         // Where it would lie before the first row.
-        assert!(runs.guess(hash(BLOCK)).is_none_or(|row| row.0 > 1 << 40));
+        assert!(row_of(&runs, hash(BLOCK)).is_none_or(|row| row.0 > 1 << 40));
     }
 
     #[test]
@@ -252,15 +314,15 @@ mod tests {
             assert!(runs.guess(hash(key)).is_some());
         }
         runs.doubt(hash(key));
-        assert_eq!(runs.guess(hash(key)), None);
+        assert_eq!(row_of(&runs, hash(key)), None);
         assert!(runs.guess(hash(key + BLOCK)).is_some(), "another block");
         runs.doubt(hash(key));
-        assert_eq!(runs.guess(hash(key)), None);
+        assert_eq!(row_of(&runs, hash(key)), None);
         let mut run = Run::default();
         for at in 0..BLOCK {
             runs.learn(&mut run, hash(key + at), RowId(90_000 + at));
         }
-        assert_eq!(runs.guess(hash(key)), Some(RowId(90_000)));
+        assert_eq!(row_of(&runs, hash(key)), Some(RowId(90_000)));
     }
 
     #[test]
@@ -276,7 +338,7 @@ mod tests {
         let mut known = 0;
         for (key, row) in keys().zip(0..) {
             let hash = key::mix(word(key) ^ key::SEED);
-            let guess = runs.guess(hash);
+            let guess = row_of(&runs, hash);
             assert!(guess.is_none_or(|guess| guess == RowId(row * BLOCK)), "{key:?}");
             known += usize::from(guess.is_some());
         }

@@ -108,7 +108,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         let Worker { engine, txn, late, .. } = &mut *self.worker;
         let guard = engine.tables.guard(self.table.id());
         let here = (&**engine, guard, Change::forward(inside));
-        let found = guess.and_then(|row| Found::guessed(guard, row));
+        let found = guess.and_then(|guess| Found::guessed(guard, guess));
         let is_exact = self.table.is_exact(hash);
         let found = found.filter(|found| is_exact && found.meta.has_hash(hash));
         match found.or_else(|| txn.locate_anew(guard, Wanted { hash, key })) {

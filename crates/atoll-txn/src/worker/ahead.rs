@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use atoll_machine::{Hints, Machine};
-use atoll_storage::{RowId, Table, TableId, Value};
+use atoll_storage::{Guess, Table, TableId, Value};
 
 use super::Worker;
 use super::step::Found;
@@ -49,8 +49,8 @@ pub type Touch<'t, 'c, M> = (&'t Table<M>, &'t dyn Fn(usize) -> &'c [usize]);
 #[derive(Debug, Clone, Copy)]
 struct Coming {
     hash: u64,
-    /// Where the row was seen.
-    row: Option<RowId>,
+    /// Where the row was seen, or is guessed until then.
+    guess: Option<Guess>,
 }
 
 impl Ahead {
@@ -72,9 +72,9 @@ impl Ahead {
         let stream = self.stream(table.id());
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
             let hash = table.hash(key);
-            stream.keys.push(Coming { hash, row: table.guess(hash) });
+            stream.keys.push(Coming { hash, guess: table.guess(hash) });
         }
-        for key in stream.keys.iter().filter(|key| key.row.is_none()) {
+        for key in stream.keys.iter().filter(|key| key.guess.is_none()) {
             M::touch(table.index().home(key.hash).line(), 1);
         }
     }
@@ -108,11 +108,11 @@ impl Ahead {
         let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
         stream.touched = true;
         for (at, key) in stream.keys.iter_mut().enumerate() {
-            let named = || table.index().home(key.hash).guess(key.hash);
-            let found = key.row.or_else(named).and_then(|row| Found::guessed(guard, row));
-            key.row = found.map(|found| found.slot.id());
-            if let Some(found) = found {
-                found.hint(guard, columns(at), hints);
+            let named = || table.index().home(key.hash).guess(key.hash).map(Guess::from);
+            key.guess = key.guess.or_else(named);
+            match key.guess.and_then(|guess| Found::guessed(guard, guess)) {
+                Some(found) => found.hint(guard, columns(at), hints),
+                None => key.guess = None,
             }
         }
     }
@@ -127,8 +127,8 @@ impl Ahead {
         let mut streams = self.streams[..self.used].iter();
         let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
         let rows = stream.keys.iter().enumerate();
-        for (at, row) in rows.filter_map(|(at, key)| Some((at, key.row?))) {
-            table.hint_at_long_values(table.slot(row), columns(at), &mut self.hints);
+        for (at, guess) in rows.filter_map(|(at, key)| Some((at, key.guess?))) {
+            table.hint_at_long_values(table.slot(guess.row), columns(at), &mut self.hints);
         }
     }
 
@@ -153,7 +153,7 @@ impl Ahead {
 
     /// Where the row of this hash was seen, if it is the key that is expected next in its table.
     #[inline]
-    pub(super) fn next(&mut self, table: TableId, hash: u64) -> Option<RowId> {
+    pub(super) fn next(&mut self, table: TableId, hash: u64) -> Option<Guess> {
         let mut streams = self.streams[..self.used].iter_mut();
         streams.find(|stream| stream.table == table)?.next(hash)
     }
@@ -162,10 +162,10 @@ impl Ahead {
 impl Stream {
     /// See [`Ahead::next`].
     #[inline]
-    pub(super) fn next(&mut self, hash: u64) -> Option<RowId> {
+    pub(super) fn next(&mut self, hash: u64) -> Option<Guess> {
         let expected = self.keys.get(self.next).filter(|key| key.hash == hash)?;
         self.next += 1;
-        expected.row
+        expected.guess
     }
 }
 

@@ -157,7 +157,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn remove_gone(&mut self, engine: &Engine<S, M>) {
         for gone in &self.gone {
             let guard = engine.tables.guard(gone.table);
-            guard.rows.get(gone.row).clear_hash();
+            guard.give_up(gone.row);
             guard.table.index().remove(gone.hash, gone.row);
         }
         let Self { entries, local, entry_key: now, .. } = self;

@@ -237,7 +237,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let given_up = match grave.gone {
             Gone::Row(hash) if seen == Seen::Absent && meta.has_hash(hash) => {
                 engine.scheme.withdraw(guard.stripe(hash).1, &meta.state, stamp);
-                meta.clear_hash();
+                guard.give_up(grave.row);
                 let was_named = guard.table.index().remove(hash, grave.row);
                 debug_assert!(was_named, "ROWS-1");
                 guard.table.vacate(change, grave.row);

@@ -155,7 +155,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         for made in &self.made {
             let guard = engine.tables.guard(made.table);
-            guard.rows.get(made.row).clear_hash();
+            guard.give_up(made.row);
             guard.table.index().remove(made.hash, made.row);
             guard.table.vacate(change, made.row);
         }

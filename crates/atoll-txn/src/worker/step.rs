@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use atoll_machine::{Hints, Machine};
-use atoll_storage::{Change, RowId, Slot, Table, Value};
+use atoll_storage::{Change, Guess, RowId, Slot, Table, Value};
 
 use super::{Txn, Worker, target};
 use crate::accounting::Component;
@@ -54,17 +54,28 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
         Self { slot: guard.table.slot(row), meta: guard.rows.get(row) }
     }
 
-    /// A row that the table guesses; nothing if there is no such slot.
+    /// A row that the table guesses; nothing if there is no such slot. The transaction has the
+    /// partition of the key, if those tell transactions apart.
     #[inline]
-    pub(super) fn guessed(guard: &'g Guard<S, M>, row: RowId) -> Option<Self> {
-        let slot = guard.table.slot_if_any(row)?;
-        Some(Self { slot, meta: guard.rows.get(row) })
+    pub(super) fn guessed(guard: &'g Guard<S, M>, guess: Guess) -> Option<Self> {
+        let slot = guard.table.slot_if_any(guess.row)?;
+        let is_sure = S::PARTITIONED && slot.is_surely(guess);
+        let meta = if is_sure { &guard.any_row } else { guard.rows.get(guess.row) };
+        Some(Self { slot, meta })
+    }
+
+    /// Gathers what lies beside it.
+    #[inline(always)]
+    pub(super) fn hint_beside(&self, guard: &Guard<S, M>, hints: &mut Hints) {
+        if !S::PARTITIONED || !std::ptr::eq(self.meta, &raw const guard.any_row) {
+            hints.add_line::<M>(std::ptr::from_ref(self.meta).cast());
+        }
     }
 
     /// Gathers what will be accessed of it, if these columns are.
     #[inline]
     pub(super) fn hint(&self, guard: &Guard<S, M>, columns: &[usize], hints: &mut Hints) {
-        hints.add_line::<M>(std::ptr::from_ref(self.meta).cast());
+        self.hint_beside(guard, hints);
         guard.table.hint_at_values(self.slot, columns, hints);
     }
 
@@ -177,7 +188,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let expected = self.ahead.next(guard.table.id(), hash);
         let guess = expected.or_else(|| guard.table.guess(hash));
-        let found = guess.and_then(|row| Found::guessed(guard, row));
+        let found = guess.and_then(|guess| Found::guessed(guard, guess));
         let named = || guard.table.index().home(hash).guess(hash);
         let found = found.or_else(|| named().map(|row| Found::new(guard, row))).inspect(name);
         let found = found.filter(|found| self.is_surely(guard, found.meta, hash));
@@ -201,7 +212,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let found = find(guard, wanted.hash, wanted.key, &self.gone_rows);
         if let (Some(found), Some(guess)) = (&found, guard.table.guess(wanted.hash))
-            && found.slot.id() != guess
+            && found.slot.id() != guess.row
         {
             guard.table.doubt(wanted.hash);
         }

@@ -7,7 +7,7 @@
 use arrayvec::ArrayVec;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::index::Home;
-use atoll_storage::{Change, RowId, Slot, Table, Value};
+use atoll_storage::{Change, Guess, Slot, Table, Value};
 
 use super::step::{Found, Step, Wanted};
 use super::{Txn, Worker};
@@ -48,7 +48,7 @@ pub(super) struct Sought<'t, A, M: Machine> {
 /// Where a key's row is looked for first.
 enum Lead<'t, M: Machine> {
     /// There, as the table guesses.
-    Row(RowId),
+    Row(Guess),
     /// Where the index should have it.
     Home(Home<'t, M>),
 }
@@ -107,7 +107,7 @@ impl<'t, A: Aim, M: Machine> Window<'_, 't, A, M> {
         for (at, key) in self.keys.chunks_exact(self.width).enumerate() {
             let (hash, guess) = table.hash_and_guess(key)?;
             let lead = match guess {
-                Some(row) => Lead::Row(row),
+                Some(guess) => Lead::Row(guess),
                 None => {
                     let home = index.home(hash);
                     M::touch(home.line(), 1);
@@ -247,13 +247,13 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         for (at, sought) in window.sought.iter().enumerate() {
             let Sought { hash, aim, lead } = *sought;
             // What was prefetched has been found, and brought in.
-            if let Some(row) = touched.as_mut().and_then(|stream| stream.next(hash)) {
-                seen.push(Some(Found::new(guard, row)));
+            if let Some(guess) = touched.as_mut().and_then(|stream| stream.next(hash)) {
+                seen.push(Found::guessed(guard, guess));
                 continue;
             }
             untouched |= 1 << at;
             let found = match lead {
-                Lead::Row(row) => Found::guessed(guard, row),
+                Lead::Row(guess) => Found::guessed(guard, guess),
                 // If it is not in the bucket where it should be, in one of the next, or nowhere.
                 Lead::Home(home) => {
                     let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
@@ -261,7 +261,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 }
             };
             if let Some(found) = found {
-                hints.add_line::<M>(std::ptr::from_ref(found.meta).cast());
+                found.hint_beside(guard, hints);
                 aim.hint(table, found.slot, hints);
             }
             seen.push(found);
