@@ -48,6 +48,7 @@ const fn stored(hash: u64) -> u64 {
 impl<S: Scheme<M>, M: Machine> Meta<S, M> {
     /// What a row has beside it that need not be asked (`ROWS-2`).
     pub(crate) fn of_any() -> Self {
+        const { assert!(!S::PARTITIONED || size_of::<S::State>() == 0, "rows share it") };
         Self { hash: M::Word::new(ANY_KEY), state: S::State::default() }
     }
 

@@ -190,7 +190,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     const NAME: &'static str;
     /// When its transactions store.
     const WRITES: Writes;
-    /// Whether transactions are told apart by the partitions that they touch.
+    /// Whether transactions are told apart by the partitions that they touch, and by nothing else:
+    /// nothing is kept of a row, and who has its partition may do with it as he likes (`ROWS-2`).
     const PARTITIONED: bool = false;
     /// Whether readers may ask for older versions, so that replaced values must be kept.
     const VERSIONED: bool = false;

@@ -10,7 +10,9 @@ use atoll_txn::history::{self, End, History, Item, Recorder, Transaction};
 use super::actor::Actor;
 use super::hands::{AMOUNT, ByName, Ground, Halt, ID, NAME, NAMED, Row, VERSION};
 use super::run::Rules;
-use super::truths::{Fault, amount_of, check_row, check_rows, first_row, initial, name_item};
+use super::truths::{
+    Fault, amount_of, check_row, check_rows, first_row, initial, name_item, row_of_crowd,
+};
 use super::workload::{Cast, FLOOD, NAMES, Plan, Step, Walk};
 
 /// First version of a run; those that are there at first are below.
@@ -75,15 +77,19 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         let mut hands = ground.hands()?;
         let mut fill = || {
             hands.begin(None, &Plan::default())?;
-            for key in -FORERUNNERS..0 {
+            let forerunners = if cast.crowded { 0..0 } else { -FORERUNNERS..0 };
+            for key in forerunners.clone() {
                 hands.insert(&first_row(key))?;
+            }
+            for key in cast.crowd() {
+                hands.insert(&row_of_crowd(key))?;
             }
             for key in cast.at_first() {
                 hands.insert(&first_row(key))?;
             }
             hands.commit()?;
             hands.begin(None, &Plan::default())?;
-            for key in -FORERUNNERS..0 {
+            for key in forerunners {
                 hands.delete(key)?;
             }
             hands.commit()
@@ -114,7 +120,7 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
             Err(text) => return self.fault(Fault { kind: "unreadable snapshot".to_owned(), text }),
         };
         let mut by_key: BTreeMap<i64, Row> = BTreeMap::new();
-        for row in rows {
+        for row in rows.into_iter().filter(|row| !self.cast.crowd().contains(&row[ID])) {
             check_row(&row).into_iter().for_each(|fault| self.fault(fault));
             if by_key.insert(row[ID], row).is_some() {
                 let text = format!("a snapshot shows row {} twice", row[ID]);
@@ -188,7 +194,7 @@ mod tests {
 
     /// A scene in which nothing is wrong.
     fn scene() -> Quiet {
-        let cast = Cast { keys_end: 22, guests_from: 17, named: true };
+        let cast = Cast { keys_end: 22, guests_from: 17, named: true, crowded: false };
         let scheme = NoWait::new(&SchemeOptions::default());
         Scene::new(scheme, &Rules::default(), cast).expect("there is memory for some rows")
     }

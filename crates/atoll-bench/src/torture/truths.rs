@@ -64,6 +64,13 @@ pub(super) fn first_row(key: i64) -> Row {
     [key, version, place, mark(version, place), amount, 0, name, name_word(version as u64, name)]
 }
 
+/// A row that is there and nothing else: no walk comes to its key, its place or its name.
+pub(super) fn row_of_crowd(key: i64) -> Row {
+    let mut row = first_row(0);
+    (row[ID], row[PLACE], row[NAME]) = (key, -1, key);
+    row
+}
+
 /// All that is there at first.
 pub(super) fn initial(cast: &Cast) -> BTreeMap<Item, Left> {
     let mut initial = BTreeMap::new();
@@ -148,7 +155,7 @@ mod tests {
     use super::*;
 
     fn first_rows() -> BTreeMap<i64, Row> {
-        let cast = Cast { keys_end: 22, guests_from: 17, named: true };
+        let cast = Cast { keys_end: 22, guests_from: 17, named: true, crowded: false };
         cast.at_first().map(|key| (key, first_row(key))).collect()
     }
 

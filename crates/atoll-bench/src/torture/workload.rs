@@ -27,6 +27,8 @@ pub const TWINS_END: i64 = 10;
 pub const PLACES: i64 = 12;
 /// Names that are given from row to row are below this; those that rows have of their own follow.
 pub const NAMES: i64 = 4;
+/// Rows of a block of slots, of which a table remembers whether it is whole.
+const BLOCK: i64 = 1024;
 /// What every account and every row of a pair has at first.
 pub const AMOUNT_AT_FIRST: i64 = 2;
 
@@ -39,6 +41,9 @@ pub struct Cast {
     pub guests_from: i64,
     /// There is an index of names.
     pub named: bool,
+    /// All guests are there at first, and so many others that nobody touches lie before the first
+    /// rows that they all fill a block of slots in the order of their keys, until a guest goes.
+    pub crowded: bool,
 }
 
 /// A range of keys or places, both ends included, and how it is walked through.
@@ -168,12 +173,18 @@ impl Flavour {
     pub fn draw(random: &mut Random) -> Self {
         let wide = random.below(5) == 0;
         let named = random.below(2) == 0;
-        let cast = if wide {
+        let mut cast = if wide {
             let guests_from = TWINS_END + 30 + random.below(8) as i64;
             // With the others, about as many as a leaf holds.
-            Cast { keys_end: guests_from + 44 + random.below(10) as i64, guests_from, named }
+            Cast {
+                keys_end: guests_from + 44 + random.below(10) as i64,
+                guests_from,
+                named,
+                crowded: false,
+            }
         } else {
-            Cast { keys_end: TWINS_END + 12, guests_from: TWINS_END + 7, named }
+            let (keys_end, guests_from) = (TWINS_END + 12, TWINS_END + 7);
+            Cast { keys_end, guests_from, named, crowded: false }
         };
         let keys = match random.below(3) {
             _ if wide => cast.keys_end,
@@ -193,7 +204,11 @@ impl Flavour {
             weights[18] = 3;
             weights[19] = 2;
         }
-        Self { cast, keys, weights, steps_max: 2 + random.below(6) }
+        let steps_max = 2 + random.below(6);
+        if random.below(8) == 0 {
+            (cast.crowded, cast.guests_from) = (true, TWINS_END);
+        }
+        Self { cast, keys, weights, steps_max }
     }
 
     /// Draws a transaction.
@@ -355,6 +370,12 @@ impl Cast {
     /// The keys that are there at first.
     pub fn at_first(&self) -> impl Iterator<Item = i64> + use<> {
         (0..TWINS_END).chain(self.guests_from..self.keys_end)
+    }
+
+    /// The keys of the others, if it is crowded.
+    pub fn crowd(&self) -> std::ops::Range<i64> {
+        let others = if self.crowded { BLOCK - self.keys_end } else { 0 };
+        -others..0
     }
 }
 

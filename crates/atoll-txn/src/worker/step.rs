@@ -54,8 +54,8 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
         Self { slot: guard.table.slot(row), meta: guard.rows.get(row) }
     }
 
-    /// A row that the table guesses; nothing if there is no such slot. The transaction has the
-    /// partition of the key, if those tell transactions apart.
+    /// A row that the table guesses; nothing if there is no such slot. Where transactions are told
+    /// apart by partitions it means something only to one that has the key's.
     #[inline]
     pub(super) fn guessed(guard: &'g Guard<S, M>, guess: Guess) -> Option<Self> {
         let slot = guard.table.slot_if_any(guess.row)?;
