@@ -244,7 +244,7 @@ fn the_wrapper_alone_changes_nothing() {
 
 #[test]
 fn reads_without_locks_are_dirty_and_repeat_differently() {
-    let found = find(NoWait::new, Fault::UnlockedReads, 400, &Rules::default());
+    let found = find(NoWait::new, Fault::UnlockedReads, 1600, &Rules::default());
     expect(&found, &["dirty read", "non-repeatable read", "write skew"]);
 }
 
@@ -358,7 +358,7 @@ fn names_that_are_refused_for_a_row_that_was_not_there_are_found_out() {
 #[test]
 fn what_is_always_true_of_rows_finds_faults_without_the_history() {
     let rules = Rules { history: false, ..Rules::default() };
-    let unlocked = find(NoWait::new, Fault::UnlockedReads, 400, &rules);
+    let unlocked = find(NoWait::new, Fault::UnlockedReads, 1600, &rules);
     expect(&unlocked, &["sum of accounts", "unequal twins"]);
     let unchecked = find(Silo::new, Fault::NoValidation, 1600, &rules);
     expect(&unchecked, &["sum of accounts", "torn row", "duplicate name"]);
