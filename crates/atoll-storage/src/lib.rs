@@ -30,6 +30,6 @@ pub mod zone;
 pub use directory::{Change, Directory};
 pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId};
-pub use segment::{Number, ValuePlace};
+pub use segment::{Number, ValuePlace, WHOLE_ROWS};
 pub use table::{Filling, Guess, PlainColumn, Run, Slot, Table};
 pub use types::{Column, DataType, Schema, Value};

@@ -7,7 +7,7 @@
 #[allow(dead_code)]
 mod waiting;
 
-use atoll_storage::{RowId, Table, Value};
+use atoll_storage::{RowId, Table, Value, WHOLE_ROWS};
 use atoll_txn::schemes::hstore::HStore;
 use atoll_txn::schemes::silo::Silo;
 use atoll_txn::{AbortReason, Begin, Engine, Scheme, SchemeOptions, TableOptions, Worker};
@@ -96,9 +96,9 @@ fn delete<S: Scheme<Waiting>>(
     end(worker, commits);
 }
 
-/// Rows are sure in blocks of 1,024 slots that were filled, until one of them is given up.
+/// Rows are sure in blocks of slots that were filled, until one of them is given up.
 fn blocks_are_sure_until_broken<S: Scheme<Waiting>>(scheme: S) {
-    const BLOCK: u64 = 1024;
+    const BLOCK: u64 = WHOLE_ROWS;
     let (engine, table): (AnEngine<S>, _) = waiting::engine(scheme, &TableOptions::default());
     let mut worker = engine.worker().unwrap();
     insert(&mut worker, &table, 0..BLOCK - 1, true);

@@ -10,6 +10,7 @@ use atoll::{
     Schema, SchemeKind, Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult,
     Value,
 };
+use atoll_storage::WHOLE_ROWS;
 use proptest::prelude::*;
 
 /// Columns beside the key, which is column 0.
@@ -23,7 +24,7 @@ const WIDTH: u32 = 21;
 const ROWS: i64 = 70;
 /// Rows before them, with keys below 0: all together fill a block of slots in the order of their
 /// keys, so that where a row lies follows from its key until one of them is given up.
-const BEFORE: i64 = 1024 - ROWS;
+const BEFORE: i64 = WHOLE_ROWS as i64 - ROWS;
 
 fn create(scheme: SchemeKind) -> Database {
     let options = DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() };
@@ -411,19 +412,20 @@ fn threads_in_two_partitions_of_a_block_find_what_is_theirs() {
                     let mut gone = None;
                     for turn in 0..20 {
                         let victim = keys[((round * 7 + turn) % keys.len() as i64) as usize];
+                        let deletes = turn == 3 + mine + round % 5;
                         session
                             .transaction_with(&options, |tx| {
                                 let seen = numbers(tx, table, &ids(keys.iter().copied()))?;
                                 for (key, number) in keys.iter().zip(seen) {
                                     assert_eq!(number.is_none(), gone == Some(*key), "{key}");
                                 }
-                                if turn == 3 + mine + round % 5 {
+                                if deletes {
                                     assert!(tx.delete(table, &ids([victim]))?);
                                 }
                                 Ok(())
                             })
                             .unwrap();
-                        if turn == 3 + mine + round % 5 {
+                        if deletes {
                             gone = Some(victim);
                         }
                     }

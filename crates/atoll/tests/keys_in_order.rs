@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use atoll::machine::CrashMedium;
 use atoll::{
     AbortReason, Buffers, Column, DataType, Database, DatabaseOptions, RowOp, Schema, SchemeKind,
     Session, Table, Transaction, TransactionOptions, TxnError, TxnResult, Value, Visit, Want,
@@ -15,10 +16,18 @@ const FILLED: i64 = 2500;
 /// Keys that are asked for.
 const KEYS: i64 = 3200;
 
+fn options(scheme: SchemeKind) -> DatabaseOptions {
+    DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() }
+}
+
 /// A table whose rows have been inserted with the keys from `first` on, in the given steps.
 fn filled(scheme: SchemeKind, first: i64, step: i64) -> (Database, Table) {
-    let options = DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() };
-    let db = Database::create(options).unwrap();
+    let db = Database::create(options(scheme)).unwrap();
+    let table = fill(&db, first, step);
+    (db, table)
+}
+
+fn fill(db: &Database, first: i64, step: i64) -> Table {
     let columns = ["id", "amount"].map(|name| Column::new(name, DataType::Int64));
     let schema = Schema::new(columns.into(), &["id"]).unwrap();
     let table = db.create_table("numbers", schema).unwrap();
@@ -29,8 +38,7 @@ fn filled(scheme: SchemeKind, first: i64, step: i64) -> (Database, Table) {
             |tx: &mut Transaction| keys.clone().try_for_each(|id| tx.insert(&table, &row(id, id)));
         session.transaction_with(&TransactionOptions::default(), fill).unwrap();
     }
-    drop(session);
-    (db, table)
+    table
 }
 
 fn row(id: i64, amount: i64) -> [Value; 2] {
@@ -103,6 +111,36 @@ fn every_key_is_found_and_no_other() {
             let expected: Vec<_> = ids.iter().map(expected).collect();
             assert_eq!(amounts(&mut session, &table, &ids), expected, "{scheme} {first} {step}");
         }
+    }
+}
+
+/// Rows that are missing when a table is restored are missing in the blocks that it takes for
+/// whole then, and only there.
+#[test]
+fn what_was_deleted_before_a_crash_is_not_found_after_it() {
+    const GONE: [i64; 4] = [0, 700, 1023, FILLED - 1];
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let options = DatabaseOptions { memory_limit_bytes: Some(256 << 20), ..options(scheme) };
+        let medium = CrashMedium::default();
+        let db = Database::open_on(&medium, options.clone()).unwrap();
+        let table = fill(&db, 0, 1);
+        db.transaction(|tx| {
+            GONE.iter().try_for_each(|id| tx.delete(&table, &[Value::Int64(*id)]).map(|_| ()))
+        })
+        .unwrap();
+        let crashed = medium.crash(medium.events(), || false);
+        let db = Database::open_on(&crashed, options).unwrap();
+        let table = db.table("numbers").unwrap();
+        let mut session = db.session().unwrap();
+        let ids: Vec<i64> = (-5..KEYS).collect();
+        let is_there = |id: &i64| (0..FILLED).contains(id) && !GONE.contains(id);
+        let mut expected: Vec<_> = ids.iter().map(|id| is_there(id).then_some(*id)).collect();
+        assert_eq!(amounts(&mut session, &table, &ids), expected, "{scheme}");
+        // In a block that came back whole, too.
+        let gone = session.transaction(|tx| tx.delete(&table, &[Value::Int64(1500)])).unwrap();
+        assert!(gone, "{scheme}");
+        expected[1505] = None;
+        assert_eq!(amounts(&mut session, &table, &ids), expected, "{scheme}");
     }
 }
 

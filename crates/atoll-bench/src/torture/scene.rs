@@ -120,7 +120,14 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
             Err(text) => return self.fault(Fault { kind: "unreadable snapshot".to_owned(), text }),
         };
         let mut by_key: BTreeMap<i64, Row> = BTreeMap::new();
-        for row in rows.into_iter().filter(|row| !self.cast.crowd().contains(&row[ID])) {
+        let (crowd, rows): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| self.cast.crowd().contains(&row[ID]));
+        let others = self.cast.crowd().count();
+        if crowd.len() != others {
+            let text = format!("a snapshot shows {} of {others} rows of the crowd", crowd.len());
+            self.fault(Fault { kind: "missing row".to_owned(), text });
+        }
+        for row in rows {
             check_row(&row).into_iter().for_each(|fault| self.fault(fault));
             if by_key.insert(row[ID], row).is_some() {
                 let text = format!("a snapshot shows row {} twice", row[ID]);
@@ -188,20 +195,22 @@ mod tests {
     use atoll_txn::schemes::no_wait::NoWait;
 
     use super::super::hands::MARK;
+    use super::super::workload::TWINS_END;
     use super::*;
 
     type Quiet = Arc<Scene<NoWait<Native>, Native>>;
 
+    const CAST: Cast = Cast { keys_end: 22, guests_from: 17, named: true, crowded: false };
+
     /// A scene in which nothing is wrong.
-    fn scene() -> Quiet {
-        let cast = Cast { keys_end: 22, guests_from: 17, named: true, crowded: false };
+    fn scene(cast: Cast) -> Quiet {
         let scheme = NoWait::new(&SchemeOptions::default());
         Scene::new(scheme, &Rules::default(), cast).expect("there is memory for some rows")
     }
 
     /// What the verdict is after `harm`.
     fn after(harm: impl FnOnce(&Quiet)) -> Option<String> {
-        let scene = scene();
+        let scene = scene(CAST);
         harm(&scene);
         scene.verdict(&Rules::default()).1.map(|fault| fault.kind)
     }
@@ -231,6 +240,31 @@ mod tests {
             Ok(rows)
         });
         assert_eq!(torn.as_deref(), Some("torn row"));
+    }
+
+    #[test]
+    fn the_rows_of_a_crowded_scene_fill_a_block_until_one_goes() {
+        const CROWDED: Cast = Cast { guests_from: TWINS_END, crowded: true, ..CAST };
+        let (plain, crowded) = (scene(CAST), scene(CROWDED));
+        assert!(!plain.ground.is_sure(0));
+        for key in CROWDED.at_first() {
+            assert!(crowded.ground.is_sure(key), "{key}");
+        }
+        crowded.snapshot(0, true, || ());
+        assert!(lock(&crowded.faults).is_empty());
+        let mut hands = crowded.ground.hands().expect("there is memory for a worker");
+        let guest = CROWDED.keys_end - 1;
+        let gone = hands.begin(None, &Plan::default()).and_then(|()| hands.delete(guest));
+        assert!(matches!(gone, Ok(true)));
+        assert!(hands.commit().is_ok());
+        hands.tidy(usize::MAX);
+        assert!(!crowded.ground.is_sure(0));
+        // One of those that nobody touches.
+        let gone = hands.begin(None, &Plan::default()).and_then(|()| hands.delete(-1));
+        assert!(matches!(gone, Ok(true)));
+        assert!(hands.commit().is_ok());
+        crowded.snapshot(0, true, || ());
+        assert!(lock(&crowded.faults).iter().any(|fault| fault.kind == "missing row"));
     }
 
     #[test]

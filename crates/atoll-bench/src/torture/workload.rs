@@ -9,11 +9,16 @@
 //! - *guests* come and go. In a wide run they are so many that leaves of the indexes are split, and
 //!   emptied.
 //!
+//! In one of eight runs the table is *crowded*: other rows lie before these, so that they all fill a
+//! block of slots, whose rows nobody needs to ask until a guest goes.
+//!
 //! Every row moves between places, which the second index is over. In half of the runs a third
 //! index is over names, of which each is one row's at most: every row has one of its own, and a few
 //! are given from row to row, so that several transactions want the same.
 //!
 //! A plan is drawn before it is run and does not depend on what it finds, so it can be tried again.
+
+use atoll_storage::WHOLE_ROWS;
 
 use crate::keys::Random;
 
@@ -27,8 +32,6 @@ pub const TWINS_END: i64 = 10;
 pub const PLACES: i64 = 12;
 /// Names that are given from row to row are below this; those that rows have of their own follow.
 pub const NAMES: i64 = 4;
-/// Rows of a block of slots, of which a table remembers whether it is whole.
-const BLOCK: i64 = 1024;
 /// What every account and every row of a pair has at first.
 pub const AMOUNT_AT_FIRST: i64 = 2;
 
@@ -176,12 +179,8 @@ impl Flavour {
         let mut cast = if wide {
             let guests_from = TWINS_END + 30 + random.below(8) as i64;
             // With the others, about as many as a leaf holds.
-            Cast {
-                keys_end: guests_from + 44 + random.below(10) as i64,
-                guests_from,
-                named,
-                crowded: false,
-            }
+            let keys_end = guests_from + 44 + random.below(10) as i64;
+            Cast { keys_end, guests_from, named, crowded: false }
         } else {
             let (keys_end, guests_from) = (TWINS_END + 12, TWINS_END + 7);
             Cast { keys_end, guests_from, named, crowded: false }
@@ -374,7 +373,7 @@ impl Cast {
 
     /// The keys of the others, if it is crowded.
     pub fn crowd(&self) -> std::ops::Range<i64> {
-        let others = if self.crowded { BLOCK - self.keys_end } else { 0 };
+        let others = if self.crowded { WHOLE_ROWS as i64 - self.keys_end } else { 0 };
         -others..0
     }
 }

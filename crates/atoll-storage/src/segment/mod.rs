@@ -31,8 +31,9 @@ mod whole;
 
 pub use number::Number;
 pub use value::{Cell, ValuePlace};
+pub(crate) use whole::Mark;
+pub use whole::WHOLE_ROWS;
 use whole::Whole;
-pub(crate) use whole::{BLOCK as WHOLE_ROWS, Mark};
 
 use std::marker::PhantomData;
 use std::sync::Arc;

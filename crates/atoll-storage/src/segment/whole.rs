@@ -2,7 +2,7 @@
 //! has ever been given up.
 //!
 //! Most rows of a table that was filled in order lie in such blocks. Who has found out where a row
-//! lies without asking the index ([`super::super::table`]) need not even look at the row then to
+//! lies without asking the index (`table/runs.rs`) need not even look at the row then to
 //! know that it is the one, if nobody else can give it up meanwhile.
 //!
 //! - `WHOLE-1`: a block is marked by who has put a row into each of its slots, at the last of them,
@@ -16,8 +16,9 @@ use atoll_machine::{Machine, Ordering, Word};
 use crate::layout::{RowId, SEGMENT_ROWS};
 
 /// Slots of a block.
-pub(crate) const BLOCK: u64 = 1024;
-const BLOCKS: usize = SEGMENT_ROWS / BLOCK as usize;
+pub const WHOLE_ROWS: u64 = 1024;
+const BLOCKS: usize = SEGMENT_ROWS / WHOLE_ROWS as usize;
+const _: () = assert!(SEGMENT_ROWS.is_multiple_of(WHOLE_ROWS as usize), "every slot is in one");
 
 /// What nobody has filled in order yet.
 const UNKNOWN: u64 = 0;
@@ -35,7 +36,7 @@ impl Mark {
     /// That of the block of this row, whose key is this word, when keys go up by `step`.
     #[inline(always)]
     pub(crate) fn of(word: u64, step: u64, RowId(row): RowId) -> Self {
-        let first = word.wrapping_sub((row % BLOCK).wrapping_mul(step));
+        let first = word.wrapping_sub((row % WHOLE_ROWS).wrapping_mul(step));
         Self(first.wrapping_add(Self::NONE.0 + 1).max(Self::NONE.0))
     }
 }
@@ -52,7 +53,7 @@ impl<M: Machine> Default for Whole<M> {
 impl<M: Machine> Whole<M> {
     #[inline]
     fn block(&self, slot: usize) -> &M::Word {
-        &self.0[slot / BLOCK as usize]
+        &self.0[slot / WHOLE_ROWS as usize]
     }
 
     /// Whether the block of a slot has this mark.
@@ -87,9 +88,9 @@ mod tests {
 
     #[test]
     fn a_mark_is_that_of_every_row_of_the_block_and_of_no_other_key() {
-        let mark = Mark::of(7000, 3, RowId(2 * BLOCK));
-        for at in 0..BLOCK {
-            let row = RowId(2 * BLOCK + at);
+        let mark = Mark::of(7000, 3, RowId(2 * WHOLE_ROWS));
+        for at in 0..WHOLE_ROWS {
+            let row = RowId(2 * WHOLE_ROWS + at);
             assert_eq!(Mark::of(7000 + 3 * at, 3, row), mark);
             assert_ne!(Mark::of(7000 + 3 * at + 1, 3, row), mark);
         }
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn keys_whose_mark_would_mean_something_else_have_none() {
         for word in [u64::MAX, u64::MAX - 1, u64::MAX - 2] {
-            assert_eq!(Mark::of(word, 1, RowId(BLOCK)), Mark::NONE);
+            assert_eq!(Mark::of(word, 1, RowId(WHOLE_ROWS)), Mark::NONE);
         }
         assert_ne!(Mark::of(0, 1, RowId(0)), Mark::NONE);
         let whole = Whole::<Native>::default();
@@ -109,14 +110,14 @@ mod tests {
     #[test]
     fn a_block_that_was_broken_is_never_marked_again() {
         let (whole, mark) = (Whole::<Native>::default(), Mark::of(5, 1, RowId(0)));
-        whole.mark(BLOCK as usize - 1, mark);
-        assert!(whole.has(0, mark) && !whole.has(BLOCK as usize, mark));
+        whole.mark(WHOLE_ROWS as usize - 1, mark);
+        assert!(whole.has(0, mark) && !whole.has(WHOLE_ROWS as usize, mark));
         whole.break_at(3);
-        whole.mark(BLOCK as usize - 1, mark);
+        whole.mark(WHOLE_ROWS as usize - 1, mark);
         assert!(!whole.has(0, mark));
         // Nor one that was broken before.
-        whole.break_at(BLOCK as usize);
-        whole.mark(2 * BLOCK as usize - 1, mark);
-        assert!(!whole.has(BLOCK as usize, mark));
+        whole.break_at(WHOLE_ROWS as usize);
+        whole.mark(2 * WHOLE_ROWS as usize - 1, mark);
+        assert!(!whole.has(WHOLE_ROWS as usize, mark));
     }
 }
