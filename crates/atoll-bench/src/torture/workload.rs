@@ -9,8 +9,8 @@
 //! - *guests* come and go. In a wide run they are so many that leaves of the indexes are split, and
 //!   emptied.
 //!
-//! In one of eight runs the table is *crowded*: other rows lie before these, so that they all fill a
-//! block of slots, whose rows nobody needs to ask until a guest goes.
+//! In one of eight runs the table is *crowded*: other rows lie before these, so that they all fill
+//! a block of slots, whose rows nobody needs to ask until a guest goes.
 //!
 //! Every row moves between places, which the second index is over. In half of the runs a third
 //! index is over names, of which each is one row's at most: every row has one of its own, and a few

@@ -68,6 +68,7 @@ pub struct Segment<M: Machine> {
     /// One for each column; only text and binary ever use theirs.
     heaps: Box<[Latch<M, Heap>]>,
     gsn: Gsn,
+    /// Which blocks of its slots are whole.
     whole: Whole<M>,
 }
 
