@@ -165,5 +165,7 @@ impl Drop for Talk {
 
 /// A folder with the machines that `atoll-machine` is tested with.
 pub fn machine(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../atoll-machine/tests/fixtures").join(name)
+    // Asked now: this may have been compiled for another clone with the same target.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    Path::new(&here).join("../atoll-machine/tests/fixtures").join(name)
 }

@@ -18,7 +18,9 @@ fn launcher() -> Result<PathBuf, String> {
         assert!(path.is_file(), "ATOLL_GUEST names {}, which is no file", path.display());
         return Ok(path);
     }
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Asked now: this may have been compiled for another clone with the same target.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let repository = Path::new(&here).join("../..");
     let path = repository.join("../shared/guest/guest.sh");
     if path.is_file() { Ok(path) } else { Err("no launcher; set ATOLL_GUEST".into()) }
 }
