@@ -79,7 +79,8 @@ fn hashes(columns: &[KeyColumn], (left, right): (&[Value], &[Value]), order: Ord
     };
     let parts = key::parts(columns.iter().map(|column| column.data_type));
     assert_eq!(parts.is_empty(), columns.iter().map(bits).sum::<u32>() > 64, "{columns:?}");
-    let [one, other] = [left, right].map(|key| key::hash_of_word(key, &parts));
+    let [one, other] =
+        [left, right].map(|key| key::word_of_key(key, &parts).map(key::hash_of_word));
     if parts.is_empty() {
         assert_eq!((one, other), (None, None), "{left:?} {right:?}");
     } else {

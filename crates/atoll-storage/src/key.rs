@@ -82,10 +82,10 @@ pub fn is_int64(schema: &Schema) -> bool {
     matches!(schema.primary_key(), [at] if schema.columns()[*at].data_type == DataType::Int64)
 }
 
-/// Hash of a key whose columns fit a word side by side ([`parts`]): different keys have different
-/// hashes, because each step can be undone. `None` for a key that is not of these types.
+/// The word that the columns of a key are side by side, if they fit one ([`parts`]). `None` for a
+/// key that is not of these types.
 #[inline]
-pub fn hash_of_word(key: &[Value], parts: &[Part]) -> Option<u64> {
+pub fn word_of_key(key: &[Value], parts: &[Part]) -> Option<u64> {
     if parts.is_empty() || key.len() != parts.len() {
         return None;
     }
@@ -105,19 +105,20 @@ pub fn hash_of_word(key: &[Value], parts: &[Part]) -> Option<u64> {
         }
         word = word << width | bits;
     }
-    Some(mix(word ^ SEED))
+    Some(word)
 }
 
-/// The word that a key's columns are side by side, of its [`hash_of_word`].
+/// Hash of a key that is a word ([`word_of_key`]): different words have different hashes, because
+/// each step can be undone.
+#[inline]
+pub fn hash_of_word(word: u64) -> u64 {
+    mix(word ^ SEED)
+}
+
+/// The word that has this [`hash_of_word`].
 #[inline]
 pub fn word_of(hash: u64) -> u64 {
     unmix(hash) ^ SEED
-}
-
-/// As [`hash_of_word`], of a key that is one `bigint`.
-#[inline]
-pub fn hash_of_int64(key: i64) -> u64 {
-    mix(key as u64 ^ SEED)
 }
 
 fn bytes(bytes: &[u8]) -> u64 {
@@ -167,7 +168,7 @@ fn decimal(digits: i128, data_type: DataType) -> String {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{hash_of_word, parts};
+    use super::{hash_of_word, parts, word_of_key};
     use crate::types::{DataType, Value};
 
     #[test]
@@ -181,15 +182,15 @@ mod tests {
             for two in small {
                 for three in wide {
                     let key = [Value::Int16(one), Value::Int16(two), Value::Date(three)];
-                    let hash = hash_of_word(&key, &parts);
-                    assert!(hash.is_some_and(|hash| seen.insert(hash)), "{key:?}");
+                    let word = word_of_key(&key, &parts);
+                    assert!(word.is_some_and(|word| seen.insert(hash_of_word(word))), "{key:?}");
                 }
             }
         }
         // Of another type, or not so many.
         let other = [Value::Int16(0), Value::Int16(0), Value::Int32(0)];
-        assert_eq!(hash_of_word(&other, &parts), None);
-        assert_eq!(hash_of_word(&other[..2], &parts), None);
-        assert_eq!(hash_of_word(&[], &[]), None);
+        assert_eq!(word_of_key(&other, &parts), None);
+        assert_eq!(word_of_key(&other[..2], &parts), None);
+        assert_eq!(word_of_key(&[], &[]), None);
     }
 }

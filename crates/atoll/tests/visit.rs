@@ -10,7 +10,7 @@ use atoll::{
     SchemeKind, Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult, Value,
     Visit, Want,
 };
-use atoll_storage::key::{hash, hash_of_int64};
+use atoll_storage::key::{hash, hash_of_word};
 
 const BALANCE: usize = 1;
 /// More than are brought in at a time, and not a multiple of it.
@@ -295,7 +295,7 @@ fn a_prefetch_that_makes_no_sense_is_no_more_than_a_hint() {
 #[test]
 fn keys_of_the_same_hash_are_told_apart() {
     let key = |first: i64, second: i64| [first, second].map(Value::Int64);
-    let second = (hash_of_int64(1) ^ 10 ^ hash_of_int64(2)).cast_signed();
+    let second = (hash_of_word(1) ^ 10 ^ hash_of_word(2)).cast_signed();
     let [one, other] = [key(1, 10), key(2, second)];
     assert_eq!(hash(&one), hash(&other));
     for scheme in SchemeKind::ALL.iter().copied() {

@@ -55,7 +55,7 @@ pub struct Table<M: Machine> {
     left: Latch<M, Vec<Filling>>,
     /// Bytes of long values that went since somebody last looked for sparse blocks.
     gone_bytes: AtomicU64,
-    /// The columns of the primary key, if they fit a word together ([`key::hash_of_word`]).
+    /// The columns of the primary key, if they fit a word together ([`key::word_of_key`]).
     key_parts: Box<[Part]>,
     /// It is one column of this type, which most are.
     key_is_int64: bool,
@@ -339,28 +339,31 @@ impl<M: Machine> Table<M> {
         column.map_or(0, |column| column.data_type.width().max(1))
     }
 
+    /// The word that a key of this table is, if its keys are words.
+    #[inline(always)]
+    fn word_of(&self, wanted: &[Value]) -> Option<u64> {
+        match wanted {
+            [Value::Int64(value)] if self.key_is_int64 => Some(value.cast_unsigned()),
+            _ => key::word_of_key(wanted, &self.key_parts),
+        }
+    }
+
     /// Hash of a key that somebody gave for this table.
     ///
     /// # Errors
     /// As [`Schema::check_key`].
     #[inline(always)]
     pub fn hash_of(&self, wanted: &[Value]) -> Result<u64, StorageError> {
-        match wanted {
-            [Value::Int64(value)] if self.key_is_int64 => Ok(key::hash_of_int64(*value)),
-            _ => match key::hash_of_word(wanted, &self.key_parts) {
-                Some(hash) => Ok(hash),
-                None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
-            },
+        match self.word_of(wanted) {
+            Some(word) => Ok(key::hash_of_word(word)),
+            None => self.schema.check_key(wanted).map(|()| key::hash(wanted)),
         }
     }
 
     /// Hash of a key of this table.
     #[inline]
     pub fn hash(&self, wanted: &[Value]) -> u64 {
-        match wanted {
-            [Value::Int64(value)] if self.key_is_int64 => key::hash_of_int64(*value),
-            _ => key::hash_of_word(wanted, &self.key_parts).unwrap_or_else(|| key::hash(wanted)),
-        }
+        self.word_of(wanted).map_or_else(|| key::hash(wanted), key::hash_of_word)
     }
 
     /// Whether two keys with the same hash are the same key, so that no key needs to be compared.
@@ -383,13 +386,10 @@ impl<M: Machine> Table<M> {
     /// As the former.
     #[inline(always)]
     pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<Guess>), StorageError> {
-        if let [Value::Int64(value)] = wanted
-            && self.key_is_int64
-        {
-            let guess = self.runs.guess_of_word(value.cast_unsigned());
-            return Ok((key::hash_of_int64(*value), guess));
+        match self.word_of(wanted) {
+            Some(word) => Ok((key::hash_of_word(word), self.runs.guess_of_word(word))),
+            None => self.hash_of(wanted).map(|hash| (hash, None)),
         }
-        self.hash_of(wanted).map(|hash| (hash, self.guess(hash)))
     }
 
     /// A row of a key that is [exact](Table::is_exact) perhaps has been inserted, after those of

@@ -211,7 +211,7 @@ mod tests {
     const FIRST: u64 = 700;
 
     fn hash(key: u64) -> u64 {
-        key::hash_of_int64(key.cast_signed())
+        key::hash_of_word(key)
     }
 
     fn row_of(runs: &Runs<Native>, hash: u64) -> Option<RowId> {

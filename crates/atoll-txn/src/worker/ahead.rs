@@ -71,8 +71,9 @@ impl Ahead {
     pub(super) fn approach<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) {
         let stream = self.stream(table.id());
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
-            let hash = table.hash(key);
-            stream.keys.push(Coming { hash, guess: table.guess(hash) });
+            let sought = table.hash_and_guess(key);
+            let (hash, guess) = sought.unwrap_or_else(|_| (table.hash(key), None));
+            stream.keys.push(Coming { hash, guess });
         }
         for key in stream.keys.iter().filter(|key| key.guess.is_none()) {
             M::touch(table.index().home(key.hash).line(), 1);
@@ -135,6 +136,15 @@ impl Ahead {
     /// Whether keys of a table are expected, or were.
     pub(super) fn expects(&self, table: TableId) -> bool {
         self.streams[..self.used].iter().any(|stream| stream.table == table)
+    }
+
+    /// Whether everything has been brought in that the keys from the one with this hash on need.
+    pub(super) fn has_touched(
+        &mut self,
+        table: TableId,
+        hash: impl FnOnce() -> Option<u64>,
+    ) -> bool {
+        self.expects(table) && hash().is_some_and(|hash| self.touched(table, hash).0.is_some())
     }
 
     /// The keys of a table, if the one that is expected next has this hash, and everything that it

@@ -42,7 +42,8 @@ pub(super) trait Aims<A> {
 pub(super) struct Sought<'t, A, M: Machine> {
     pub(super) hash: u64,
     pub(super) aim: A,
-    lead: Lead<'t, M>,
+    /// Nothing if it has been brought in with others before, most likely, and is known from then.
+    lead: Option<Lead<'t, M>>,
 }
 
 /// Where a key's row is looked for first.
@@ -51,6 +52,19 @@ enum Lead<'t, M: Machine> {
     Row(Guess),
     /// Where the index should have it.
     Home(Home<'t, M>),
+}
+
+impl<'t, M: Machine> Lead<'t, M> {
+    /// The row that is guessed, or the bucket, which is brought in.
+    #[inline(always)]
+    fn of(table: &'t Table<M>, hash: u64, guess: Option<Guess>) -> Self {
+        if let Some(guess) = guess {
+            return Self::Row(guess);
+        }
+        let home = table.index().home(hash);
+        M::touch(home.line(), 1);
+        Self::Home(home)
+    }
 }
 
 impl<M: Machine> Clone for Lead<'_, M> {
@@ -99,20 +113,21 @@ impl<'w, A: Aim, M: Machine> Window<'w, '_, A, M> {
 }
 
 impl<'t, A: Aim, M: Machine> Window<'_, 't, A, M> {
-    /// Checks the keys, and brings in the buckets of the index for those whose row cannot be
-    /// guessed.
+    /// Checks the keys and, but for those that are `known`, brings in the buckets of the index for
+    /// those whose row cannot be guessed.
     #[inline(always)]
-    fn seek(&mut self, table: &'t Table<M>, aims: &impl Aims<A>) -> Result<(), Stop> {
-        let index = table.index();
+    fn seek(
+        &mut self,
+        table: &'t Table<M>,
+        aims: &impl Aims<A>,
+        is_known: bool,
+    ) -> Result<(), Stop> {
         for (at, key) in self.keys.chunks_exact(self.width).enumerate() {
-            let (hash, guess) = table.hash_and_guess(key)?;
-            let lead = match guess {
-                Some(guess) => Lead::Row(guess),
-                None => {
-                    let home = index.home(hash);
-                    M::touch(home.line(), 1);
-                    Lead::Home(home)
-                }
+            let (hash, lead) = if is_known {
+                (table.hash_of(key)?, None)
+            } else {
+                let (hash, guess) = table.hash_and_guess(key)?;
+                (hash, Some(Lead::of(table, hash, guess)))
             };
             let Some(aim) = aims.of(self.first + at) else {
                 return Err(aims.misfit(self.first + at));
@@ -184,7 +199,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
         // If `aims` panics, rows of other windows may have been changed.
         self.txn.is_broken = true;
-        let sought = window.seek(table, aims);
+        let first = || window.keys.chunks(window.width).next().map(|key| table.hash(key));
+        let is_known = self.txn.ahead.has_touched(table.id(), first);
+        let sought = window.seek(table, aims, is_known);
         self.txn.is_broken = false;
         self.txn.stopwatch.switch::<M>(before);
         sought?;
@@ -252,7 +269,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 continue;
             }
             untouched |= 1 << at;
-            let found = match lead {
+            let found = match lead.unwrap_or_else(|| Lead::of(table, hash, table.guess(hash))) {
                 Lead::Row(guess) => Found::guessed(guard, guess),
                 // If it is not in the bucket where it should be, in one of the next, or nowhere.
                 Lead::Home(home) => {
