@@ -12,6 +12,7 @@
 //! - `ACCESS-2`: offsets inside the capacity but outside what was committed read as zero or fail to
 //!   be reserved by their writer; they are never handed out by the allocator uncommitted.
 
+use std::hint::cold_path;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -30,7 +31,7 @@ pub struct View {
 }
 
 /// What nearly all accesses are no larger than; one comparison finds them inside.
-const SMALL_BYTES: u64 = 16;
+const SMALL_BYTES: u64 = 4096;
 
 // SAFETY: `base` points into the mapping that `store` owns (ACCESS-1), which belongs to no thread;
 // all access through it is atomic.
@@ -58,13 +59,18 @@ impl View {
     /// Whether the bytes lie inside the store.
     #[inline]
     pub fn contains(&self, offset: u64, len_bytes: u64) -> bool {
-        (len_bytes <= SMALL_BYTES && offset <= self.small_until)
-            || offset.checked_add(len_bytes).is_some_and(|end| end <= self.capacity)
+        if len_bytes <= SMALL_BYTES && offset <= self.small_until {
+            return true;
+        }
+        cold_path();
+        offset.checked_add(len_bytes).is_some_and(|end| end <= self.capacity)
     }
 
     #[inline]
     fn at(&self, offset: u64, len_bytes: u64) -> *const u8 {
-        assert!(self.contains(offset, len_bytes), "offset {offset} is outside the store");
+        if !self.contains(offset, len_bytes) {
+            outside(offset);
+        }
         // SAFETY: inside the mapping (ACCESS-1).
         unsafe { self.base.add(offset as usize) }
     }
@@ -115,6 +121,11 @@ impl View {
         // SAFETY: inside the mapping (ACCESS-1).
         self.contains(offset, len_bytes).then(|| unsafe { self.base.add(offset as usize) })
     }
+}
+
+#[cold]
+fn outside(offset: u64) -> ! {
+    panic!("offset {offset} is outside the store");
 }
 
 macro_rules! scalars {

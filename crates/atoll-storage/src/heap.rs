@@ -12,6 +12,7 @@
 //!   restore. They are released when the transaction that replaced them commits, or the one that
 //!   wrote them aborts. A block is dropped at 0.
 
+use std::hint::cold_path;
 use std::sync::atomic::Ordering;
 
 use atoll_machine::Machine;
@@ -153,6 +154,7 @@ impl<M: Machine> Barrier<M> {
     ) -> R {
         let mut room = [0; SHOWN_BYTES];
         let Some(short) = room.get_mut(..place.len as usize) else {
+            cold_path();
             return body(self.heap_read(target, at, place).as_deref());
         };
         let Some(offset) = self.heap_offset(target, at, place) else { return body(None) };

@@ -28,6 +28,7 @@
 //!
 //! All shared words but [`Homes`], which are pointers, go through [`Machine`].
 
+use std::hint::cold_path;
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -308,6 +309,10 @@ impl<M: Machine> HashIndex<M> {
                 adding();
                 entry(hash, row)
             };
+            let mut is_it = |row| {
+                cold_path();
+                is_it(row)
+            };
             let place = home.position(is_free);
             let other = match home.bucket.find(hash, &mut is_it) {
                 Ok(other) => Some(other),
@@ -321,6 +326,7 @@ impl<M: Machine> HashIndex<M> {
                 home.put(place, add());
                 return None;
             }
+            cold_path();
             let part = self.part(hash);
             let table = part.table(hash); // INDEX-4: the one whose home is latched
             match table.replace_beyond(hash, is_free, add) {

@@ -65,6 +65,8 @@ pub struct EditedRow {
     /// What happens to it.
     pub what: What,
     newest: usize,
+    /// Perhaps a column was put twice.
+    repeats: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -151,7 +153,7 @@ impl Edits {
     /// Adds a row that is not there yet.
     #[inline]
     pub fn add(&mut self, table: TableId, row: RowId, what: What) -> usize {
-        self.push(EditedRow { table, row, what, newest: NONE })
+        self.push(EditedRow { table, row, what, newest: NONE, repeats: false })
     }
 
     #[inline]
@@ -207,7 +209,9 @@ impl Edits {
     /// Gives the cells put since to a row.
     #[inline]
     pub fn give(&mut self, mark: Mark, at: usize) {
-        let newest = &mut self.rows[at].newest;
+        let EditedRow { newest, repeats, .. } = &mut self.rows[at];
+        let columns = self.fresh.count_ones() as usize; // at the least
+        *repeats |= *newest != NONE || self.cells.len() - mark.cells != columns;
         for (cell, number) in self.cells[mark.cells..].iter_mut().zip(mark.cells..) {
             cell.older = std::mem::replace(newest, number);
         }
@@ -218,7 +222,8 @@ impl Edits {
     pub fn change(&mut self, table: TableId, row: RowId, column: usize, bytes: &[u8]) {
         let (start, len) = (self.bytes.len(), bytes.len() as u32);
         self.bytes.extend_from_slice(bytes);
-        self.push(EditedRow { table, row, what: What::Change, newest: self.cells.len() });
+        let (what, newest) = (What::Change, self.cells.len());
+        self.push(EditedRow { table, row, what, newest, repeats: false });
         self.cells.push(Cell { older: NONE, column: column as u16, valid: true, start, len });
     }
 
@@ -267,14 +272,14 @@ impl Edits {
     /// As [`Edits::cells`], with their numbers.
     #[inline]
     pub fn numbered_cells(&self, at: usize) -> impl Iterator<Item = (usize, usize, Plain<'_>)> {
-        let newest = self.rows[at].newest;
+        let EditedRow { newest, repeats, .. } = self.rows[at];
         let mut next = newest;
         std::iter::from_fn(move || {
             loop {
                 let number = next;
                 let cell = self.cells.get(number)?; // NONE is none of them.
                 next = cell.older;
-                if !self.has_between(newest, number, cell.column) {
+                if !repeats || !self.has_between(newest, number, cell.column) {
                     return Some((number, usize::from(cell.column), self.plain(cell)));
                 }
             }
@@ -328,6 +333,14 @@ mod tests {
             edits.put(1, Some(&[number as u8, 7]));
             edits.give(mark, at);
         }
+        // And once more, and a column whose bit is that of the other.
+        let at = edits.find(TableId(0), RowId(51)).expect("it was added");
+        let mark = edits.mark();
+        edits.put(2, Some(&[9]));
+        edits.put(1 + 64, Some(&[8]));
+        edits.give(mark, at);
+        let cells: Vec<_> = edits.cells(at).collect();
+        assert_eq!(cells, [(65, Some(&[8][..])), (2, Some(&[9][..])), (1, Some(&[51, 7][..]))]);
         let at = edits.find(TableId(2), RowId(50)).expect("it was added");
         assert_eq!(edits.get(at, 1), Some(Some(&[50, 7][..])));
         assert_eq!((edits.get(at, 2), edits.get(at, 3)), (Some(None), None));

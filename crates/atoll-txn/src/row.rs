@@ -2,6 +2,7 @@
 //! transaction's own changes on top.
 
 use std::cell::RefCell;
+use std::hint::cold_path;
 use std::ops::Deref;
 
 use atoll_machine::Machine;
@@ -58,6 +59,7 @@ macro_rules! getter {
             if self.is_stored(column) {
                 return self.table.number(self.slot, column);
             }
+            cold_path();
             let mut bytes = [0; size_of::<$name>()];
             self.copy(column, &mut bytes);
             <$name>::from_le_bytes(bytes)
@@ -96,6 +98,7 @@ impl<'a, M: Machine> Row<'a, M> {
     #[inline]
     fn with_own<R, F: FnOnce(Plain<'_>) -> R>(&self, column: usize, body: F) -> Result<R, F> {
         let Some(own) = self.own.filter(|own| own.may_have(column)) else { return Err(body) };
+        cold_path();
         let edits = own.edits.borrow();
         let since = own.since.and_then(|mark| edits.get_since(mark, column));
         match since.or_else(|| own.at.and_then(|at| edits.get(at, column))) {

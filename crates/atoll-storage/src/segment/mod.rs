@@ -35,6 +35,7 @@ pub(crate) use whole::Mark;
 pub use whole::WHOLE_ROWS;
 use whole::Whole;
 
+use std::hint::cold_path;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -393,9 +394,11 @@ impl<M: Machine> Barrier<M> {
     fn widen(&self, line: u64, least: u64, greatest: u64) {
         let zone = self.access().u64s(line + column::MIN, 2);
         if least < zone[0].load(Ordering::Relaxed) {
+            cold_path();
             zone[0].fetch_min(least, Ordering::Relaxed);
         }
         if greatest > zone[1].load(Ordering::Relaxed) {
+            cold_path();
             zone[1].fetch_max(greatest, Ordering::Relaxed);
         }
     }

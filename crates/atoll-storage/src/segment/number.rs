@@ -88,8 +88,14 @@ impl<M: Machine> Barrier<M> {
             words[0].store(N::get(cell).padded(), Ordering::Relaxed);
         });
         value.put(cell);
-        self.widen(target.node() + column_line(at), value.zone(), value.zone());
+        self.widen_by(target, at, value);
         Ok(())
+    }
+
+    /// Widens the zone of a column of such numbers so that it holds one.
+    #[inline]
+    pub fn widen_by<N: Number>(&self, target: &Segment<M>, at: usize, number: N) {
+        self.widen(target.node() + column_line(at), number.zone(), number.zone());
     }
 
     /// Reads a number; 0 for NULL.

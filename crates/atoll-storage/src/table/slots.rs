@@ -44,25 +44,28 @@ impl<M: Machine> Table<M> {
             return Ok(row);
         }
         if !filling.active || filling.next == SEGMENT_ROWS {
-            let left = self.left.take().pop();
-            *filling = match left {
-                Some(filling) => filling,
-                None => self.new_segment(change)?,
-            };
+            *filling = self.next_filling(change)?;
         }
         let row = RowId::new(filling.segment, filling.next);
         filling.next += 1;
         Ok(row)
     }
 
+    #[inline(never)]
     fn pop_free(&self) -> Option<RowId> {
         let row = self.free.take().pop()?;
         self.free_count.fetch_sub(1, Ordering::Relaxed);
         Some(row)
     }
 
-    fn new_segment(&self, change: Change) -> Result<Filling, StorageError> {
-        Ok(Filling::at(self.add_segment(change)?, 0))
+    /// What somebody has left, or a new segment.
+    #[cold]
+    fn next_filling(&self, change: Change) -> Result<Filling, StorageError> {
+        let left = self.left.take().pop();
+        match left {
+            Some(filling) => Ok(filling),
+            None => Ok(Filling::at(self.add_segment(change)?, 0)),
+        }
     }
 
     /// Adds an empty segment; returns its number. What several threads add at once is all there

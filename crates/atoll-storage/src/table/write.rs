@@ -122,9 +122,28 @@ impl<M: Machine> Table<M> {
         let place = self.barrier.place_in(change, segment, (row.slot(), at), shape.width)?;
         if !shape.is_bytes {
             // Wider than it need be, should the value not be stored after all.
-            self.barrier.widen_for(segment, at, self.column(at).data_type, bytes);
+            self.widen_for(slot, at, bytes);
         }
         Some(place)
+    }
+
+    /// Widens the zone of a flat column so that it holds a value.
+    #[inline(always)]
+    fn widen_for(&self, Slot { segment, .. }: Slot<'_, M>, at: usize, bytes: &[u8]) {
+        macro_rules! number {
+            ($rust:ty) => {
+                if let Ok(bytes) = bytes.try_into() {
+                    return self.barrier.widen_by(segment, at, <$rust>::from_le_bytes(bytes));
+                }
+            };
+        }
+        match self.shapes[at].number_width {
+            2 => number!(i16),
+            4 => number!(i32),
+            8 => number!(i64),
+            _ => {}
+        }
+        self.barrier.widen_for(segment, at, self.column(at).data_type, bytes);
     }
 
     /// Puts a value into a slot that is absent and vacant; there is nothing to undo.

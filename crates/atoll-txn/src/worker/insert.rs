@@ -12,6 +12,8 @@
 //! Rows that are given together take these steps in one section of the gate, a window at a time:
 //! the first one column by column, 4 and those behind it when all have taken those before.
 
+use std::hint::cold_path;
+
 use atoll_machine::{Machine, Ordering};
 use atoll_storage::image::plain;
 use atoll_storage::{Change, Filling, RowId, Run, Schema, StorageError, Table, Value};
@@ -286,6 +288,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn claim(&mut self, guard: &Guard<S, M>, change: Change) -> Result<RowId, StorageError> {
         let at = guard.table.id().0 as usize;
         if self.fillings.len() <= at {
+            cold_path();
             self.fillings.resize(at + 1, Filling::default());
         }
         guard.table.claim(change, &mut self.fillings[at])
@@ -410,6 +413,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.stopwatch.switch::<M>(before);
         window.taken |= 1 << window.placed;
         if other.is_some() {
+            cold_path();
             // Somebody else was faster: look at what they have.
             table.vacate(change, at);
             self.unused.push((table.id(), at));
@@ -433,6 +437,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.made.push(named);
         let number = table.id().0 as usize;
         if self.runs.len() <= number {
+            cold_path();
             self.runs.resize(number + 1, Run::default());
         }
         table.learn(&mut self.runs[number], wanted.hash, at);

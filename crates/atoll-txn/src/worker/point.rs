@@ -1,5 +1,7 @@
 //! Reading and changing the row of a key.
 
+use std::hint::cold_path;
+
 use atoll_machine::{Machine, Ordering};
 use atoll_storage::{Change, RowId, Table, Value};
 
@@ -352,6 +354,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             if let Ok(changed) = &set
                 && changed.meets(&guard.moving)
             {
+                cold_path();
                 entries.note_before(guard, &stored.under(image, Some(before)));
                 entries.note_after(guard, &stored.under(image, after), *changed);
             }
@@ -389,12 +392,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             _ => Ok(()),
         };
         if let Err(refusal) = granted {
+            cold_path();
             self.edits.get_mut().rewind(mark);
             return Step::Refused(refusal);
         }
         let changed = match set {
             Ok(changed) => changed,
-            Err(stop) => return Step::Failed(stop),
+            Err(stop) => {
+                cold_path();
+                return Step::Failed(stop);
+            }
         };
         let edits = self.edits.get_mut();
         let at = at.unwrap_or_else(|| edits.add(guard.table.id(), row, What::Change));

@@ -4,6 +4,8 @@
 //! The accesses come in the order of the keys, each as if it were made by itself: the windows are
 //! no atomic steps, and a scheme that makes the transaction wait does so outside the gate.
 
+use std::hint::cold_path;
+
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, Slot, Table, Value};
 
@@ -119,7 +121,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let wanted = window.wanted(*at, hash);
             let found = match seen.get(*at) {
                 Some(Some(found)) if self.is_surely(guard, found.meta, hash) => Some(*found),
-                _ => self.look_up(guard, wanted),
+                _ => {
+                    cold_path();
+                    self.look_up(guard, wanted)
+                }
             };
             let position = window.first + *at;
             let step = if aim.update {
