@@ -138,13 +138,19 @@ impl Ahead {
         self.streams[..self.used].iter().any(|stream| stream.table == table)
     }
 
-    /// Whether everything has been brought in that the keys from the one with this hash on need.
+    /// Whether everything has been brought in that so many keys need from the one with this hash
+    /// on, if they are those that are expected.
     pub(super) fn has_touched(
         &mut self,
         table: TableId,
-        hash: impl FnOnce() -> Option<u64>,
+        keys: usize,
+        first: impl FnOnce() -> Option<u64>,
     ) -> bool {
-        self.expects(table) && hash().is_some_and(|hash| self.touched(table, hash).0.is_some())
+        if !self.expects(table) {
+            return false;
+        }
+        let stream = first().and_then(|hash| self.touched(table, hash).0);
+        stream.is_some_and(|stream| stream.keys.len() - stream.next >= keys)
     }
 
     /// The keys of a table, if the one that is expected next has this hash, and everything that it

@@ -200,7 +200,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         // If `aims` panics, rows of other windows may have been changed.
         self.txn.is_broken = true;
         let first = || window.keys.chunks(window.width).next().map(|key| table.hash(key));
-        let is_known = self.txn.ahead.has_touched(table.id(), first);
+        let is_known = self.txn.ahead.has_touched(table.id(), window.len(), first);
         let sought = window.seek(table, aims, is_known);
         self.txn.is_broken = false;
         self.txn.stopwatch.switch::<M>(before);
