@@ -290,6 +290,30 @@ fn a_prefetch_that_makes_no_sense_is_no_more_than_a_hint() {
     }
 }
 
+/// A visit that begins with the key that is expected next takes all of its keys for prefetched.
+#[test]
+fn keys_behind_a_prefetched_one_may_be_any() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        db.transaction(|tx| add(tx, &table, &ids(0..ROWS), &(0..ROWS).collect::<Vec<_>>()))
+            .unwrap();
+        let expected = |id: &i64| (*id < ROWS).then_some(100 + id);
+        for asked in [&[1, 9, 3, 500, 5][..], &[1, 3, 2, 5, 4], &[1, 1, 1, 1, 1], &[1, 2, 3]] {
+            let seen = db.transaction(|tx| {
+                let keys = ids(1..6);
+                tx.prefetch_all([Prefetch { table: &table, keys: &keys, columns: &[BALANCE] }]);
+                let mut odd = ids(asked.iter().copied());
+                odd[2] = Value::Text("three".into());
+                let added = add(tx, &table, &odd, &[1; 5]);
+                assert!(matches!(added, Err(TxnError::Error(Error::Storage(_)))), "{added:?}");
+                balances(tx, &table, &ids(asked.iter().copied()))
+            });
+            let expected = asked.iter().map(expected).collect::<Vec<_>>();
+            assert_eq!(seen.unwrap(), expected, "{scheme}, {asked:?}");
+        }
+    }
+}
+
 /// The hash of a key of two columns can be had twice, and what lies beside a row knows no more of
 /// its key than the hash.
 #[test]

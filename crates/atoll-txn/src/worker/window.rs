@@ -113,8 +113,8 @@ impl<'w, A: Aim, M: Machine> Window<'w, '_, A, M> {
 }
 
 impl<'t, A: Aim, M: Machine> Window<'_, 't, A, M> {
-    /// Checks the keys and, but for those that are `known`, brings in the buckets of the index for
-    /// those whose row cannot be guessed.
+    /// Checks the keys and, unless what they need has been brought in before, brings in the buckets
+    /// of the index for those whose row cannot be guessed.
     #[inline(always)]
     fn seek(
         &mut self,
