@@ -28,10 +28,27 @@ pub struct Hints {
 }
 
 impl Hints {
+    /// Bytes of a place that may reach over the ends of two lines, but not of three.
+    pub const TWO_LINES: std::ops::RangeInclusive<usize> = LINE + 1..=2 * LINE + 1;
+
     /// Gathers the line of an address.
     #[inline]
     pub fn add_line<M: Machine>(&mut self, address: *const u8) {
         self.lines::<1, M>([address.addr()]);
+    }
+
+    /// Gathers a line, and a place of more than one line and at most two lines and a byte.
+    #[inline(always)]
+    pub fn add_line_and_two<M: Machine>(
+        &mut self,
+        line: *const u8,
+        address: *const u8,
+        bytes: usize,
+    ) {
+        debug_assert!(Self::TWO_LINES.contains(&bytes));
+        let (line, address) = (line.addr(), address.addr());
+        let second = address.wrapping_add(LINE);
+        self.lines::<4, M>([line, address, second, address.wrapping_add(bytes - 1)]);
     }
 
     /// Gathers a place of so many bytes.
@@ -132,6 +149,25 @@ mod tests {
                         "{bytes} bytes from {begin} after {before}"
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_is_named_before_the_two_or_three_of_a_place() {
+        for bytes in Hints::TWO_LINES {
+            for (begin, before) in (6400..6464).zip((0..=GATHERED_MAX).cycle()) {
+                let mut hints = Hints::default();
+                (0..before).for_each(|_| hints.add_line::<Watched>(std::ptr::null()));
+                let address = std::ptr::without_provenance;
+                hints.add_line_and_two::<Watched>(address(77), address(begin), bytes);
+                hints.give::<Watched>();
+                let touched = TOUCHED.take();
+                assert_eq!(touched[before], 77);
+                let lines: BTreeSet<usize> =
+                    touched[before + 1..].iter().map(|at| at / LINE).collect();
+                let expected = begin / LINE..(begin + bytes).div_ceil(LINE);
+                assert_eq!(lines, expected.collect(), "{bytes} bytes from {begin}");
             }
         }
     }

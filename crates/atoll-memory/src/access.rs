@@ -91,7 +91,7 @@ impl View {
     }
 
     /// Reads bytes, in words as wide as their alignment allows.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         let from = self.at(offset, into.len() as u64);
         // SAFETY: inside the mapping (`at`, ACCESS-1), only accessed atomically.

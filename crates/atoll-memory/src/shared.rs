@@ -78,19 +78,28 @@ macro_rules! by_size {
 ///
 /// # Safety
 /// They lie in memory that stays mapped meanwhile and that others access atomically only.
-#[inline]
+#[inline(always)]
 pub unsafe fn read(from: *const u8, into: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if into.len() >= vector::BYTES {
+        // SAFETY: the caller's promise, and `into` has room for as many bytes.
+        return unsafe { vector::copy(from, into.as_mut_ptr(), into.len()) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { read_pieces(from, into) }
+}
+
+/// As [`read`], by words, as wide as the ends allow.
+///
+/// # Safety
+/// As [`read`].
+unsafe fn read_pieces(from: *const u8, into: &mut [u8]) {
     macro_rules! piece {
         ($from:expr, $to:expr, $atomic:ty, $word:ty) => {
             $to.cast::<$word>().write_unaligned((*$from.cast::<$atomic>()).load(Ordering::Relaxed))
         };
     }
     let to = into.as_mut_ptr();
-    #[cfg(target_arch = "x86_64")]
-    if into.len() >= vector::BYTES {
-        // SAFETY: the caller's promise, and `into` has room for as many bytes.
-        return unsafe { vector::copy(from, to, into.len()) };
-    }
     each_piece(from.addr(), into.len(), |at, bytes| {
         // SAFETY: pieces lie within the bytes, which `into` has room for, and are aligned at
         // `from`; the rest is the caller's promise.
@@ -174,23 +183,21 @@ mod vector {
     #[inline(always)]
     pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         debug_assert!(len >= BYTES);
+        if (4 * BYTES..=8 * BYTES).contains(&len) {
+            // Without a loop, as 100 bytes in a column.
+            // SAFETY: the first half of the most that they can be, and the last, lie within them.
+            unsafe {
+                copy_two(from, to, 0);
+                copy_two(from, to, 2 * BYTES);
+                copy_two(from, to, len - 4 * BYTES);
+                copy_two(from, to, len - 2 * BYTES);
+            }
+            return;
+        }
         let mut at = 0;
         while len - at >= 2 * BYTES {
             // SAFETY: within the `len` bytes.
-            unsafe {
-                asm!(
-                    "movdqu {one}, [{from} + {at}]",
-                    "movdqu {two}, [{from} + {at} + 16]",
-                    "movdqu [{to} + {at}], {one}",
-                    "movdqu [{to} + {at} + 16], {two}",
-                    from = in(reg) from,
-                    to = in(reg) to,
-                    at = in(reg) at,
-                    one = out(xmm_reg) _,
-                    two = out(xmm_reg) _,
-                    options(nostack, preserves_flags),
-                );
-            }
+            unsafe { copy_two(from, to, at) };
             at += 2 * BYTES;
         }
         if len - at >= BYTES {
@@ -200,6 +207,27 @@ mod vector {
         if !len.is_multiple_of(BYTES) {
             // SAFETY: the last bytes of at least so many.
             unsafe { copy_one(from, to, len - BYTES) };
+        }
+    }
+
+    /// # Safety
+    /// As [`copy`], of twice [`BYTES`] from `at` on.
+    #[inline(always)]
+    unsafe fn copy_two(from: *const u8, to: *mut u8, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            asm!(
+                "movdqu {one}, [{from} + {at}]",
+                "movdqu {two}, [{from} + {at} + 16]",
+                "movdqu [{to} + {at}], {one}",
+                "movdqu [{to} + {at} + 16], {two}",
+                from = in(reg) from,
+                to = in(reg) to,
+                at = in(reg) at,
+                one = out(xmm_reg) _,
+                two = out(xmm_reg) _,
+                options(nostack, preserves_flags),
+            );
         }
     }
 

@@ -11,12 +11,12 @@
 //!   gone for the key's, which has another already.
 //! - `ROWS-2`: nothing lies beside rows for a scheme whose transactions are told apart by their
 //!   partitions, but the hash; and rows of a partition are given up by who has it. So to such a
-//!   transaction a row that is surely that of its key ([`Slot::is_surely`]) has [`Meta::of_any`]
+//!   transaction a row that is surely that of its key ([`Table::is_surely`]) has [`Meta::of_any`]
 //!   beside it, which is in a cache, until it deletes rows itself.
 
 use atoll_machine::{Machine, Ordering, Word};
 #[cfg(doc)]
-use atoll_storage::Slot;
+use atoll_storage::Table;
 use atoll_storage::key::RESERVED_MAX;
 
 use crate::scheme::Scheme;

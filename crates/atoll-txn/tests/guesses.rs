@@ -24,7 +24,7 @@ fn hash(table: &Table<Waiting>, key: u64) -> u64 {
 fn assert_guessed(table: &Table<Waiting>) {
     for key in 0..ROWS {
         let guess = table.guess(hash(table, key)).unwrap();
-        assert_eq!(guess.row, RowId(key), "{key}");
+        assert_eq!(guess, RowId(key), "{key}");
     }
 }
 
@@ -57,8 +57,12 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
 
 /// Whether the row of a key is surely where it is guessed.
 fn is_sure(table: &Table<Waiting>, key: u64) -> bool {
-    let guess = table.guess(hash(table, key)).unwrap();
-    table.slot(guess.row).is_surely(guess)
+    let slot = table.slot(table.guess(hash(table, key)).unwrap());
+    let is_sure = table.is_surely(slot, hash(table, key));
+    let found = table.surely(&[Value::Int64(key.cast_signed())]);
+    assert_eq!(found.map(|slot| slot.id()), is_sure.then_some(slot.id()));
+    assert!(!table.is_surely(slot, hash(table, key + 1)), "it is another key's");
+    is_sure
 }
 
 type AnEngine<S> = std::sync::Arc<Engine<S, Waiting>>;

@@ -127,6 +127,21 @@ fn a_transaction_that_is_given_up_leaves_nothing_behind() {
     }
 }
 
+type Wrong = fn(&mut Access<'_>, &mut [u8; 8]) -> TxnResult<bool>;
+
+const FIVE: [Value; 1] = [Value::Int64(5)];
+
+/// Accesses that do not fit, and what is said of them.
+const WRONG: [(Wrong, &str); 7] = [
+    (|rows, room| rows.get(&FIVE, 9, room), "column 9 does not exist"),
+    (|rows, room| rows.get(&FIVE, 3, room), "column 3 holds text"),
+    (|rows, room| rows.get(&FIVE, NUMBER, &mut room[1..]), "names 8 bytes from 0 on, of 7"),
+    (|rows, _| rows.put(&FIVE, NUMBER, &[7; 7]), "names 8 bytes from 0 on, of 7"),
+    (|rows, _| rows.put(&FIVE, 0, &[7; 8]), "\"id\" is part of the primary key"),
+    (|rows, room| rows.get(&["5".into()], NUMBER, room), "id"),
+    (|rows, room| rows.get(&[], NUMBER, room), "primary key has 1 column"),
+];
+
 #[test]
 fn what_does_not_fit_is_told_and_changes_nothing() {
     for scheme in SchemeKind::ALL.iter().copied() {
@@ -136,19 +151,11 @@ fn what_does_not_fit_is_told_and_changes_nothing() {
         db.transaction(|tx| {
             assert!(tx.access(&elsewhere, |rows| put(rows, 1, 7)).is_err(), "{scheme}");
             tx.access(&table, |rows| {
-                let key = [5i64.into()];
                 let mut room = [0; 8];
-                let told = [
-                    (rows.get(&key, 9, &mut room), "column 9 does not exist"),
-                    (rows.get(&key, 3, &mut room), "column 3 holds text"),
-                    (rows.get(&key, NUMBER, &mut room[1..]), "names 8 bytes from 0 on, of 7"),
-                    (rows.put(&key, NUMBER, &[7; 7]), "names 8 bytes from 0 on, of 7"),
-                    (rows.put(&key, 0, &[7; 8]), "\"id\" is part of the primary key"),
-                    (rows.get(&["5".into()], NUMBER, &mut room), "id"),
-                    (rows.get(&[], NUMBER, &mut room), "primary key has 1 column"),
-                ];
-                for (told, message) in told {
-                    let told = told.unwrap_err().to_string();
+                for (wrong, message) in WRONG {
+                    // Each behind one that is right, so that it is made inside.
+                    assert_eq!(number(rows, 5)?, 100);
+                    let told = wrong(rows, &mut room).unwrap_err().to_string();
                     assert!(told.contains(message), "{scheme}: {told}, not {message}");
                 }
                 assert!(!rows.get(&[ROWS.into()], NUMBER, &mut room)?);
@@ -251,7 +258,7 @@ fn a_snapshot_waits_for_an_access_not_for_all_of_them() {
             db.transaction(|tx| {
                 tx.access(&table, |rows| {
                     // Goes on until the snapshot is there.
-                    for id in (0..ROWS).cycle().take(30_000_000) {
+                    for id in (0..1000).cycle().take(30_000_000) {
                         if taken.load(Ordering::Relaxed) {
                             return Ok(());
                         }

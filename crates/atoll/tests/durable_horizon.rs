@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use atoll::machine::CrashMedium;
 use atoll::{
-    Column, DataType, Database, DatabaseOptions, Durability, LogsOptions, Planted, Schema, Session,
-    Table, TableOptions, TransactionOptions, Value,
+    Column, DataType, Database, DatabaseOptions, Durability, LogsOptions, Planted, Schema,
+    SchemeKind, Session, Table, TableOptions, TransactionOptions, Value,
 };
 use atoll_storage::key::mix;
 
@@ -17,7 +17,12 @@ const TABLESPACES: usize = 3;
 const SEEDS: u64 = 4;
 
 fn open(medium: &CrashMedium) -> Database {
+    open_under(medium, SchemeKind::default())
+}
+
+fn open_under(medium: &CrashMedium, scheme: SchemeKind) -> Database {
     let options = DatabaseOptions {
+        scheme,
         tablespaces: Some(TABLESPACES),
         memory_limit_bytes: Some(64 << 20),
         // So that what a seed finds is found again.
@@ -116,6 +121,63 @@ fn what_was_told_survives_a_second_crash_when_the_first_recovery_cut_off_its_pro
             assert!(has(&mut session, &of[1], 0), "behind event {event} of {events}");
             assert!((0..5).all(|id| has(&mut session, &of[0], id)));
         }
+    }
+}
+
+/// What was read by one access after the other is durable when its reader's commit is, under every
+/// scheme: those of one go to rows that they need not ask for their keys.
+#[test]
+fn what_an_access_has_seen_is_there_when_what_followed_from_it_is() {
+    const ROWS: i64 = 10_240;
+    const NUMBER: usize = 1;
+    /// Of another segment than the row that matters: the first access is made in another way.
+    const FIRST: [Value; 1] = [Value::Int64(9000)];
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let medium = CrashMedium::default();
+        let db = open_under(&medium, scheme);
+        let columns = ["id", "number"].map(|name| Column::new(name, DataType::Int64));
+        let tables: [Table; 2] = std::array::from_fn(|number| {
+            let schema = Schema::new(columns.to_vec(), &["id"]).unwrap();
+            let tablespace = Some(number as u32);
+            let options = TableOptions { tablespace, ..TableOptions::default() };
+            db.create_table_with(&format!("table_{number}"), schema, &options).unwrap()
+        });
+        let rows: Vec<Value> = (0..ROWS).flat_map(|id| [id, 0].map(Value::Int64)).collect();
+        db.transaction(|tx| tx.insert_rows(&tables[0], &rows)).unwrap();
+        let mut session = db.session().unwrap();
+        let with = |durability| TransactionOptions {
+            durability: Some(durability),
+            ..TransactionOptions::default()
+        };
+        // Many commits of the first log, which nobody waits for.
+        for number in 1..50i64 {
+            let put = session.transaction_with(&with(Durability::None), |tx| {
+                tx.access(&tables[0], |rows| {
+                    let mut bytes = [0; 8];
+                    rows.get(&FIRST, NUMBER, &mut bytes)?;
+                    rows.put(&[Value::Int64(5)], NUMBER, &number.to_le_bytes())
+                })
+            });
+            assert!(put.unwrap());
+        }
+        let copied = session.transaction_with(&with(Durability::Strict), |tx| {
+            let seen = tx.access(&tables[0], |rows| {
+                let mut bytes = [0; 8];
+                rows.get(&FIRST, NUMBER, &mut bytes)?;
+                rows.get(&[Value::Int64(5)], NUMBER, &mut bytes)?;
+                Ok(i64::from_le_bytes(bytes))
+            })?;
+            tx.insert(&tables[1], &[1i64.into(), seen.into()])?;
+            Ok(seen)
+        });
+        assert_eq!(copied.unwrap(), 49, "{scheme}");
+        let again = open_under(&crash(&medium, medium.events(), 0), scheme);
+        let mut session = again.session().unwrap();
+        let mut number = |table: &str, id: i64| {
+            let table = again.table(table).unwrap();
+            session.transaction(|tx| tx.read(&table, &[id.into()])).unwrap().unwrap()[1].clone()
+        };
+        assert_eq!([number("table_0", 5), number("table_1", 1)], [49, 49].map(Value::Int64));
     }
 }
 

@@ -219,8 +219,7 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
     /// Whether the row of a key is known to be where it is guessed.
     #[cfg(test)]
     pub(super) fn is_sure(&self, key: i64) -> bool {
-        let guess = self.table.guess(self.table.hash(&[key.into()]));
-        guess.is_some_and(|guess| self.table.slot(guess.row).is_surely(guess))
+        self.table.surely(&[key.into()]).is_some()
     }
 }
 

@@ -210,7 +210,8 @@ pub fn perform_each(
     let Room { source, at, target, .. } = room;
     let input = &source[*at..];
     tx.access(&field.table, |rows| {
-        for (op, key) in ops.iter().zip(keys.chunks(1)) {
+        for (op, key) in ops.iter().zip(keys) {
+            let key = std::slice::from_ref(key);
             match *op {
                 RowOp::Get { column, to } => rows.get(key, column, &mut target[to..])?,
                 RowOp::Put { column, from } => rows.put(key, column, &input[from..])?,

@@ -215,7 +215,7 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Reads the image of a value of a column in which each is as many bytes and none is NULL.
-    #[inline]
+    #[inline(always)]
     pub fn load_flat(&self, target: &Segment<M>, slot: usize, at: usize, image: &mut [u8]) {
         self.access().read(target.values[at].place() + (slot * image.len()) as u64, image);
     }
@@ -254,7 +254,12 @@ impl<M: Machine> Barrier<M> {
     /// Address of a value of so many bytes, 0 for a bit, to be hinted at.
     #[inline]
     pub fn hint_of(&self, target: &Segment<M>, slot: usize, at: usize, width: usize) -> *const u8 {
-        let offset = if width == 0 { slot / 64 * 8 } else { slot * width };
+        self.hint_at(target, at, if width == 0 { slot / 64 * 8 } else { slot * width })
+    }
+
+    /// An address to be hinted at: so many bytes behind where the values of a column begin.
+    #[inline]
+    pub fn hint_at(&self, target: &Segment<M>, at: usize, offset: usize) -> *const u8 {
         self.access().hint(target.values[at].hinted_place() + offset as u64)
     }
 }

@@ -14,6 +14,7 @@
 mod fill;
 mod read;
 mod runs;
+mod shape;
 mod slots;
 mod sparse;
 mod write;
@@ -21,7 +22,6 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use atoll_machine::lines::LINE_BYTES;
 use atoll_machine::{Latch, Machine};
 use atoll_memory::Memory;
 
@@ -35,8 +35,10 @@ use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
+pub use runs::Run;
 use runs::Runs;
-pub use runs::{Guess, Run};
+pub use shape::PlainColumn;
+use shape::Shape;
 pub use slots::Filling;
 
 /// See the module.
@@ -61,79 +63,7 @@ pub struct Table<M: Machine> {
     key_is_int64: bool,
     /// One for each column.
     shapes: Box<[Shape]>,
-}
-
-/// What is asked of a column most often.
-struct Shape {
-    /// Bytes of a value, 0 for a bit.
-    width: usize,
-    /// No value reaches over the end of a cache line, since arrays of them begin at one.
-    is_in_a_line: bool,
-    is_view: bool,
-    /// A value is so many bytes and nothing else: no bit, no NULL, nothing that lies elsewhere.
-    is_flat: bool,
-    /// And its type has no zones.
-    is_bytes: bool,
-    /// It is flat, and whatever bytes it holds are a value.
-    is_plain: bool,
-    is_in_key: bool,
-    /// Bytes of an integer of a column of them, see [`Number`]; 0 if it is of another type.
-    number_width: u8,
-    /// The same, if a transaction may set it and it is never NULL; 0 otherwise.
-    set_width: u8,
-}
-
-/// A column whose values are so many bytes each, whatever they are, and never NULL: of integers,
-/// floats, dates, timestamps and `binary(n)`. It belongs to the table that named it
-/// ([`Table::plain`]).
-#[derive(Debug, Clone, Copy)]
-pub struct PlainColumn {
-    at: u16,
-    in_key: bool,
-    is_in_a_line: bool,
-    is_bytes: bool,
-    width: u32,
-}
-
-impl PlainColumn {
-    /// Its position.
-    #[inline]
-    pub fn position(self) -> usize {
-        self.at.into()
-    }
-
-    /// Whether it is part of the primary key.
-    #[inline]
-    pub fn is_in_key(self) -> bool {
-        self.in_key
-    }
-
-    /// Bytes of a value.
-    #[inline]
-    pub fn width(self) -> usize {
-        self.width as usize
-    }
-}
-
-impl Shape {
-    fn of(column: &Column, is_in_key: bool) -> Self {
-        let width = column.data_type.width();
-        let is_in_a_line = width <= 1 || LINE_BYTES.is_multiple_of(width);
-        let is_view = column.data_type.is_view();
-        let is_flat = width > 0 && !is_view && !column.nullable;
-        let number_width = if column.data_type.is_integer() { width as u8 } else { 0 };
-        Self {
-            width,
-            is_in_a_line,
-            is_view,
-            is_flat,
-            is_bytes: is_flat && !column.data_type.has_zone(),
-            is_plain: is_flat && column.data_type.is_any_bytes(),
-            is_in_key,
-            number_width,
-            set_width: if is_flat && !is_in_key { number_width } else { 0 },
-        }
-    }
+    plain_columns: Box<[Option<PlainColumn>]>,
 }
 
 /// A slot of a table that has been found, so that values of its row can be read and stored without
@@ -171,13 +101,6 @@ impl<'t, M: Machine> Slot<'t, M> {
         self.segment.raise_gsn(gsn);
     }
 
-    /// Whether the row of the key of this guess, which led here, is surely in this slot: so it was
-    /// when this was asked, and is until somebody gives up rows of the table.
-    #[inline(always)]
-    pub fn is_surely(&self, guess: Guess) -> bool {
-        self.segment.is_whole(self.id.slot(), guess.mark)
-    }
-
     pub(crate) fn segment(&self) -> &'t Segment<M> {
         self.segment
     }
@@ -198,13 +121,16 @@ impl<M: Machine> Table<M> {
         let id = directory.add_table(change, &schema_codec::encode(name, &schema))?;
         let key = schema.primary_key().iter();
         let key_parts = key::parts(key.map(|at| schema.columns()[*at].data_type));
+        let shapes = schema.columns().iter().enumerate();
+        let shapes: Box<[_]> =
+            shapes.map(|(at, column)| Shape::of(column, schema.is_in_key(at))).collect();
+        let plain_columns = shapes.iter().enumerate();
         Ok(Self {
             name: name.to_owned(),
             key_parts,
             key_is_int64: key::is_int64(&schema),
-            shapes: (schema.columns().iter().enumerate())
-                .map(|(at, column)| Shape::of(column, schema.is_in_key(at)))
-                .collect(),
+            plain_columns: plain_columns.map(|(at, one)| PlainColumn::of(at, one)).collect(),
+            shapes,
             schema,
             barrier: Barrier::new(Arc::clone(directory), id),
             segments: StableVec::default(),
@@ -376,8 +302,29 @@ impl<M: Machine> Table<M> {
     /// Where the row of a key may lie without asking the index, if rows were inserted in the order
     /// of their keys. A guess: the slot may be another row's, or nobody's, or there may be none.
     #[inline]
-    pub fn guess(&self, hash: u64) -> Option<Guess> {
+    pub fn guess(&self, hash: u64) -> Option<RowId> {
         self.runs.guess(hash)
+    }
+
+    /// Whether the row of the key with this hash is surely in this slot: so it was when this was
+    /// asked, and is until somebody gives up rows of the table. False says nothing.
+    #[inline(always)]
+    pub fn is_surely(&self, slot: Slot<'_, M>, hash: u64) -> bool {
+        // Where keys are no words, no block is marked.
+        self.is_surely_of(slot, key::word_of(hash))
+    }
+
+    #[inline(always)]
+    fn is_surely_of(&self, Slot { id, segment }: Slot<'_, M>, word: u64) -> bool {
+        segment.is_whole(id.slot(), self.runs.mark_of(word, id))
+    }
+
+    /// The slot in which the row of a key [surely](Table::is_surely) is, if that can be told.
+    #[inline(always)]
+    pub fn surely(&self, wanted: &[Value]) -> Option<Slot<'_, M>> {
+        let word = self.word_of(wanted)?;
+        let slot = self.slot_if_any(self.runs.guess_of_word(word)?)?;
+        self.is_surely_of(slot, word).then_some(slot)
     }
 
     /// Both [`Table::hash_of`] and [`Table::guess`].
@@ -385,7 +332,7 @@ impl<M: Machine> Table<M> {
     /// # Errors
     /// As the former.
     #[inline(always)]
-    pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<Guess>), StorageError> {
+    pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
         match self.word_of(wanted) {
             Some(word) => Ok((key::hash_of_word(word), self.runs.guess_of_word(word))),
             None => self.hash_of(wanted).map(|hash| (hash, None)),
@@ -403,7 +350,7 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// A row is going to be given up: what was [sure](Slot::is_surely) about its neighbours is no
+    /// A row is going to be given up: what was [sure](Table::is_surely) about its neighbours is no
     /// longer.
     pub fn unlearn(&self, row: RowId) {
         self.segment(row).break_whole(row.slot());

@@ -5,7 +5,7 @@
 
 use atoll_machine::{Hints, Machine};
 
-use super::{PlainColumn, Shape, Slot, Table};
+use super::{PlainColumn, Slot, Table};
 use crate::image::{self, HeapPlace, Plain};
 use crate::layout::RowId;
 use crate::segment::Number;
@@ -31,10 +31,7 @@ impl<M: Machine> Table<M> {
     /// A column, if there is one and it is plain.
     #[inline]
     pub fn plain(&self, at: usize) -> Option<PlainColumn> {
-        let shape = self.shapes.get(at).filter(|shape| shape.is_plain)?;
-        let (at, width) = (at as u16, shape.width as u32);
-        let Shape { is_in_key: in_key, is_in_a_line, is_bytes, .. } = *shape;
-        Some(PlainColumn { at, width, in_key, is_in_a_line, is_bytes })
+        *self.plain_columns.get(at)?
     }
 
     /// Reads a value of as many bytes.
@@ -47,20 +44,39 @@ impl<M: Machine> Table<M> {
     /// Brings in a value of a row.
     #[inline]
     pub fn touch_plain(&self, slot: Slot<'_, M>, column: PlainColumn) {
-        let (at, width) = (column.position(), column.width());
-        M::touch(self.barrier.hint_of(slot.segment, slot.id.slot(), at, width), width);
+        M::touch(self.address_of_plain(slot, column), column.width());
     }
 
-    /// Gathers where a value of a row lies.
+    /// Gathers the line of an address, if there is one, and where a value of a row lies.
     #[inline(always)]
-    pub fn hint_at_plain(&self, slot: Slot<'_, M>, column: PlainColumn, hints: &mut Hints) {
-        let (at, width) = (column.position(), column.width());
-        let address = self.barrier.hint_of(slot.segment, slot.id.slot(), at, width);
-        if column.is_in_a_line {
+    pub fn hint_at_plain(
+        &self,
+        line: Option<*const u8>,
+        slot: Slot<'_, M>,
+        column: PlainColumn,
+        hints: &mut Hints,
+    ) {
+        let address = self.address_of_plain(slot, column);
+        match line {
+            // Mostly, and all four at once.
+            Some(line) if column.is_in_two_lines() => {
+                return hints.add_line_and_two::<M>(line, address, column.width());
+            }
+            Some(line) => hints.add_line::<M>(line),
+            None => {}
+        }
+        if column.is_in_a_line() {
             hints.add_line::<M>(address);
         } else {
-            hints.add::<M>(address, width);
+            hints.add::<M>(address, column.width());
         }
+    }
+
+    /// Where a value of a row lies, for a hint.
+    #[inline(always)]
+    fn address_of_plain(&self, slot: Slot<'_, M>, column: PlainColumn) -> *const u8 {
+        let offset = slot.id.slot() * column.width();
+        self.barrier.hint_at(slot.segment, column.position(), offset)
     }
 
     /// Reads a number of a column of its type; 0 for NULL.

@@ -50,23 +50,6 @@ const TAG_SHIFT: u32 = ROW_BITS + WRONG_BITS;
 const ONE_WRONG: u64 = 1 << ROW_BITS;
 const WRONG_MAX: u64 = (1 << WRONG_BITS) - 1;
 
-/// Where a row may lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Guess {
-    /// There. Nothing says that it does, nor that there is a slot.
-    pub row: RowId,
-    /// The mark of its block of slots, if that is whole and the row does lie there.
-    pub(super) mark: Mark,
-}
-
-impl From<RowId> for Guess {
-    /// A guess that only the row itself can confirm.
-    #[inline]
-    fn from(row: RowId) -> Self {
-        Self { row, mark: Mark::NONE }
-    }
-}
-
 /// Rows that somebody inserts, as far as they lie side by side in the order of their keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
@@ -133,27 +116,31 @@ impl<M: Machine> Known<M> {
     }
 
     #[inline]
-    fn guess(&self, word: u64) -> Option<Guess> {
+    fn guess(&self, word: u64) -> Option<RowId> {
         let Place { entry, tag, at } = self.place(word);
         let entry = entry.load(Ordering::Relaxed);
         let first = entry & (ONE_WRONG - 1);
-        let row = RowId((first + at).wrapping_sub(BLOCK));
-        let guess = Guess { row, mark: Mark::of(word, self.step, row) };
-        (entry >> TAG_SHIFT == tag && first != 0).then_some(guess)
+        (entry >> TAG_SHIFT == tag && first != 0).then_some(RowId((first + at).wrapping_sub(BLOCK)))
     }
 }
 
 impl<M: Machine> Runs<M> {
-    /// Where the row of this hash may lie.
+    /// Where the row of this hash may lie. Nothing says that it does, nor that there is a slot.
     #[inline]
-    pub(super) fn guess(&self, hash: u64) -> Option<Guess> {
+    pub(super) fn guess(&self, hash: u64) -> Option<RowId> {
         self.known.get()?.guess(key::word_of(hash))
     }
 
     /// As [`Runs::guess`], of a key that is this word.
     #[inline]
-    pub(super) fn guess_of_word(&self, word: u64) -> Option<Guess> {
+    pub(super) fn guess_of_word(&self, word: u64) -> Option<RowId> {
         self.known.get()?.guess(word)
+    }
+
+    /// The mark that the row's block of slots has if it is whole and the row's key is this word.
+    #[inline]
+    pub(super) fn mark_of(&self, word: u64, row: RowId) -> Mark {
+        self.known.get().map_or(Mark::NONE, |known| Mark::of(word, known.step, row))
     }
 
     /// A row of this hash has been inserted; `run` is who inserts. Returns the mark of the row's
@@ -214,10 +201,6 @@ mod tests {
         key::hash_of_word(key)
     }
 
-    fn row_of(runs: &Runs<Native>, hash: u64) -> Option<RowId> {
-        runs.guess(hash).map(|guess| guess.row)
-    }
-
     /// Rows from 5 on for keys from [`FIRST`] on.
     fn filled(keys: u64) -> Runs<Native> {
         let (runs, mut run) = (Runs::default(), Run::default());
@@ -231,11 +214,11 @@ mod tests {
     fn rows_in_the_order_of_their_keys_are_found_over_all_blocks() {
         let runs = filled(5 * BLOCK);
         for at in 0..5 * BLOCK {
-            assert_eq!(row_of(&runs, hash(FIRST + at)), Some(RowId(5 + at)), "{at}");
+            assert_eq!(runs.guess(hash(FIRST + at)), Some(RowId(5 + at)), "{at}");
         }
         // Of the last block, a key that is not there yet; of the next, none.
-        assert_eq!(row_of(&runs, hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
-        assert_eq!(row_of(&runs, hash(FIRST + 6 * BLOCK)), None);
+        assert_eq!(runs.guess(hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
+        assert_eq!(runs.guess(hash(FIRST + 6 * BLOCK)), None);
     }
 
     #[test]
@@ -265,9 +248,12 @@ mod tests {
         let whole = Mark::of(20_000, 1, RowId(2 * ROWS));
         assert_eq!(marks, [whole]);
         for at in 0..ROWS {
-            assert_eq!(runs.guess(hash(20_000 + at)).map(|guess| guess.mark), Some(whole));
+            let row = runs.guess(hash(20_000 + at)).expect("it is of the run");
+            assert_eq!(runs.mark_of(20_000 + at, row), whole);
+            assert_ne!(runs.mark_of(20_001 + at, row), whole, "another key's row");
         }
-        assert_ne!(runs.guess(hash(9000)).map(|guess| guess.mark), Some(whole));
+        let row = runs.guess(hash(9000)).expect("it is of a run");
+        assert_ne!(runs.mark_of(9000, row), whole);
     }
 
     #[test]
@@ -283,14 +269,14 @@ mod tests {
         }
         for key in 0..2 * BLOCK * PARTITIONS {
             let row = RowId(10_000 * (key % PARTITIONS) + key / PARTITIONS);
-            assert_eq!(row_of(&runs, hash(key)), Some(row), "{key}");
+            assert_eq!(runs.guess(hash(key)), Some(row), "{key}");
         }
         // Keys with another step tell it nothing.
         let mut run = Run::default();
         for at in 0..1000 {
             let _ = runs.learn(&mut run, hash(at), RowId(70_000 + at));
         }
-        assert_eq!(row_of(&runs, hash(300)), Some(RowId(100)));
+        assert_eq!(runs.guess(hash(300)), Some(RowId(100)));
     }
 
     #[test]
@@ -299,10 +285,10 @@ mod tests {
         for at in 0..200 {
             runs.learn(&mut run, hash(BLOCK + 900 + at), RowId(at));
         }
-        assert_eq!(row_of(&runs, hash(BLOCK + 900)), Some(RowId(0)));
-        assert_eq!(row_of(&runs, hash(2 * BLOCK + 70)), Some(RowId(194)));
+        assert_eq!(runs.guess(hash(BLOCK + 900)), Some(RowId(0)));
+        assert_eq!(runs.guess(hash(2 * BLOCK + 70)), Some(RowId(194)));
         // Where it would lie before the first row.
-        assert!(row_of(&runs, hash(BLOCK)).is_none_or(|row| row.0 > 1 << 40));
+        assert!(runs.guess(hash(BLOCK)).is_none_or(|row| row.0 > 1 << 40));
     }
 
     #[test]
@@ -314,15 +300,15 @@ mod tests {
             assert!(runs.guess(hash(key)).is_some());
         }
         runs.doubt(hash(key));
-        assert_eq!(row_of(&runs, hash(key)), None);
+        assert_eq!(runs.guess(hash(key)), None);
         assert!(runs.guess(hash(key + BLOCK)).is_some(), "another block");
         runs.doubt(hash(key));
-        assert_eq!(row_of(&runs, hash(key)), None);
+        assert_eq!(runs.guess(hash(key)), None);
         let mut run = Run::default();
         for at in 0..BLOCK {
             runs.learn(&mut run, hash(key + at), RowId(90_000 + at));
         }
-        assert_eq!(row_of(&runs, hash(key)), Some(RowId(90_000)));
+        assert_eq!(runs.guess(hash(key)), Some(RowId(90_000)));
     }
 
     #[test]
@@ -338,7 +324,7 @@ mod tests {
         let mut known = 0;
         for (key, row) in keys().zip(0..) {
             let hash = key::mix(word(key) ^ key::SEED);
-            let guess = row_of(&runs, hash);
+            let guess = runs.guess(hash);
             assert!(guess.is_none_or(|guess| guess == RowId(row * BLOCK)), "{key:?}");
             known += usize::from(guess.is_some());
         }

@@ -82,7 +82,7 @@ impl<M: Machine> Table<M> {
     ) -> Result<(), StorageError> {
         debug_assert_eq!(bytes.len(), column.width());
         let at = column.position();
-        if !column.is_bytes {
+        if !column.is_bytes() {
             return self.store(change, slot, at, Some(bytes), undo);
         }
         Ok(self.barrier.replace_bytes(change, slot.segment, (slot.id, at), bytes, undo)?)

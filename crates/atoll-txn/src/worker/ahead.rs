@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use atoll_machine::{Hints, Machine};
-use atoll_storage::{Guess, Table, TableId, Value};
+use atoll_storage::{RowId, Table, TableId, Value};
 
 use super::Worker;
 use super::step::Found;
@@ -50,7 +50,7 @@ pub type Touch<'t, 'c, M> = (&'t Table<M>, &'t dyn Fn(usize) -> &'c [usize]);
 struct Coming {
     hash: u64,
     /// Where the row was seen, or is guessed until then.
-    guess: Option<Guess>,
+    guess: Option<RowId>,
 }
 
 impl Ahead {
@@ -109,9 +109,9 @@ impl Ahead {
         let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
         stream.touched = true;
         for (at, key) in stream.keys.iter_mut().enumerate() {
-            let named = || table.index().home(key.hash).guess(key.hash).map(Guess::from);
-            key.guess = key.guess.or_else(named);
-            match key.guess.and_then(|guess| Found::guessed(guard, guess)) {
+            let hash = key.hash;
+            key.guess = key.guess.or_else(|| table.index().home(hash).guess(hash));
+            match key.guess.and_then(|row| Found::guessed(guard, row, hash)) {
                 Some(found) => found.hint(guard, columns(at), hints),
                 None => key.guess = None,
             }
@@ -128,8 +128,8 @@ impl Ahead {
         let mut streams = self.streams[..self.used].iter();
         let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
         let rows = stream.keys.iter().enumerate();
-        for (at, guess) in rows.filter_map(|(at, key)| Some((at, key.guess?))) {
-            table.hint_at_long_values(table.slot(guess.row), columns(at), &mut self.hints);
+        for (at, row) in rows.filter_map(|(at, key)| Some((at, key.guess?))) {
+            table.hint_at_long_values(table.slot(row), columns(at), &mut self.hints);
         }
     }
 
@@ -169,7 +169,7 @@ impl Ahead {
 
     /// Where the row of this hash was seen, if it is the key that is expected next in its table.
     #[inline]
-    pub(super) fn next(&mut self, table: TableId, hash: u64) -> Option<Guess> {
+    pub(super) fn next(&mut self, table: TableId, hash: u64) -> Option<RowId> {
         let mut streams = self.streams[..self.used].iter_mut();
         streams.find(|stream| stream.table == table)?.next(hash)
     }
@@ -178,7 +178,7 @@ impl Ahead {
 impl Stream {
     /// See [`Ahead::next`].
     #[inline]
-    pub(super) fn next(&mut self, hash: u64) -> Option<Guess> {
+    pub(super) fn next(&mut self, hash: u64) -> Option<RowId> {
         let expected = self.keys.get(self.next).filter(|key| key.hash == hash)?;
         self.next += 1;
         expected.guess

@@ -82,8 +82,14 @@ impl Aim for Checked {
     }
 
     #[inline(always)]
-    fn hint<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints) {
-        table.hint_at_plain(slot, self.column, hints);
+    fn hint<M: Machine>(
+        self,
+        line: Option<*const u8>,
+        table: &Table<M>,
+        slot: Slot<'_, M>,
+        hints: &mut Hints,
+    ) {
+        table.hint_at_plain(line, slot, self.column, hints);
     }
 
     #[inline]
@@ -231,7 +237,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn apply_some(
         &mut self,
         here: Here<'_, S, M>,
-        (window, seen): (&Window<'_, '_, Checked, M>, &SeenRows<'_, S, M>),
+        (window, seen): (&Window<'_, Checked>, &SeenRows<'_, S, M>),
         at: &mut usize,
         Buffers { input, output }: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
@@ -279,7 +285,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn apply_plainly(
         &mut self,
         here: Here<'_, S, M>,
-        (window, seen): (&Window<'_, '_, Checked, M>, &SeenRows<'_, S, M>),
+        (window, seen): (&Window<'_, Checked>, &SeenRows<'_, S, M>),
         next: &mut usize,
         input: &[u8],
         output: &mut [u8],
@@ -323,7 +329,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         output: &mut [u8],
     ) -> Result<bool, Refusal> {
         let table = &*guard.table;
-        if !found.meta.has_hash(hash) || !table.is_exact(hash) {
+        if !table.is_exact(hash) || !found.meta.has_hash(hash) {
             return Ok(false);
         }
         if !Self::IN_PLACE && self.edits.get_mut().find(table.id(), found.slot.id()).is_some() {

@@ -12,19 +12,27 @@ const KEPT: usize = 4;
 const BYTES_MAX: usize = 128;
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Late {
-    /// A ring.
+    /// Rings: the rows, [`NO_ROW`] where nothing is kept, and what is put into them.
+    rows: [RowId; KEPT],
     puts: Vec<Put>,
     oldest: usize,
     len: usize,
 }
 
+/// No table has so many.
+const NO_ROW: RowId = RowId(u64::MAX);
+
 /// A value, in a row that is the transaction's.
 struct Put {
-    row: RowId,
     column: PlainColumn,
     bytes: [u8; BYTES_MAX],
+}
+
+impl Default for Late {
+    fn default() -> Self {
+        Self { rows: [NO_ROW; KEPT], puts: Vec::new(), oldest: 0, len: 0 }
+    }
 }
 
 impl Late {
@@ -48,18 +56,19 @@ impl Late {
     /// Whether it keeps a value of the row.
     #[inline]
     pub(super) fn has(&self, row: RowId) -> bool {
-        (0..self.len).any(|at| self.puts[(self.oldest + at) % KEPT].row == row)
+        self.rows.contains(&row)
     }
 
     /// Keeps a value of the column's width, if it [takes](Late::takes) that and is not full.
     #[inline]
     pub(super) fn push(&mut self, row: RowId, column: PlainColumn, bytes: &[u8]) {
         if self.puts.len() < KEPT {
-            let empty = || Put { row, column, bytes: [0; BYTES_MAX] };
-            self.puts.resize_with(KEPT, empty);
+            self.puts.resize_with(KEPT, || Put { column, bytes: [0; BYTES_MAX] });
         }
-        let put = &mut self.puts[(self.oldest + self.len) % KEPT];
-        (put.row, put.column) = (row, column);
+        let at = (self.oldest + self.len) % KEPT;
+        self.rows[at] = row;
+        let put = &mut self.puts[at];
+        put.column = column;
         put.bytes[..bytes.len()].copy_from_slice(bytes);
         self.len += 1;
     }
@@ -70,13 +79,15 @@ impl Late {
         if self.is_empty() {
             return None;
         }
-        let Put { row, column, bytes } = &self.puts[self.oldest];
+        let row = std::mem::replace(&mut self.rows[self.oldest], NO_ROW);
+        let Put { column, bytes } = &self.puts[self.oldest];
         (self.oldest, self.len) = ((self.oldest + 1) % KEPT, self.len - 1);
-        Some((*row, *column, &bytes[..column.width()]))
+        Some((row, *column, &bytes[..column.width()]))
     }
 
     /// Forgets all.
     pub(super) fn clear(&mut self) {
+        self.rows = [NO_ROW; KEPT];
         self.len = 0;
     }
 }

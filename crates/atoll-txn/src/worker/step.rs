@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use atoll_machine::{Hints, Machine};
-use atoll_storage::{Change, Guess, RowId, Slot, Table, Value};
+use atoll_storage::{Change, RowId, Slot, Table, Value};
 
 use super::{Txn, Worker, target};
 use crate::accounting::Component;
@@ -54,28 +54,27 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
         Self { slot: guard.table.slot(row), meta: guard.rows.get(row) }
     }
 
-    /// A row that the table guesses; nothing if there is no such slot. Where transactions are told
-    /// apart by partitions it means something only to one that has the key's.
+    /// A row that is guessed to be that of a key; nothing if there is no such slot. Where
+    /// transactions are told apart by partitions it means something only to one that has the key's.
     #[inline]
-    pub(super) fn guessed(guard: &'g Guard<S, M>, guess: Guess) -> Option<Self> {
-        let slot = guard.table.slot_if_any(guess.row)?;
-        let is_sure = S::PARTITIONED && slot.is_surely(guess);
-        let meta = if is_sure { &guard.any_row } else { guard.rows.get(guess.row) };
+    pub(super) fn guessed(guard: &'g Guard<S, M>, row: RowId, hash: u64) -> Option<Self> {
+        let slot = guard.table.slot_if_any(row)?;
+        let is_sure = S::PARTITIONED && guard.table.is_surely(slot, hash);
+        let meta = if is_sure { &guard.any_row } else { guard.rows.get(row) };
         Some(Self { slot, meta })
     }
 
-    /// Gathers what lies beside it.
+    /// The line of what lies beside it, unless that is in a cache.
     #[inline(always)]
-    pub(super) fn hint_beside(&self, guard: &Guard<S, M>, hints: &mut Hints) {
-        if !S::PARTITIONED || !std::ptr::eq(self.meta, &raw const guard.any_row) {
-            hints.add_line::<M>(std::ptr::from_ref(self.meta).cast());
-        }
+    pub(super) fn line_beside(&self, guard: &Guard<S, M>) -> Option<*const u8> {
+        let is_away = !S::PARTITIONED || !std::ptr::eq(self.meta, &raw const guard.any_row);
+        is_away.then(|| std::ptr::from_ref(self.meta).cast())
     }
 
     /// Gathers what will be accessed of it, if these columns are.
     #[inline]
     pub(super) fn hint(&self, guard: &Guard<S, M>, columns: &[usize], hints: &mut Hints) {
-        self.hint_beside(guard, hints);
+        self.line_beside(guard).iter().for_each(|line| hints.add_line::<M>(*line));
         guard.table.hint_at_values(self.slot, columns, hints);
     }
 
@@ -188,7 +187,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let expected = self.ahead.next(guard.table.id(), hash);
         let guess = expected.or_else(|| guard.table.guess(hash));
-        let found = guess.and_then(|guess| Found::guessed(guard, guess));
+        let found = guess.and_then(|row| Found::guessed(guard, row, hash));
         let named = || guard.table.index().home(hash).guess(hash);
         let found = found.or_else(|| named().map(|row| Found::new(guard, row))).inspect(name);
         let found = found.filter(|found| self.is_surely(guard, found.meta, hash));
@@ -212,7 +211,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let found = find(guard, wanted.hash, wanted.key, &self.gone_rows);
         if let (Some(found), Some(guess)) = (&found, guard.table.guess(wanted.hash))
-            && found.slot.id() != guess.row
+            && found.slot.id() != guess
         {
             guard.table.doubt(wanted.hash);
         }

@@ -59,7 +59,14 @@ impl Aim for Want<'_> {
     }
 
     #[inline]
-    fn hint<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints) {
+    fn hint<M: Machine>(
+        self,
+        line: Option<*const u8>,
+        table: &Table<M>,
+        slot: Slot<'_, M>,
+        hints: &mut Hints,
+    ) {
+        line.iter().for_each(|line| hints.add_line::<M>(*line));
         table.hint_at_values(slot, self.columns, hints);
     }
 
@@ -111,13 +118,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn visit_some(
         &mut self,
         (engine, guard, change): (&Engine<S, M>, &Guard<S, M>, Change),
-        (window, seen): (&Window<'_, '_, Want<'_>, M>, &Seen<'_, S, M>),
+        (window, seen): (&Window<'_, Want<'_>>, &Seen<'_, S, M>),
         at: &mut usize,
         body: Visitor<'_, M>,
     ) -> Step<()> {
         let begin = *at;
-        while let Some(Sought { hash, aim, .. }) = window.sought.get(*at) {
-            let hash = *hash;
+        while let Some(Sought { hash, aim, .. }) = window.sought.get(*at).copied() {
             let wanted = window.wanted(*at, hash);
             let found = match seen.get(*at) {
                 Some(Some(found)) if self.is_surely(guard, found.meta, hash) => Some(*found),

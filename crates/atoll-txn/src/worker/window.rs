@@ -4,10 +4,11 @@
 //! belongs to the table. Their cache lines are brought in as [`super::ahead`] describes; a window's
 //! fit into a first cache. What has been found for a key is kept until the key's turn comes.
 
+use std::hint::cold_path;
+
 use arrayvec::ArrayVec;
 use atoll_machine::{Hints, Machine};
-use atoll_storage::index::Home;
-use atoll_storage::{Change, Guess, Slot, Table, Value};
+use atoll_storage::{Change, RowId, Slot, Table, Value};
 
 use super::step::{Found, Step, Wanted};
 use super::{Txn, Worker};
@@ -24,8 +25,14 @@ pub(super) const WINDOW: usize = u32::BITS as usize;
 pub(super) trait Aim: Copy {
     /// Whether the row may be changed.
     fn updates(self) -> bool;
-    /// Gathers what will be accessed of it.
-    fn hint<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints);
+    /// Gathers a line, if there is one, and what will be accessed of the row.
+    fn hint<M: Machine>(
+        self,
+        line: Option<*const u8>,
+        table: &Table<M>,
+        slot: Slot<'_, M>,
+        hints: &mut Hints,
+    );
     /// Gathers long values, once what names them has come.
     fn hint_further<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints);
 }
@@ -39,66 +46,32 @@ pub(super) trait Aims<A> {
 }
 
 /// A key that has been checked.
-pub(super) struct Sought<'t, A, M: Machine> {
+#[derive(Clone, Copy)]
+pub(super) struct Sought<A> {
     pub(super) hash: u64,
     pub(super) aim: A,
-    /// Nothing if it has been brought in with others before, most likely, and is known from then.
-    lead: Option<Lead<'t, M>>,
+    /// Where the table guesses its row. Nothing if it does not, and the index is to be asked.
+    guess: Option<RowId>,
 }
-
-/// Where a key's row is looked for first.
-enum Lead<'t, M: Machine> {
-    /// There, as the table guesses.
-    Row(Guess),
-    /// Where the index should have it.
-    Home(Home<'t, M>),
-}
-
-impl<'t, M: Machine> Lead<'t, M> {
-    /// The row that is guessed, or the bucket, which is brought in.
-    #[inline(always)]
-    fn of(table: &'t Table<M>, hash: u64, guess: Option<Guess>) -> Self {
-        if let Some(guess) = guess {
-            return Self::Row(guess);
-        }
-        let home = table.index().home(hash);
-        M::touch(home.line(), 1);
-        Self::Home(home)
-    }
-}
-
-impl<M: Machine> Clone for Lead<'_, M> {
-    #[inline]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Machine> Copy for Lead<'_, M> {}
-
-impl<A: Aim, M: Machine> Clone for Sought<'_, A, M> {
-    #[inline]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<A: Aim, M: Machine> Copy for Sought<'_, A, M> {}
 
 /// The keys of a window.
-pub(super) struct Window<'w, 't, A, M: Machine> {
+#[derive(Clone)]
+pub(super) struct Window<'w, A> {
     /// Position of its first key.
     pub(super) first: usize,
     keys: &'w [Value],
     /// So many values are a key.
     width: usize,
-    pub(super) sought: ArrayVec<Sought<'t, A, M>, WINDOW>,
+    pub(super) sought: ArrayVec<Sought<A>, WINDOW>,
     any_update: bool,
+    /// They have been brought in with others before, most likely: none has been guessed here.
+    are_known: bool,
 }
 
-impl<'w, A: Aim, M: Machine> Window<'w, '_, A, M> {
+impl<'w, A: Aim> Window<'w, A> {
     fn new(first: usize, keys: &'w [Value], width: usize) -> Self {
-        Self { first, keys, width, sought: ArrayVec::new(), any_update: false }
+        let sought = ArrayVec::new();
+        Self { first, keys, width, sought, any_update: false, are_known: false }
     }
 
     fn len(&self) -> usize {
@@ -110,30 +83,25 @@ impl<'w, A: Aim, M: Machine> Window<'w, '_, A, M> {
     pub(super) fn wanted(&self, at: usize, hash: u64) -> Wanted<'w> {
         Wanted { hash, key: &self.keys[at * self.width..][..self.width] }
     }
-}
 
-impl<'t, A: Aim, M: Machine> Window<'_, 't, A, M> {
     /// Checks the keys and, unless what they need has been brought in before, brings in the buckets
     /// of the index for those whose row cannot be guessed.
     #[inline(always)]
-    fn seek(
-        &mut self,
-        table: &'t Table<M>,
-        aims: &impl Aims<A>,
-        is_known: bool,
-    ) -> Result<(), Stop> {
+    fn seek<M: Machine>(&mut self, table: &Table<M>, aims: &impl Aims<A>) -> Result<(), Stop> {
         for (at, key) in self.keys.chunks_exact(self.width).enumerate() {
-            let (hash, lead) = if is_known {
+            let (hash, guess) = if self.are_known {
                 (table.hash_of(key)?, None)
             } else {
-                let (hash, guess) = table.hash_and_guess(key)?;
-                (hash, Some(Lead::of(table, hash, guess)))
+                table.hash_and_guess(key)?
             };
+            if guess.is_none() && !self.are_known {
+                M::touch(table.index().home(hash).line(), 1);
+            }
             let Some(aim) = aims.of(self.first + at) else {
                 return Err(aims.misfit(self.first + at));
             };
             self.any_update |= aim.updates();
-            self.sought.push(Sought { hash, aim, lead });
+            self.sought.push(Sought { hash, aim, guess });
         }
         Ok(())
     }
@@ -155,7 +123,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         mut some: impl FnMut(
             &mut Txn<S, M>,
             (&Engine<S, M>, &Guard<S, M>, Change),
-            (&Window<'_, '_, A, M>, &Seen<'_, S, M>),
+            (&Window<'_, A>, &Seen<'_, S, M>),
             &mut usize,
         ) -> Step<()>,
     ) -> Result<(), Stop> {
@@ -190,18 +158,18 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
     /// Checks the keys of a window, before anything is done with their rows.
     #[inline]
-    fn seek<'t, A: Aim>(
+    fn seek<A: Aim>(
         &mut self,
-        table: &'t Table<M>,
-        window: &mut Window<'_, 't, A, M>,
+        table: &Table<M>,
+        window: &mut Window<'_, A>,
         aims: &impl Aims<A>,
     ) -> Result<(), Stop> {
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
         // If `aims` panics, rows of other windows may have been changed.
         self.txn.is_broken = true;
         let first = || window.keys.chunks(window.width).next().map(|key| table.hash(key));
-        let is_known = self.txn.ahead.has_touched(table.id(), window.len(), first);
-        let sought = window.seek(table, aims, is_known);
+        window.are_known = self.txn.ahead.has_touched(table.id(), window.len(), first);
+        let sought = window.seek(table, aims);
         self.txn.is_broken = false;
         self.txn.stopwatch.switch::<M>(before);
         sought?;
@@ -219,7 +187,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     fn check_partitions<A: Aim>(
         &mut self,
         table: &Table<M>,
-        window: &Window<'_, '_, A, M>,
+        window: &Window<'_, A>,
     ) -> Result<(), Stop> {
         let keys = window.keys.chunks_exact(window.width);
         if let [named] = self.partitions[..]
@@ -251,7 +219,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn look_ahead<'g, A: Aim>(
         &mut self,
         guard: &'g Guard<S, M>,
-        window: &Window<'_, '_, A, M>,
+        window: &Window<'_, A>,
         seen: &mut Seen<'g, S, M>,
     ) {
         let Some(first) = window.sought.first() else { return };
@@ -262,24 +230,26 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         // A bit for each key that is not.
         let mut untouched = 0u32;
         for (at, sought) in window.sought.iter().enumerate() {
-            let Sought { hash, aim, lead } = *sought;
+            let Sought { hash, aim, mut guess } = *sought;
             // What was prefetched has been found, and brought in.
-            if let Some(guess) = touched.as_mut().and_then(|stream| stream.next(hash)) {
-                seen.push(Found::guessed(guard, guess));
+            if let Some(row) = touched.as_mut().and_then(|stream| stream.next(hash)) {
+                seen.push(Found::guessed(guard, row, hash));
                 continue;
             }
             untouched |= 1 << at;
-            let found = match lead.unwrap_or_else(|| Lead::of(table, hash, table.guess(hash))) {
-                Lead::Row(guess) => Found::guessed(guard, guess),
+            if window.are_known {
+                cold_path();
+                guess = table.guess(hash);
+            }
+            let found = if let Some(row) = guess {
+                Found::guessed(guard, row, hash)
+            } else {
                 // If it is not in the bucket where it should be, in one of the next, or nowhere.
-                Lead::Home(home) => {
-                    let row = home.guess(hash).or_else(|| index.find(hash, |_| true));
-                    row.map(|row| Found::new(guard, row))
-                }
+                let row = index.home(hash).guess(hash).or_else(|| index.find(hash, |_| true));
+                row.map(|row| Found::new(guard, row))
             };
             if let Some(found) = found {
-                found.hint_beside(guard, hints);
-                aim.hint(table, found.slot, hints);
+                aim.hint(found.line_beside(guard), table, found.slot, hints);
             }
             seen.push(found);
         }

@@ -1,0 +1,89 @@
+//! The shortest way to a value: of a row that is surely that of its key (`ROWS-2`), for a
+//! transaction that has the key's partition.
+//!
+//! How many misses are on their way at a time depends on how many instructions lie between the
+//! loads that miss, so there are as few as possible. What is not as here is left to the longer way.
+
+use atoll_machine::Machine;
+use atoll_memory::Inside;
+use atoll_storage::{Change, PlainColumn, Slot, Table, Value};
+
+use super::super::late::Late;
+use super::{Access, Step, Worker};
+use crate::engine::partition_of;
+use crate::scheme::Scheme;
+
+/// Keys that a transaction may access in a table, as far as one comparison says so.
+#[derive(Clone, Copy)]
+pub(super) enum Keys {
+    /// Any: it has all partitions.
+    All,
+    /// Those of the only partition that it has, of so many.
+    Of { partition: u32, partitions: u32 },
+    /// That has to be asked for each.
+    Asked,
+}
+
+impl Keys {
+    pub(super) fn of<S: Scheme<M>, M: Machine>(worker: &Worker<S, M>, table: &Table<M>) -> Self {
+        match worker.partitions[..] {
+            [] => Self::All,
+            [partition] if !worker.engine.tables.guard(table.id()).replicated => {
+                Self::Of { partition, partitions: worker.engine.partitions() }
+            }
+            _ => Self::Asked,
+        }
+    }
+
+    #[inline(always)]
+    fn has(self, key: &[Value]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of { partition, partitions } => {
+                partition_of(key.first(), partitions) == partition
+            }
+            Self::Asked => false,
+        }
+    }
+}
+
+impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
+    /// A row that is surely that of a key which the transaction may access, and a column of it.
+    #[inline(always)]
+    fn surely(&self, key: &[Value], column: usize) -> Option<(Slot<'w, M>, PlainColumn, Inside)> {
+        let slot = self.table.surely(key)?;
+        let column = self.table.plain(column)?;
+        let inside = self.inside?;
+        let may_stay = !self.worker.member.is_awaited(inside);
+        (may_stay && self.keys.has(key)).then_some((slot, column, inside))
+    }
+
+    /// Reads a value, or does nothing.
+    #[inline(always)]
+    pub(super) fn get_surely(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> bool {
+        let Some((slot, column, _)) = self.surely(key, column) else { return false };
+        let Some(into) = into.get_mut(..column.width()) else { return false };
+        if !self.worker.late.is_empty() && self.worker.late.has(slot.id()) {
+            return false; // ACCESS-3
+        }
+        self.worker.txn.note_gsn(|| slot.gsn());
+        self.table.load_plain(slot, column, into);
+        true
+    }
+
+    /// Replaces a value, or does nothing: `Again`.
+    #[inline(always)]
+    pub(super) fn put_surely(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
+        let Some((slot, column, inside)) = self.surely(key, column) else { return Step::Again };
+        let Some(bytes) = bytes.get(..column.width()) else { return Step::Again };
+        let Worker { engine, txn, late, read_only, .. } = &mut *self.worker;
+        let guard = engine.tables.guard(self.table.id());
+        let is_kept = Late::takes(column) && !guard.moving.has(column.position());
+        if !is_kept || *read_only || column.is_in_key() {
+            return Step::Again;
+        }
+        self.table.touch_plain(slot, column);
+        txn.note_gsn(|| slot.gsn());
+        txn.keep_late(late, guard, Change::forward(inside), (slot.id(), column, bytes))
+    }
+}
