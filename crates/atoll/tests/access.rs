@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use atoll::{
     Access, Column, DataType, Database, DatabaseOptions, Schema, SchemeKind, Snapshot, Table,
-    TransactionOptions, TxnResult, Value,
+    TableOptions, TransactionOptions, TxnResult, Value,
 };
 
 const NUMBER: usize = 1;
@@ -24,13 +24,18 @@ fn create(scheme: SchemeKind) -> Database {
 
 /// A table whose rows are found without the index.
 fn filled(db: &Database) -> Table {
+    filled_with(db, &TableOptions::default())
+}
+
+fn filled_with(db: &Database, options: &TableOptions) -> Table {
     let columns = vec![
         Column::new("id", DataType::Int64),
         Column::new("number", DataType::Int64),
         Column::new("bytes", DataType::FixedBinary(WIDTH)),
         Column::new("text", DataType::Text),
     ];
-    let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
+    let schema = Schema::new(columns, &["id"]).unwrap();
+    let table = db.create_table_with("t", schema, options).unwrap();
     let text = || Value::Text(String::new());
     let row = |id: i64| [id.into(), 100i64.into(), Value::Binary(vec![0; WIDTH as usize]), text()];
     let rows: Vec<Value> = (0..ROWS).flat_map(row).collect();
@@ -201,6 +206,36 @@ fn a_partition_that_was_not_named_is_not_touched() {
     let refused = put_both(6, 3).unwrap_err().to_string();
     assert!(refused.contains("did not name"), "{refused}");
     assert_eq!([2, 4, 6, 3].map(|id| stored(&db, &table, id)), [7, 7, 100, 100]);
+}
+
+#[test]
+fn a_table_in_all_partitions_is_written_by_who_has_all_of_them() {
+    type Body = fn(&mut Access<'_>) -> TxnResult<()>;
+    // Each begins with an access that is made outside.
+    let read: Body =
+        |rows| (0..4).try_for_each(|id| number(rows, id).map(|number| assert_eq!(number, 100)));
+    let puts: [Body; 2] = [
+        |rows| number(rows, 1).and_then(|_| put(rows, 2, 7)),
+        |rows| number(rows, 1).and_then(|_| put(rows, 3, 7)),
+    ];
+    let db = create("hstore".parse().unwrap());
+    let options = TableOptions { replicated: true, ..TableOptions::default() };
+    let table = filled_with(&db, &options);
+    let mut session = db.session().unwrap();
+    let mut run = |partitions: &[u32], body: Body| {
+        let partitions = partitions.to_vec();
+        let options = TransactionOptions { partitions, ..Default::default() };
+        session.transaction_with(&options, |tx| tx.access(&table, body))
+    };
+    for partition in [0, 1] {
+        run(&[partition], read).unwrap();
+        for put in puts {
+            let refused = run(&[partition], put).unwrap_err().to_string();
+            assert!(refused.contains("did not name"), "{refused}");
+        }
+    }
+    run(&[0, 1], puts[0]).unwrap();
+    assert_eq!([2, 3].map(|id| stored(&db, &table, id)), [7, 100]);
 }
 
 #[test]

@@ -55,7 +55,6 @@ pub(super) struct Sought<A> {
 }
 
 /// The keys of a window.
-#[derive(Clone)]
 pub(super) struct Window<'w, A> {
     /// Position of its first key.
     pub(super) first: usize,

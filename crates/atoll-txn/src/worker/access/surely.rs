@@ -51,11 +51,11 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
     /// A row that is surely that of a key which the transaction may access, and a column of it.
     #[inline(always)]
     fn surely(&self, key: &[Value], column: usize) -> Option<(Slot<'w, M>, PlainColumn, Inside)> {
+        // Inside, the transaction is open and has deleted no row itself (`ROWS-2`).
+        let inside = self.inside.filter(|_| self.keys.has(key))?;
         let slot = self.table.surely(key)?;
         let column = self.table.plain(column)?;
-        let inside = self.inside?;
-        let may_stay = !self.worker.member.is_awaited(inside);
-        (may_stay && self.keys.has(key)).then_some((slot, column, inside))
+        (!self.worker.member.is_awaited(inside)).then_some((slot, column, inside))
     }
 
     /// Reads a value, or does nothing.
