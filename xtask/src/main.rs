@@ -2,6 +2,7 @@
 //!
 //! - crates depend downwards only, in the order of `ARCHITECTURE.md`;
 //! - `arrow-*`, `pyo3` and `sqlparser` are in the lock file once, so that types fit together;
+//! - the lock files of `peers` and `fuzz`, which no test reads, know what the crates depend on;
 //! - every Rust file opens with what it is for, and is no longer than a reader can keep in mind;
 //! - lines are at most 100 columns;
 //! - every scheme is a folder of its name with the same files, and is named nowhere else.
@@ -27,6 +28,8 @@ const ORDER: [&str; 11] = [
 ];
 const ONCE: [&str; 6] =
     ["arrow-array", "arrow-buffer", "arrow-schema", "datafusion", "pyo3", "sqlparser"];
+/// Workspaces of their own that depend on these crates.
+const BESIDE: [&str; 2] = ["peers", "fuzz"];
 const FILE_LINES_MAX: usize = 1000;
 const LINE_COLUMNS_MAX: usize = 100;
 
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let mut faults = Vec::new();
     check_direction(&root, &mut faults);
     check_lock(&root, &mut faults);
+    BESIDE.iter().for_each(|beside| check_lock_beside(&root, beside, &mut faults));
     check_files(&root, &mut faults);
     schemes::check(&root, &mut faults);
     if faults.is_empty() {
@@ -62,14 +66,18 @@ fn read(path: &Path, faults: &mut Vec<String>) -> String {
     })
 }
 
+fn manifest_of(root: &Path, name: &str, faults: &mut Vec<String>) -> String {
+    let folder = match name {
+        "atolldb" => root.join("python"),
+        "xtask" => root.join("xtask"),
+        name => root.join("crates").join(name),
+    };
+    read(&folder.join("Cargo.toml"), faults)
+}
+
 fn check_direction(root: &Path, faults: &mut Vec<String>) {
     for (rank, name) in ORDER.iter().enumerate() {
-        let folder = match *name {
-            "atolldb" => root.join("python"),
-            "xtask" => root.join("xtask"),
-            name => root.join("crates").join(name),
-        };
-        let manifest = read(&folder.join("Cargo.toml"), faults);
+        let manifest = manifest_of(root, name, faults);
         for line in manifest.lines() {
             let Some(dependency) = line.split(['.', ' ', '=']).next() else { continue };
             let Some(at) = ORDER.iter().position(|known| *known == dependency) else { continue };
@@ -86,6 +94,29 @@ fn check_lock(root: &Path, faults: &mut Vec<String>) {
         let count = lock.lines().filter(|line| *line == format!("name = \"{name}\"")).count();
         if count != 1 {
             faults.push(format!("{name} is in Cargo.lock {count} times, expected once"));
+        }
+    }
+}
+
+fn check_lock_beside(root: &Path, beside: &str, faults: &mut Vec<String>) {
+    let lock = read(&root.join(beside).join("Cargo.lock"), faults);
+    for name in ORDER {
+        let heading = format!("[[package]]\nname = \"{name}\"\n");
+        let Some((_, package)) = lock.split_once(&heading) else { continue };
+        let package = package.split("[[package]]").next().unwrap_or_default();
+        let manifest = manifest_of(root, name, faults);
+        let Some((_, needed)) = manifest.split_once("\n[dependencies]\n") else { continue };
+        for line in needed.lines().take_while(|line| !line.starts_with('[')) {
+            let Some(dependency) = line.split(['.', ' ', '=']).next() else { continue };
+            // With a version behind it where there are several.
+            let listed = [format!("\"{dependency}\""), format!("\"{dependency} ")];
+            let is_one = !dependency.is_empty() && !dependency.starts_with('#');
+            if is_one && !listed.iter().any(|one| package.contains(one)) {
+                faults.push(format!(
+                    "{beside}/Cargo.lock does not know that {name} depends on {dependency}; \
+                     build in {beside}"
+                ));
+            }
         }
     }
 }
