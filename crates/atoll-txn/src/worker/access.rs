@@ -14,8 +14,8 @@
 //!   but before the worker leaves, and before the row is read. The row is the transaction's from
 //!   the put on.
 //! - `ACCESS-4`: where transactions are told apart by partitions, a row that is surely that of its
-//!   key (`ROWS-2`) is accessed with nothing else asked ([`surely`]), which makes the access half
-//!   as long.
+//!   key (`ROWS-2`) is accessed with nothing else asked ([`surely`]), which makes the access two
+//!   thirds as long.
 
 mod surely;
 
