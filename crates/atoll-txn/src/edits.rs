@@ -90,6 +90,8 @@ pub struct Edits {
     /// A bit for each column put since the newest mark, by its position modulo 64: most that are
     /// asked for were not.
     fresh: u64,
+    /// Not all rows came by [`Edits::change`] alone, each with the cell at its position.
+    is_mixed: bool,
     by_row: HashMap<(u32, u64), usize, BuildHasherDefault<PlaceHasher>>,
 }
 
@@ -129,7 +131,7 @@ impl Edits {
         self.cells.clear();
         self.bytes.clear();
         self.by_row.clear();
-        (self.filter, self.fresh) = (0, 0);
+        (self.filter, self.fresh, self.is_mixed) = (0, 0, false);
     }
 
     /// Position of a row.
@@ -153,6 +155,7 @@ impl Edits {
     /// Adds a row that is not there yet.
     #[inline]
     pub fn add(&mut self, table: TableId, row: RowId, what: What) -> usize {
+        self.is_mixed = true;
         self.push(EditedRow { table, row, what, newest: NONE, repeats: false })
     }
 
@@ -177,6 +180,7 @@ impl Edits {
 
     /// Says what happens to a row in the end.
     pub fn set_what(&mut self, at: usize, what: What) {
+        self.is_mixed = true;
         self.rows[at].what = what;
     }
 
@@ -202,6 +206,7 @@ impl Edits {
         let (start, len) = (self.bytes.len(), bytes.len() as u32);
         self.bytes.extend_from_slice(bytes);
         let valid = plain.is_some();
+        self.is_mixed = true;
         self.fresh |= 1 << (column % 64);
         self.cells.push(Cell { older: NONE, column: column as u16, valid, start, len });
     }
@@ -225,6 +230,18 @@ impl Edits {
         let (what, newest) = (What::Change, self.cells.len());
         self.push(EditedRow { table, row, what, newest, repeats: false });
         self.cells.push(Cell { older: NONE, column: column as u16, valid: true, start, len });
+    }
+
+    /// The rows, if each is changed in one column and was added by [`Edits::change`]: table, row,
+    /// column, and its new value.
+    #[inline]
+    pub fn changes(&self) -> Option<impl Iterator<Item = (TableId, RowId, usize, &[u8])>> {
+        (!self.is_mixed).then(|| {
+            self.rows.iter().zip(&self.cells).map(|(row, cell)| {
+                let bytes = &self.bytes[cell.start..][..cell.len as usize];
+                (row.table, row.row, usize::from(cell.column), bytes)
+            })
+        })
     }
 
     /// Whether a column may be among the cells put since the newest mark.
@@ -355,6 +372,42 @@ mod tests {
         let cells = edits.cells(at).map(|(column, plain)| (column, plain.expect("it is set")[0]));
         let expected = [(4, 2), (3, 2), (65, 1), (2, 1), (1, 0)];
         assert_eq!(cells.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn changes_of_one_column_each_are_told_together_unless_anything_else_has_happened() {
+        let (table, other) = (TableId(3), TableId(4));
+        let changed = || {
+            let mut edits = Edits::default();
+            edits.change(table, RowId(9), 5, b"one");
+            edits.change(other, RowId(2), 0, b"");
+            edits.change(table, RowId(1), 5, b"three");
+            edits
+        };
+        let told = [
+            (table, RowId(9), 5, &b"one"[..]),
+            (other, RowId(2), 0, b""),
+            (table, RowId(1), 5, b"three"),
+        ];
+        assert!(changed().changes().expect("nothing else has happened").eq(told));
+        let others: [fn(&mut Edits); 4] = [
+            |edits| edits.put(1, None),
+            |edits| edits.set_what(1, What::Remove),
+            |edits| _ = edits.add(TableId(3), RowId(7), What::Add),
+            |edits| {
+                let mark = edits.mark();
+                edits.put(6, Some(b"four"));
+                edits.rewind(mark);
+            },
+        ];
+        for other in others {
+            let mut edits = changed();
+            other(&mut edits);
+            assert!(edits.changes().is_none());
+            edits.clear();
+            edits.change(table, RowId(9), 5, b"one");
+            assert!(edits.changes().expect("it is empty again").eq(told.into_iter().take(1)));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::gap::Gap;
 use super::version::{LOCKED, NUMBER, STORING, Version};
 use crate::scheme::{Place, Refusal, States};
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Ordering};
 
 /// A transaction over a whole table must not leave its worker with the table's size.
 const KEPT_MAX: usize = 4096;
@@ -149,7 +149,8 @@ impl ReadSet {
         self.sorted = true;
     }
 
-    /// Locks what is to be written; asked again after a wait, goes on where it was.
+    /// Locks what is to be written, before anything is stored; asked again after a wait, goes on
+    /// where it was.
     ///
     /// # Errors
     /// [`Refusal::Wait`] for the first row that somebody else holds.
@@ -159,8 +160,9 @@ impl ReadSet {
         states: &impl States<R, G>,
     ) -> Result<(), Refusal> {
         if self.locked < self.writes.len() && !self.lock_unsorted(states) {
-            return self.lock_sorted(states);
+            self.lock_sorted(states)?;
         }
+        M::fence(Ordering::Release);
         Ok(())
     }
 
@@ -276,10 +278,11 @@ impl ReadSet {
         self.reads.iter().all(same_row) && self.gaps.iter().all(same_gap)
     }
 
-    /// Tells readers of the locked rows that they are going to be stored into.
+    /// Tells readers of the locked rows that are not patient that they are going to be stored into.
     pub fn begin_storing<R: Versioned<M>, G, M: Machine>(&self, states: &impl States<R, G>) {
         let mut row = states.rows();
         self.writes.iter().for_each(|write| row(write.place).version().begin_storing());
+        M::fence(Ordering::Release);
     }
 
     /// Lets the locked rows go: with the word that `after` says when committed, else as they were.

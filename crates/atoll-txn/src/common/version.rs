@@ -3,6 +3,9 @@
 //! Three bits say that a writer holds the row, that it is storing into it, and that the row is
 //! there; the rest is a number that changes with every change. A reader reads the word, then the
 //! row, then the word again (a sequence lock, whose readers write nothing).
+//!
+//! Patient readers wait for who holds the row, be it stored into or not: if all of a scheme are,
+//! its writers need not say when they begin to store.
 
 use atoll_machine::{Machine, Ordering, Word};
 
@@ -37,25 +40,26 @@ impl<M: Machine> Version<M> {
     /// is storing, or holds the row and `patient` says that this counts.
     #[inline]
     pub fn read(&self, patient: bool, fetch: Fetch<'_>) -> Option<(Seen, u64)> {
-        let refused = if patient { LOCKED | STORING } else { STORING };
+        let (refused, ignored) = if patient { (LOCKED | STORING, 0) } else { (STORING, LOCKED) };
         loop {
             let before = self.0.load(Ordering::Acquire);
             if before & refused != 0 {
                 return None;
             }
-            let word = before & !LOCKED;
+            let word = before & !ignored;
             if word & PRESENT == 0 {
                 return Some((Seen::Absent, word));
             }
             let there = fetch(None);
             M::fence(Ordering::Acquire);
-            if self.0.load(Ordering::Relaxed) & !LOCKED == word {
+            if self.0.load(Ordering::Relaxed) & !ignored == word {
                 return Some((if there { Seen::Present } else { Seen::Absent }, word));
             }
         }
     }
 
-    /// Becomes the row's writer; returns the word before, or `None` if another one is.
+    /// Becomes the row's writer; returns the word before, or `None` if another one is. Before it
+    /// stores into the row comes a release fence.
     #[inline]
     pub fn lock(&self) -> Option<u64> {
         let mut now = self.0.load(Ordering::Relaxed);
@@ -71,12 +75,11 @@ impl<M: Machine> Version<M> {
         }
     }
 
-    /// The row's writer is going to store.
+    /// The row's writer is going to store; a release fence comes before that.
     #[inline]
     pub fn begin_storing(&self) {
         let now = self.0.load(Ordering::Relaxed);
         self.0.store(now | STORING, Ordering::Relaxed);
-        M::fence(Ordering::Release); // before what is stored
     }
 
     /// Locks the row for a moment outside any transaction; says whether it is there, and its
@@ -139,5 +142,15 @@ mod tests {
             true
         });
         assert_eq!((read, tries), (Some((Seen::Present, PRESENT | 2)), 2));
+    }
+
+    #[test]
+    fn a_patient_reader_beside_whom_the_row_is_locked_may_have_read_what_is_stored() {
+        for patient in [true, false] {
+            let version = Version::<Native>::default();
+            version.unlock(PRESENT | 1);
+            let read = version.read(patient, &mut |_| version.lock().is_some());
+            assert_eq!(read, (!patient).then_some((Seen::Present, PRESENT | 1)));
+        }
     }
 }

@@ -229,6 +229,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         rows: Range<usize>,
         are_all: bool,
     ) -> Result<(), StorageError> {
+        if are_all && self.store_changes(engine, change) {
+            return Ok(());
+        }
         self.placed.clear();
         // Rows that were inserted together mostly lie together, and appear together.
         let mut appearing: Option<TableId> = None;
@@ -257,6 +260,28 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         self.store_placed(engine);
         Ok(())
+    }
+
+    /// Stores all rows, if each is changed in one column (`APPLY-1`) and all can be placed.
+    fn store_changes(&mut self, engine: &Engine<S, M>, change: Change) -> bool {
+        let Self { edits, placed, .. } = self;
+        let edits = edits.get_mut();
+        let (false, Some(changes), Some(again)) = (S::VERSIONED, edits.changes(), edits.changes())
+        else {
+            return false;
+        };
+        placed.clear();
+        let mut guard = engine.tables.in_turn();
+        for (table, row, column, bytes) in changes {
+            let table = &*guard(table).table;
+            let place = table.place_for(change, table.slot(row), column, Some(bytes));
+            let Some(place) = place else { return false };
+            placed.push((place, 0));
+        }
+        for ((place, _), (_, _, _, bytes)) in placed.drain(..).zip(again) {
+            place.store(engine.memory(), bytes);
+        }
+        true
     }
 
     /// Finds the places of a row's new values; false, and nothing is placed, unless each can be

@@ -111,7 +111,6 @@ impl<M: Machine> Scheme<M> for Occ<M> {
             // What is replaced is older than the begin, so this is greater.
             local.commit = self.timestamps.next(&mut local.source);
         }
-        local.set.begin_storing(states);
         Ok(())
     }
 

@@ -102,7 +102,6 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         if local.changed(states).is_some() {
             return Err(AbortReason::Changed);
         }
-        local.begin_storing(states);
         Ok(())
     }
 

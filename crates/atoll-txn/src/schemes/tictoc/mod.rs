@@ -213,7 +213,6 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         if shown.load(Ordering::Relaxed) < commit {
             shown.store(commit, Ordering::SeqCst);
         }
-        local.set.begin_storing(states);
         Ok(())
     }
 
