@@ -113,7 +113,7 @@ pub trait AnyWorker<M: Machine>: Send {
         look: &mut dyn FnMut(&Row<'_, M>),
         take: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(), Stop>;
-    fn approach(&mut self, table: &Table<M>, keys: &[Value]);
+    fn approach(&mut self, table: &Table<M>, keys: &[Value]) -> bool;
     fn approach_new(&mut self, table: &Table<M>, keys: &[Value]);
     fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]);
     fn apply(
@@ -272,8 +272,8 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         self.scan(table, index, range, look, take)
     }
 
-    fn approach(&mut self, table: &Table<M>, keys: &[Value]) {
-        self.approach(table, keys);
+    fn approach(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
+        self.approach(table, keys)
     }
 
     fn approach_new(&mut self, table: &Table<M>, keys: &[Value]) {

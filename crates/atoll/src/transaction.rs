@@ -468,7 +468,9 @@ impl Transaction {
     /// table replaces what was prefetched of it before.
     pub fn prefetch_all<const N: usize>(&mut self, wanted: [Prefetch<'_>; N]) {
         let Some(worker) = &mut self.worker else { return };
-        wanted.iter().for_each(|one| worker.approach(&one.table.core, one.keys));
+        for one in &wanted {
+            worker.approach(&one.table.core, one.keys);
+        }
         let columns = wanted.map(|one| move |_: usize| one.columns);
         let wanted: [Touch<'_, '_, Native>; N] =
             std::array::from_fn(|at| (&*wanted[at].table.core, &columns[at] as _));
@@ -500,8 +502,9 @@ impl Transaction {
         columns: impl Fn(usize) -> &'c [usize],
     ) {
         if let Some(worker) = &mut self.worker {
-            worker.approach(&table.core, keys);
-            Turn::default().await;
+            if worker.approach(&table.core, keys) {
+                Turn::default().await;
+            }
             worker.touch(&[(&table.core, &columns)]);
             Turn::default().await;
         }

@@ -222,3 +222,21 @@ proptest! {
         }
     }
 }
+
+/// A turn of the others costs more than it brings where no line of the index is on its way.
+#[test]
+fn who_fetches_rows_that_are_guessed_gives_its_turn_away_once() {
+    let (db, guessed) = filled("silo".parse().unwrap(), 0, 1);
+    let columns = ["name", "amount"].map(|name| Column::new(name, DataType::Int64));
+    let schema = Schema::new(columns.into(), &["name", "amount"]).unwrap();
+    let hashed = db.create_table("names", schema).unwrap();
+    let mut transaction = db.begin().unwrap();
+    let mut turns = |table: &Table, key: &[Value]| {
+        let mut fetch = std::pin::pin!(transaction.fetch(table, key, &[1]));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        (0..).take_while(|_| fetch.as_mut().poll(&mut context).is_pending()).count()
+    };
+    assert_eq!(turns(&guessed, &[Value::Int64(17)]), 1);
+    assert_eq!(turns(&hashed, &row(17, 17)), 2);
+    assert_eq!(turns(&guessed, &[Value::Int64(17), Value::Int64(-1_000_000)]), 2, "one is not");
+}

@@ -290,6 +290,11 @@ impl Client for YcsbClient {
                 if field.plan.batch {
                     let columns = |at: usize| accesses[at].columns(&field);
                     tx.fetch_each(&field.table, keys, columns).await;
+                    if !ops.is_empty() {
+                        let Room { source, at, target, .. } = &mut **room.borrow_mut();
+                        let buffers = Buffers { input: &source[*at..], output: target };
+                        return tx.apply(&field.table, keys, ops, buffers, |_| ());
+                    }
                 }
                 for (at, (access, key)) in accesses.iter().zip(keys.chunks(1)).enumerate() {
                     if !field.plan.batch {

@@ -67,17 +67,20 @@ impl Ahead {
 
     /// Expects these keys, which lie one after the other, in this order, and brings in the buckets
     /// of the index for those whose row cannot be guessed. What was expected of the table before is
-    /// forgotten.
-    pub(super) fn approach<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) {
+    /// forgotten. Whether there are such buckets.
+    pub(super) fn approach<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
         let stream = self.stream(table.id());
+        let mut any = false;
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
             let sought = table.hash_and_guess(key);
             let (hash, guess) = sought.unwrap_or_else(|_| (table.hash(key), None));
             stream.keys.push(Coming { hash, guess });
+            any |= guess.is_none();
         }
-        for key in stream.keys.iter().filter(|key| key.guess.is_none()) {
+        for key in stream.keys.iter().filter(|key| any && key.guess.is_none()) {
             M::touch(table.index().home(key.hash).line(), 1);
         }
+        any
     }
 
     /// An empty stream for a table.
@@ -189,14 +192,15 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Brings in the cache lines that finding rows with these keys will need, all at the same time,
     /// for who asks for them in this order; then comes [`Worker::touch`]. Keys lie one after the
     /// other, each with as many values as the primary key has columns. A hint: it grants nothing,
-    /// and keys that do not fit are passed over.
-    pub fn approach(&mut self, table: &Table<M>, keys: &[Value]) {
+    /// and keys that do not fit are passed over. Whether there is anything to wait for.
+    pub fn approach(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
         if self.check_table(table).is_err() {
-            return;
+            return false;
         }
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
-        self.txn.ahead.approach(table, keys);
+        let any = self.txn.ahead.approach(table, keys);
         self.txn.stopwatch.switch::<M>(before);
+        any
     }
 
     /// Brings in the cache lines of the index that inserting rows with these keys will need. A
