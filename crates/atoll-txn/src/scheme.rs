@@ -243,6 +243,27 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         present: bool,
     ) -> Result<(), Refusal>;
 
+    /// As [`Scheme::read`] and, if the row is there, [`Scheme::write`], after which it is there,
+    /// too. Only for rows that the transaction has not written yet.
+    ///
+    /// # Errors
+    /// It is not granted.
+    #[inline]
+    fn update(
+        &self,
+        local: &mut Self::Local,
+        states: &impl StatesOf<Self, M>,
+        target: Target<'_, Self::State>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let Target { place, state } = target;
+        let seen = self.read(local, states, Target { place, state }, fetch)?;
+        if seen == Seen::Present {
+            self.write(local, states, target, true)?;
+        }
+        Ok(seen)
+    }
+
     /// The transaction is going to look whether there is anything in a gap (`SCHEME-3`).
     ///
     /// # Errors

@@ -25,12 +25,14 @@ impl<M: Machine> Versioned<M> for Version<M> {
 pub struct Write {
     /// Which.
     pub place: Place,
-    /// The word before it was locked.
+    /// The word before it was locked; until then the one that was read, if it was with the write.
     pub before: u64,
     /// Whether it is there afterwards.
     pub present: bool,
     /// Whether it is locked.
     pub locked: bool,
+    /// Whether it was read with the write, and so is not among the reads.
+    is_read: bool,
     /// Position in the order of writing.
     number: u32,
     /// Position of its read among the reads if it was read right before, or [`NO_READ`].
@@ -53,6 +55,8 @@ pub struct ReadSet {
     locked: usize,
     /// Whether they are in the order of places.
     sorted: bool,
+    /// A row that was read with the write and has another word since.
+    stale: Option<Place>,
     /// See [`ReadSet::newest`].
     newest: u64,
 }
@@ -71,6 +75,7 @@ impl ReadSet {
         self.writes.clear();
         self.locked = 0;
         self.sorted = false;
+        self.stale = None;
         self.newest = 0;
     }
 
@@ -88,14 +93,26 @@ impl ReadSet {
         let last = self.reads.len().wrapping_sub(1);
         let was_read = self.reads.get(last).is_some_and(|(read, _)| *read == place);
         let read = if was_read { u32::try_from(last).unwrap_or(NO_READ) } else { NO_READ };
-        self.writes.push(Write { place, before: 0, present, locked: false, number, read });
+        let (before, locked, is_read) = (0, false, false);
+        self.writes.push(Write { place, before, present, locked, is_read, number, read });
+    }
+
+    /// A row that is there was read when its word was this, and is going to be written: whether the
+    /// word is still the same is looked at when the row is locked, and not once more.
+    #[inline]
+    pub fn update(&mut self, place: Place, word: u64) {
+        self.newest = self.newest.max(word & NUMBER);
+        let (number, read) = (self.writes.len() as u32, NO_READ);
+        let (before, present, locked, is_read) = (word, true, false, true);
+        self.writes.push(Write { place, before, present, locked, is_read, number, read });
     }
 
     /// A row is going to be written and has been locked, when its word was `before`.
     pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
         let (number, read) = (self.writes.len() as u32, NO_READ);
         self.newest = self.newest.max(before & NUMBER);
-        self.writes.push(Write { place, before, present, locked: true, number, read });
+        let (locked, is_read) = (true, false);
+        self.writes.push(Write { place, before, present, locked, is_read, number, read });
     }
 
     /// Whether a row was locked before committing began.
@@ -136,12 +153,18 @@ impl ReadSet {
         // A later write of a row says whether it is there in the end; a locked one stays.
         // Not a stable sort, which allocates.
         self.writes.sort_unstable_by_key(|write| (write.place, write.number));
+        let stale = &mut self.stale;
         self.writes.dedup_by(|later, earlier| {
             let same = later.place == earlier.place;
             if same {
                 earlier.present = later.present;
-                if later.locked {
-                    (earlier.locked, earlier.before) = (true, later.before);
+                if earlier.is_read && (later.is_read | later.locked) {
+                    let is_changed = earlier.before != later.before;
+                    *stale = stale.or(is_changed.then_some(later.place));
+                }
+                if later.is_read | later.locked {
+                    (earlier.before, earlier.is_read) = (later.before, later.is_read);
+                    earlier.locked |= later.locked;
                 }
             }
             same
@@ -225,6 +248,9 @@ impl ReadSet {
     #[inline]
     fn locked_one(&mut self, at: usize, before: u64) {
         let write = &mut self.writes[at];
+        if write.is_read && write.before != before {
+            self.stale = Some(write.place);
+        }
         (write.before, write.locked) = (before, true);
         self.newest = self.newest.max(before & NUMBER);
         if let Some((_, word)) = self.reads.get_mut(write.read as usize)
@@ -243,11 +269,15 @@ impl ReadSet {
         Some(&self.writes[at])
     }
 
-    /// Whether everything that was read is as it was: the first place that is not.
+    /// Whether everything that was read is as it was, once all is locked: the first place that is
+    /// not.
     pub fn changed<R: Versioned<M>, G: AsRef<Gap<M>>, M: Machine>(
         &self,
         states: &impl States<R, G>,
     ) -> Option<Place> {
+        if self.stale.is_some() {
+            return self.stale;
+        }
         let mut state = states.rows();
         let row = self.reads.iter().find(|(place, word)| {
             let now = state(*place).version().load();
@@ -269,13 +299,17 @@ impl ReadSet {
         states: &impl States<R, G>,
     ) -> bool {
         let mut row = states.rows();
-        let same_row = |(place, word): &(Place, u64)| {
+        let mut same_row = |(place, word): &(Place, u64)| {
             let now = row(*place).version().load();
             now == *word || (now & !(LOCKED | STORING) == *word && self.holds(*place))
         };
         let same_gap =
             |(place, number): &(Place, u64)| states.gap(*place).as_ref().number() == *number;
-        self.reads.iter().all(same_row) && self.gaps.iter().all(same_gap)
+        let read_to_write = self.writes.iter().filter(|write| write.is_read && !write.locked);
+        self.stale.is_none()
+            && self.reads.iter().all(&mut same_row)
+            && read_to_write.map(|write| (write.place, write.before)).all(|read| same_row(&read))
+            && self.gaps.iter().all(same_gap)
     }
 
     /// Tells readers of the locked rows that are not patient that they are going to be stored into.
@@ -400,6 +434,66 @@ mod tests {
         );
         mine.unlock(&few, |write| write.before);
         assert_eq!(few.locked(), []);
+    }
+
+    #[test]
+    fn a_row_that_was_read_to_be_written_is_looked_at_when_it_is_locked() {
+        // With few rows and with many, which are locked in another way.
+        for count in [1, 4, UNSORTED_MAX as u64 + 9] {
+            for changed in 0..count {
+                let few = Few::new(count as usize);
+                let mut mine = ReadSet::default();
+                let word = |at: u64| few.0[at as usize].load();
+                (0..count).rev().for_each(|at| mine.update(row(at), word(at)));
+                assert!(mine.reads.is_empty() && mine.is_unchanged(&few));
+                let held = few.0[changed as usize].lock();
+                assert!(!mine.is_unchanged(&few), "somebody is at it");
+                assert_eq!(mine.lock(&few), Err(Refusal::Wait(row(changed))));
+                few.0[changed as usize].unlock(held.expect("it was free") + 3);
+                assert!(!mine.is_unchanged(&few));
+                assert_eq!(mine.lock(&few), Ok(()));
+                assert_eq!((mine.changed(&few), mine.newest()), (Some(row(changed)), 3));
+                mine.unlock(&few, |write| write.before);
+                mine.clear();
+                (0..count).for_each(|at| mine.update(row(at), word(at)));
+                assert_eq!((mine.lock(&few), mine.changed(&few)), (Ok(()), None));
+                assert!(mine.is_unchanged(&few), "it is at it itself");
+                assert_eq!(mine.newest(), 3);
+                mine.unlock(&few, |write| write.before);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_read_to_be_written_stays_so_if_it_is_written_otherwise_too() {
+        let read_as = |set: &mut ReadSet, word| set.update(row(1), word);
+        let writes: [fn(&mut ReadSet); 3] = [
+            |set| set.write(row(1), false),
+            |set| set.update(row(1), PRESENT),
+            |set| set.read(row(1), PRESENT),
+        ];
+        for is_stale in [false, true] {
+            for write in writes {
+                for is_first in [false, true] {
+                    let few = Few::new(2);
+                    let word = if is_stale { PRESENT | 5 } else { PRESENT };
+                    let mut mine = ReadSet::default();
+                    if is_first {
+                        read_as(&mut mine, word);
+                    }
+                    write(&mut mine);
+                    if !is_first {
+                        read_as(&mut mine, word);
+                    }
+                    assert_eq!(mine.is_unchanged(&few), !is_stale);
+                    assert_eq!((mine.lock(&few), mine.writes.len()), (Ok(()), 1));
+                    assert_eq!(mine.changed(&few), is_stale.then_some(row(1)));
+                    assert_eq!(mine.is_unchanged(&few), !is_stale);
+                    mine.unlock(&few, |write| write.before);
+                    assert_eq!(few.0[1].load(), PRESENT);
+                }
+            }
+        }
     }
 
     #[test]

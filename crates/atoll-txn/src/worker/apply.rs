@@ -425,16 +425,13 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         input: &[u8],
     ) -> Result<bool, Refusal> {
         let Some(bytes) = input.get(aim.bytes()) else { return Ok(false) };
-        let tables = engine.tables();
+        let (target, tables) = (found.target(guard), engine.tables());
         let mut fetch = |_: Option<&Image>| found.meta.has_hash(hash);
-        let seen = engine.scheme.read(&mut self.local, tables, found.target(guard), &mut fetch);
+        let seen = engine.scheme.update(&mut self.local, tables, target, &mut fetch);
         self.note_gsn(|| found.slot.gsn());
         if seen? != Seen::Present {
             return Ok(false);
         }
-        let asked = engine.scheme.write(&mut self.local, tables, found.target(guard), true);
-        self.note_gsn(|| found.slot.gsn());
-        asked?;
         if !found.meta.has_hash(hash) {
             // As in `ask_write_of`: what was granted is of no use.
             return Err(AbortReason::Changed.into());

@@ -373,28 +373,30 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                     stopwatch.switch::<M>(within);
                     true
                 };
-                let target = found.target(guard);
-                let seen = engine.scheme.read(local, engine.tables(), target, &mut fetch);
+                let (target, tables) = (found.target(guard), engine.tables());
+                let seen = if own.is_none() {
+                    engine.scheme.update(local, tables, target, &mut fetch)
+                } else {
+                    engine.scheme.read(local, tables, target, &mut fetch)
+                };
                 stopwatch.switch::<M>(before);
                 self.note_gsn(|| found.slot.gsn());
-                match seen {
-                    Ok(Seen::Present) => {}
+                let refusal = match seen {
+                    Ok(Seen::Present) if own.is_some() || meta.has_hash(hash) => None,
+                    // As in `ask_write_of`: what was granted is of no use.
+                    Ok(Seen::Present) => Some(AbortReason::Changed.into()),
                     Ok(Seen::Absent) if !meta.has_hash(hash) => return Step::Again,
                     Ok(Seen::Absent) => {
                         return self.note_absence(engine, guard, hash, Step::Done(false));
                     }
-                    Err(refusal) => return Step::Refused(refusal),
+                    Err(refusal) => Some(refusal),
+                };
+                if let Some(refusal) = refusal {
+                    cold_path();
+                    self.edits.get_mut().rewind(mark);
+                    return Step::Refused(refusal);
                 }
             }
-        }
-        let granted = match (&set, own) {
-            (Ok(_), None) => self.ask_write_of(engine, guard, found, hash, true),
-            _ => Ok(()),
-        };
-        if let Err(refusal) = granted {
-            cold_path();
-            self.edits.get_mut().rewind(mark);
-            return Step::Refused(refusal);
         }
         let changed = match set {
             Ok(changed) => changed,

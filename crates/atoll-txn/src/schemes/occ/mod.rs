@@ -68,6 +68,25 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     }
 
     #[inline]
+    fn update(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+        if word & NUMBER > local.begin {
+            return Err(AbortReason::TooLate.into());
+        }
+        match seen {
+            Seen::Present => local.set.update(target.place, word),
+            Seen::Absent => local.set.read(target.place, word),
+        }
+        Ok(seen)
+    }
+
+    #[inline]
     fn write(
         &self,
         local: &mut Local,

@@ -63,6 +63,22 @@ impl<M: Machine> Scheme<M> for Silo<M> {
     }
 
     #[inline]
+    fn update(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: Fetch<'_>,
+    ) -> Result<Seen, Refusal> {
+        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+        match seen {
+            Seen::Present => local.update(target.place, word),
+            Seen::Absent => local.read(target.place, word),
+        }
+        Ok(seen)
+    }
+
+    #[inline]
     fn write(
         &self,
         local: &mut Local,
