@@ -15,7 +15,7 @@ TARGETS ?= $(basename $(notdir $(sort $(wildcard fuzz/fuzz_targets/*.rs))))
 # Memory of the process and of one allocation in MiB, and seconds that an input may take.
 FUZZ_LIMITS := -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=20 -max_len=4096 -len_control=0
 
-.PHONY: run test setup build wheel check test-lower test-upper test-python loom fuzz clean
+.PHONY: run test setup build release wheel check test-lower test-upper test-python loom fuzz clean
 
 run: build wheel
 	@echo "== running the demonstration"
@@ -30,6 +30,11 @@ setup:
 build: setup
 	@echo "== building atoll (the first time DataFusion too: some 12 minutes on two cores)"
 	cargo build --locked --release $(UPPER)
+
+# The fastest there is: DataFusion as above, the rest three times.
+release: setup
+	@echo "== building atoll with a profile of itself (some minutes after \`make build\`)"
+	scripts/pgo.sh
 
 wheel: setup
 	@echo "== building and installing the Python package"

@@ -7,8 +7,8 @@
 #     scripts/pgo.sh -p atoll-bench --example bench    # its benchmarks alone, in minutes
 #
 # The crates of this workspace are compiled anew, once to be watched and once with what was seen;
-# libraries are those of `cargo build --release`. Needs the compiler's llvm-tools: rustup component
-# add llvm-tools.
+# libraries are those of `cargo build --release`. The compiler's llvm-tools are installed if they are
+# missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,8 +26,8 @@ done
 : "${name:?say which program: --bin NAME or --example NAME}"
 
 tools=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin
-if [ ! -x "$tools/llvm-profdata" ]; then
-    echo "pgo.sh: llvm-profdata is missing: rustup component add llvm-tools" >&2
+if [ ! -x "$tools/llvm-profdata" ] && ! rustup component add llvm-tools; then
+    echo "pgo.sh: llvm-profdata is missing, and so is rustup, which installs it" >&2
     exit 1
 fi
 
