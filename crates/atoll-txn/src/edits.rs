@@ -237,6 +237,7 @@ impl Edits {
     #[inline]
     pub fn changes(&self) -> Option<impl Iterator<Item = (TableId, RowId, usize, &[u8])>> {
         (!self.is_mixed).then(|| {
+            debug_assert_eq!(self.rows.len(), self.cells.len());
             self.rows.iter().zip(&self.cells).map(|(row, cell)| {
                 let bytes = &self.bytes[cell.start..][..cell.len as usize];
                 (row.table, row.row, usize::from(cell.column), bytes)

@@ -57,6 +57,8 @@ pub struct ReadSet {
     sorted: bool,
     /// A row that was read with the write and has another word since.
     stale: Option<Place>,
+    /// What is locked may have been stored into.
+    may_be_stored: bool,
     /// See [`ReadSet::newest`].
     newest: u64,
 }
@@ -76,6 +78,7 @@ impl ReadSet {
         self.locked = 0;
         self.sorted = false;
         self.stale = None;
+        self.may_be_stored = false;
         self.newest = 0;
     }
 
@@ -319,7 +322,26 @@ impl ReadSet {
         M::fence(Ordering::Release);
     }
 
-    /// Lets the locked rows go: with the word that `after` says when committed, else as they were.
+    /// From now on rows that are locked may be stored into.
+    #[inline]
+    pub fn validated(&mut self) {
+        self.may_be_stored = true;
+    }
+
+    /// Lets the locked rows go as they were. Those that may have been stored into get the word that
+    /// `anew` says: who has read what was rolled back must not find the word again that it began
+    /// with.
+    #[cold]
+    pub fn roll_back<R: Versioned<M>, G, M: Machine>(
+        &mut self,
+        states: &impl States<R, G>,
+        mut anew: impl FnMut(&Write) -> u64,
+    ) {
+        let stored = self.may_be_stored;
+        self.unlock(states, |write| if stored { anew(write) } else { write.before });
+    }
+
+    /// Lets the locked rows go, with the word that `after` says.
     pub fn unlock<R: Versioned<M>, G, M: Machine>(
         &mut self,
         states: &impl States<R, G>,
@@ -461,6 +483,35 @@ mod tests {
                 assert_eq!(mine.newest(), 3);
                 mine.unlock(&few, |write| write.before);
             }
+        }
+    }
+
+    #[test]
+    fn a_row_that_was_let_go_for_another_may_have_changed_when_it_is_locked_again() {
+        let few = Few::new(2);
+        let mut mine = ReadSet::default();
+        (0..2).for_each(|at| mine.update(row(at), PRESENT));
+        let held = few.0[1].lock();
+        assert!(!mine.lock_unsorted(&few));
+        let before = few.0[0].lock().expect("it was let go");
+        few.0[0].unlock(before + 1);
+        few.0[1].unlock(held.expect("it was free"));
+        assert_eq!((mine.lock(&few), mine.changed(&few)), (Ok(()), Some(row(0))));
+    }
+
+    #[test]
+    fn rows_go_back_with_another_word_if_they_may_have_been_stored_into() {
+        let few = Few::new(3);
+        let word = |at: usize| few.0[at].load();
+        for (is_validated, expected) in [(false, PRESENT), (true, PRESENT | 1)] {
+            let mut mine = set(&few, [0, 2]);
+            assert_eq!((mine.lock(&few), mine.changed(&few)), (Ok(()), None));
+            if is_validated {
+                mine.validated();
+            }
+            mine.roll_back(&few, |write| write.before + 1);
+            assert_eq!([word(0), word(1), word(2)], [expected, PRESENT, expected]);
+            mine.clear();
         }
     }
 

@@ -173,7 +173,88 @@ impl FromStr for SchemeKind {
 
 #[cfg(test)]
 mod tests {
-    use super::SchemeKind;
+    use atoll_machine::Native;
+    use atoll_storage::TableId;
+
+    use super::{SchemeKind, SchemeOptions, SchemeVisitor};
+    use crate::common::image::Image;
+    use crate::scheme::{Guarded, Place, Scheme, Start, States, Target, Writes};
+
+    /// Three rows and no gaps.
+    struct Few<S: Scheme<Native>>([S::State; 3]);
+
+    impl<S: Scheme<Native>> States<S::State, S::Gap> for Few<S> {
+        fn row(&self, place: Place) -> &S::State {
+            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
+            &self.0[row as usize]
+        }
+
+        fn gap(&self, place: Place) -> &S::Gap {
+            unreachable!("nobody asks for {place:?}")
+        }
+    }
+
+    struct Straddling;
+
+    impl SchemeVisitor<Native> for Straddling {
+        type Output = ();
+
+        fn visit<S: Scheme<Native>>(self, scheme: S) {
+            if S::WRITES == Writes::InPlace {
+                return;
+            }
+            let few = Few::<S>(std::array::from_fn(|_| S::State::default()));
+            few.0.iter().for_each(|state| scheme.adopt(state));
+            let place = Place::row(TableId(0), 1);
+            let target = || Target { place, state: few.row(place) };
+            let (mut reader, mut writer) = (scheme.local(0), scheme.local(1));
+            for _ in 0..300 {
+                assert_eq!(scheme.begin(&mut reader, &Start::default()), Ok(()));
+                let mut stored = false;
+                let mut last = None;
+                let seen = scheme.read(&mut reader, &few, target(), &mut |_| {
+                    last = Some(stored);
+                    if !std::mem::replace(&mut stored, true) {
+                        store_and_restore(&scheme, &mut writer, &few, place);
+                    }
+                    true
+                });
+                // It is refused, or reads what has been restored, or an older version.
+                let again = last == Some(true);
+                assert!(seen.is_err() || again, "{} has read what was rolled back", S::NAME);
+                scheme.end(&mut reader, &few, false);
+            }
+        }
+    }
+
+    /// What a transaction does that is rolled back when it has stored.
+    fn store_and_restore<S: Scheme<Native>>(
+        scheme: &S,
+        local: &mut S::Local,
+        few: &Few<S>,
+        place: Place,
+    ) {
+        let target = || Target { place, state: few.row(place) };
+        assert_eq!(scheme.begin(local, &Start::default()), Ok(()));
+        let mut fetch = |_: Option<&Image>| true;
+        scheme.update(local, few, target(), &mut fetch).expect("nobody is in the way");
+        assert_eq!(scheme.prepare(local, few), Ok(()));
+        assert_eq!(scheme.validate(local, few, 0), Ok(()));
+        if S::VERSIONED {
+            let mut before = Image::default();
+            before.clear(true);
+            scheme.supersede(local, target(), &before);
+        }
+        scheme.end(local, few, false);
+    }
+
+    /// What was stored and restored while somebody read it may have been read.
+    #[test]
+    fn a_reader_beside_whom_a_row_is_stored_and_restored_reads_again() {
+        for kind in SchemeKind::ALL {
+            kind.visit::<Native, _>(&SchemeOptions::default(), Straddling);
+        }
+    }
 
     #[test]
     fn a_scheme_is_found_by_its_name_however_it_is_written() {

@@ -271,7 +271,10 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
             local.replaced_from.get_or_insert(local.commit >> SEQUENCE_BITS);
         }
         match local.set.changed(states) {
-            None => Ok(()),
+            None => {
+                local.set.validated();
+                Ok(())
+            }
             Some(place) => {
                 self.heat.failed(place);
                 Err(AbortReason::Changed)
@@ -300,11 +303,15 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         if let Some(from) = local.replaced_from.take() {
             local.past.raise(from, next >> SEQUENCE_BITS); // ADAPTIVE-4
         }
-        local.set.unlock(states, |write| match (committed, write.present) {
-            (true, true) => next | PRESENT,
-            (true, false) => next,
-            (false, _) => write.before,
-        });
+        if committed {
+            local.set.unlock(states, |write| if write.present { next | PRESENT } else { next });
+        } else {
+            // Another number, and the same stamp, by which older versions are found.
+            let in_stamp = (1 << SEQUENCE_BITS) - 1;
+            local.set.roll_back(states, |write| {
+                (write.before & !in_stamp) | (write.before.wrapping_add(1) & in_stamp)
+            });
+        }
         local.set.clear();
         local.wait.end();
         if local.reads_at.take().is_some() {

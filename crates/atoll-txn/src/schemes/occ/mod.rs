@@ -130,6 +130,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
             // What is replaced is older than the begin, so this is greater.
             local.commit = self.timestamps.next(&mut local.source);
         }
+        local.set.validated();
         Ok(())
     }
 
@@ -138,12 +139,13 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     }
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
-        let next = if committed { local.commit } else { 0 };
-        local.set.unlock(states, |write| match (committed, write.present) {
-            (true, true) => next | PRESENT,
-            (true, false) => next,
-            (false, _) => write.before,
-        });
+        if committed {
+            let next = local.commit;
+            local.set.unlock(states, |write| if write.present { next | PRESENT } else { next });
+        } else {
+            // Below the timestamp of whoever writes the row next, which has read this.
+            local.set.roll_back(states, |write| write.before + 1);
+        }
         local.set.clear();
     }
 

@@ -118,6 +118,7 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         if local.changed(states).is_some() {
             return Err(AbortReason::Changed);
         }
+        local.validated();
         Ok(())
     }
 
@@ -126,12 +127,12 @@ impl<M: Machine> Scheme<M> for Silo<M> {
     }
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
-        let next = if committed { local.newest() + 1 } else { 0 };
-        local.unlock(states, |write| match (committed, write.present) {
-            (true, true) => next | PRESENT,
-            (true, false) => next,
-            (false, _) => write.before,
-        });
+        if committed {
+            let next = local.newest() + 1;
+            local.unlock(states, |write| if write.present { next | PRESENT } else { next });
+        } else {
+            local.roll_back(states, |write| write.before + 1);
+        }
         local.clear();
     }
 

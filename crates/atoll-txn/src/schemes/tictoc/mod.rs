@@ -20,6 +20,7 @@ use atoll_machine::{Machine, Ordering, Word};
 pub use local::Local;
 pub use state::{GapState, State};
 
+use crate::common::read_set::Write;
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
 use crate::engine::WORKERS_MAX;
 use crate::scheme::{
@@ -213,6 +214,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         if shown.load(Ordering::Relaxed) < commit {
             shown.store(commit, Ordering::SeqCst);
         }
+        local.set.validated();
         Ok(())
     }
 
@@ -221,14 +223,20 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
     }
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
-        let commit = local.commit;
-        local.set.unlock(states, |write| {
-            if !committed {
-                return write.before;
-            }
-            states.row(write.place).valid_until.store(commit, Ordering::SeqCst);
-            if write.present { commit | PRESENT } else { commit }
-        });
+        let valid_until = |write: &Write| &states.row(write.place).valid_until;
+        if committed {
+            let commit = local.commit;
+            local.set.unlock(states, |write| {
+                valid_until(write).store(commit, Ordering::SeqCst);
+                if write.present { commit | PRESENT } else { commit }
+            });
+        } else {
+            local.set.roll_back(states, |write| {
+                let word = write.before + 1;
+                raise::<M>(valid_until(write), word & NUMBER); // As in `let_go`.
+                word
+            });
+        }
         local.clear();
     }
 
