@@ -17,6 +17,9 @@
 //!   sees the other.
 //! - `SCHEME-4`: a transaction that commits in a later epoch than another is ordered after it, so
 //!   that a snapshot, which is a cut between epochs, has a place in the serial order.
+//! - `SCHEME-5`: who reads a row without holding it looks at its state before and after, and a row
+//!   that may have been stored into is left in another state than it was found in, by a rollback,
+//!   too: the reader may have slept over both the storing and the restoring.
 
 use atoll_machine::Machine;
 

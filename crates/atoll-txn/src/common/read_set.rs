@@ -330,7 +330,7 @@ impl ReadSet {
 
     /// Lets the locked rows go as they were. Those that may have been stored into get the word that
     /// `anew` says: who has read what was rolled back must not find the word again that it began
-    /// with.
+    /// with (`SCHEME-5`).
     #[cold]
     pub fn roll_back<R: Versioned<M>, G, M: Machine>(
         &mut self,

@@ -248,7 +248,7 @@ mod tests {
         scheme.end(local, few, false);
     }
 
-    /// What was stored and restored while somebody read it may have been read.
+    /// `SCHEME-5`: what was stored and restored while somebody read it may have been read.
     #[test]
     fn a_reader_beside_whom_a_row_is_stored_and_restored_reads_again() {
         for kind in SchemeKind::ALL {

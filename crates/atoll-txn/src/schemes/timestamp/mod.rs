@@ -181,8 +181,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
                 let flag = if present { PRESENT } else { 0 };
                 state.version.store(local.timestamp | flag, Ordering::SeqCst);
             } else if state.owner.load(Ordering::Relaxed) & STORING != 0 {
-                // Who has read what was rolled back must not find the version again that it began
-                // with. It is as if what was restored had been written now.
+                // SCHEME-5: as if what was restored had been written now.
                 let flag = state.version.load(Ordering::Relaxed) & PRESENT;
                 state.version.store(local.timestamp | flag, Ordering::SeqCst);
             }
