@@ -517,6 +517,52 @@ fn what_is_put_is_durable_and_no_snapshot_of_before_shows_it() {
     }
 }
 
+/// What a snapshot holds is copied before it is stored into, and what it does not hold is not; a
+/// transaction may have to do with both, whichever comes first.
+#[test]
+fn some_columns_are_held_by_a_snapshot_and_some_are_not() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        for held_first in [true, false] {
+            let db = create(scheme);
+            let table = table(&db);
+            fill(&db, &table);
+            let put = |keys: &[Value], columns: &[usize], byte: u8| {
+                let ops: Vec<_> =
+                    columns.iter().map(|column| RowOp::Put { column: *column, from: 0 }).collect();
+                db.transaction(|tx| {
+                    let buffers = Buffers { input: &[byte; WIDTH as usize], output: &mut [] };
+                    tx.apply(&table, keys, &ops, buffers, |_| ())
+                })
+                .unwrap();
+            };
+            let snapshot = db.snapshot().unwrap();
+            put(&ids([9]), &[NUMBER], 1);
+            let columns = if held_first { [BYTES, NUMBER, BYTES] } else { [NUMBER, BYTES, NUMBER] };
+            put(&ids([3, 4, 5]), &columns, 2);
+            let read = |id: i64| db.transaction(|tx| tx.read(&table, &ids([id]))).unwrap().unwrap();
+            for (id, column) in [3, 4, 5].into_iter().zip(columns) {
+                let mut expected = row(id);
+                expected[column] = match column {
+                    NUMBER => Value::Int64(i64::from_le_bytes([2; 8])),
+                    _ => Value::Binary(vec![2; WIDTH as usize]),
+                };
+                assert_eq!(read(id), expected, "{scheme}");
+            }
+            let mut expected = row(9);
+            expected[NUMBER] = Value::Int64(i64::from_le_bytes([1; 8]));
+            assert_eq!(read(9), expected, "{scheme}");
+            assert_eq!(read(6), row(6), "{scheme}");
+            let seen = snapshot.table("t").unwrap().segment(0).unwrap();
+            let seen = seen.batch(&[NUMBER, BYTES]).unwrap();
+            use arrow_array::cast::AsArray;
+            let numbers = seen.column(0).as_primitive::<arrow_array::types::Int64Type>();
+            assert!(numbers.values().iter().all(|number| *number == 100), "{scheme}");
+            let bytes = seen.column(1).as_fixed_size_binary();
+            assert!(bytes.iter().flatten().all(|bytes| bytes == [0; WIDTH as usize]), "{scheme}");
+        }
+    }
+}
+
 #[test]
 fn an_older_transaction_gets_older_versions() {
     let db = create("mvcc".parse().unwrap());
