@@ -2,7 +2,7 @@
 
 use super::gap::Gap;
 use super::version::{LOCKED, NUMBER, STORING, Version};
-use crate::scheme::{Place, Refusal, States};
+use crate::scheme::{Place, Refusal, Seen, States};
 use atoll_machine::{Machine, Ordering};
 
 /// A transaction over a whole table must not leave its worker with the table's size.
@@ -108,6 +108,15 @@ impl ReadSet {
         let (number, read) = (self.writes.len() as u32, NO_READ);
         let (before, present, locked, is_read) = (word, true, false, true);
         self.writes.push(Write { place, before, present, locked, is_read, number, read });
+    }
+
+    /// A row was read to be written, when its word was this; if it is absent it was only read.
+    #[inline]
+    pub fn update_if_there(&mut self, place: Place, seen: Seen, word: u64) {
+        match seen {
+            Seen::Present => self.update(place, word),
+            Seen::Absent => self.read(place, word),
+        }
     }
 
     /// A row is going to be written and has been locked, when its word was `before`.

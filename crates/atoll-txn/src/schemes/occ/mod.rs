@@ -34,6 +34,20 @@ impl<M: Machine> Occ<M> {
     }
 }
 
+/// Reads a row, which is not newer than the transaction, and its word.
+#[inline]
+fn look<M: Machine>(
+    local: &Local,
+    target: &Target<'_, State<M>>,
+    fetch: Fetch<'_>,
+) -> Result<(Seen, u64), Refusal> {
+    let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+    if word & NUMBER > local.begin {
+        return Err(AbortReason::TooLate.into());
+    }
+    Ok((seen, word))
+}
+
 impl<M: Machine> Scheme<M> for Occ<M> {
     const NAME: &'static str = "OCC";
     const WRITES: Writes = Writes::AtCommit;
@@ -59,10 +73,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
     ) -> Result<Seen, Refusal> {
-        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
-        if word & NUMBER > local.begin {
-            return Err(AbortReason::TooLate.into());
-        }
+        let (seen, word) = look(local, &target, fetch)?;
         local.set.read(target.place, word);
         Ok(seen)
     }
@@ -75,14 +86,8 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
     ) -> Result<Seen, Refusal> {
-        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
-        if word & NUMBER > local.begin {
-            return Err(AbortReason::TooLate.into());
-        }
-        match seen {
-            Seen::Present => local.set.update(target.place, word),
-            Seen::Absent => local.set.read(target.place, word),
-        }
+        let (seen, word) = look(local, &target, fetch)?;
+        local.set.update_if_there(target.place, seen, word);
         Ok(seen)
     }
 

@@ -71,10 +71,7 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         fetch: Fetch<'_>,
     ) -> Result<Seen, Refusal> {
         let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
-        match seen {
-            Seen::Present => local.update(target.place, word),
-            Seen::Absent => local.read(target.place, word),
-        }
+        local.update_if_there(target.place, seen, word);
         Ok(seen)
     }
 
