@@ -241,6 +241,9 @@ fn a_table_in_all_partitions_is_written_by_who_has_all_of_them() {
 #[test]
 fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
     const KEYS: i64 = 40;
+    // Rows that tell how many transfers there were: a total is kept by those that move nothing.
+    const UP: i64 = KEYS;
+    const DOWN: i64 = KEYS + 1;
     for scheme in SchemeKind::ALL.iter().copied() {
         let db = create(scheme);
         let table = filled(&db);
@@ -259,6 +262,9 @@ fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
                                 let has = number(rows, to)?;
                                 put(rows, to, has + 1)?;
                             }
+                            let (up, down) = (number(rows, UP)?, number(rows, DOWN)?);
+                            put(rows, UP, up + 1)?;
+                            put(rows, DOWN, down - 1)?;
                             Ok(())
                         };
                         db.transaction(|tx| tx.access(table, transfer)).unwrap();
@@ -272,6 +278,7 @@ fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
             totals
         });
         assert!(totals.iter().all(|total| *total == ROWS * 100), "{scheme}: {totals:?}");
+        assert_eq!([UP, DOWN].map(|id| stored(&db, &table, id)), [100 + 800, 100 - 800]);
     }
 }
 

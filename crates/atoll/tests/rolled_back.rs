@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use atoll::{
@@ -11,11 +12,13 @@ use atoll::{
 };
 
 /// Rows that always hold the same number.
-const SAME: i64 = 2_000;
+const SAME: i64 = 20_000;
 /// The row that is in the way of who has read it.
 const OTHER: i64 = SAME;
 /// What a reader waits for comes soon or not at all.
-const SOON: Duration = Duration::from_millis(5);
+const SOON: Duration = Duration::from_millis(20);
+/// Longer than letting go of all rows, shorter than adding to all of them.
+const LET_GO: Duration = Duration::from_millis(1);
 const ROUNDS: usize = 20;
 
 fn key(id: i64) -> [Value; 1] {
@@ -44,28 +47,33 @@ fn add(tx: &mut Transaction, table: &Table, id: i64) -> atoll::TxnResult<()> {
 }
 
 /// Reads the last of the rows, and then the first one for as long as its number is another in
-/// between; both numbers as they were read, if the transaction commits.
-fn straddle(session: &mut Session, table: &Table) -> Option<[i64; 2]> {
-    let mut reads = 0;
+/// between, while the adder gets in the way of who stores it; both numbers as they were read, if
+/// the transaction commits. If the database reads the first one again, it is for no longer than
+/// usual: it would change all the time.
+fn straddle(session: &mut Session, table: &Table, adder: &Thread) -> Option<[i64; 2]> {
+    let (mut is_first_try, mut is_first_look) = (true, true);
     let read = session.transaction(|tx| {
-        reads += 1;
-        if reads > 1 {
+        if !std::mem::take(&mut is_first_try) {
             return Ok(None);
         }
         let last = tx.read_with(table, &key(SAME - 1), |row| row.i64(1))?.unwrap();
         let first = tx.read_with(table, &key(0), |row| {
+            let number = row.i64(1);
+            if !std::mem::take(&mut is_first_look) {
+                return number;
+            }
             let wait_for = |is_it: &dyn Fn(i64) -> bool| {
                 let begin = Instant::now();
-                while begin.elapsed() < SOON {
-                    let number = row.i64(1);
-                    if is_it(number) {
-                        return number;
-                    }
+                while begin.elapsed() < SOON && !is_it(row.i64(1)) {
+                    std::thread::yield_now();
                 }
                 row.i64(1)
             };
             let number = wait_for(&|number| number != last);
+            adder.unpark();
             wait_for(&|number| number == last);
+            // Its value is back before its writer has let go of it.
+            std::thread::sleep(LET_GO);
             number
         })?;
         Ok(Some([first.unwrap(), last]))
@@ -89,21 +97,24 @@ fn a_reader_that_lasts_longer_than_what_is_rolled_back_has_not_read_it() {
                     let _ = done.and_then(|()| tx.commit());
                 }
             });
-            scope.spawn(move || {
+            let adder = scope.spawn(move || {
                 let mut session = db.session().unwrap();
                 while !stop.load(Ordering::Relaxed) {
+                    std::thread::park();
                     session.transaction(|tx| add(tx, table, OTHER)).unwrap();
-                    std::thread::sleep(Duration::from_micros(200));
                 }
             });
             let mut session = db.session().unwrap();
+            let mut read = None;
             for _ in 0..ROUNDS {
-                let read = straddle(&mut session, table);
-                let are_same = read.is_none_or(|[first, last]| first == last);
-                stop.fetch_or(!are_same, Ordering::Relaxed);
-                assert!(are_same, "{scheme}: {read:?}");
+                read = straddle(&mut session, table, adder.thread());
+                if read.is_some_and(|[first, last]| first != last) {
+                    break;
+                }
             }
             stop.store(true, Ordering::Relaxed);
+            adder.thread().unpark();
+            assert!(read.is_none_or(|[first, last]| first == last), "{scheme}: {read:?}");
         });
     }
 }
