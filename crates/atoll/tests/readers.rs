@@ -1,5 +1,5 @@
 //! Read-only transactions of ADAPTIVE read versions and never abort, however much is written
-//! beside them: in sessions, and in lanes that they share with writers.
+//! beside them: in sessions, and in lanes that they share with writers. Old versions are reached.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,8 +13,8 @@ const ROWS: i64 = 8;
 const WRITERS: i64 = 2;
 const READS: i64 = 1000;
 
-fn database() -> (Database, Table) {
-    let scheme: SchemeKind = "adaptive".parse().unwrap();
+fn database(scheme: &str) -> (Database, Table) {
+    let scheme: SchemeKind = scheme.parse().unwrap();
     let db = Database::create(DatabaseOptions { scheme, ..DatabaseOptions::default() }).unwrap();
     let columns = ["id", "balance"].map(|name| Column::new(name, DataType::Int64));
     let table = db.create_table("account", Schema::new(columns.into(), &["id"]).unwrap()).unwrap();
@@ -79,7 +79,7 @@ fn beside_writers(db: &Database, table: &Table, body: impl FnOnce(&dyn Fn() -> b
 
 #[test]
 fn sessions_that_only_read_are_never_rolled_back() {
-    let (db, table) = database();
+    let (db, table) = database("adaptive");
     beside_writers(&db, &table, |have_met| {
         let mut session = db.session().unwrap();
         let options = TransactionOptions { read_only: true, ..TransactionOptions::default() };
@@ -105,7 +105,7 @@ impl Request for Order {
 
 #[test]
 fn lanes_that_only_read_are_never_rolled_back() {
-    let (db, table) = database();
+    let (db, table) = database("adaptive");
     beside_writers(&db, &table, |have_met| {
         let mut lanes = db.lanes(4).unwrap();
         let numbers = (0..).take_while(|number| *number < 2 * READS || !have_met());
@@ -137,4 +137,39 @@ fn lanes_that_only_read_are_never_rolled_back() {
             },
         );
     });
+}
+
+/// Versions of a row between the one that is looked for and the newest.
+const VERSIONS: u64 = 1_000_000;
+/// More than are made while somebody goes back over those.
+const MORE: u64 = 4_000_000;
+
+#[test]
+fn an_old_version_is_reached_beside_somebody_who_makes_new_ones() {
+    for scheme in ["adaptive", "mvcc"] {
+        let (db, table) = database(scheme);
+        let made = AtomicU64::new(0);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _stopping = Stopping(&stop);
+            let options = TransactionOptions { read_only: true, ..TransactionOptions::default() };
+            let mut tx = db.begin_with(&options).unwrap();
+            assert_eq!(tx.read_with(&table, &[1i64.into()], |row| row.i64(1)).unwrap(), Some(0));
+            let (db, table, made, stop) = (&db, &table, &made, &stop);
+            scope.spawn(move || {
+                let mut session = db.session().unwrap();
+                while !stop.load(Ordering::Relaxed) && made.load(Ordering::Relaxed) < MORE {
+                    session.transaction(|tx| add(tx, table, 0, 1)).unwrap();
+                    made.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            while made.load(Ordering::Relaxed) < VERSIONS {
+                std::thread::yield_now();
+            }
+            assert_eq!(tx.read_with(table, &[0i64.into()], |row| row.i64(1)).unwrap(), Some(0));
+            let made = made.load(Ordering::Relaxed);
+            assert!(made < MORE, "{scheme}: reached when no more were made");
+            tx.commit().unwrap();
+        });
+    }
 }

@@ -43,6 +43,15 @@ impl Image {
         &mut self.bytes[start..start + len]
     }
 
+    /// Adds the columns of another one that it does not have.
+    pub fn add_missing(&mut self, other: &Self) {
+        for (column, valid, bytes) in other.cells() {
+            if self.get(column.into()).is_none() {
+                self.add(column, valid, bytes.len()).copy_from_slice(bytes);
+            }
+        }
+    }
+
     /// Says whether a column that was added is valid.
     pub fn set_valid(&mut self, column: u16, valid: bool) {
         let cell = self.cells.iter_mut().find(|cell| cell.column == column);

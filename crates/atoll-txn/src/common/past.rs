@@ -3,7 +3,9 @@
 //! The newest version of a row lies in its table. When it is replaced, what it was (the columns
 //! that change and whether the row was there) is written down in a record of the replacing worker,
 //! and the records of a row form a chain from the newest to the oldest. A reader starts from the
-//! row as it is and goes back until it is at the version that it may see.
+//! row as it is and goes back until it is at the version that it may see. If the row has changed
+//! before it has read the rest of it in the table, it goes back to where it began before and no
+//! further: over all of a chain again and again it might be slower than those who make it longer.
 //!
 //! Records lie in chunks of words that belong to a worker and are used again in the order in which
 //! they were filled, when nobody can need them any more. So there is no allocation after warm-up
@@ -29,6 +31,7 @@ use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::stable::StableVec;
 
 use super::image::Image;
+use crate::scheme::Place;
 
 const CHUNK_WORDS: usize = 1 << 13;
 const HEADER_WORDS: usize = 3;
@@ -52,6 +55,29 @@ impl RecordId {
         let worker = (self.0 >> (OFFSET_BITS + CHUNK_BITS)) - 1;
         let chunk = self.0 >> OFFSET_BITS & ((1 << CHUNK_BITS) - 1);
         (worker, chunk, (self.0 & ((1 << OFFSET_BITS) - 1)) as usize)
+    }
+}
+
+/// An older version of a row, as far as it differs from the row as it is. Kept by its reader from
+/// look to look.
+#[derive(Debug, Default)]
+pub struct Older {
+    image: Image,
+    /// The row, and the newest record that the image knows.
+    known: Option<(Place, RecordId)>,
+    /// What was replaced after that one.
+    since: Image,
+}
+
+impl Older {
+    /// Before another version is wanted.
+    pub fn forget(&mut self) {
+        self.known = None;
+    }
+
+    /// What differs, and whether the row was there.
+    pub fn image(&self) -> &Image {
+        &self.image
     }
 }
 
@@ -96,19 +122,45 @@ impl<M: Machine> Past<M> {
         &arena.chunks.get(chunk).expect("a record's chunk was made")[offset..]
     }
 
-    /// Turns the row as it is into the version that a reader may see: the newest with a stamp of at
-    /// most `wanted`. `image` receives what differs; false when the chain has no such version,
+    /// Turns the row as it is, whose chain begins at `newest`, into the version that a reader may
+    /// see: the newest with a stamp of at most `wanted`. False when the chain has no such version,
     /// which happens only when the row has changed meanwhile.
-    pub fn bring_back(&self, newest: RecordId, wanted: u64, image: &mut Image) -> bool {
+    pub fn bring_back(&self, row: Place, newest: RecordId, wanted: u64, older: &mut Older) -> bool {
+        let Older { image, known, since } = older;
+        let before = known.take().and_then(|(of, record)| (of == row).then_some(record));
+        let is_extended = before.is_some_and(|before| {
+            let is_behind = self.walk(newest, wanted, Some(before), since);
+            if is_behind {
+                image.add_missing(since);
+            }
+            is_behind
+        });
+        let is_there = is_extended || self.walk(newest, wanted, None, image);
+        *known = is_there.then_some((row, newest));
+        is_there
+    }
+
+    /// Goes back to the version, or to the record that is known, and not over that one.
+    fn walk(
+        &self,
+        newest: RecordId,
+        wanted: u64,
+        known: Option<RecordId>,
+        image: &mut Image,
+    ) -> bool {
         image.clear(true);
         let mut record = newest;
         while record != RecordId::NONE {
+            if known == Some(record) {
+                return true;
+            }
             let words = self.words(record);
             let stamp = words[0].load(Ordering::Acquire);
             let next = RecordId(words[1].load(Ordering::Relaxed));
             self.apply(words, image);
             if stamp <= wanted {
-                return true;
+                // `PAST-2`: further back records may be used again.
+                return known.is_none();
             }
             record = next;
         }
@@ -249,7 +301,12 @@ mod tests {
 
     use atoll_machine::Native;
 
-    use super::{Image, Past, PastWriter, RecordId};
+    use atoll_storage::TableId;
+
+    use super::{Image, Older, Ordering, Past, PastWriter, RecordId, Word};
+    use crate::scheme::Place;
+
+    const ROW: Place = Place::row(TableId(0), 7);
 
     fn image(column: u16, byte: u8, len: usize) -> Image {
         let mut image = Image::default();
@@ -266,10 +323,11 @@ mod tests {
         let oldest = writer.push(&image(1, 1, 100), 10, 20, RecordId::NONE);
         let middle = writer.push(&image(2, 2, 3), 20, 30, oldest);
         let newest = writer.push(&image(1, 3, 100), 30, 40, middle);
-        let mut found = Image::default();
+        let mut found = Older::default();
         let mut at = |wanted| {
-            let ok = past.bring_back(newest, wanted, &mut found);
-            let byte = |column| found.get(column).map(|(_, bytes)| bytes[0]);
+            found.forget();
+            let ok = past.bring_back(ROW, newest, wanted, &mut found);
+            let byte = |column| found.image().get(column).map(|(_, bytes)| bytes[0]);
             (ok, byte(1), byte(2))
         };
         assert_eq!(at(35), (true, Some(3), None));
@@ -284,9 +342,9 @@ mod tests {
         let mut writer = PastWriter::new(Arc::clone(&past), 0);
         for stamp in 1..100_000u64 {
             let record = writer.push(&image(0, stamp as u8, 100), stamp, stamp + 1, RecordId::NONE);
-            let mut found = Image::default();
-            assert!(past.bring_back(record, stamp, &mut found));
-            assert_eq!(found.get(0), Some((true, &[stamp as u8; 100][..])));
+            let mut found = Older::default();
+            assert!(past.bring_back(ROW, record, stamp, &mut found));
+            assert_eq!(found.image().get(0), Some((true, &[stamp as u8; 100][..])));
             writer.collect(stamp.saturating_sub(50));
         }
         assert!(writer.own.made < 5, "{} chunks were made", writer.own.made);
@@ -311,7 +369,7 @@ mod tests {
         assert!(writer.own.free.is_empty());
         writer.collect(12);
         assert_eq!(writer.own.free.len(), 3);
-        assert!(past.bring_back(old, 1, &mut Image::default()));
+        assert!(past.bring_back(ROW, old, 1, &mut Older::default()));
         // Those of an earlier transaction stay as they were.
         let mut writer = PastWriter::new(Arc::<Past<Native>>::default(), 0);
         while writer.own.full.is_empty() {
@@ -327,8 +385,62 @@ mod tests {
         let past = Arc::new(Past::<Native>::default());
         let mut writer = PastWriter::new(Arc::clone(&past), 0);
         let record = writer.push(&image(7, 9, 200_000), 1, 2, RecordId::NONE);
-        let mut found = Image::default();
-        assert!(past.bring_back(record, 1, &mut found));
-        assert_eq!(found.get(7), Some((true, &[9; 200_000][..])));
+        let mut found = Older::default();
+        assert!(past.bring_back(ROW, record, 1, &mut found));
+        assert_eq!(found.image().get(7), Some((true, &[9; 200_000][..])));
+    }
+
+    /// As often as the row is looked at, in chains of every kind that random changes make.
+    #[test]
+    fn a_version_that_is_brought_back_step_by_step_is_the_one_brought_back_at_once() {
+        let mut word = 1u64;
+        let mut below = |limit: u64| {
+            word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (word >> 33) % limit
+        };
+        for _ in 0..500 {
+            let past = Arc::new(Past::<Native>::default());
+            let mut writer = PastWriter::new(Arc::clone(&past), 0);
+            let (mut newest, mut step_by_step) = (RecordId::NONE, Older::default());
+            let (wanted, last) = (below(5), 5 + below(30));
+            for stamp in 0..last {
+                let column = below(4) as u16;
+                let mut before = image(column, stamp as u8, 3 + usize::from(column));
+                before.present = below(4) > 0;
+                newest = writer.push(&before, stamp, stamp + 1, newest);
+                if stamp < wanted || below(3) > 0 {
+                    continue;
+                }
+                let mut at_once = Older::default();
+                assert!(past.bring_back(ROW, newest, wanted, &mut at_once));
+                assert!(past.bring_back(ROW, newest, wanted, &mut step_by_step));
+                let columns = |older: &Older| {
+                    [0, 1, 2, 3]
+                        .map(|at| older.image.get(at).map(|(valid, bytes)| (valid, bytes.to_vec())))
+                };
+                assert_eq!(columns(&step_by_step), columns(&at_once));
+                assert_eq!(step_by_step.image.present, at_once.image.present);
+            }
+        }
+    }
+
+    #[test]
+    fn who_looks_again_does_not_go_back_over_what_is_known() {
+        let past = Arc::new(Past::<Native>::default());
+        let mut writer = PastWriter::new(Arc::clone(&past), 0);
+        let visible = writer.push(&image(0, 1, 8), 1, 2, RecordId::NONE);
+        let mut older = Older::default();
+        assert!(past.bring_back(ROW, visible, 1, &mut older));
+        // As nobody may while there is a reader; who goes there is found out.
+        past.words(visible)[0].store(99, Ordering::Relaxed);
+        let newest = writer.push(&image(1, 2, 8), 2, 3, visible);
+        assert!(past.bring_back(ROW, newest, 1, &mut older));
+        assert_eq!(older.image().get(0), Some((true, &[1; 8][..])));
+        assert_eq!(older.image().get(1), Some((true, &[2; 8][..])));
+        // Another row has another chain, and so has another version.
+        let other = Place::row(TableId(0), 8);
+        assert!(!past.bring_back(other, newest, 1, &mut older));
+        older.forget();
+        assert!(!past.bring_back(ROW, newest, 1, &mut older));
     }
 }

@@ -2,8 +2,7 @@
 
 use atoll_machine::Machine;
 
-use crate::common::image::Image;
-use crate::common::past::PastWriter;
+use crate::common::past::{Older, PastWriter};
 use crate::common::read_set::ReadSet;
 use crate::common::wait::Wait;
 
@@ -20,8 +19,8 @@ pub struct Local<M: Machine> {
     /// The stamp that its first section gave to what it replaced.
     pub(super) replaced_from: Option<u64>,
     pub(super) past: PastWriter<M>,
-    /// Room for a version that is being brought back.
-    pub(super) image: Image,
+    /// A version that is being brought back.
+    pub(super) older: Older,
     pub(super) until_collect: u32,
     pub(super) wait: Wait,
 }
@@ -36,7 +35,7 @@ impl<M: Machine> Local<M> {
             keeps: false,
             replaced_from: None,
             past,
-            image: Image::default(),
+            older: Older::default(),
             until_collect: 0,
             wait: Wait::default(),
         }

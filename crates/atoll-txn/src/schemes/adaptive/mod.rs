@@ -96,8 +96,9 @@ impl<M: Machine> Adaptive<M> {
                 word & PRESENT != 0 && fetch(None)
             } else {
                 let newest = RecordId(past.load(Ordering::Acquire));
-                let found = self.past.bring_back(newest, reads_at, &mut local.image);
-                found && local.image.present && fetch(Some(&local.image))
+                let older = &mut local.older;
+                let found = self.past.bring_back(target.place, newest, reads_at, older);
+                found && older.image().present && fetch(Some(older.image()))
             };
             M::fence(Ordering::Acquire);
             if version.load() & !LOCKED == word & !LOCKED {
@@ -156,6 +157,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
 
     fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Refusal> {
         local.set.clear();
+        local.older.forget();
         local.reads_at = start.read_only.then(|| {
             self.readers.0.fetch_add(1, Ordering::SeqCst); // ADAPTIVE-2
             let advance = || self.clock.0.fetch_add(1, Ordering::SeqCst);

@@ -3,8 +3,7 @@
 
 use atoll_machine::Machine;
 
-use crate::common::image::Image;
-use crate::common::past::PastWriter;
+use crate::common::past::{Older, PastWriter};
 use crate::common::timestamp::TimestampLocal;
 use crate::scheme::Place;
 
@@ -18,8 +17,8 @@ pub struct Local<M: Machine> {
     /// Rows that it owns, and whether they are there afterwards.
     pub(super) writes: Vec<(Place, bool)>,
     pub(super) past: PastWriter<M>,
-    /// Room for a version that is being brought back.
-    pub(super) image: Image,
+    /// A version that is being brought back.
+    pub(super) older: Older,
     /// Transactions until the worker looks again what nobody needs any more.
     pub(super) until_collect: u32,
 }
@@ -33,7 +32,7 @@ impl<M: Machine> Local<M> {
             epoch: 0,
             writes: Vec::new(),
             past,
-            image: Image::default(),
+            older: Older::default(),
             until_collect: 0,
         }
     }

@@ -76,6 +76,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         let source = &mut local.source;
         local.timestamp = self.active.begin(local.worker, || self.timestamps.next(source));
         local.epoch = start.epoch;
+        local.older.forget();
         Ok(())
     }
 
@@ -105,8 +106,9 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
                 written & PRESENT != 0 && fetch(None)
             } else {
                 let newest = RecordId(past.load(Ordering::Acquire));
-                let found = self.past.bring_back(newest, mine, &mut local.image);
-                found && local.image.present && fetch(Some(&local.image))
+                let older = &mut local.older;
+                let found = self.past.bring_back(target.place, newest, mine, older);
+                found && older.image().present && fetch(Some(older.image()))
             };
             M::fence(Ordering::Acquire);
             if owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written {
