@@ -8,8 +8,8 @@ use atoll_bench::torture::hands::{AMOUNT, ByName, Ground, Halt, Hands, ID, Row};
 use atoll_bench::torture::hesitant::Hesitant;
 use atoll_bench::torture::lineup::options;
 use atoll_bench::torture::workload::Plan;
-use atoll_txn::Scheme;
 use atoll_txn::schemes::{SchemeKind, SchemeVisitor};
+use atoll_txn::{EngineOptions, Scheme};
 
 const THREADS: usize = 3;
 const CUTS: usize = 500;
@@ -55,7 +55,8 @@ impl SchemeVisitor<Hesitant> for Cuts {
     type Output = ();
 
     fn visit<S: Scheme<Hesitant>>(self, scheme: S) {
-        let ground = Ground::new(scheme, 1, ByName::Missing).unwrap();
+        let options = EngineOptions { accounting: false, ..EngineOptions::default() };
+        let ground = Ground::new(scheme, options, ByName::Missing).unwrap();
         let mut hands = ground.hands().unwrap();
         hands.begin(None, &Plan::default()).unwrap();
         for key in TWINS {

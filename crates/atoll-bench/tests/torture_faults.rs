@@ -11,7 +11,7 @@ use atoll_bench::torture::run::{Rules, run_native, run_seed};
 use atoll_txn::common::image::Image;
 use atoll_txn::common::timestamp::TimestampKind;
 use atoll_txn::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use atoll_txn::schemes::SchemeOptions;
 use atoll_txn::schemes::mvcc::Mvcc;
@@ -154,9 +154,9 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         &self,
         local: &mut S::Local,
         states: &impl StatesOf<Self, M>,
-        epoch: u64,
+        section: Section,
     ) -> Result<(), AbortReason> {
-        match self.0.validate(local, states, epoch) {
+        match self.0.validate(local, states, section) {
             Err(_) if self.1 == Fault::NoValidation => Ok(()),
             Err(AbortReason::Cut) if self.1 == Fault::LateCommits => Ok(()),
             said => said,

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use atoll_bench::torture::machine::Stepped;
 use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::TableId;
-use atoll_txn::scheme::{Guarded, Place, Start, States, Target};
+use atoll_txn::scheme::{Guarded, Place, Section, Start, States, Target};
 use atoll_txn::schemes::tictoc::{GapState, Local, State, TicToc};
 use atoll_txn::{Scheme, SchemeOptions};
 
@@ -64,7 +64,8 @@ impl World {
             self.scheme.end(local, &self.few, false);
             return None;
         }
-        let is_good = self.scheme.validate(local, &self.few, EPOCH).is_ok();
+        let section = Section { epoch: EPOCH, is_part: false };
+        let is_good = self.scheme.validate(local, &self.few, section).is_ok();
         if is_good {
             store();
         }

@@ -366,6 +366,7 @@ pub fn engine<M: Machine>(
         }
     }
 
-    let options = EngineOptions { partitions: scheme.partitions, accounting };
+    let partitions = scheme.partitions;
+    let options = EngineOptions { partitions, accounting, ..EngineOptions::default() };
     kind.visit(scheme, Make { directory, options })
 }

@@ -35,11 +35,14 @@ pub struct EngineOptions {
     pub partitions: u32,
     /// Whether it is measured where the time goes.
     pub accounting: bool,
+    /// Most rows that are stored at commit in one section of the gate, at least one: a cut, which
+    /// waits for sections, need not wait for a large write set.
+    pub rows_in_section: usize,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { partitions: 1, accounting: true }
+        Self { partitions: 1, accounting: true, rows_in_section: 256 }
     }
 }
 
@@ -51,6 +54,7 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     names: Mutex<Vec<Arc<Table<M>>>>,
     pub(crate) registry: Registry<M>,
     partitions: u32,
+    pub(crate) rows_in_section: usize,
     pub(crate) sample_every: u32,
     workers: Mutex<Numbers>,
     /// What workers that are gone have left to be taken away.
@@ -91,6 +95,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             names: Mutex::default(),
             registry: Registry::default(),
             partitions: options.partitions.max(1),
+            rows_in_section: options.rows_in_section.max(1),
             sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
             workers: Mutex::default(),
             left: Mutex::default(),

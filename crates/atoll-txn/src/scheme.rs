@@ -25,10 +25,17 @@ use atoll_machine::Machine;
 
 use crate::common::image::Image;
 
-/// Most rows that are stored at commit in one section of the gate: a cut, which waits for sections,
-/// need not wait for a large write set.
-pub const ROWS_IN_SECTION: usize = 256;
 pub use crate::place::{Guarded, Place};
+
+/// A section of the gate in which a transaction is validated, and stores if it does so at commit.
+#[derive(Debug, Clone, Copy)]
+pub struct Section {
+    /// The epoch in which it is.
+    pub epoch: u64,
+    /// Whether it is one of several, because the write set is large: see
+    /// [`EngineOptions::rows_in_section`](crate::EngineOptions::rows_in_section).
+    pub is_part: bool,
+}
 
 /// Why a transaction had to stop. A normal outcome: it can be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -334,9 +341,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         Ok(())
     }
 
-    /// May the transaction commit in this epoch of the gate? Afterwards it cannot be refused,
-    /// unless validated again: a transaction that writes more than [`ROWS_IN_SECTION`] rows is
-    /// validated in each of its sections, and others come in between.
+    /// May the transaction commit in this section of the gate? Afterwards it cannot be refused,
+    /// unless validated again: a large one is validated in each of its sections, and others come in
+    /// between.
     ///
     /// # Errors
     /// It must abort.
@@ -344,9 +351,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         &self,
         local: &mut Self::Local,
         states: &impl StatesOf<Self, M>,
-        epoch: u64,
+        section: Section,
     ) -> Result<(), AbortReason> {
-        let _ = (local, states, epoch);
+        let _ = (local, states, section);
         Ok(())
     }
 

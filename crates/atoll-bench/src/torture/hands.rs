@@ -114,9 +114,8 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
     ///
     /// # Errors
     /// What the system refused.
-    pub fn new(scheme: S, partitions: u32, by_name: ByName) -> Result<Self, String> {
+    pub fn new(scheme: S, options: EngineOptions, by_name: ByName) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let options = EngineOptions { partitions, accounting: false };
         let engine = Arc::new(Engine::new(scheme, Arc::new(directory()?), options));
         let names = ["id", "version", "place", "mark", "amount", "stamp", "name", "named"];
         let columns = names.map(|name| Column::new(name, DataType::Int64));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll::machine::Machine;
-use atoll_txn::Scheme;
 use atoll_txn::history::{self, End, History, Item, Recorder, Transaction};
+use atoll_txn::{EngineOptions, Scheme};
 
 use super::actor::Actor;
 use super::hands::{AMOUNT, ByName, Ground, Halt, ID, NAME, NAMED, Row, VERSION};
@@ -73,7 +73,12 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
             (true, true) => ByName::Unique,
             (true, false) => ByName::Unchecked,
         };
-        let ground = Ground::new(scheme, rules.partitions, by_name)?;
+        let options = EngineOptions {
+            partitions: rules.partitions,
+            accounting: false,
+            rows_in_section: cast.rows_in_section,
+        };
+        let ground = Ground::new(scheme, options, by_name)?;
         let mut hands = ground.hands()?;
         let mut fill = || {
             hands.begin(None, &Plan::default())?;
@@ -200,7 +205,8 @@ mod tests {
 
     type Quiet = Arc<Scene<NoWait<Native>, Native>>;
 
-    const CAST: Cast = Cast { keys_end: 22, guests_from: 17, named: true, crowded: false };
+    const CAST: Cast =
+        Cast { keys_end: 22, guests_from: 17, named: true, crowded: false, rows_in_section: 2 };
 
     /// A scene in which nothing is wrong.
     fn scene(cast: Cast) -> Quiet {

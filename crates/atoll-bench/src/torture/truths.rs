@@ -155,7 +155,8 @@ mod tests {
     use super::*;
 
     fn first_rows() -> BTreeMap<i64, Row> {
-        let cast = Cast { keys_end: 22, guests_from: 17, named: true, crowded: false };
+        let cast =
+            Cast { keys_end: 22, guests_from: 17, named: true, crowded: false, rows_in_section: 2 };
         cast.at_first().map(|key| (key, first_row(key))).collect()
     }
 

@@ -47,6 +47,8 @@ pub struct Cast {
     /// All guests are there at first, and so many others that nobody touches lie before the first
     /// rows that they all fill a block of slots in the order of their keys, until a guest goes.
     pub crowded: bool,
+    /// Most rows that are stored in one section: transactions of more may be refused half way.
+    pub rows_in_section: usize,
 }
 
 /// A range of keys or places, both ends included, and how it is walked through.
@@ -176,20 +178,18 @@ impl Flavour {
     pub fn draw(random: &mut Random) -> Self {
         let wide = random.below(5) == 0;
         let named = random.below(2) == 0;
-        let mut cast = if wide {
+        let (guests_from, keys_end) = if wide {
             let guests_from = TWINS_END + 30 + random.below(8) as i64;
             // With the others, about as many as a leaf holds.
-            let keys_end = guests_from + 44 + random.below(10) as i64;
-            Cast { keys_end, guests_from, named, crowded: false }
+            (guests_from, guests_from + 44 + random.below(10) as i64)
         } else {
-            let (keys_end, guests_from) = (TWINS_END + 12, TWINS_END + 7);
-            Cast { keys_end, guests_from, named, crowded: false }
+            (TWINS_END + 7, TWINS_END + 12)
         };
         let keys = match random.below(3) {
-            _ if wide => cast.keys_end,
+            _ if wide => keys_end,
             0 => 3,
             1 => 6,
-            _ => cast.keys_end,
+            _ => keys_end,
         };
         let (renames, finds) = if named { (9, 6) } else { (0, 0) };
         let mut weights =
@@ -204,9 +204,10 @@ impl Flavour {
             weights[19] = 2;
         }
         let steps_max = 2 + random.below(6);
-        if random.below(8) == 0 {
-            (cast.crowded, cast.guests_from) = (true, TWINS_END);
-        }
+        let crowded = random.below(8) == 0;
+        let guests_from = if crowded { TWINS_END } else { guests_from };
+        let rows_in_section = [1, 2, 3, usize::MAX][random.below(4) as usize];
+        let cast = Cast { keys_end, guests_from, named, crowded, rows_in_section };
         Self { cast, keys, weights, steps_max }
     }
 

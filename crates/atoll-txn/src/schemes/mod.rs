@@ -178,7 +178,7 @@ mod tests {
 
     use super::{SchemeKind, SchemeOptions, SchemeVisitor};
     use crate::common::image::Image;
-    use crate::scheme::{Guarded, Place, Scheme, Start, States, Target, Writes};
+    use crate::scheme::{Guarded, Place, Scheme, Section, Start, States, Target, Writes};
 
     /// Three rows and no gaps.
     struct Few<S: Scheme<Native>>([S::State; 3]);
@@ -239,7 +239,8 @@ mod tests {
         let mut fetch = |_: Option<&Image>| true;
         scheme.update(local, few, target(), &mut fetch).expect("nobody is in the way");
         assert_eq!(scheme.prepare(local, few), Ok(()));
-        assert_eq!(scheme.validate(local, few, 0), Ok(()));
+        let section = Section { epoch: 0, is_part: true };
+        assert_eq!(scheme.validate(local, few, section), Ok(()));
         if S::VERSIONED {
             let mut before = Image::default();
             before.clear(true);

@@ -26,7 +26,7 @@ use crate::edits::{EditedRow, What};
 use crate::engine::Engine;
 use crate::error::Stop;
 use crate::row::Row;
-use crate::scheme::{AbortReason, ROWS_IN_SECTION, Refusal, Scheme};
+use crate::scheme::{AbortReason, Refusal, Scheme, Section};
 use crate::tables::Guard;
 
 /// Rows of many columns must not leave their worker with as many places.
@@ -91,7 +91,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let section = member.enter();
         let epoch = section.inside().epoch;
         seal(engine, sealed, epoch);
-        if let Err(reason) = engine.scheme.validate(&mut txn.local, engine.tables(), epoch) {
+        let whole = Section { epoch, is_part: false };
+        if let Err(reason) = engine.scheme.validate(&mut txn.local, engine.tables(), whole) {
             drop(section);
             return Err(self.give_up(reason));
         }
@@ -196,17 +197,17 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         from: usize,
     ) -> Result<Stored, NotStored> {
         let tables = engine.tables();
-        let epoch = change.inside.epoch;
+        let rows = self.edits.borrow().rows().len();
+        let end = rows.min(from.saturating_add(engine.rows_in_section));
+        let (epoch, is_part) = (change.inside.epoch, end - from != rows);
         if from == 0 {
             engine.scheme.prepare(&mut self.local, tables).map_err(NotStored::Refused)?;
         }
-        let validated = engine.scheme.validate(&mut self.local, tables, epoch);
+        let validated = engine.scheme.validate(&mut self.local, tables, Section { epoch, is_part });
         validated.map_err(|reason: AbortReason| NotStored::Refused(reason.into()))?;
         debug_assert!(from > 0 || self.has_its_entries(engine), "GRAVES-2");
-        let rows = self.edits.borrow().rows().len();
         let before = self.stopwatch.switch::<M>(Component::Useful);
-        let end = rows.min(from + ROWS_IN_SECTION);
-        let stored = self.store_rows(engine, change, from..end, end - from == rows);
+        let stored = self.store_rows(engine, change, from..end, !is_part);
         self.stopwatch.switch::<M>(before);
         stored.map_err(NotStored::Failed)?;
         Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })

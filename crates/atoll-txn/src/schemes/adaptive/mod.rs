@@ -40,8 +40,7 @@ use crate::common::image::Image;
 use crate::common::past::{Past, PastWriter, RecordId};
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
 use crate::scheme::{
-    AbortReason, Fetch, Place, ROWS_IN_SECTION, Refusal, Scheme, Seen, Start, StatesOf, Target,
-    Writes,
+    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -262,14 +261,13 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         &self,
         local: &mut Local<M>,
         states: &impl StatesOf<Self, M>,
-        _epoch: u64,
+        section: Section,
     ) -> Result<(), AbortReason> {
         if !local.set.writes.is_empty() {
             local.set.begin_storing(states);
             M::fence(Ordering::SeqCst); // ADAPTIVE-1
             local.commit = self.number(local);
-            let is_large = local.set.writes.len() > ROWS_IN_SECTION;
-            local.keeps = is_large || self.readers.0.load(Ordering::SeqCst) > 0;
+            local.keeps = section.is_part || self.readers.0.load(Ordering::SeqCst) > 0;
             local.replaced_from.get_or_insert(local.commit >> SEQUENCE_BITS);
         }
         match local.set.changed(states) {
@@ -360,6 +358,8 @@ mod tests {
     use super::*;
     use crate::scheme::{Guarded, States};
 
+    const WHOLE: Section = Section { epoch: 1, is_part: false };
+
     /// Two rows.
     #[derive(Default)]
     struct Few([State<Native>; 2]);
@@ -393,7 +393,7 @@ mod tests {
                 scheme.read(&mut local, &few, target(), &mut |_| true).unwrap();
                 scheme.write(&mut local, &few, target(), present).unwrap();
                 scheme.prepare(&mut local, &few).unwrap();
-                scheme.validate(&mut local, &few, 1).unwrap();
+                scheme.validate(&mut local, &few, WHOLE).unwrap();
                 scheme.end(&mut local, &few, true);
                 let word = version.load();
                 assert_eq!((word & PRESENT != 0, word >> 62), (present, 0), "{readings}");
@@ -415,7 +415,7 @@ mod tests {
             scheme.read(&mut local, &few, target(), &mut |_| true).unwrap();
             scheme.write(&mut local, &few, target(), true).unwrap();
             scheme.prepare(&mut local, &few).unwrap();
-            scheme.validate(&mut local, &few, 1).unwrap();
+            scheme.validate(&mut local, &few, WHOLE).unwrap();
             scheme.end(&mut local, &few, true);
             let number = few.row(place).version.load() & NUMBER;
             assert!(number > last);

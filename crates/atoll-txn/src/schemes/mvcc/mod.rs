@@ -28,7 +28,7 @@ use crate::common::image::Image;
 use crate::common::past::{Past, PastWriter, RecordId};
 use crate::common::timestamp::Timestamps;
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 use state::{PRESENT, STORING, TIMESTAMP, raise};
@@ -181,9 +181,9 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         &self,
         local: &mut Local<M>,
         _states: &impl StatesOf<Self, M>,
-        epoch: u64,
+        section: Section,
     ) -> Result<(), AbortReason> {
-        if epoch != local.epoch && !local.writes.is_empty() {
+        if section.epoch != local.epoch && !local.writes.is_empty() {
             return Err(AbortReason::Cut); // MVCC-3
         }
         Ok(())

@@ -18,7 +18,7 @@ use crate::common::gap::Gap;
 use crate::common::timestamp::Timestamps;
 use crate::common::version::{NUMBER, PRESENT};
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -126,7 +126,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         &self,
         local: &mut Local,
         states: &impl StatesOf<Self, M>,
-        _epoch: u64,
+        _section: Section,
     ) -> Result<(), AbortReason> {
         if local.set.changed(states).is_some() {
             return Err(AbortReason::Changed);

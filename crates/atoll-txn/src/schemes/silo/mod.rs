@@ -19,7 +19,7 @@ pub use state::State;
 use crate::common::gap::Gap;
 use crate::common::version::PRESENT;
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -110,7 +110,7 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         &self,
         local: &mut Local,
         states: &impl StatesOf<Self, M>,
-        _epoch: u64,
+        _section: Section,
     ) -> Result<(), AbortReason> {
         if local.changed(states).is_some() {
             return Err(AbortReason::Changed);

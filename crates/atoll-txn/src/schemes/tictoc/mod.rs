@@ -24,7 +24,7 @@ use crate::common::read_set::Write;
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
 use crate::engine::WORKERS_MAX;
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 use state::raise;
@@ -190,11 +190,11 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         &self,
         local: &mut Local,
         states: &impl StatesOf<Self, M>,
-        epoch: u64,
+        section: Section,
     ) -> Result<(), AbortReason> {
-        if epoch != local.epoch {
+        if section.epoch != local.epoch {
             local.base = self.newest_of_all() + 1; // TICTOC-1
-            local.epoch = epoch;
+            local.epoch = section.epoch;
         }
         let commit = self.timestamp(local, states);
         let reads = 0..local.set.reads.len();

@@ -24,7 +24,7 @@ pub use state::{GapState, State};
 use crate::common::active::Active;
 use crate::common::timestamp::Timestamps;
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 use state::{PRESENT, STORING, TIMESTAMP, raise};
@@ -158,9 +158,9 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         &self,
         local: &mut Local,
         states: &impl StatesOf<Self, M>,
-        epoch: u64,
+        section: Section,
     ) -> Result<(), AbortReason> {
-        if epoch != local.epoch && !local.writes.is_empty() {
+        if section.epoch != local.epoch && !local.writes.is_empty() {
             return Err(AbortReason::Cut); // TO-2
         }
         for (place, _) in &local.writes {
