@@ -156,14 +156,14 @@ fn an_old_version_is_reached_beside_somebody_who_makes_new_ones() {
             let mut tx = db.begin_with(&options).unwrap();
             assert_eq!(tx.read_with(&table, &[1i64.into()], |row| row.i64(1)).unwrap(), Some(0));
             let (db, table, made, stop) = (&db, &table, &made, &stop);
-            scope.spawn(move || {
+            let writer = scope.spawn(move || {
                 let mut session = db.session().unwrap();
                 while !stop.load(Ordering::Relaxed) && made.load(Ordering::Relaxed) < MORE {
                     session.transaction(|tx| add(tx, table, 0, 1)).unwrap();
                     made.fetch_add(1, Ordering::Relaxed);
                 }
             });
-            while made.load(Ordering::Relaxed) < VERSIONS {
+            while made.load(Ordering::Relaxed) < VERSIONS && !writer.is_finished() {
                 std::thread::yield_now();
             }
             assert_eq!(tx.read_with(table, &[0i64.into()], |row| row.i64(1)).unwrap(), Some(0));
