@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering as Native};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering as Native};
 use std::sync::{Arc, Mutex};
 
 use atoll_machine::{Machine, Ordering, Word};
@@ -241,20 +241,24 @@ fn an_attempt_that_is_rolled_back_and_the_pause_after_it_are_accounted_to_the_ab
 
 #[test]
 fn two_threads_that_collide_lose_nothing() {
+    /// At least; they go on until they have met, or have had enough.
     const ROUNDS: i64 = 600;
+    const ENOUGH: i64 = 1_000_000;
     const ACCOUNTS: i64 = 4;
     let (engine, table) = engine();
     let mut worker = engine.worker().unwrap();
     worker.begin(Begin::default()).unwrap();
     (0..ACCOUNTS).for_each(|id| worker.insert(&table, &row(id, 0)).unwrap());
     worker.commit().unwrap();
-    let collided = AtomicBool::new(false);
+    let (collided, rounds) = (AtomicBool::new(false), AtomicI64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..2i64 {
-            let (engine, table, collided) = (&engine, &table, &collided);
+            let (engine, table, collided, rounds) = (&engine, &table, &collided, &rounds);
             scope.spawn(move || {
                 let mut worker = engine.worker().unwrap();
-                for round in 0..ROUNDS {
+                let goes_on = |round| round < ROUNDS || !collided.load(Native::Relaxed);
+                for round in (0..ENOUGH).take_while(|round| goes_on(*round)) {
+                    rounds.fetch_add(1, Native::Relaxed);
                     let keys = [(round + thread) % ACCOUNTS, (round * 3 + 1) % ACCOUNTS];
                     loop {
                         worker.begin(Begin::default()).unwrap();
@@ -277,6 +281,6 @@ fn two_threads_that_collide_lose_nothing() {
     });
     worker.begin(Begin::default()).unwrap();
     let sum: i64 = (0..ACCOUNTS).map(|id| read(&mut worker, &table, id).unwrap()).sum();
-    assert_eq!(sum, 2 * 2 * ROUNDS);
+    assert_eq!(sum, 2 * rounds.load(Native::Relaxed));
     assert!(collided.load(Native::Relaxed), "the threads never met");
 }

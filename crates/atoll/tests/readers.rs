@@ -1,12 +1,14 @@
 //! Read-only transactions of ADAPTIVE read versions and never abort, however much is written
-//! beside them: in sessions, and in lanes that they share with writers. Old versions are reached.
+//! beside them: in sessions, and in lanes that they share with writers. Old versions are reached,
+//! and who reads a row for long comes to an end under every scheme.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Request, Schema, SchemeKind, Session, Table,
-    Transaction, TransactionOptions, TxnResult, Value,
+    Transaction, TransactionOptions, TxnError, TxnResult, Value,
 };
 
 const ROWS: i64 = 8;
@@ -170,6 +172,48 @@ fn an_old_version_is_reached_beside_somebody_who_makes_new_ones() {
             let made = made.load(Ordering::Relaxed);
             assert!(made < MORE, "{scheme}: reached when no more were made");
             tx.commit().unwrap();
+        });
+    }
+}
+
+/// What looks at a row takes until the row has changed, or as long as this.
+const LOOK: Duration = Duration::from_millis(20);
+/// Far more looks than are needed.
+const LOOKS: u32 = 100_000;
+
+/// It may be refused, but not be made to look for ever, which would hold up snapshots as well.
+#[test]
+fn a_look_that_takes_longer_than_the_row_stays_as_it_is_comes_to_an_end() {
+    for scheme in SchemeKind::ALL {
+        let (db, table) = database(scheme.name());
+        let (made, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let _stopping = Stopping(&stop);
+            let (db, table, made, stop) = (&db, &table, &made, &stop);
+            scope.spawn(move || {
+                let mut session = db.session().unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    session.transaction(|tx| add(tx, table, 0, 1)).unwrap();
+                    made.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for read_only in [false, true] {
+                let options = TransactionOptions { read_only, ..TransactionOptions::default() };
+                let mut tx = db.begin_with(&options).unwrap();
+                let mut looks = 0;
+                let read = tx.read_with(table, &[0i64.into()], |row| {
+                    looks += 1;
+                    assert!(looks < LOOKS, "{scheme}: it would look for ever");
+                    let (before, began) = (made.load(Ordering::Relaxed), Instant::now());
+                    while made.load(Ordering::Relaxed) == before && began.elapsed() < LOOK {
+                        std::thread::yield_now();
+                    }
+                    row.i64(1)
+                });
+                let is_refused =
+                    matches!(&read, Err(TxnError::Abort(reason)) if reason.is_conflict());
+                assert!(is_refused || matches!(read, Ok(Some(_))), "{scheme}: {read:?}");
+            }
         });
     }
 }

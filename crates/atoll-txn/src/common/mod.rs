@@ -5,6 +5,7 @@ pub mod gap;
 pub mod held;
 pub mod image;
 pub mod lock;
+pub mod moment;
 pub mod past;
 pub mod read_set;
 pub mod timestamp;

@@ -63,18 +63,13 @@ impl RecordId {
 #[derive(Debug, Default)]
 pub struct Older {
     image: Image,
-    /// The row, and the newest record that the image knows.
-    known: Option<(Place, RecordId)>,
+    /// The row, the stamp that was wanted, and the newest record that the image knows.
+    known: Option<(Place, u64, RecordId)>,
     /// What was replaced after that one.
     since: Image,
 }
 
 impl Older {
-    /// Before another version is wanted.
-    pub fn forget(&mut self) {
-        self.known = None;
-    }
-
     /// What differs, and whether the row was there.
     pub fn image(&self) -> &Image {
         &self.image
@@ -127,8 +122,8 @@ impl<M: Machine> Past<M> {
     /// which happens only when the row has changed meanwhile.
     pub fn bring_back(&self, row: Place, newest: RecordId, wanted: u64, older: &mut Older) -> bool {
         let Older { image, known, since } = older;
-        let before = known.take().and_then(|(of, record)| (of == row).then_some(record));
-        let is_extended = before.is_some_and(|before| {
+        let before = known.take().filter(|(of, at, _)| (*of, *at) == (row, wanted));
+        let is_extended = before.is_some_and(|(_, _, before)| {
             let is_behind = self.walk(newest, wanted, Some(before), since);
             if is_behind {
                 image.add_missing(since);
@@ -136,7 +131,7 @@ impl<M: Machine> Past<M> {
             is_behind
         });
         let is_there = is_extended || self.walk(newest, wanted, None, image);
-        *known = is_there.then_some((row, newest));
+        *known = is_there.then_some((row, wanted, newest));
         is_there
     }
 
@@ -325,7 +320,6 @@ mod tests {
         let newest = writer.push(&image(1, 3, 100), 30, 40, middle);
         let mut found = Older::default();
         let mut at = |wanted| {
-            found.forget();
             let ok = past.bring_back(ROW, newest, wanted, &mut found);
             let byte = |column| found.image().get(column).map(|(_, bytes)| bytes[0]);
             (ok, byte(1), byte(2))
@@ -440,7 +434,8 @@ mod tests {
         // Another row has another chain, and so has another version.
         let other = Place::row(TableId(0), 8);
         assert!(!past.bring_back(other, newest, 1, &mut older));
-        older.forget();
-        assert!(!past.bring_back(ROW, newest, 1, &mut older));
+        // So has who wants another one.
+        assert!(past.bring_back(ROW, newest, 2, &mut older));
+        assert_eq!(older.image().get(0), None);
     }
 }

@@ -4,11 +4,14 @@
 //! there; the rest is a number that changes with every change. A reader reads the word, then the
 //! row, then the word again (a sequence lock, whose readers write nothing).
 //!
+//! A reader whom writers overtake again and again holds the row ([`moment`](super::moment)).
+//!
 //! Patient readers wait for who holds the row, be it stored into or not: if all of a scheme are,
 //! its writers need not say when they begin to store.
 
 use atoll_machine::{Machine, Ordering, Word};
 
+use super::moment::{LOOKS, Moment};
 use crate::scheme::{Fetch, Seen};
 
 /// A writer holds the row.
@@ -19,6 +22,14 @@ pub const STORING: u64 = 1 << 62;
 pub const PRESENT: u64 = 1 << 61;
 /// The number.
 pub const NUMBER: u64 = PRESENT - 1;
+
+/// What a reader found.
+enum Look {
+    At(Seen, u64),
+    Refused,
+    /// The row has changed meanwhile.
+    Overtaken,
+}
 
 /// See the module.
 pub struct Version<M: Machine>(pub M::Word);
@@ -40,22 +51,51 @@ impl<M: Machine> Version<M> {
     /// is storing, or holds the row and `patient` says that this counts.
     #[inline]
     pub fn read(&self, patient: bool, fetch: Fetch<'_>) -> Option<(Seen, u64)> {
+        match self.look(patient, &mut *fetch) {
+            Look::At(seen, word) => Some((seen, word)),
+            Look::Refused => None,
+            Look::Overtaken => self.look_again(patient, fetch),
+        }
+    }
+
+    #[inline]
+    fn look(&self, patient: bool, fetch: Fetch<'_>) -> Look {
         let (refused, ignored) = if patient { (LOCKED | STORING, 0) } else { (STORING, LOCKED) };
-        loop {
-            let before = self.0.load(Ordering::Acquire);
-            if before & refused != 0 {
-                return None;
-            }
-            let word = before & !ignored;
-            if word & PRESENT == 0 {
-                return Some((Seen::Absent, word));
-            }
-            let there = fetch(None);
-            M::fence(Ordering::Acquire);
-            if self.0.load(Ordering::Relaxed) & !ignored == word {
-                return Some((if there { Seen::Present } else { Seen::Absent }, word));
+        let before = self.0.load(Ordering::Acquire);
+        if before & refused != 0 {
+            return Look::Refused;
+        }
+        let word = before & !ignored;
+        if word & PRESENT == 0 {
+            return Look::At(Seen::Absent, word);
+        }
+        let there = fetch(None);
+        M::fence(Ordering::Acquire);
+        if self.0.load(Ordering::Relaxed) & !ignored != word {
+            return Look::Overtaken;
+        }
+        Look::At(if there { Seen::Present } else { Seen::Absent }, word)
+    }
+
+    #[cold]
+    fn look_again(&self, patient: bool, fetch: Fetch<'_>) -> Option<(Seen, u64)> {
+        for _ in 1..LOOKS {
+            match self.look(patient, &mut *fetch) {
+                Look::At(seen, word) => return Some((seen, word)),
+                Look::Refused => return None,
+                Look::Overtaken => {}
             }
         }
+        let held = self.moment()?;
+        let there = held.before() & PRESENT != 0 && fetch(None);
+        Some((if there { Seen::Present } else { Seen::Absent }, held.before()))
+    }
+
+    /// Holds the row while it is read; `None` if somebody else has it.
+    pub fn moment(&self) -> Option<Moment<'_, M>> {
+        let now = self.0.load(Ordering::Relaxed);
+        let is_free = now & LOCKED == 0;
+        is_free.then(|| Moment::begin(&self.0, now, now | LOCKED)).flatten()
     }
 
     /// Becomes the row's writer; returns the word before, or `None` if another one is. Before it
@@ -142,6 +182,41 @@ mod tests {
             true
         });
         assert_eq!((read, tries), (Some((Seen::Present, PRESENT | 2)), 2));
+    }
+
+    #[test]
+    fn a_reader_whom_writers_overtake_again_and_again_holds_them_up() {
+        for patient in [true, false] {
+            let version = Version::<Native>::default();
+            version.unlock(PRESENT | 1);
+            let mut overtaken = 0;
+            let read = version.read(patient, &mut |_| {
+                if let Some(word) = version.lock() {
+                    overtaken += 1;
+                    version.unlock(word + 1);
+                }
+                true
+            });
+            assert_eq!(read, Some((Seen::Present, PRESENT | (1 + overtaken))));
+            assert_eq!(version.load(), PRESENT | (1 + overtaken), "it is let go as it was");
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_held_to_be_read_is_let_go_when_its_reader_panics() {
+        let version = Version::<Native>::default();
+        version.unlock(PRESENT | 1);
+        let body = std::panic::AssertUnwindSafe(|| {
+            version.read(true, &mut |_| match version.lock() {
+                Some(word) => {
+                    version.unlock(word + 1);
+                    true
+                }
+                None => panic!("a bad body"),
+            })
+        });
+        assert!(std::panic::catch_unwind(body).is_err());
+        assert_eq!(version.load() & LOCKED, 0);
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub use state::State;
 use crate::common::active::Active;
 use crate::common::gap::Gap;
 use crate::common::image::Image;
+use crate::common::moment::{LOOKS, Moment};
 use crate::common::past::{Past, PastWriter, RecordId};
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
 use crate::scheme::{
@@ -86,8 +87,10 @@ impl<M: Machine> Adaptive<M> {
         fetch: Fetch<'_>,
     ) -> Result<Seen, Refusal> {
         let State { version, past } = target.state;
+        let mut looks = 0;
         loop {
-            let word = version.load();
+            let moment = (looks >= LOOKS).then(|| version.moment()).flatten();
+            let word = moment.as_ref().map_or_else(|| version.load(), Moment::before);
             if word & STORING != 0 {
                 return Err(Refusal::Wait(target.place));
             }
@@ -103,6 +106,7 @@ impl<M: Machine> Adaptive<M> {
             if version.load() & !LOCKED == word & !LOCKED {
                 return Ok(if there { Seen::Present } else { Seen::Absent });
             }
+            looks += 1;
         }
     }
 
@@ -156,7 +160,6 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
 
     fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Refusal> {
         local.set.clear();
-        local.older.forget();
         local.reads_at = start.read_only.then(|| {
             self.readers.0.fetch_add(1, Ordering::SeqCst); // ADAPTIVE-2
             let advance = || self.clock.0.fetch_add(1, Ordering::SeqCst);

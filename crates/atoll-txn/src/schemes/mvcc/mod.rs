@@ -25,6 +25,7 @@ pub use state::{GapState, State};
 
 use crate::common::active::Active;
 use crate::common::image::Image;
+use crate::common::moment::{LOOKS, Moment};
 use crate::common::past::{Past, PastWriter, RecordId};
 use crate::common::timestamp::Timestamps;
 use crate::scheme::{
@@ -35,7 +36,7 @@ use state::{PRESENT, STORING, TIMESTAMP, raise};
 
 /// Transactions between two looks at what nobody needs any more.
 const COLLECT_EVERY: u32 = 64;
-/// The owner of a row that is being given up: older than everybody.
+/// The owner of a row that is being given up, or read for long: older than everybody.
 const NOBODY: u64 = 1;
 
 /// See the module.
@@ -76,7 +77,6 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         let source = &mut local.source;
         local.timestamp = self.active.begin(local.worker, || self.timestamps.next(source));
         local.epoch = start.epoch;
-        local.older.forget();
         Ok(())
     }
 
@@ -90,8 +90,10 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
     ) -> Result<Seen, Refusal> {
         let State { owner, version, read, past } = target.state;
         let mine = local.timestamp;
+        let mut looks = 0;
         loop {
-            let owned = owner.load(Ordering::SeqCst);
+            let moment = (looks >= LOOKS).then(|| Moment::<M>::begin(owner, 0, NOBODY)).flatten();
+            let owned = if moment.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
             let written = version.load(Ordering::SeqCst);
             let pending = owned & TIMESTAMP;
             if pending != 0 && pending < mine {
@@ -111,9 +113,13 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
                 found && older.image().present && fetch(Some(older.image()))
             };
             M::fence(Ordering::Acquire);
-            if owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written {
+            let is_same = || {
+                owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written
+            };
+            if moment.is_some() || is_same() {
                 return Ok(if there { Seen::Present } else { Seen::Absent });
             }
+            looks += 1;
         }
     }
 

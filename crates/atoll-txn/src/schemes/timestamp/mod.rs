@@ -22,6 +22,7 @@ pub use local::Local;
 pub use state::{GapState, State};
 
 use crate::common::active::Active;
+use crate::common::moment::{LOOKS, Moment};
 use crate::common::timestamp::Timestamps;
 use crate::scheme::{
     AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
@@ -29,7 +30,7 @@ use crate::scheme::{
 use crate::schemes::SchemeOptions;
 use state::{PRESENT, STORING, TIMESTAMP, raise};
 
-/// The owner of a row that is being given up: older than everybody.
+/// The owner of a row that is being given up, or read for long: older than everybody.
 const NOBODY: u64 = 1;
 
 /// See the module.
@@ -77,8 +78,10 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
     ) -> Result<Seen, Refusal> {
         let State { owner, version, read } = target.state;
         let mine = local.timestamp;
+        let mut looks = 0;
         loop {
-            let owned = owner.load(Ordering::SeqCst);
+            let moment = (looks >= LOOKS).then(|| Moment::<M>::begin(owner, 0, NOBODY)).flatten();
+            let owned = if moment.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
             let written = version.load(Ordering::SeqCst);
             if written & TIMESTAMP > mine {
                 return Err(AbortReason::TooLate.into());
@@ -93,9 +96,13 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
             raise::<M>(read, mine);
             let there = written & PRESENT != 0 && fetch(None);
             M::fence(Ordering::Acquire);
-            if owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written {
+            let is_same = || {
+                owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written
+            };
+            if moment.is_some() || is_same() {
                 return Ok(if there { Seen::Present } else { Seen::Absent });
             }
+            looks += 1;
         }
     }
 
