@@ -2,8 +2,9 @@
 //!
 //! Who reads a row without holding it reads again what has changed meanwhile. Should its look at
 //! the row take longer than the row stays as it is, that might never end. So after some tries it
-//! holds the row while it looks. It holds nothing else for that, nor waits, and leaves the row's
-//! word as it was: nothing has been stored.
+//! holds the row while it looks, or leaves the gate and begins anew if somebody else has it. It
+//! holds nothing else for that, nor waits, and leaves the row's word as it was: nothing has been
+//! stored.
 
 use atoll_machine::{Machine, Ordering, Word};
 

@@ -90,6 +90,9 @@ impl<M: Machine> Adaptive<M> {
         let mut looks = 0;
         loop {
             let moment = (looks >= LOOKS).then(|| version.moment()).flatten();
+            if looks >= LOOKS && moment.is_none() {
+                return Err(Refusal::Wait(target.place)); // Outside the gate, and looks again.
+            }
             let word = moment.as_ref().map_or_else(|| version.load(), Moment::before);
             if word & STORING != 0 {
                 return Err(Refusal::Wait(target.place));

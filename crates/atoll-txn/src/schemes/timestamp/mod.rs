@@ -81,6 +81,9 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         let mut looks = 0;
         loop {
             let moment = (looks >= LOOKS).then(|| Moment::<M>::begin(owner, 0, NOBODY)).flatten();
+            if looks >= LOOKS && moment.is_none() {
+                return Err(Refusal::Wait(target.place)); // Outside the gate, and looks again.
+            }
             let owned = if moment.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
             let written = version.load(Ordering::SeqCst);
             if written & TIMESTAMP > mine {
