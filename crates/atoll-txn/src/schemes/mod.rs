@@ -257,6 +257,66 @@ mod tests {
         }
     }
 
+    struct Besieged;
+
+    impl SchemeVisitor<Native> for Besieged {
+        type Output = ();
+
+        fn visit<S: Scheme<Native>>(self, scheme: S) {
+            if S::WRITES == Writes::InPlace {
+                return;
+            }
+            for commits in [false, true] {
+                let few = Few::<S>(std::array::from_fn(|_| S::State::default()));
+                few.0.iter().for_each(|state| scheme.adopt(state));
+                let place = Place::row(TableId(0), 1);
+                let target = || Target { place, state: few.row(place) };
+                let mut reader = scheme.local(0);
+                let start = Start { read_only: true, ..Start::default() };
+                assert_eq!(scheme.begin(&mut reader, &start), Ok(()));
+                let take = |writer: &mut S::Local| {
+                    assert_eq!(scheme.begin(writer, &Start::default()), Ok(()));
+                    let taken = scheme.update(writer, &few, target(), &mut |_| true);
+                    taken.expect("nobody has it");
+                    assert_eq!(scheme.prepare(writer, &few), Ok(()));
+                };
+                let leave = |writer: &mut S::Local| {
+                    if commits {
+                        let section = Section { epoch: 0, is_part: false };
+                        assert_eq!(scheme.validate(writer, &few, section), Ok(()));
+                        if S::VERSIONED {
+                            let mut before = Image::default();
+                            before.clear(true);
+                            scheme.supersede(writer, target(), &before);
+                        }
+                    }
+                    scheme.end(writer, &few, commits);
+                };
+                let mut writers = [1, 2].map(|worker| scheme.local(worker));
+                take(&mut writers[0]);
+                let mut looks = 0;
+                let _ = scheme.read(&mut reader, &few, target(), &mut |_| {
+                    looks += 1;
+                    assert!(looks < 10, "{} would look for ever", S::NAME);
+                    leave(&mut writers[0]);
+                    take(&mut writers[1]);
+                    writers.swap(0, 1);
+                    true
+                });
+                leave(&mut writers[0]);
+                scheme.end(&mut reader, &few, false);
+            }
+        }
+    }
+
+    /// Whether those who have it store or not.
+    #[test]
+    fn a_reader_of_a_row_that_goes_from_writer_to_writer_stops_looking() {
+        for kind in SchemeKind::ALL {
+            kind.visit::<Native, _>(&SchemeOptions::default(), Besieged);
+        }
+    }
+
     #[test]
     fn a_scheme_is_found_by_its_name_however_it_is_written() {
         for kind in SchemeKind::ALL {
