@@ -9,6 +9,7 @@
 
 pub mod directory;
 pub mod error;
+mod flat;
 pub mod heap;
 mod homes;
 pub mod image;

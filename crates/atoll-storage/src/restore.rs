@@ -108,7 +108,7 @@ impl<M: Machine> Table<M> {
                     valid: !column.nullable,
                 };
                 let row = RowId::new(number, slot);
-                self.barrier().store_value(change, self.slot(row).segment(), slot, cell)?;
+                self.barrier().store_value(change, self.slot(row), cell)?;
             }
             let mut places = Vec::new();
             for slot in (0..image.filled).filter(|slot| present(*slot)) {

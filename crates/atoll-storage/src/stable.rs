@@ -1,104 +1,29 @@
-//! Lists that grow while others read them, and whose entries never move.
+//! Lists that grow while others read them, and whose values never move.
 //!
-//! What is found here is found for every access to a row, so it takes few instructions: the list is
-//! one table of pointers, looked up without a latch. A table that is too small is copied into one
-//! of twice the size; entries stay where they are.
-//!
-//! Invariants
-//! - `STABLE-1`: a pointer in a table is null or that of a value which lives, unmoved and never
+//! Invariant
+//! - `STABLE-1`: a pointer in a list is null or that of a value which lives, unmoved and never
 //!   borrowed mutably, as long as the list. Once set it stays.
-//! - `STABLE-2`: a table that was ever current stays until the list goes; together the old ones are
-//!   smaller than the newest. So who has read a pointer to a table may use it.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use atoll_machine::huge_pages::{self, Array};
 
+use crate::flat::Flat;
 use crate::layout::{RowId, SEGMENT_ROWS};
 
-const FIRST: usize = 16;
+type Pointers<T> = Flat<AtomicPtr<T>>;
 
-type Table<T> = Box<[AtomicPtr<T>]>;
-
-/// Pointers by index.
-struct Pointers<T> {
-    current: AtomicPtr<Table<T>>,
-}
-
-impl<T> Default for Pointers<T> {
-    fn default() -> Self {
-        Self { current: AtomicPtr::new(Box::into_raw(Box::new(table(FIRST)))) }
-    }
-}
-
-fn table<T>(len: usize) -> Table<T> {
-    (0..len).map(|_| AtomicPtr::default()).collect()
-}
-
-impl<T> Pointers<T> {
-    #[inline]
-    fn table(&self) -> &Table<T> {
-        // SAFETY: STABLE-2.
-        unsafe { &*self.current.load(Ordering::Acquire) }
-    }
-
-    /// The pointer, null if it has not been set.
-    #[inline]
-    fn get(&self, index: u64) -> *mut T {
-        let entry = self.table().get(index as usize);
-        entry.map_or(ptr::null_mut(), |entry| entry.load(Ordering::Acquire))
-    }
-
-    /// Sets pointers from an index on; one thread at a time. Old tables go into `past`.
-    fn set(&self, first: u64, pointers: impl ExactSizeIterator<Item = *mut T>, past: &mut Past<T>) {
-        let end = first as usize + pointers.len();
-        if end > self.table().len() {
-            let grown = table(end.next_power_of_two());
-            for (from, to) in self.table().iter().zip(&grown) {
-                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            let old = self.current.swap(Box::into_raw(Box::new(grown)), Ordering::AcqRel);
-            past.0.push(old);
-        }
-        for (entry, pointer) in self.table()[first as usize..].iter().zip(pointers) {
-            entry.store(pointer, Ordering::Release);
-        }
-    }
-}
-
-impl<T> Drop for Pointers<T> {
-    fn drop(&mut self) {
-        // SAFETY: made by `Box::into_raw`, and nobody reads any more.
-        drop(unsafe { Box::from_raw(*self.current.get_mut()) });
-    }
-}
-
-/// Tables that were current once.
-struct Past<T>(Vec<*mut Table<T>>);
-
-// SAFETY: tables are boxes of atomic pointers, which may be dropped anywhere.
-unsafe impl<T> Send for Past<T> {}
-
-impl<T> Drop for Past<T> {
-    fn drop(&mut self) {
-        for table in self.0.drain(..) {
-            // SAFETY: made by `Box::into_raw`; the list goes (STABLE-2).
-            drop(unsafe { Box::from_raw(table) });
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What panics below changes nothing before.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The pointer, null if it has not been set.
+#[inline]
+fn pointer<T>(pointers: &Pointers<T>, index: u64) -> *mut T {
+    pointers.read(index, |entry| entry.load(Ordering::Acquire)).unwrap_or(ptr::null_mut())
 }
 
 /// A list of values. See the module.
 pub struct StableVec<T> {
     pointers: Pointers<T>,
-    past: Mutex<Past<T>>,
 }
 
 // SAFETY: the list owns its values (STABLE-1) and gives out shared references only.
@@ -108,7 +33,7 @@ unsafe impl<T: Send + Sync> Sync for StableVec<T> {}
 
 impl<T> Default for StableVec<T> {
     fn default() -> Self {
-        Self { pointers: Pointers::default(), past: Mutex::new(Past(Vec::new())) }
+        Self { pointers: Pointers::default() }
     }
 }
 
@@ -117,7 +42,7 @@ impl<T> StableVec<T> {
     #[inline]
     pub fn get(&self, index: u64) -> Option<&T> {
         // SAFETY: STABLE-1.
-        unsafe { self.pointers.get(index).as_ref() }
+        unsafe { pointer(&self.pointers, index).as_ref() }
     }
 
     /// The entry, made by `make` if this is the first to ask for it. `make` may not ask this list.
@@ -128,12 +53,12 @@ impl<T> StableVec<T> {
 
     #[cold]
     fn init(&self, index: u64, make: impl FnOnce() -> T) -> &T {
-        let mut past = lock(&self.past);
+        let mut pointers = self.pointers.lock();
         if let Some(made) = self.get(index) {
             return made;
         }
         let made = Box::into_raw(Box::new(make()));
-        self.pointers.set(index, [made].into_iter(), &mut past);
+        pointers.entries(index as usize + 1)[index as usize].store(made, Ordering::Release);
         // SAFETY: STABLE-1 from now on.
         unsafe { &*made }
     }
@@ -141,7 +66,7 @@ impl<T> StableVec<T> {
 
 impl<T> Drop for StableVec<T> {
     fn drop(&mut self) {
-        for entry in self.pointers.table() {
+        for entry in self.pointers.lock().entries(0) {
             let value = entry.load(Ordering::Acquire);
             if !value.is_null() {
                 // SAFETY: made by `Box::into_raw` and in one place only; nobody has a reference.
@@ -160,13 +85,8 @@ type Rows<T> = [T; SEGMENT_ROWS];
 /// enough for huge pages.
 pub struct PerRow<T> {
     segments: Pointers<Rows<T>>,
-    blocks: Mutex<Blocks<T>>,
-}
-
-struct Blocks<T> {
     /// Hold what `segments` names.
-    arrays: Vec<Array<T>>,
-    past: Past<Rows<T>>,
+    blocks: Mutex<Vec<Array<T>>>,
 }
 
 // SAFETY: it owns its values, which lie in the blocks, and gives out shared references only.
@@ -176,8 +96,7 @@ unsafe impl<T: Send + Sync> Sync for PerRow<T> {}
 
 impl<T> Default for PerRow<T> {
     fn default() -> Self {
-        let blocks = Blocks { arrays: Vec::new(), past: Past(Vec::new()) };
-        Self { segments: Pointers::default(), blocks: Mutex::new(blocks) }
+        Self { segments: Pointers::default(), blocks: Mutex::new(Vec::new()) }
     }
 }
 
@@ -186,7 +105,7 @@ impl<T: Default> PerRow<T> {
     #[inline]
     pub fn get(&self, row: RowId) -> &T {
         // SAFETY: STABLE-1: a block stays as long as `self`.
-        let rows = unsafe { self.segments.get(row.segment()).as_ref() };
+        let rows = unsafe { pointer(&self.segments, row.segment()).as_ref() };
         &rows.unwrap_or_else(|| self.make(row.segment()))[row.slot()]
     }
 
@@ -199,17 +118,21 @@ impl<T: Default> PerRow<T> {
             1..BLOCK_SEGMENTS => (1 << segment.ilog2(), 1 << segment.ilog2()),
             _ => (segment / BLOCK_SEGMENTS * BLOCK_SEGMENTS, BLOCK_SEGMENTS as usize),
         };
-        let mut blocks = lock(&self.blocks);
-        let Blocks { arrays, past } = &mut *blocks;
-        if self.segments.get(segment).is_null() {
+        let first = first as usize;
+        // What panics below changes nothing before.
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        if pointer(&self.segments, segment).is_null() {
             let array = huge_pages::collect(len * SEGMENT_ROWS, |_| T::default());
             let rows = array.as_ptr().cast_mut().cast::<Rows<T>>();
+            blocks.push(array);
+            let mut segments = self.segments.lock();
             // The block is as long as that many segments.
-            self.segments.set(first, (0..len).map(|at| rows.wrapping_add(at)), past);
-            arrays.push(array);
+            for (at, entry) in segments.entries(first + len)[first..][..len].iter().enumerate() {
+                entry.store(rows.wrapping_add(at), Ordering::Release);
+            }
         }
         // SAFETY: set above, or by who had the lock before; STABLE-1.
-        unsafe { &*self.segments.get(segment) }
+        unsafe { &*pointer(&self.segments, segment) }
     }
 }
 

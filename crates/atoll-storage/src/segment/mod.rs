@@ -18,12 +18,14 @@
 //!   epoch sees the place.
 //! - `SEG-3`: values of a row are stored by one worker at a time: the row's lock is its caller's.
 //!   Bits share words with other rows' bits, so they are set and cleared atomically.
-//! - `SEG-4`: place and birth of an extent also lie beside the node, in [`Extent`]s that are read
-//!   instead of it: four times as many of them fit in a cache as lines of nodes, and a table has
-//!   as many as columns times segments. They change under the latch, together with the node.
+//! - `SEG-4`: place and birth of an extent also lie in lists of the table (`extents.rs`), which are
+//!   read instead of the node: four times as many of them fit in a cache as lines of nodes, and a
+//!   table has as many as columns times segments. They change under the latch, together with the
+//!   node.
 //!
 //! A failed allocation leaves the segment as it was.
 
+mod extents;
 mod number;
 mod run;
 mod value;
@@ -34,6 +36,8 @@ pub use value::{Cell, ValuePlace};
 pub(crate) use whole::Mark;
 pub use whole::WHOLE_ROWS;
 use whole::Whole;
+
+use extents::{Extents, TableExtents};
 
 use std::hint::cold_path;
 use std::marker::PhantomData;
@@ -46,7 +50,7 @@ use atoll_memory::{Access, Memory, MemoryError, Retired};
 use crate::directory::{Change, Directory};
 use crate::heap::Heap;
 use crate::layout::{
-    BITMAP_BYTES, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
+    BITMAP_BYTES, RowId, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
     values_bytes,
 };
 use crate::restore::SegmentImage;
@@ -61,11 +65,6 @@ pub struct Segment<M: Machine> {
     /// Offset of its current node.
     node: AtomicU64,
     latch: Latch<M>,
-    /// One for each column.
-    values: Box<[Extent]>,
-    presence: Extent,
-    /// One for each column; of those that cannot be NULL, nowhere.
-    validity: Box<[Extent]>,
     /// One for each column; only text and binary ever use theirs.
     heaps: Box<[Latch<M, Heap>]>,
     gsn: Gsn,
@@ -79,38 +78,60 @@ pub struct Segment<M: Machine> {
 #[derive(Default)]
 struct Gsn(AtomicU64);
 
-/// The current place and birth of an extent (`SEG-4`).
-#[derive(Default)]
-struct Extent {
-    place: AtomicU64,
-    birth: AtomicU64,
+/// A slot of a table that has been found, so that values of its row can be read and stored without
+/// looking for it again.
+pub struct Slot<'t, M: Machine> {
+    id: RowId,
+    segment: &'t Segment<M>,
 }
 
-impl Extent {
+impl<M: Machine> Clone for Slot<'_, M> {
     #[inline]
-    fn place(&self) -> u64 {
-        self.place.load(Ordering::Acquire)
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Slot<'_, M> {}
+
+impl<'t, M: Machine> Slot<'t, M> {
+    /// The slot of a row of this segment.
+    #[inline]
+    pub(crate) fn new(id: RowId, segment: &'t Segment<M>) -> Self {
+        debug_assert_eq!(id.segment(), segment.number);
+        Self { id, segment }
     }
 
-    /// The place, for a hint: nothing is read there.
+    /// The row in it.
     #[inline]
-    fn hinted_place(&self) -> u64 {
-        // No order, so that a loop over many keeps what it has in registers.
-        self.place.load(Ordering::Relaxed)
+    pub fn id(&self) -> RowId {
+        self.id
     }
 
-    fn publish(&self, place: u64, birth: u64) {
-        self.place.store(place, Ordering::Release);
-        self.birth.store(birth, Ordering::Release); // SEG-2
+    /// The greatest GSN of a commit that wrote into its segment and can be seen.
+    #[inline]
+    pub fn gsn(&self) -> u64 {
+        self.segment.gsn()
+    }
+
+    /// A commit with this GSN, which wrote into the segment, is going to be seen.
+    #[inline]
+    pub fn raise_gsn(&self, gsn: u64) {
+        self.segment.raise_gsn(gsn);
+    }
+
+    #[inline]
+    pub(crate) fn segment(&self) -> &'t Segment<M> {
+        self.segment
     }
 }
 
 /// The segments' surroundings: what every operation on them needs.
-#[derive(Clone)]
 pub struct Barrier<M> {
     directory: Arc<Directory>,
     memory: Arc<Memory>,
     table: TableId,
+    extents: TableExtents,
     machine: PhantomData<fn() -> M>,
 }
 
@@ -146,9 +167,10 @@ fn validity_of(at: usize) -> Slotted {
 
 impl<M: Machine> Barrier<M> {
     /// The barrier of a table.
-    pub fn new(directory: Arc<Directory>, table: TableId) -> Self {
+    pub fn new(directory: Arc<Directory>, table: TableId, schema: &Schema) -> Self {
         let memory = Arc::clone(directory.memory());
-        Self { directory, memory, table, machine: PhantomData }
+        let extents = TableExtents::new(schema);
+        Self { directory, memory, table, extents, machine: PhantomData }
     }
 
     /// The memory behind the barrier.
@@ -182,24 +204,24 @@ impl<M: Machine> Barrier<M> {
         if !matches!(result, Ok((_, Some(_)))) {
             made.iter().for_each(|offset| self.memory.discard(*offset));
         }
-        let (node, number) = result?;
-        let extent = |what: Slotted| {
-            let extent = Extent::default();
-            let access = self.access();
-            extent.publish(access.load_u64(node + what.place), access.load_u64(node + what.birth));
-            extent
+        let (node, Some(number)) = result? else { return Ok(None) };
+        let access = self.access();
+        let note = |extents: &Extents, what: Slotted| {
+            let (place, birth) = (node + what.place, node + what.birth);
+            extents.publish(number, access.load_u64(place), access.load_u64(birth));
         };
-        let columns = || schema.columns().iter().enumerate();
-        Ok(number.map(|number| Segment {
+        note(&self.extents.presence, PRESENCE);
+        for (at, column) in schema.columns().iter().enumerate() {
+            note(&self.extents.values[at], values_of(at, column.data_type.width()));
+            if column.nullable {
+                note(&self.extents.validity[at], validity_of(at));
+            }
+        }
+        Ok(Some(Segment {
             number,
             node: AtomicU64::new(node),
             latch: Latch::default(),
-            values: columns()
-                .map(|(at, one)| extent(values_of(at, one.data_type.width())))
-                .collect(),
-            presence: extent(PRESENCE),
-            validity: columns().map(|(at, _)| extent(validity_of(at))).collect(),
-            heaps: columns().map(|_| Latch::default()).collect(),
+            heaps: schema.columns().iter().map(|_| Latch::default()).collect(),
             gsn: Gsn::default(),
             whole: Whole::default(),
         }))
@@ -254,10 +276,11 @@ impl<M: Machine> Barrier<M> {
         let access = self.access();
         for (at, (given, described)) in image.columns.iter().zip(schema.columns()).enumerate() {
             let values = values_of(at, described.data_type.width());
-            let place = self.own(change, target, &target.values[at], || values)?;
+            let place = self.own(change, target, &self.extents.values[at], || values)?;
             access.write(place, given.values);
             if let Some(validity) = given.validity {
-                let place = self.own(change, target, &target.validity[at], || validity_of(at))?;
+                let extents = &self.extents.validity[at];
+                let place = self.own(change, target, extents, || validity_of(at))?;
                 access.write(place, validity);
             }
             self.fill_heap(change, target, at, &given.heap)?;
@@ -265,7 +288,7 @@ impl<M: Machine> Barrier<M> {
             access.store_u64(line + column::MIN, given.zone.0);
             access.store_u64(line + column::MAX, given.zone.1);
         }
-        let presence = self.own(change, target, &target.presence, || PRESENCE)?;
+        let presence = self.own(change, target, &self.extents.presence, || PRESENCE)?;
         access.write(presence, image.presence);
         access.store_u64(target.node() + segment::FILLED, image.filled as u64);
         Ok(())
@@ -282,7 +305,7 @@ impl<M: Machine> Barrier<M> {
         slot: usize,
         present: bool,
     ) -> Result<(), MemoryError> {
-        let presence = self.own(change, target, &target.presence, || PRESENCE)?;
+        let presence = self.own(change, target, &self.extents.presence, || PRESENCE)?;
         if present {
             let node = target.node.load(Ordering::Acquire);
             let filled = self.access().word(node + segment::FILLED);
@@ -292,26 +315,42 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Place of an extent that may be written by the caller now.
+    /// Place of a segment's extent that may be written by the caller now.
     #[inline]
     fn own(
         &self,
         change: Change,
         target: &Segment<M>,
-        extent: &Extent,
+        extents: &Extents,
         what: impl FnOnce() -> Slotted,
     ) -> Result<u64, MemoryError> {
-        if !self.is_writable(change, extent) {
-            return self.own_slow(change, target, extent, what());
+        match self.writable(change, extents, target.number) {
+            Some(place) => Ok(place),
+            None => self.own_slow(change, target, extents, what()),
         }
-        Ok(extent.place()) // SEG-2
     }
 
-    /// Whether an extent may be stored into as it is, until the section of `change` ends.
+    /// As [`Barrier::own`], of the segment of a slot, of which nothing else is looked at.
     #[inline]
-    fn is_writable(&self, change: Change, extent: &Extent) -> bool {
+    fn own_of(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        extents: &Extents,
+        what: impl FnOnce() -> Slotted,
+    ) -> Result<u64, MemoryError> {
+        match self.writable(change, extents, slot.id.segment()) {
+            Some(place) => Ok(place),
+            None => self.own_slow(change, slot.segment, extents, what()),
+        }
+    }
+
+    /// Where a segment's extent lies, if it may be stored into as it is, until the section of
+    /// `change` ends.
+    #[inline]
+    fn writable(&self, change: Change, extents: &Extents, segment: u64) -> Option<u64> {
         let thawing = self.memory.thawing(); // before the extent is looked for: MEMORY-4
-        Memory::may_store(change.inside, thawing, extent.birth.load(Ordering::Acquire))
+        extents.place_if(segment, |birth| Memory::may_store(change.inside, thawing, birth))
     }
 
     #[cold]
@@ -319,15 +358,14 @@ impl<M: Machine> Barrier<M> {
         &self,
         change: Change,
         target: &Segment<M>,
-        extent: &Extent,
+        extents: &Extents,
         what: Slotted,
     ) -> Result<u64, MemoryError> {
         self.memory.seal(change.inside.epoch); // before the latch, see `Directory::latch`
         let _latch = target.latch.take();
         let node = self.own_node(change, target)?;
         let access = self.access();
-        let birth = extent.birth.load(Ordering::Relaxed);
-        let place = extent.place();
+        let (birth, place) = extents.of(target.number);
         if !change.inside.is_frozen(birth) {
             return Ok(place);
         }
@@ -335,7 +373,7 @@ impl<M: Machine> Barrier<M> {
         // Readers take the place without looking at the birth, so it publishes the copy too.
         access.word(node + what.place).store(copy.offset, Ordering::Release);
         access.word(node + what.birth).store(change.inside.epoch, Ordering::Release);
-        extent.publish(copy.offset, change.inside.epoch);
+        extents.publish(target.number, copy.offset, change.inside.epoch);
         let retired = Retired { offset: place, size_bytes: what.bytes, birth };
         self.memory.retire(retired, change.inside.epoch);
         Ok(copy.offset)
@@ -410,12 +448,12 @@ impl<M: Machine> Barrier<M> {
 
     /// Whether a slot is present.
     pub fn is_present(&self, target: &Segment<M>, slot: usize) -> bool {
-        self.bit(target.presence.place(), slot)
+        self.bit(self.extents.presence.place(target.number), slot)
     }
 
     /// Rows present, by the bitmap.
     pub fn count(&self, target: &Segment<M>) -> u64 {
-        let presence = target.presence.place();
+        let presence = self.extents.presence.place(target.number);
         (0..SEGMENT_ROWS as u64 / 64)
             .map(|word| u64::from(self.access().load_u64(presence + word * 8).count_ones()))
             .sum()

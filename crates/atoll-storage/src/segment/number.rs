@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use atoll_machine::Machine;
 use atoll_memory::{Access, MemoryError};
 
-use super::{Barrier, Segment, column_line, values_of};
+use super::{Barrier, Segment, Slot, column_line, values_of};
 use crate::directory::Change;
 use crate::layout::{RowId, SEGMENT_ROWS};
 use crate::undo::UndoList;
@@ -75,20 +75,20 @@ impl<M: Machine> Barrier<M> {
     pub fn replace_number<N: Number>(
         &self,
         change: Change,
-        target: &Segment<M>,
-        (row, at): (RowId, usize),
+        slot: Slot<'_, M>,
+        at: usize,
         value: N,
         undo: &mut UndoList,
     ) -> Result<(), MemoryError> {
         let what = || values_of(at, size_of::<N>());
-        let values = self.own(change, target, &target.values[at], what)?;
-        let cell = self.number_at::<N>(values, row);
-        let entry = (change.inside.epoch, self.table, row);
+        let values = self.own_of(change, slot, &self.extents.values[at], what)?;
+        let cell = self.number_at::<N>(values, slot.id);
+        let entry = (change.inside.epoch, self.table, slot.id);
         undo.push_value(entry, (at as u16, true), size_of::<N>(), |words| {
             words[0].store(N::get(cell).padded(), Ordering::Relaxed);
         });
         value.put(cell);
-        self.widen_by(target, at, value);
+        self.widen_by(slot.segment, at, value);
         Ok(())
     }
 
@@ -100,8 +100,9 @@ impl<M: Machine> Barrier<M> {
 
     /// Reads a number; 0 for NULL.
     #[inline]
-    pub fn number<N: Number>(&self, target: &Segment<M>, row: RowId, at: usize) -> N {
-        N::get(self.number_at::<N>(target.values[at].place(), row))
+    pub fn number<N: Number>(&self, slot: Slot<'_, M>, at: usize) -> N {
+        let values = self.extents.values[at].place(slot.id.segment());
+        N::get(self.number_at::<N>(values, slot.id))
     }
 
     #[inline]
@@ -123,7 +124,7 @@ impl<M: Machine> Barrier<M> {
         numbers: impl Iterator<Item = (usize, N)>,
     ) -> Result<(), MemoryError> {
         let what = || values_of(at, size_of::<N>());
-        let values = self.own(change, target, &target.values[at], what)?;
+        let values = self.own(change, target, &self.extents.values[at], what)?;
         // Of a length that is known, so that a slot is surely among them.
         let cells: &[N::Cell; SEGMENT_ROWS] = N::cells(self.access(), values, SEGMENT_ROWS)
             .first_chunk()

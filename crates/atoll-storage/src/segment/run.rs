@@ -148,7 +148,7 @@ impl<M: Machine> Barrier<M> {
         slot: usize,
         values: usize,
     ) {
-        let behind = target.values[at].place() + ((slot + 1) * width) as u64;
+        let behind = self.extents.values[at].place(target.number) + ((slot + 1) * width) as u64;
         let bytes = values * width;
         // What lies in the line of the last value is here.
         let used = behind as usize % LINE_BYTES;
@@ -174,7 +174,7 @@ impl<M: Machine> Barrier<M> {
         slots: impl Iterator<Item = usize> + Clone,
         sure: impl FnOnce(),
     ) -> Result<(), MemoryError> {
-        let presence = self.own(change, target, &target.presence, || PRESENCE)?;
+        let presence = self.own(change, target, &self.extents.presence, || PRESENCE)?;
         sure();
         let filled = self.access().word(target.node() + segment::FILLED);
         let last = slots.clone().max().map_or(0, |slot| slot as u64 + 1);

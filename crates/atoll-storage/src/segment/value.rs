@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use atoll_machine::Machine;
 use atoll_memory::{Memory, MemoryError};
 
-use super::{Barrier, Segment, column_line, validity_of, values_of};
+use super::{Barrier, Segment, Slot, column_line, validity_of, values_of};
 use crate::directory::Change;
 use crate::layout::RowId;
 use crate::types::DataType;
@@ -56,13 +56,12 @@ impl<M: Machine> Barrier<M> {
     pub fn store_value(
         &self,
         change: Change,
-        target: &Segment<M>,
-        slot: usize,
+        slot: Slot<'_, M>,
         cell: Cell<'_>,
     ) -> Result<(), MemoryError> {
         let Cell { column, data_type, nullable, .. } = cell;
-        let places = self.own_places(change, target, column, data_type, nullable)?;
-        self.put(target, slot, cell, places);
+        let places = self.own_places(change, slot.segment, column, data_type, nullable)?;
+        self.put(slot, cell, places);
         Ok(())
     }
 
@@ -75,21 +74,20 @@ impl<M: Machine> Barrier<M> {
     pub fn replace_value(
         &self,
         change: Change,
-        target: &Segment<M>,
-        row: RowId,
+        slot: Slot<'_, M>,
         cell: Cell<'_>,
         undo: &mut UndoList,
     ) -> Result<(), MemoryError> {
         let Cell { column, data_type, nullable, .. } = cell;
-        let places = self.own_places(change, target, column, data_type, nullable)?;
-        let (slot, width) = (row.slot(), data_type.width());
-        let valid = !nullable || self.bit(places.validity, slot);
-        let entry = (change.inside.epoch, self.table, row);
+        let places = self.own_places(change, slot.segment, column, data_type, nullable)?;
+        let (at, width) = (slot.id.slot(), data_type.width());
+        let valid = !nullable || self.bit(places.validity, at);
+        let entry = (change.inside.epoch, self.table, slot.id);
         undo.push_value(entry, (column as u16, valid), width.max(1), |words| match width {
-            0 => words[0].store(self.bit(places.values, slot).into(), Ordering::Relaxed),
-            _ => self.access().read_words(places.values + (slot * width) as u64, width, words),
+            0 => words[0].store(self.bit(places.values, at).into(), Ordering::Relaxed),
+            _ => self.access().read_words(places.values + (at * width) as u64, width, words),
         });
-        self.put(target, slot, cell, places);
+        self.put(slot, cell, places);
         Ok(())
     }
 
@@ -102,15 +100,15 @@ impl<M: Machine> Barrier<M> {
     pub fn replace_bytes(
         &self,
         change: Change,
-        target: &Segment<M>,
-        (row, at): (RowId, usize),
+        slot: Slot<'_, M>,
+        at: usize,
         bytes: &[u8],
         undo: &mut UndoList,
     ) -> Result<(), MemoryError> {
         let what = || values_of(at, bytes.len());
-        let values = self.own(change, target, &target.values[at], what)?;
-        let place = values + (row.slot() * bytes.len()) as u64;
-        let entry = (change.inside.epoch, self.table, row);
+        let values = self.own_of(change, slot, &self.extents.values[at], what)?;
+        let place = values + (slot.id.slot() * bytes.len()) as u64;
+        let entry = (change.inside.epoch, self.table, slot.id);
         undo.push_value(entry, (at as u16, true), bytes.len(), |words| {
             self.access().read_words(place, bytes.len(), words);
         });
@@ -131,7 +129,7 @@ impl<M: Machine> Barrier<M> {
         (at, width): (usize, usize),
         values: impl Iterator<Item = (usize, &'v [u8])>,
     ) -> Result<(), MemoryError> {
-        let place = self.own(change, target, &target.values[at], || values_of(at, width))?;
+        let place = self.own(change, target, &self.extents.values[at], || values_of(at, width))?;
         for (slot, bytes) in values {
             debug_assert_eq!(bytes.len(), width);
             self.access().write(place + (slot * width) as u64, bytes);
@@ -145,13 +143,12 @@ impl<M: Machine> Barrier<M> {
     pub fn place_in(
         &self,
         change: Change,
-        target: &Segment<M>,
-        (slot, at): (usize, usize),
+        slot: Slot<'_, M>,
+        at: usize,
         width: usize,
     ) -> Option<ValuePlace> {
-        let extent = &target.values[at];
-        let is_writable = self.is_writable(change, extent);
-        is_writable.then(|| ValuePlace(extent.place() + (slot * width) as u64)) // SEG-2
+        let values = self.writable(change, &self.extents.values[at], slot.id.segment())?;
+        Some(ValuePlace(values + (slot.id.slot() * width) as u64))
     }
 
     /// Widens the zone of a column so that it holds a value.
@@ -173,9 +170,9 @@ impl<M: Machine> Barrier<M> {
         nullable: bool,
     ) -> Result<Places, MemoryError> {
         let what = || values_of(at, data_type.width());
-        let values = self.own(change, target, &target.values[at], what)?;
+        let values = self.own(change, target, &self.extents.values[at], what)?;
         let validity = if nullable {
-            self.own(change, target, &target.validity[at], || validity_of(at))?
+            self.own(change, target, &self.extents.validity[at], || validity_of(at))?
         } else {
             0
         };
@@ -183,8 +180,9 @@ impl<M: Machine> Barrier<M> {
     }
 
     #[inline]
-    fn put(&self, target: &Segment<M>, slot: usize, cell: Cell<'_>, places: Places) {
+    fn put(&self, Slot { id, segment }: Slot<'_, M>, cell: Cell<'_>, places: Places) {
         let Cell { column: at, data_type, nullable, image, valid } = cell;
+        let slot = id.slot();
         if nullable {
             self.set_bit(places.validity, slot, valid);
         }
@@ -193,7 +191,7 @@ impl<M: Machine> Barrier<M> {
             width => self.access().write(places.values + (slot * width) as u64, image),
         }
         if valid {
-            self.widen_for(target, at, data_type, image);
+            self.widen_for(segment, at, data_type, image);
         }
     }
 
@@ -201,23 +199,24 @@ impl<M: Machine> Barrier<M> {
     #[inline(always)]
     pub fn load_value(
         &self,
-        target: &Segment<M>,
-        slot: usize,
+        slot: Slot<'_, M>,
         at: usize,
         data_type: DataType,
         nullable: bool,
         image: &mut [u8],
     ) -> bool {
-        let validity = if nullable { target.validity[at].place() } else { 0 };
-        let places = Places { values: target.values[at].place(), validity };
+        let segment = slot.id.segment();
+        let validity = if nullable { self.extents.validity[at].place(segment) } else { 0 };
+        let places = Places { values: self.extents.values[at].place(segment), validity };
         let width = data_type.width();
-        self.get(slot, width, nullable, places, &mut image[..width.max(1)])
+        self.get(slot.id.slot(), width, nullable, places, &mut image[..width.max(1)])
     }
 
     /// Reads the image of a value of a column in which each is as many bytes and none is NULL.
     #[inline(always)]
-    pub fn load_flat(&self, target: &Segment<M>, slot: usize, at: usize, image: &mut [u8]) {
-        self.access().read(target.values[at].place() + (slot * image.len()) as u64, image);
+    pub fn load_flat(&self, slot: Slot<'_, M>, at: usize, image: &mut [u8]) {
+        let values = self.extents.values[at].place(slot.id.segment());
+        self.access().read(values + (slot.id.slot() * image.len()) as u64, image);
     }
 
     #[inline(always)]
@@ -238,28 +237,29 @@ impl<M: Machine> Barrier<M> {
 
     /// Reads a view of a column of long values, and whether it is valid.
     #[inline(always)]
-    pub(crate) fn view(
-        &self,
-        target: &Segment<M>,
-        slot: usize,
-        at: usize,
-        nullable: bool,
-    ) -> ([u64; 2], bool) {
-        let place = target.values[at].place() + slot as u64 * 16;
+    pub(crate) fn view(&self, slot: Slot<'_, M>, at: usize, nullable: bool) -> ([u64; 2], bool) {
+        let (segment, slot) = (slot.id.segment(), slot.id.slot());
+        let place = self.extents.values[at].place(segment) + slot as u64 * 16;
         let view = self.access().u64s(place, 2);
         let view = [&view[0], &view[1]].map(|word| word.load(Ordering::Relaxed));
-        (view, !nullable || self.bit(target.validity[at].place(), slot))
+        (view, !nullable || self.bit(self.extents.validity[at].place(segment), slot))
     }
 
     /// Address of a value of so many bytes, 0 for a bit, to be hinted at.
     #[inline]
-    pub fn hint_of(&self, target: &Segment<M>, slot: usize, at: usize, width: usize) -> *const u8 {
-        self.hint_at(target, at, if width == 0 { slot / 64 * 8 } else { slot * width })
+    pub fn hint_of(&self, row: RowId, at: usize, width: usize) -> *const u8 {
+        if width == 0 {
+            self.hint_at(row, at, row.slot() / 64 * 8)
+        } else {
+            self.hint_at(row, at, row.slot() * width)
+        }
     }
 
-    /// An address to be hinted at: so many bytes behind where the values of a column begin.
+    /// An address to be hinted at: so many bytes behind where the values of a column begin in the
+    /// segment of a row.
     #[inline]
-    pub fn hint_at(&self, target: &Segment<M>, at: usize, offset: usize) -> *const u8 {
-        self.access().hint(target.values[at].hinted_place() + offset as u64)
+    pub fn hint_at(&self, row: RowId, at: usize, offset: usize) -> *const u8 {
+        let values = self.extents.values[at].hinted_place(row.segment());
+        self.access().hint(values + offset as u64)
     }
 }

@@ -31,6 +31,7 @@ use crate::index::HashIndex;
 use crate::key::{self, Part};
 use crate::layout::{RowId, TableId};
 use crate::schema_codec;
+pub use crate::segment::Slot;
 use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
@@ -66,46 +67,6 @@ pub struct Table<M: Machine> {
     plain_columns: Box<[Option<PlainColumn>]>,
 }
 
-/// A slot of a table that has been found, so that values of its row can be read and stored without
-/// looking for it again.
-pub struct Slot<'t, M: Machine> {
-    id: RowId,
-    segment: &'t Segment<M>,
-}
-
-impl<M: Machine> Clone for Slot<'_, M> {
-    #[inline]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Machine> Copy for Slot<'_, M> {}
-
-impl<'t, M: Machine> Slot<'t, M> {
-    /// The row in it.
-    #[inline]
-    pub fn id(&self) -> RowId {
-        self.id
-    }
-
-    /// The greatest GSN of a commit that wrote into its segment and can be seen.
-    #[inline]
-    pub fn gsn(&self) -> u64 {
-        self.segment.gsn()
-    }
-
-    /// A commit with this GSN, which wrote into the segment, is going to be seen.
-    #[inline]
-    pub fn raise_gsn(&self, gsn: u64) {
-        self.segment.raise_gsn(gsn);
-    }
-
-    pub(crate) fn segment(&self) -> &'t Segment<M> {
-        self.segment
-    }
-}
-
 impl<M: Machine> Table<M> {
     /// Adds a table to the directory.
     ///
@@ -131,8 +92,8 @@ impl<M: Machine> Table<M> {
             key_is_int64: key::is_int64(&schema),
             plain_columns: plain_columns.map(|(at, one)| PlainColumn::of(at, one)).collect(),
             shapes,
+            barrier: Barrier::new(Arc::clone(directory), id, &schema),
             schema,
-            barrier: Barrier::new(Arc::clone(directory), id),
             segments: StableVec::default(),
             segment_count: AtomicUsize::new(0),
             index: HashIndex::default(),
@@ -207,13 +168,13 @@ impl<M: Machine> Table<M> {
     /// When the row is none of this table.
     #[inline]
     pub fn slot(&self, row: RowId) -> Slot<'_, M> {
-        Slot { id: row, segment: self.segment(row) }
+        Slot::new(row, self.segment(row))
     }
 
     /// The slot of a row that may be none of this table.
     #[inline]
     pub fn slot_if_any(&self, row: RowId) -> Option<Slot<'_, M>> {
-        self.segments.get(row.segment()).map(|segment| Slot { id: row, segment })
+        self.segments.get(row.segment()).map(|segment| Slot::new(row, segment))
     }
 
     #[inline]
@@ -315,8 +276,9 @@ impl<M: Machine> Table<M> {
     }
 
     #[inline(always)]
-    fn is_surely_of(&self, Slot { id, segment }: Slot<'_, M>, word: u64) -> bool {
-        segment.is_whole(id.slot(), self.runs.mark_of(word, id))
+    fn is_surely_of(&self, slot: Slot<'_, M>, word: u64) -> bool {
+        let row = slot.id();
+        slot.segment().is_whole(row.slot(), self.runs.mark_of(word, row))
     }
 
     /// The slot in which the row of a key [surely](Table::is_surely) is, if that can be told.

@@ -21,11 +21,11 @@ impl<M: Machine> Table<M> {
     pub fn load(&self, slot: Slot<'_, M>, at: usize, image: &mut [u8]) -> bool {
         let shape = &self.shapes[at];
         if shape.is_flat && image.len() == shape.width {
-            self.barrier.load_flat(slot.segment, slot.id.slot(), at, image);
+            self.barrier.load_flat(slot, at, image);
             return true;
         }
         let Column { data_type, nullable, .. } = *self.column(at);
-        self.barrier.load_value(slot.segment, slot.id.slot(), at, data_type, nullable, image)
+        self.barrier.load_value(slot, at, data_type, nullable, image)
     }
 
     /// A column, if there is one and it is plain.
@@ -38,7 +38,7 @@ impl<M: Machine> Table<M> {
     #[inline(always)]
     pub fn load_plain(&self, slot: Slot<'_, M>, column: PlainColumn, into: &mut [u8]) {
         debug_assert_eq!(into.len(), column.width());
-        self.barrier.load_flat(slot.segment, slot.id.slot(), column.position(), into);
+        self.barrier.load_flat(slot, column.position(), into);
     }
 
     /// Brings in a value of a row.
@@ -75,15 +75,15 @@ impl<M: Machine> Table<M> {
     /// Where a value of a row lies, for a hint.
     #[inline(always)]
     fn address_of_plain(&self, slot: Slot<'_, M>, column: PlainColumn) -> *const u8 {
-        let offset = slot.id.slot() * column.width();
-        self.barrier.hint_at(slot.segment, column.position(), offset)
+        let row = slot.id();
+        self.barrier.hint_at(row, column.position(), row.slot() * column.width())
     }
 
     /// Reads a number of a column of its type; 0 for NULL.
     #[inline]
     pub fn number<N: Number>(&self, slot: Slot<'_, M>, at: usize) -> N {
         debug_assert!(self.has_numbers::<N>(at));
-        self.barrier.number(slot.segment, slot.id, at)
+        self.barrier.number(slot, at)
     }
 
     /// A value of a row.
@@ -155,12 +155,12 @@ impl<M: Machine> Table<M> {
         nullable: bool,
         body: impl FnOnce(Plain<'_>) -> R,
     ) -> R {
-        let (view, is_valid) = self.barrier.view(slot.segment, slot.id.slot(), at, nullable);
+        let (view, is_valid) = self.barrier.view(slot, at, nullable);
         if !is_valid {
             return body(None);
         }
         if let Some(place) = HeapPlace::of_view(view) {
-            return self.barrier.heap_show(slot.segment, at, place, body);
+            return self.barrier.heap_show(slot.segment(), at, place, body);
         }
         let mut image = [0; 16];
         for (bytes, word) in image.chunks_exact_mut(8).zip(view) {
@@ -184,7 +184,7 @@ impl<M: Machine> Table<M> {
             return body(Some(image));
         }
         match image::heap_place(image) {
-            Some(place) => self.barrier.heap_show(slot.segment, at, place, body),
+            Some(place) => self.barrier.heap_show(slot.segment(), at, place, body),
             None => body(image::inline(image)),
         }
     }
@@ -192,10 +192,9 @@ impl<M: Machine> Table<M> {
     /// Gathers where values of a row lie; columns that do not exist are passed over.
     #[inline]
     pub fn hint_at_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
-        let Slot { id: row, segment } = slot;
         for at in columns.iter().copied() {
             let Some(shape) = self.shapes.get(at) else { continue };
-            let address = self.barrier.hint_of(segment, row.slot(), at, shape.width);
+            let address = self.barrier.hint_of(slot.id(), at, shape.width);
             if shape.is_in_a_line {
                 hints.add_line::<M>(address);
             } else {
@@ -211,9 +210,9 @@ impl<M: Machine> Table<M> {
                 continue;
             }
             // Perhaps being changed meanwhile: then the wrong lines come.
-            let (view, _) = self.barrier.view(slot.segment, slot.id.slot(), at, false);
+            let (view, _) = self.barrier.view(slot, at, false);
             if let Some((place, bytes)) = HeapPlace::of_view(view)
-                .and_then(|place| self.barrier.place_in_heap(slot.segment, at, place))
+                .and_then(|place| self.barrier.place_in_heap(slot.segment(), at, place))
             {
                 hints.add::<M>(place, bytes);
             }

@@ -32,12 +32,11 @@ impl<M: Machine> Table<M> {
         plain: Plain<'_>,
         undo: &mut UndoList,
     ) -> Result<(), StorageError> {
-        let Slot { id: row, segment } = slot;
         let shape = &self.shapes[at];
         if shape.is_bytes
             && let Some(bytes) = plain.filter(|bytes| bytes.len() == shape.width)
         {
-            return Ok(self.barrier.replace_bytes(change, segment, (row, at), bytes, undo)?);
+            return Ok(self.barrier.replace_bytes(change, slot, at, bytes, undo)?);
         }
         /// A number that is not NULL.
         macro_rules! number {
@@ -58,9 +57,10 @@ impl<M: Machine> Table<M> {
         let fits = |bytes: &[u8]| data_type.is_view() || bytes.len() == data_type.width().max(1);
         debug_assert!(plain.is_none_or(fits), "{plain:?} for {data_type}");
         let mut room = [0; 16];
+        let row = slot.id();
         let image = self.encode(change, row, at, plain, &mut room)?;
         let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
-        self.barrier.replace_value(change, segment, row, cell, undo).map_err(|error| {
+        self.barrier.replace_value(change, slot, cell, undo).map_err(|error| {
             let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
             self.release_heap(change, row, at, place);
             error.into()
@@ -85,7 +85,7 @@ impl<M: Machine> Table<M> {
         if !column.is_bytes() {
             return self.store(change, slot, at, Some(bytes), undo);
         }
-        Ok(self.barrier.replace_bytes(change, slot.segment, (slot.id, at), bytes, undo)?)
+        Ok(self.barrier.replace_bytes(change, slot, at, bytes, undo)?)
     }
 
     /// As [`Table::store`], a number in a column that [sets](Table::sets_numbers) them.
@@ -102,13 +102,12 @@ impl<M: Machine> Table<M> {
         undo: &mut UndoList,
     ) -> Result<(), StorageError> {
         debug_assert!(self.sets_numbers::<N>(at));
-        let place = (slot.id, at);
-        Ok(self.barrier.replace_number(change, slot.segment, place, value, undo)?)
+        Ok(self.barrier.replace_number(change, slot, at, value, undo)?)
     }
 
     /// Where a value can be stored until the section of `change` ends, so that storing it there
     /// cannot fail and is all that is to be done. `None` where it is not as simple as that.
-    #[inline]
+    #[inline(always)]
     pub fn place_for(
         &self,
         change: Change,
@@ -116,10 +115,9 @@ impl<M: Machine> Table<M> {
         at: usize,
         plain: Plain<'_>,
     ) -> Option<ValuePlace> {
-        let Slot { id: row, segment } = slot;
         let shape = &self.shapes[at];
         let bytes = plain.filter(|bytes| shape.is_flat && bytes.len() == shape.width)?;
-        let place = self.barrier.place_in(change, segment, (row.slot(), at), shape.width)?;
+        let place = self.barrier.place_in(change, slot, at, shape.width)?;
         if !shape.is_bytes {
             // Wider than it need be, should the value not be stored after all.
             self.widen_for(slot, at, bytes);
@@ -129,7 +127,8 @@ impl<M: Machine> Table<M> {
 
     /// Widens the zone of a flat column so that it holds a value.
     #[inline(always)]
-    fn widen_for(&self, Slot { segment, .. }: Slot<'_, M>, at: usize, bytes: &[u8]) {
+    fn widen_for(&self, slot: Slot<'_, M>, at: usize, bytes: &[u8]) {
+        let segment = slot.segment();
         macro_rules! number {
             ($rust:ty) => {
                 if let Ok(bytes) = bytes.try_into() {
@@ -158,12 +157,12 @@ impl<M: Machine> Table<M> {
         at: usize,
         plain: Plain<'_>,
     ) -> Result<(), StorageError> {
-        let Slot { id: row, segment } = slot;
+        let row = slot.id();
         let Column { data_type, nullable, .. } = *self.column(at);
         let mut room = [0; 16];
         let image = self.encode(change, row, at, plain, &mut room)?;
         let cell = Cell { column: at, data_type, nullable, image, valid: plain.is_some() };
-        self.barrier.store_value(change, segment, row.slot(), cell).map_err(|error| {
+        self.barrier.store_value(change, slot, cell).map_err(|error| {
             let place = data_type.is_view().then(|| image::heap_place(image)).flatten();
             self.release_heap(change, row, at, place);
             error.into()
@@ -227,10 +226,10 @@ impl<M: Machine> Table<M> {
     /// [`MemoryError::OutOfMemory`] when even the memory kept for rollbacks is used up; the entry
     /// can be tried again.
     pub fn restore(&self, change: Change, row: RowId, was: Before<'_>) -> Result<(), MemoryError> {
-        let segment = self.segment(row);
+        let slot = self.slot(row);
         match was {
             Before::Presence(present) => {
-                self.barrier.set_presence(change, segment, row.slot(), present)?;
+                self.barrier.set_presence(change, slot.segment(), row.slot(), present)?;
                 if !present {
                     self.vacate(change, row);
                 }
@@ -242,12 +241,12 @@ impl<M: Machine> Table<M> {
                 let width = data_type.width().max(1);
                 let mut now = [0; 16];
                 let heap = data_type.is_view().then(|| {
-                    self.load(self.slot(row), at, &mut now);
+                    self.load(slot, at, &mut now);
                     image::heap_place(&now)
                 });
                 let image = &image[..width];
                 let cell = Cell { column: at, data_type, nullable, image, valid };
-                self.barrier.store_value(change, segment, row.slot(), cell)?;
+                self.barrier.store_value(change, slot, cell)?;
                 self.release_heap(change, row, at, heap.flatten());
                 Ok(())
             }
@@ -286,7 +285,7 @@ impl<M: Machine> Table<M> {
         self.load(self.slot(row), at, &mut now);
         let Some(place) = image::heap_place(&now) else { return };
         let cell = Cell { column: at, data_type, nullable, image: &[0; 16], valid: !nullable };
-        let stored = self.barrier.store_value(change, self.segment(row), row.slot(), cell);
+        let stored = self.barrier.store_value(change, self.slot(row), cell);
         if stored.is_ok() {
             self.release_heap(change, row, at, Some(place));
         }

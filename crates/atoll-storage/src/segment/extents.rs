@@ -1,0 +1,98 @@
+//! Where the extents of a table lie, read instead of the segments' nodes (`SEG-4`).
+//!
+//! Column by column, so that the places of a column's values in all segments lie side by side: with
+//! a row chosen at random they are asked for every access, and four of them share a cache line.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::flat::{Entry, Flat};
+use crate::types::Schema;
+
+/// The current place and birth of an extent.
+#[derive(Default)]
+struct Extent {
+    place: AtomicU64,
+    birth: AtomicU64,
+}
+
+impl Entry for Extent {
+    fn copy(&self) -> Self {
+        let Self { place, birth } = self;
+        Self {
+            place: place.load(Ordering::Relaxed).into(),
+            birth: birth.load(Ordering::Relaxed).into(),
+        }
+    }
+}
+
+impl Extent {
+    #[inline]
+    fn place(&self) -> u64 {
+        self.place.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn birth(&self) -> u64 {
+        self.birth.load(Ordering::Acquire)
+    }
+}
+
+/// Extents of one kind, by the numbers of their segments.
+#[derive(Default)]
+pub(super) struct Extents(Flat<Extent>);
+
+impl Extents {
+    /// What `read` makes of that of a segment that exists.
+    #[inline(always)]
+    fn read<R>(&self, segment: u64, read: impl FnOnce(&Extent) -> R) -> R {
+        self.0.read(segment, read).expect("extents are noted before their segment is found")
+    }
+
+    /// The place.
+    #[inline(always)]
+    pub(super) fn place(&self, segment: u64) -> u64 {
+        self.read(segment, Extent::place)
+    }
+
+    /// The place, for a hint: nothing is read there.
+    #[inline(always)]
+    pub(super) fn hinted_place(&self, segment: u64) -> u64 {
+        // No order, so that a loop over many keeps what it has in registers.
+        self.read(segment, |extent| extent.place.load(Ordering::Relaxed))
+    }
+
+    /// The birth, and then the place, if the birth is one that may be stored into.
+    #[inline(always)]
+    pub(super) fn place_if(&self, segment: u64, may: impl FnOnce(u64) -> bool) -> Option<u64> {
+        self.read(segment, |extent| may(extent.birth()).then(|| extent.place())) // SEG-2
+    }
+
+    /// The birth and the place.
+    pub(super) fn of(&self, segment: u64) -> (u64, u64) {
+        self.read(segment, |extent| (extent.birth(), extent.place()))
+    }
+
+    /// Notes where that of a segment lies from now on.
+    pub(super) fn publish(&self, segment: u64, place: u64, birth: u64) {
+        let mut extents = self.0.lock();
+        let extent = &extents.entries(segment as usize + 1)[segment as usize];
+        extent.place.store(place, Ordering::Release);
+        extent.birth.store(birth, Ordering::Release); // SEG-2
+    }
+}
+
+/// Those of a table.
+pub(super) struct TableExtents {
+    /// For each column.
+    pub(super) values: Box<[Extents]>,
+    /// For each column; of those that cannot be NULL, empty.
+    pub(super) validity: Box<[Extents]>,
+    pub(super) presence: Extents,
+}
+
+impl TableExtents {
+    pub(super) fn new(schema: &Schema) -> Self {
+        let each = || schema.columns().iter().map(|_| Extents::default()).collect();
+        Self { values: each(), validity: each(), presence: Extents::default() }
+    }
+}
