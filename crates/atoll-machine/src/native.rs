@@ -2,8 +2,8 @@
 //!
 //! - NATIVE-1: [`NativeWord`] has exactly the layout of `AtomicU64`, so a table of words can be
 //!   laid over mapped memory.
-//! - NATIVE-2: [`Native::touch`](Machine::touch) issues hints only. A hint on an address that is
-//!   not mapped is dropped by the hardware, so it can never fault.
+//! - NATIVE-2: [`Native::touch`](Machine::touch) and its like issue hints only. A hint on an
+//!   address that is not mapped is dropped by the hardware, so it can never fault.
 //! - NATIVE-3: a load of 16 bytes that lie in one cache line reads each of the two words in it at
 //!   once. Processors with AVX promise it of both together; none is known that does not.
 //! - NATIVE-4: on x86_64 an instruction that reads and writes a word in one step is a full fence:
@@ -78,6 +78,31 @@ impl Machine for Native {
             prefetch(address.wrapping_add(bytes - 1));
         }
     }
+
+    #[inline]
+    fn touch_to_change(address: *const u8) {
+        prefetch_to_change(address);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn prefetch_to_change(address: *const u8) {
+    // SAFETY: NATIVE-2. `prefetchw` is a hint; it changes no register, flag or memory, and where a
+    // processor does not know it, it does nothing.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{0}]",
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn prefetch_to_change(address: *const u8) {
+    prefetch(address);
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -138,6 +138,14 @@ impl<M: Machine> Timestamps<M> {
         }
     }
 
+    /// The next timestamp is going to be taken soon.
+    #[inline]
+    pub fn expect(&self) {
+        if self.kind == TimestampKind::Atomic {
+            M::touch_to_change(std::ptr::from_ref(&self.counter).cast());
+        }
+    }
+
     fn next_under_mutex(&self) -> u64 {
         let mut round = 0;
         while self.mutex.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {

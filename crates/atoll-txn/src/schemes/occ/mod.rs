@@ -119,6 +119,9 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     }
 
     fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+        if !local.set.writes.is_empty() {
+            self.timestamps.expect();
+        }
         local.set.lock(states)
     }
 
@@ -144,6 +147,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     }
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
+        self.timestamps.expect(); // for the next one's begin
         if committed {
             let next = local.commit;
             local.set.unlock(states, |write| if write.present { next | PRESENT } else { next });
