@@ -74,9 +74,10 @@ impl<E> Default for Flat<E> {
 
 impl<E: Entry> Flat<E> {
     /// What `read` makes of an entry, if the list is so long. It may be one that nobody has set.
-    // Not an entry itself, for which it would be asked whether it is at address 0.
+    // Not the entry itself: it would be asked whether it is at address 0, and who keeps it misses
+    // what changes in a table after this one.
     #[inline(always)]
-    pub(crate) fn read<'l, R>(&'l self, index: u64, read: impl FnOnce(&'l E) -> R) -> Option<R> {
+    pub(crate) fn read<R>(&self, index: u64, read: impl FnOnce(&E) -> R) -> Option<R> {
         if index as usize >= self.len.load(Ordering::Acquire) {
             return None;
         }

@@ -57,7 +57,6 @@ impl Extents {
     /// The place, for a hint: nothing is read there.
     #[inline(always)]
     pub(super) fn hinted_place(&self, segment: u64) -> u64 {
-        // No order, so that a loop over many keeps what it has in registers.
         self.read(segment, |extent| extent.place.load(Ordering::Relaxed))
     }
 

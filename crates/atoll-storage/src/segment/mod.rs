@@ -20,8 +20,8 @@
 //!   Bits share words with other rows' bits, so they are set and cleared atomically.
 //! - `SEG-4`: place and birth of an extent also lie in lists of the table (`extents.rs`), which are
 //!   read instead of the node: four times as many of them fit in a cache as lines of nodes, and a
-//!   table has as many as columns times segments. They change under the latch, together with the
-//!   node.
+//!   table has as many as columns times segments. Once the segment can be found they change
+//!   under the latch, together with the node.
 //!
 //! A failed allocation leaves the segment as it was.
 

@@ -28,15 +28,14 @@ use crate::segment::{Mark, WHOLE_ROWS};
 const BLOCK_BITS: u32 = 10;
 const BLOCK: u64 = 1 << BLOCK_BITS;
 
-/// Blocks that are remembered, 128 KiB; two that meet in an entry forget each other.
-const ENTRIES: usize = 1 << 14;
-const ENTRY_BITS: u32 = ENTRIES.trailing_zeros();
+/// Entries of blocks that follow each other in a cache line, as bits.
+const BESIDE_BITS: u32 = 3;
+const BESIDE: usize = 1 << BESIDE_BITS;
 
-/// Blocks of a region of keys, as bits: 2^32 keys, all that share the first column of a key of two
-/// integers. Within a region, entries of blocks that follow each other lie side by side: they share
-/// cache lines, and do not meet. Of 4096 blocks that were spread by a hash, one in eight was
-/// forgotten, and the others lay in nearly all lines.
-const REGION_BITS: u32 = 32 - BLOCK_BITS;
+/// Lines of entries, 128 KiB: enough for 16,384 blocks, of which two that meet in an entry forget
+/// each other.
+const LINES: usize = 1 << 11;
+const LINE_BITS: u32 = LINES.trailing_zeros();
 
 /// The largest step from key to key.
 const STEP_MAX: u64 = 1 << 10;
@@ -44,8 +43,9 @@ const STEP_MAX: u64 = 1 << 10;
 /// So many rows have to lie side by side before anything is remembered of them.
 const RUN_MIN: u32 = 64;
 
-/// Spreads the regions of each partition over the entries: 2^64 over the golden ratio (Knuth, "The
-/// art of computer programming", volume 3, section 6.4).
+/// Spreads lines: 2^64 over the golden ratio, which keeps numbers that follow each other apart for
+/// as long as there is room (Knuth, "The art of computer programming", volume 3, section 6.4). So
+/// those of all partitions have to follow each other.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 // An entry: 24 bits that tell blocks apart, how often it has been wrong, and the row of the first
@@ -86,8 +86,12 @@ struct Known<M: Machine> {
     step: u64,
     /// The step as a power of two, if it is one: a division is what a lookup would wait for.
     shift: Option<u32>,
-    entries: Box<[M::Word; ENTRIES]>,
+    lines: Box<[Line<M>; LINES]>,
 }
+
+/// Entries of blocks that follow each other: who has met one has met them all.
+#[repr(align(64))]
+struct Line<M: Machine>([M::Word; BESIDE]);
 
 /// A key, as the entry of its block sees it.
 struct Place<'k, W> {
@@ -106,9 +110,10 @@ impl<M: Machine> Default for Runs<M> {
 
 impl<M: Machine> Known<M> {
     fn new(step: u64) -> Self {
-        let entries = (0..ENTRIES).map(|_| M::Word::new(0)).collect::<Box<[_]>>();
+        let line = || Line(std::array::from_fn(|_| M::Word::new(0)));
+        let lines = std::iter::repeat_with(line).take(LINES).collect::<Box<[_]>>();
         let shift = step.is_power_of_two().then(|| step.trailing_zeros());
-        Self { step, shift, entries: entries.try_into().ok().expect("it has as many") }
+        Self { step, shift, lines: lines.try_into().ok().expect("it has as many") }
     }
 
     #[inline]
@@ -118,12 +123,12 @@ impl<M: Machine> Known<M> {
             None => (word / self.step, word % self.step),
         };
         let block = number >> BLOCK_BITS;
-        // Of the partition and what the key is from a bit on.
-        let spread = |from: u32| ((block >> from) * self.step + rest).wrapping_mul(SPREAD);
-        let entry = block.wrapping_add(spread(REGION_BITS) >> (u64::BITS - ENTRY_BITS));
+        let line = (block >> BESIDE_BITS) * self.step + rest;
+        let spread = line.wrapping_mul(SPREAD);
+        let Line(beside) = &self.lines[(spread >> (u64::BITS - LINE_BITS)) as usize];
         Place {
-            entry: &self.entries[(entry % ENTRIES as u64) as usize],
-            tag: spread(ENTRY_BITS) >> TAG_SHIFT,
+            entry: &beside[block as usize % BESIDE],
+            tag: spread << LINE_BITS >> TAG_SHIFT,
             at: number % BLOCK,
         }
     }
@@ -325,43 +330,59 @@ mod tests {
         assert_eq!(runs.guess(hash(key)), Some(RowId(90_000)));
     }
 
+    /// Notes blocks by the words of their first keys, and says how many are known afterwards.
+    fn known(step: u64, words: impl Iterator<Item = u64> + Clone) -> usize {
+        let runs = Runs::<Native>::default();
+        for (word, row) in words.clone().zip(0..) {
+            runs.note(Run { word, row: row * BLOCK, step, length: RUN_MIN });
+        }
+        let guesses = words.zip(0..).filter_map(|(word, row)| {
+            let guess = runs.guess(hash(word))?;
+            assert_eq!(guess, RowId(row * BLOCK), "of {word}, step {step}");
+            Some(guess)
+        });
+        guesses.count()
+    }
+
+    /// The first keys of blocks that follow each other in each partition.
+    fn side_by_side(step: u64, first: u64, blocks: u64) -> impl Iterator<Item = u64> + Clone {
+        let in_each = first..first + blocks / step;
+        in_each.flat_map(move |block| (0..step).map(move |rest| block * BLOCK * step + rest))
+    }
+
     #[test]
-    fn blocks_that_follow_each_other_never_meet() {
-        let all = ENTRIES as u64;
-        for (step, blocks) in [(1, all), (2, all / 4), (4, all / 8)] {
-            for begin in [0, 5, all - 3, 1 << 40] {
-                let runs = Runs::<Native>::default();
-                let words = || {
-                    let blocks = begin..begin + blocks;
-                    blocks.flat_map(|block| (0..step).map(move |rest| block * BLOCK * step + rest))
-                };
-                for (word, row) in words().zip(0..) {
-                    runs.note(Run { word, row: row * BLOCK, step, length: RUN_MIN });
-                }
-                for (word, row) in words().zip(0..) {
-                    assert_eq!(runs.guess(hash(word)), Some(RowId(row * BLOCK)), "{word} {step}");
-                }
+    fn blocks_side_by_side_do_not_meet_for_as_long_as_there_is_room() {
+        let room = (LINES * BESIDE) as u64;
+        for step in [1, 2, 3, 4, 16] {
+            for first in [0, 5, room - 3, 1 << 40] {
+                let blocks = room * 3 / 8 / step * step;
+                let found = known(step, side_by_side(step, first, blocks)) as u64;
+                assert_eq!(found, blocks, "step {step}, from block {first} on");
+                let found = known(step, side_by_side(step, first, room)) as u64;
+                assert!(found > room * 5 / 8, "{found} of {room}, step {step}");
             }
         }
     }
 
     #[test]
     fn blocks_that_meet_do_not_take_each_others_rows() {
-        let runs = Runs::<Native>::default();
-        // Twice as many blocks as there are entries, of several first columns of a key.
-        let keys =
-            || (0..8u64).flat_map(|upper| (0..ENTRIES as u64 / 4).map(move |at| (upper, at)));
-        let word = |(upper, at): (u64, u64)| (upper << 32) | (at * BLOCK);
-        for (key, row) in keys().zip(0..) {
-            runs.note(Run { word: word(key), row: row * BLOCK, step: 1, length: RUN_MIN });
+        let room = (LINES * BESIDE) as u64;
+        // Twice as many blocks as there are entries.
+        for step in [1, 2, 3, 16] {
+            let found = known(step, side_by_side(step, 0, 2 * room / step * step)) as u64;
+            assert!(found > room / 2, "{found}");
         }
-        let mut known = 0;
-        for (key, row) in keys().zip(0..) {
-            let hash = key::mix(word(key) ^ key::SEED);
-            let guess = runs.guess(hash);
-            assert!(guess.is_none_or(|guess| guess == RowId(row * BLOCK)), "{key:?}");
-            known += usize::from(guess.is_some());
+        // Those of many first columns of a key, or tenants, with a few thousand rows each.
+        for shift in [16, 20, 24, 32] {
+            let each = 1 << shift.min(13);
+            let keys = (0..2 * room * BLOCK / each)
+                .flat_map(|upper| (0..each / BLOCK).map(move |at| upper << shift | at * BLOCK));
+            let found = known(1, keys) as u64;
+            assert!(found > room / 2, "{found}, shift {shift}");
+            let keys = (0..room * BLOCK / each / 8)
+                .flat_map(|upper| (0..each / BLOCK).map(move |at| upper << shift | at * BLOCK));
+            let found = known(1, keys) as u64;
+            assert!(found > room / 16, "{found} of {}, shift {shift}", room / 8);
         }
-        assert!(known > ENTRIES / 2, "{known}");
     }
 }

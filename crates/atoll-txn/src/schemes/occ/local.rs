@@ -10,11 +10,13 @@ pub struct Local {
     pub(super) source: TimestampLocal,
     pub(super) begin: u64,
     pub(super) commit: u64,
+    /// The second has been said to be taken soon.
+    pub(super) expects: bool,
 }
 
 impl Local {
     pub(super) fn new(worker: u32) -> Self {
         let source = TimestampLocal::new(worker);
-        Self { set: ReadSet::default(), source, begin: 0, commit: 0 }
+        Self { set: ReadSet::default(), source, begin: 0, commit: 0, expects: false }
     }
 }

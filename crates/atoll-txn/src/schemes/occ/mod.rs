@@ -62,6 +62,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
         local.set.clear();
         local.begin = self.timestamps.next(&mut local.source);
+        local.expects = false;
         Ok(())
     }
 
@@ -119,7 +120,8 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     }
 
     fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
-        if !local.set.writes.is_empty() {
+        // Only once: who waits for a row must not take the line from others all the time.
+        if !local.set.writes.is_empty() && !std::mem::replace(&mut local.expects, true) {
             self.timestamps.expect();
         }
         local.set.lock(states)
