@@ -324,6 +324,8 @@ mod tests {
         Native::touch(std::ptr::null(), 4096);
         Native::touch(std::ptr::without_provenance(usize::MAX), usize::MAX);
         Native::touch(std::ptr::without_provenance(1), 0);
+        let (below, above) = (std::ptr::null(), std::ptr::without_provenance(usize::MAX));
+        [bytes.as_ptr(), below, above].into_iter().for_each(Native::touch_to_change);
         assert_eq!(bytes, [7_u8; 300]);
     }
 

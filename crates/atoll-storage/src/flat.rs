@@ -116,7 +116,7 @@ impl<E: Entry> Locked<'_, E> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
 
     use super::*;
 
@@ -154,37 +154,61 @@ mod tests {
         assert!(both(1024).is_none() && both(u64::MAX).is_none());
     }
 
+    /// Says that a thread has ended, however it did.
+    struct Ended<'f>(&'f AtomicBool);
+
+    impl Drop for Ended<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    /// One who changes entries, one who makes the list grow in between, and one who reads.
     #[test]
     fn what_is_changed_while_the_list_grows_is_never_lost_or_torn() {
-        const ENTRIES: u64 = 64;
-        const ROUNDS: u64 = 300;
-        let list = Flat::<Pair>::default();
-        list.lock().entries(ENTRIES as usize);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for value in 1..=ROUNDS {
-                    for index in 0..ENTRIES as usize {
-                        list.lock().entries(0)[index].set(value);
-                        let seen = list.read(index as u64, Pair::both);
-                        assert_eq!(seen, Some([value; 2]), "by who has changed it");
+        const ENTRIES: usize = FIRST;
+        const GROWTHS: u32 = 8;
+        const LAST: u64 = (ENTRIES << GROWTHS) as u64 - 1;
+        for _ in 0..30 {
+            let (list, ended) = (Flat::<Pair>::default(), AtomicBool::new(false));
+            list.lock().entries(ENTRIES);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _ended = Ended(&ended);
+                    let mut value = 0;
+                    // As long as it grows, and once more.
+                    let mut goes_on = true;
+                    while std::mem::replace(&mut goes_on, list.read(LAST, |_| ()).is_none()) {
+                        value += 1;
+                        for index in 0..ENTRIES {
+                            list.lock().entries(0)[index].set(value);
+                            let seen = list.read(index as u64, Pair::both);
+                            assert_eq!(seen, Some([value; 2]), "by who has changed it");
+                        }
                     }
-                }
-            });
-            scope.spawn(|| {
-                (ENTRIES as usize..40_000).step_by(7).for_each(|least| {
-                    list.lock().entries(least);
+                });
+                scope.spawn(|| {
+                    for growth in 1..=GROWTHS {
+                        // After something has been changed since the last time.
+                        let before = list.read(0, Pair::both);
+                        while list.read(0, Pair::both) == before && !ended.load(Ordering::Acquire) {
+                            std::thread::yield_now();
+                        }
+                        list.lock().entries(ENTRIES << growth);
+                    }
+                });
+                scope.spawn(|| {
+                    let mut before = [0; ENTRIES];
+                    while !ended.load(Ordering::Acquire) {
+                        for (index, before) in before.iter_mut().enumerate() {
+                            let both = list.read(index as u64, Pair::both);
+                            let [first, second] = both.expect("it is there");
+                            assert!(first >= second && second >= *before, "{first}, {second}");
+                            *before = second;
+                        }
+                    }
                 });
             });
-            scope.spawn(|| {
-                let mut before = [0; ENTRIES as usize];
-                while before.iter().any(|value| *value < ROUNDS) {
-                    for (index, before) in before.iter_mut().enumerate() {
-                        let [first, second] = list.read(index as u64, Pair::both).expect("there");
-                        assert!(first >= second && second >= *before, "{first} {second} {before}");
-                        *before = second;
-                    }
-                }
-            });
-        });
+        }
     }
 }

@@ -95,3 +95,35 @@ impl TableExtents {
         Self { values: each(), validity: each(), presence: Extents::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_of_all_segments_are_where_they_were_noted_last() {
+        let extents = Extents::default();
+        // Segments come in any order, and their extents move.
+        for round in 1..=2 {
+            for segment in (0..100).rev() {
+                extents.publish(segment, 1000 * round + segment, round);
+            }
+        }
+        for segment in 0..100 {
+            assert_eq!(extents.of(segment), (2, 2000 + segment));
+            assert_eq!(extents.place(segment), 2000 + segment);
+            assert_eq!(extents.hinted_place(segment), 2000 + segment);
+            assert_eq!(extents.place_if(segment, |birth| birth == 2), Some(2000 + segment));
+            assert_eq!(extents.place_if(segment, |birth| birth != 2), None);
+        }
+    }
+
+    #[test]
+    fn what_was_noted_stays_when_more_segments_come() {
+        let extents = Extents::default();
+        for segment in 0..100 {
+            extents.publish(segment, 10 + segment, 20 + segment);
+        }
+        assert!((0..100).all(|segment| extents.of(segment) == (20 + segment, 10 + segment)));
+    }
+}

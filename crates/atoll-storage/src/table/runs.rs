@@ -376,11 +376,11 @@ mod tests {
         for shift in [16, 20, 24, 32] {
             let each = 1 << shift.min(13);
             let keys = (0..2 * room * BLOCK / each)
-                .flat_map(|upper| (0..each / BLOCK).map(move |at| upper << shift | at * BLOCK));
+                .flat_map(|upper| (0..each / BLOCK).map(move |at| (upper << shift) | (at * BLOCK)));
             let found = known(1, keys) as u64;
             assert!(found > room / 2, "{found}, shift {shift}");
             let keys = (0..room * BLOCK / each / 8)
-                .flat_map(|upper| (0..each / BLOCK).map(move |at| upper << shift | at * BLOCK));
+                .flat_map(|upper| (0..each / BLOCK).map(move |at| (upper << shift) | (at * BLOCK)));
             let found = known(1, keys) as u64;
             assert!(found > room / 16, "{found} of {}, shift {shift}", room / 8);
         }
