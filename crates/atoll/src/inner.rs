@@ -85,6 +85,7 @@ impl Inner {
         }
         let scheme = SchemeOptions {
             timestamps: options.timestamps,
+            begin_timestamps: options.begin_timestamps,
             partitions: options.partitions.unwrap_or_else(cpus).max(1),
             lock_timeout_ns: options.lock_timeout.as_nanos().try_into().unwrap_or(u64::MAX),
         };

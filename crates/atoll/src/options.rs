@@ -50,6 +50,9 @@ pub struct DatabaseOptions {
     pub scheme: SchemeKind,
     /// Where timestamps come from, for schemes that need them.
     pub timestamps: TimestampKind,
+    /// Whether a transaction takes a timestamp when it begins even if its scheme can do without, as
+    /// in the study: for comparing.
+    pub begin_timestamps: bool,
     /// Partitions, for a scheme that has them, 4,096 at most; by default one for each CPU.
     pub partitions: Option<u32>,
     /// Longest wait for a lock, for schemes that bound it.
@@ -95,6 +98,7 @@ impl Default for DatabaseOptions {
             snapshot_bytes_max: None,
             scheme: SchemeKind::default(),
             timestamps: TimestampKind::default(),
+            begin_timestamps: false,
             partitions: None,
             lock_timeout: Duration::from_nanos(SchemeOptions::default().lock_timeout_ns),
             accounting: true,

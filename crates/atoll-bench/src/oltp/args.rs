@@ -28,6 +28,10 @@ pub struct OltpArgs {
     #[arg(long, value_name = "KIND", default_value_t, value_parser = parse_timestamps)]
     #[serde(serialize_with = "as_text")]
     pub timestamps: TimestampKind,
+    /// Take a timestamp when a transaction begins even if its scheme can do without: as in "Staring
+    /// into the Abyss"
+    #[arg(long)]
+    pub begin_timestamps: bool,
     /// Partitions of the database [default: what the workload and the threads suggest]
     #[arg(long, value_name = "N")]
     pub partitions: Option<u32>,
@@ -160,6 +164,7 @@ impl OltpArgs {
             nodes: self.nodes,
             scheme: self.scheme,
             timestamps: self.timestamps,
+            begin_timestamps: self.begin_timestamps,
             partitions: Some(self.partitions.unwrap_or(partitions)),
             accounting: !self.no_accounting,
             durability: self.durability,

@@ -12,12 +12,13 @@ use super::run::{Rules, Run, failed, run_native, run_seed};
 use super::stage::words;
 use crate::error::BenchError;
 
-/// The settings that go with a seed: all sources of timestamps and some numbers of partitions come
-/// up.
+/// The settings that go with a seed: all sources of timestamps, taken when a transaction begins or
+/// not, and some numbers of partitions come up.
 pub fn options(seed: u64) -> SchemeOptions {
     let kinds = TimestampKind::ALL;
     SchemeOptions {
         timestamps: kinds[(seed % kinds.len() as u64) as usize],
+        begin_timestamps: seed / 16 % 2 == 1,
         partitions: 1 + (seed / 4 % 4) as u32,
         ..SchemeOptions::default()
     }

@@ -362,6 +362,11 @@ impl ReadSet {
         }
     }
 
+    /// Rows and gaps that were noted.
+    pub fn len(&self) -> usize {
+        self.reads.len() + self.gaps.len() + self.writes.len()
+    }
+
     /// The greatest number among what was read and what has been locked.
     pub fn newest(&self) -> u64 {
         self.newest

@@ -138,6 +138,21 @@ impl<M: Machine> Timestamps<M> {
         }
     }
 
+    /// A timestamp that is not below any that was returned before; it may be one of them. (Of
+    /// batches, those that were begun before count as returned.)
+    pub fn newest(&self, local: &mut TimestampLocal) -> u64 {
+        match self.kind {
+            TimestampKind::Atomic | TimestampKind::Mutex => {
+                self.counter.0.load(Ordering::SeqCst) - 1
+            }
+            TimestampKind::Batched => {
+                self.discard(local);
+                self.next(local)
+            }
+            TimestampKind::Clock => self.next(local),
+        }
+    }
+
     /// The next timestamp is going to be taken soon.
     #[inline]
     pub fn expect(&self) {
@@ -153,7 +168,8 @@ impl<M: Machine> Timestamps<M> {
             round += 1;
         }
         let now = self.counter.0.load(Ordering::Relaxed);
-        self.counter.0.store(now + 1, Ordering::Relaxed);
+        // Not by the mutex alone: the newest is read without it.
+        self.counter.0.store(now + 1, Ordering::Release);
         self.mutex.0.store(0, Ordering::Release);
         now
     }
@@ -216,6 +232,20 @@ mod tests {
             let other = source.next(&mut two);
             source.discard(&mut one);
             assert!(source.next(&mut one) > other, "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_newest_timestamp_is_not_below_any_that_somebody_has_and_below_all_that_come() {
+        for kind in TimestampKind::ALL {
+            let source = Timestamps::<Native>::new(kind);
+            let [mut one, mut two] = [1, 2].map(TimestampLocal::new);
+            for _ in 0..40 {
+                let taken = [source.next(&mut one), source.next(&mut two), source.next(&mut two)];
+                let newest = source.newest(&mut one);
+                assert!(taken.iter().all(|timestamp| *timestamp <= newest), "{kind}");
+                assert!(source.next(&mut one) > newest, "{kind}");
+            }
         }
     }
 

@@ -30,6 +30,9 @@ use crate::scheme::Scheme;
 pub struct SchemeOptions {
     /// Where timestamps come from.
     pub timestamps: TimestampKind,
+    /// A transaction takes a timestamp when it begins even if its scheme can do without, as in the
+    /// study: for comparing.
+    pub begin_timestamps: bool,
     /// Partitions of a partitioned scheme.
     pub partitions: u32,
     /// Longest wait for a lock where waits are bounded.
@@ -39,7 +42,9 @@ pub struct SchemeOptions {
 impl Default for SchemeOptions {
     fn default() -> Self {
         // 100 µs is what the study chose ("Staring into the Abyss", section 4.2).
-        Self { timestamps: TimestampKind::default(), partitions: 1, lock_timeout_ns: 100_000 }
+        let lock_timeout_ns = 100_000;
+        let timestamps = TimestampKind::default();
+        Self { timestamps, begin_timestamps: false, partitions: 1, lock_timeout_ns }
     }
 }
 

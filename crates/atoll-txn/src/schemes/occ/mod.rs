@@ -1,10 +1,22 @@
-//! OCC: optimistic, with a timestamp when a transaction begins and another when it commits.
+//! OCC: optimistic, with a timestamp at which a transaction begins and another when it commits.
 //!
-//! Reads copy what they need and note the version of the row, which is the timestamp of its writer;
-//! a version from after the transaction's begin is a conflict at once. To commit, it locks what it
-//! writes row by row, in the order of places if it has to wait, and checks every row that it read
-//! by itself: there is no critical section for all ("Staring into the Abyss", sections 2.2 and
-//! 4.3). Then it takes the timestamp that its versions get.
+//! Reads copy what they need and note the version of the row, which is the timestamp of its writer.
+//! To commit, a transaction locks what it writes row by row, in the order of places if it has to
+//! wait, and checks every row that it read by itself: there is no critical section for all
+//! ("Staring into the Abyss", sections 2.2 and 4.3). Then it takes the timestamp that its versions
+//! get.
+//!
+//! - `OCC-1`: all that a transaction reads is as it was at one moment: when every transaction up to
+//!   the timestamp of its begin had locked what it writes, and no later one. For timestamps are
+//!   taken under those locks, readers wait for locks, and a version from after the begin is a
+//!   conflict. (Not so with batches, which promise no order.)
+//!
+//! The study takes the timestamp of the begin from the common source, as the one of the commit.
+//! That is not needed: any that has been given out will do, and a worker knows one, that of its
+//! last commit. Rarely it is too old, and the transaction meets a newer version. Then it begins
+//! later, at the newest of all: if everything that it has read is still the same, it would have
+//! read it then, too (Riegel, Felber and Fetzer, "A lazy snapshot algorithm with eager validation",
+//! DISC 2006).
 
 mod local;
 mod state;
@@ -25,27 +37,61 @@ use crate::schemes::SchemeOptions;
 /// See the module.
 pub struct Occ<M: Machine> {
     timestamps: Timestamps<M>,
+    /// As in the study, see [`SchemeOptions::begin_timestamps`].
+    takes_begin: bool,
 }
+
+/// A transaction that begins later again and again looks at each row so often, and at so many more,
+/// before that is a conflict.
+const LOOKS_EACH: usize = 4;
+const LOOKS_MORE: usize = 64;
 
 impl<M: Machine> Occ<M> {
     /// The scheme.
     pub fn new(options: &SchemeOptions) -> Self {
-        Self { timestamps: Timestamps::new(options.timestamps) }
+        let timestamps = Timestamps::new(options.timestamps);
+        Self { timestamps, takes_begin: options.begin_timestamps }
     }
-}
 
-/// Reads a row, which is not newer than the transaction, and its word.
-#[inline]
-fn look<M: Machine>(
-    local: &Local,
-    target: &Target<'_, State<M>>,
-    fetch: Fetch<'_>,
-) -> Result<(Seen, u64), Refusal> {
-    let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
-    if word & NUMBER > local.begin {
-        return Err(AbortReason::TooLate.into());
+    /// A row was read, and noted, when its word was this: it is not newer than the begin, or the
+    /// transaction begins later.
+    #[inline]
+    fn keep_up(
+        &self,
+        local: &mut Local,
+        states: &impl StatesOf<Self, M>,
+        word: u64,
+    ) -> Result<(), Refusal> {
+        if word & NUMBER <= local.begin {
+            return Ok(());
+        }
+        self.begin_later(local, states, word & NUMBER).map_err(Refusal::from)
     }
-    Ok((seen, word))
+
+    /// See `OCC-1`.
+    #[cold]
+    fn begin_later(
+        &self,
+        local: &mut Local,
+        states: &impl StatesOf<Self, M>,
+        version: u64,
+    ) -> Result<(), AbortReason> {
+        if self.takes_begin {
+            return Err(AbortReason::TooLate);
+        }
+        // Before the looks; and if they fail, it is with this one that it is tried again.
+        local.begin = self.timestamps.newest(&mut local.source);
+        while version > local.begin {
+            // No transaction's, but of who held the row outside any (`let_go`).
+            local.begin = self.timestamps.next(&mut local.source);
+        }
+        let noted = local.set.len();
+        local.looks += noted;
+        if local.looks > noted * LOOKS_EACH + LOOKS_MORE {
+            return Err(AbortReason::TooLate);
+        }
+        if local.set.is_unchanged(states) { Ok(()) } else { Err(AbortReason::Changed) }
+    }
 }
 
 impl<M: Machine> Scheme<M> for Occ<M> {
@@ -61,8 +107,10 @@ impl<M: Machine> Scheme<M> for Occ<M> {
 
     fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
         local.set.clear();
-        local.begin = self.timestamps.next(&mut local.source);
-        local.expects = false;
+        (local.expects, local.looks) = (false, 0);
+        if self.takes_begin {
+            local.begin = self.timestamps.next(&mut local.source);
+        }
         Ok(())
     }
 
@@ -70,12 +118,13 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     fn read(
         &self,
         local: &mut Local,
-        _states: &impl StatesOf<Self, M>,
+        states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
     ) -> Result<Seen, Refusal> {
-        let (seen, word) = look(local, &target, fetch)?;
+        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
         local.set.read(target.place, word);
+        self.keep_up(local, states, word)?;
         Ok(seen)
     }
 
@@ -83,12 +132,13 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     fn update(
         &self,
         local: &mut Local,
-        _states: &impl StatesOf<Self, M>,
+        states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
     ) -> Result<Seen, Refusal> {
-        let (seen, word) = look(local, &target, fetch)?;
+        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
         local.set.update_if_there(target.place, seen, word);
+        self.keep_up(local, states, word)?;
         Ok(seen)
     }
 
@@ -137,8 +187,11 @@ impl<M: Machine> Scheme<M> for Occ<M> {
             return Err(AbortReason::Changed);
         }
         if !local.set.writes.is_empty() {
-            // What is replaced is older than the begin, so this is greater.
             local.commit = self.timestamps.next(&mut local.source);
+            while local.commit <= local.set.newest() {
+                // As in `begin_later`; or it is of a batch.
+                local.commit = self.timestamps.next(&mut local.source);
+            }
         }
         local.set.validated();
         Ok(())
@@ -149,9 +202,12 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     }
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
-        self.timestamps.expect(); // for the next one's begin
+        if self.takes_begin {
+            self.timestamps.expect();
+        }
         if committed {
             let next = local.commit;
+            local.begin = local.begin.max(next);
             local.set.unlock(states, |write| if write.present { next | PRESENT } else { next });
         } else {
             // Below the timestamp of whoever writes the row next, which has read this.
@@ -171,5 +227,167 @@ impl<M: Machine> Scheme<M> for Occ<M> {
 
     fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {
         local.set.is_unchanged(states)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_machine::Native;
+    use atoll_storage::TableId;
+
+    use super::*;
+    use crate::common::timestamp::TimestampKind;
+    use crate::scheme::{Guarded, States};
+
+    /// Some rows and no gaps.
+    struct Few([State<Native>; 40]);
+
+    impl States<State<Native>, Gap<Native>> for Few {
+        fn row(&self, place: Place) -> &State<Native> {
+            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
+            &self.0[row as usize]
+        }
+
+        fn gap(&self, place: Place) -> &Gap<Native> {
+            unreachable!("nobody asks for {place:?}")
+        }
+    }
+
+    impl Few {
+        fn new() -> Self {
+            let few = Self(std::array::from_fn(|_| State::default()));
+            few.0.iter().for_each(State::adopt);
+            few
+        }
+
+        fn target(&self, row: usize) -> Target<'_, State<Native>> {
+            Target { place: Place::row(TableId(0), row as u64), state: &self.0[row] }
+        }
+
+        fn version(&self, row: usize) -> u64 {
+            self.0[row].load() & NUMBER
+        }
+    }
+
+    fn scheme(timestamps: TimestampKind, begin_timestamps: bool) -> Occ<Native> {
+        Occ::new(&SchemeOptions { timestamps, begin_timestamps, ..SchemeOptions::default() })
+    }
+
+    fn read(occ: &Occ<Native>, local: &mut Local, few: &Few, row: usize) -> Result<Seen, Refusal> {
+        occ.read(local, few, few.target(row), &mut |_| true)
+    }
+
+    fn commit(occ: &Occ<Native>, local: &mut Local, few: &Few) -> Result<(), AbortReason> {
+        assert_eq!(occ.prepare(local, few), Ok(()));
+        let validated = occ.validate(local, few, Section { epoch: 0, is_part: false });
+        occ.end(local, few, validated.is_ok());
+        validated
+    }
+
+    fn begin(occ: &Occ<Native>, local: &mut Local) {
+        assert_eq!(occ.begin(local, &Start::default()), Ok(()));
+    }
+
+    /// A transaction of its own that changes these rows.
+    fn change(occ: &Occ<Native>, local: &mut Local, few: &Few, rows: &[usize]) {
+        begin(occ, local);
+        for row in rows {
+            let seen = occ.update(local, few, few.target(*row), &mut |_| true);
+            assert_eq!(seen, Ok(Seen::Present));
+        }
+        assert_eq!(commit(occ, local, few), Ok(()));
+    }
+
+    #[test]
+    fn who_meets_a_newer_row_begins_later_unless_what_was_read_has_changed() {
+        for kind in TimestampKind::ALL.into_iter().filter(|one| *one != TimestampKind::Batched) {
+            let (occ, few) = (scheme(kind, false), Few::new());
+            let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
+            for is_read in [false, true] {
+                for changed in [&[1][..], &[0, 1]] {
+                    begin(&occ, &mut one);
+                    if is_read {
+                        assert_eq!(read(&occ, &mut one, &few, 0), Ok(Seen::Present));
+                    }
+                    change(&occ, &mut two, &few, changed);
+                    let is_moment = !is_read || changed.len() == 1;
+                    let expected = if is_moment {
+                        Ok(Seen::Present)
+                    } else {
+                        Err(Refusal::Abort(AbortReason::Changed))
+                    };
+                    assert_eq!(read(&occ, &mut one, &few, 1), expected, "{kind} {changed:?}");
+                    if is_moment {
+                        assert_eq!(commit(&occ, &mut one, &few), Ok(()));
+                    } else {
+                        occ.end(&mut one, &few, false);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_going_to_be_written_is_looked_at_again_too() {
+        let (occ, few) = (scheme(TimestampKind::Atomic, false), Few::new());
+        let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
+        begin(&occ, &mut one);
+        let seen = occ.update(&mut one, &few, few.target(0), &mut |_| true);
+        assert_eq!(seen, Ok(Seen::Present));
+        change(&occ, &mut two, &few, &[0, 1]);
+        let changed = Err(Refusal::Abort(AbortReason::Changed));
+        assert_eq!(read(&occ, &mut one, &few, 1), changed);
+        occ.end(&mut one, &few, false);
+    }
+
+    #[test]
+    fn whose_begin_is_taken_meets_nothing_newer() {
+        let (occ, few) = (scheme(TimestampKind::Atomic, true), Few::new());
+        let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
+        begin(&occ, &mut one);
+        change(&occ, &mut two, &few, &[1]);
+        let too_late = Err(Refusal::Abort(AbortReason::TooLate));
+        assert_eq!(read(&occ, &mut one, &few, 1), too_late);
+        occ.end(&mut one, &few, false);
+        begin(&occ, &mut one);
+        assert_eq!(read(&occ, &mut one, &few, 1), Ok(Seen::Present));
+        occ.end(&mut one, &few, true);
+    }
+
+    #[test]
+    fn a_version_that_no_transaction_has_given_keeps_nobody_out_and_grows_when_one_does() {
+        for kind in TimestampKind::ALL {
+            let (occ, few) = (scheme(kind, false), Few::new());
+            let mut local = occ.local(0);
+            change(&occ, &mut local, &few, &[0]);
+            for _ in 0..20 {
+                assert!(occ.hold(few.target(0)).is_some());
+                occ.let_go(few.target(0), true);
+            }
+            begin(&occ, &mut local);
+            assert_eq!(read(&occ, &mut local, &few, 0), Ok(Seen::Present));
+            assert_eq!(commit(&occ, &mut local, &few), Ok(()));
+            // Of a row that it writes without reading it, it learns when it has locked it.
+            (0..40).for_each(|_| few.0[1].let_go(true));
+            let before = few.version(1);
+            begin(&occ, &mut local);
+            assert_eq!(occ.write(&mut local, &few, few.target(1), true), Ok(()));
+            assert_eq!(commit(&occ, &mut local, &few), Ok(()));
+            assert!(few.version(1) > before, "{kind}");
+        }
+    }
+
+    #[test]
+    fn who_meets_newer_rows_all_the_time_does_not_look_at_everything_each_time() {
+        let (occ, few) = (scheme(TimestampKind::Atomic, false), Few::new());
+        let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
+        begin(&occ, &mut one);
+        let mut seen = (0..few.0.len()).map(|row| {
+            change(&occ, &mut two, &few, &[row]);
+            read(&occ, &mut one, &few, row)
+        });
+        // Nothing that it has read has changed, so it might go on, but with more work for each row.
+        assert!(seen.by_ref().take(8).all(|seen| seen == Ok(Seen::Present)));
+        assert_eq!(seen.find(Result::is_err), Some(Err(AbortReason::TooLate.into())));
     }
 }
