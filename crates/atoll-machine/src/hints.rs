@@ -71,12 +71,25 @@ impl Hints {
     #[inline]
     fn lines<const N: usize, M: Machine>(&mut self, addresses: [usize; N]) {
         if self.gathered > GATHERED_MAX - N {
-            self.give::<M>();
+            self.give_some::<M>();
         }
         if let Some(room) = self.lines[self.gathered..].first_chunk_mut() {
             *room = addresses;
             self.gathered += N;
         }
+    }
+
+    /// As [`Hints::give`]. That all places are taken is what is said for most lines, without a
+    /// loop.
+    #[inline]
+    fn give_some<M: Machine>(&mut self) {
+        if self.gathered < GATHERED_MAX {
+            return self.give::<M>();
+        }
+        for address in self.lines {
+            M::touch(std::ptr::without_provenance(address), 1);
+        }
+        self.gathered = 0;
     }
 
     /// Names all of them, see [`Machine::touch`].

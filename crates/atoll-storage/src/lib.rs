@@ -32,5 +32,5 @@ pub use directory::{Change, Directory};
 pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId};
 pub use segment::{Number, ValuePlace, WHOLE_ROWS};
-pub use table::{Filling, PlainColumn, Run, Slot, Table};
+pub use table::{Filling, Guesses, PlainColumn, Run, Slot, Table};
 pub use types::{Column, DataType, Schema, Value};

@@ -159,7 +159,7 @@ impl Edits {
         self.push(EditedRow { table, row, what, newest: NONE, repeats: false })
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, row: EditedRow) -> usize {
         self.filter |= bit(row.table, row.row);
         self.rows.push(row);
@@ -223,7 +223,7 @@ impl Edits {
     }
 
     /// Adds a row that is not there yet, of which one column changes.
-    #[inline]
+    #[inline(always)]
     pub fn change(&mut self, table: TableId, row: RowId, column: usize, bytes: &[u8]) {
         let (start, len) = (self.bytes.len(), bytes.len() as u32);
         self.bytes.extend_from_slice(bytes);

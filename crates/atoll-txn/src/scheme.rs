@@ -190,6 +190,20 @@ pub struct Target<'s, R> {
 /// older one: columns of the image stand in for those of the row.
 pub type Fetch<'f> = &'f mut dyn FnMut(Option<&Image>) -> bool;
 
+/// As [`Fetch`], for who is asked once and is known where it is called, so that it can become part
+/// of the scheme's code: a closure that may be called in several places would not.
+pub trait FetchOnce {
+    /// See [`Fetch`].
+    fn fetch(&mut self, image: Option<&Image>) -> bool;
+}
+
+impl<'r> FetchOnce for &mut (dyn FnMut(Option<&Image>) -> bool + 'r) {
+    #[inline(always)]
+    fn fetch(&mut self, image: Option<&Image>) -> bool {
+        self(image)
+    }
+}
+
 /// Which states a scheme finds by place.
 pub trait StatesOf<S: Scheme<M> + ?Sized, M: Machine>: States<S::State, S::Gap> {}
 impl<S: Scheme<M> + ?Sized, M: Machine, T: States<S::State, S::Gap>> StatesOf<S, M> for T {}
@@ -239,6 +253,22 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         target: Target<'_, Self::State>,
         fetch: Fetch<'_>,
     ) -> Result<Seen, Refusal>;
+
+    /// As [`Scheme::read`], but if the row changes meanwhile it may give up: `None`, and nothing
+    /// has been granted.
+    ///
+    /// # Errors
+    /// It is not granted.
+    #[inline(always)]
+    fn read_once(
+        &self,
+        local: &mut Self::Local,
+        states: &impl StatesOf<Self, M>,
+        target: Target<'_, Self::State>,
+        mut fetch: impl FetchOnce,
+    ) -> Result<Option<Seen>, Refusal> {
+        self.read(local, states, target, &mut |image| fetch.fetch(image)).map(Some)
+    }
 
     /// The transaction is going to write a row; afterwards the row is there or not. In place, it
     /// owns the row alone from now on.

@@ -143,12 +143,12 @@ impl<M: Machine> Barrier<M> {
     pub fn place_in(
         &self,
         change: Change,
-        slot: Slot<'_, M>,
+        row: RowId,
         at: usize,
         width: usize,
     ) -> Option<ValuePlace> {
-        let values = self.writable(change, &self.extents.values[at], slot.id.segment())?;
-        Some(ValuePlace(values + (slot.id.slot() * width) as u64))
+        let values = self.writable(change, &self.extents.values[at], row.segment())?;
+        Some(ValuePlace(values + (row.slot() * width) as u64))
     }
 
     /// Widens the zone of a column so that it holds a value.

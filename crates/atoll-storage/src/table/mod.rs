@@ -37,7 +37,7 @@ use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
 pub use runs::Run;
-use runs::Runs;
+use runs::{Known, Runs};
 pub use shape::PlainColumn;
 use shape::Shape;
 pub use slots::Filling;
@@ -65,6 +65,42 @@ pub struct Table<M: Machine> {
     /// One for each column.
     shapes: Box<[Shape]>,
     plain_columns: Box<[Option<PlainColumn>]>,
+}
+
+/// Where rows of a table may lie, as far as was known when this was asked for.
+pub struct Guesses<'t, M: Machine> {
+    table: &'t Table<M>,
+    known: Option<&'t Known<M>>,
+    key_is_int64: bool,
+}
+
+impl<M: Machine> Guesses<'_, M> {
+    /// As [`Table::hash_and_guess`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
+        let word = match wanted {
+            [Value::Int64(value)] if self.key_is_int64 => value.cast_unsigned(),
+            _ => return self.of_any_key(wanted),
+        };
+        Ok(self.of_word(word))
+    }
+
+    #[inline(always)]
+    fn of_word(&self, word: u64) -> (u64, Option<RowId>) {
+        (key::hash_of_word(word), self.known.and_then(|known| known.guess(word)))
+    }
+
+    // Not inlined: keys that are one number would lose their registers.
+    #[inline(never)]
+    fn of_any_key(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
+        match key::word_of_key(wanted, &self.table.key_parts) {
+            Some(word) => Ok(self.of_word(word)),
+            None => self.table.hash_of(wanted).map(|hash| (hash, None)),
+        }
+    }
 }
 
 impl<M: Machine> Table<M> {
@@ -295,10 +331,14 @@ impl<M: Machine> Table<M> {
     /// As the former.
     #[inline(always)]
     pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
-        match self.word_of(wanted) {
-            Some(word) => Ok((key::hash_of_word(word), self.runs.guess_of_word(word))),
-            None => self.hash_of(wanted).map(|hash| (hash, None)),
-        }
+        self.guesses().hash_and_guess(wanted)
+    }
+
+    /// For who looks for many keys.
+    #[inline(always)]
+    pub fn guesses(&self) -> Guesses<'_, M> {
+        let known = self.runs.known();
+        Guesses { table: self, known, key_is_int64: self.key_is_int64 }
     }
 
     /// A row of a key that is [exact](Table::is_exact) perhaps has been inserted, after those of

@@ -81,7 +81,7 @@ pub(super) struct Runs<M: Machine> {
     known: OnceLock<Known<M>>,
 }
 
-struct Known<M: Machine> {
+pub(super) struct Known<M: Machine> {
     /// From key to key.
     step: u64,
     /// The step as a power of two, if it is one: a division is what a lookup would wait for.
@@ -116,11 +116,16 @@ impl<M: Machine> Known<M> {
         Self { step, shift, lines: lines.try_into().ok().expect("it has as many") }
     }
 
+    #[inline(never)]
+    fn divided(&self, word: u64) -> (u64, u64) {
+        (word / self.step, word % self.step)
+    }
+
     #[inline]
     fn place(&self, word: u64) -> Place<'_, M::Word> {
         let (number, rest) = match self.shift {
             Some(shift) => (word >> shift, word & (self.step - 1)),
-            None => (word / self.step, word % self.step),
+            None => self.divided(word),
         };
         let block = number >> BLOCK_BITS;
         let line = (block >> BESIDE_BITS) * self.step + rest;
@@ -133,8 +138,8 @@ impl<M: Machine> Known<M> {
         }
     }
 
-    #[inline]
-    fn guess(&self, word: u64) -> Option<RowId> {
+    #[inline(always)]
+    pub(super) fn guess(&self, word: u64) -> Option<RowId> {
         let Place { entry, tag, at } = self.place(word);
         let entry = entry.load(Ordering::Relaxed);
         let first = entry & (ONE_WRONG - 1);
@@ -143,6 +148,12 @@ impl<M: Machine> Known<M> {
 }
 
 impl<M: Machine> Runs<M> {
+    /// What is known, if there has been a run.
+    #[inline(always)]
+    pub(super) fn known(&self) -> Option<&Known<M>> {
+        self.known.get()
+    }
+
     /// Where the row of this hash may lie. Nothing says that it does, nor that there is a slot.
     #[inline]
     pub(super) fn guess(&self, hash: u64) -> Option<RowId> {

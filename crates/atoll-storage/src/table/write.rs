@@ -111,16 +111,16 @@ impl<M: Machine> Table<M> {
     pub fn place_for(
         &self,
         change: Change,
-        slot: Slot<'_, M>,
+        row: RowId,
         at: usize,
         plain: Plain<'_>,
     ) -> Option<ValuePlace> {
         let shape = &self.shapes[at];
         let bytes = plain.filter(|bytes| shape.is_flat && bytes.len() == shape.width)?;
-        let place = self.barrier.place_in(change, slot, at, shape.width)?;
+        let place = self.barrier.place_in(change, row, at, shape.width)?;
         if !shape.is_bytes {
             // Wider than it need be, should the value not be stored after all.
-            self.widen_for(slot, at, bytes);
+            self.widen_for(self.slot(row), at, bytes);
         }
         Some(place)
     }

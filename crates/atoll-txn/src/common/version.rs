@@ -12,7 +12,7 @@
 use atoll_machine::{Machine, Ordering, Word};
 
 use super::moment::{LOOKS, Moment};
-use crate::scheme::{Fetch, Seen};
+use crate::scheme::{Fetch, FetchOnce, Seen};
 
 /// A writer holds the row.
 pub const LOCKED: u64 = 1 << 63;
@@ -24,8 +24,11 @@ pub const PRESENT: u64 = 1 << 61;
 pub const NUMBER: u64 = PRESENT - 1;
 
 /// What a reader found.
-enum Look {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// The row, with this word, which has no bits of writers.
     At(Seen, u64),
+    /// A writer is storing, or holds the row, and that counts.
     Refused,
     /// The row has changed meanwhile.
     Overtaken,
@@ -58,8 +61,9 @@ impl<M: Machine> Version<M> {
         }
     }
 
-    #[inline]
-    fn look(&self, patient: bool, fetch: Fetch<'_>) -> Look {
+    /// As [`Version::read`], once.
+    #[inline(always)]
+    pub fn look(&self, patient: bool, mut fetch: impl FetchOnce) -> Look {
         let (refused, ignored) = if patient { (LOCKED | STORING, 0) } else { (STORING, LOCKED) };
         let before = self.0.load(Ordering::Acquire);
         if before & refused != 0 {
@@ -69,7 +73,7 @@ impl<M: Machine> Version<M> {
         if word & PRESENT == 0 {
             return Look::At(Seen::Absent, word);
         }
-        let there = fetch(None);
+        let there = fetch.fetch(None);
         M::fence(Ordering::Acquire);
         if self.0.load(Ordering::Relaxed) & !ignored != word {
             return Look::Overtaken;

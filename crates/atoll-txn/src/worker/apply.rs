@@ -15,12 +15,12 @@ use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, PlainColumn, Slot, StorageError, Table, Value};
 
 use super::step::{Found, Here, Step, Wanted};
-use super::window::{Aim, Aims, Seen as SeenRows, Sought, Window};
+use super::window::{Aim, Aims, Seen as SeenRows, Window};
 use super::{Txn, Worker};
 use crate::common::image::Image;
 use crate::engine::Engine;
 use crate::error::Stop;
-use crate::scheme::{AbortReason, Refusal, Scheme, Seen};
+use crate::scheme::{AbortReason, FetchOnce, Refusal, Scheme, Seen};
 use crate::tables::Guard;
 
 /// What is done with one value of the row of a key. Values are copied as they lie in tables:
@@ -94,6 +94,30 @@ impl Aim for Checked {
 
     #[inline]
     fn hint_further<M: Machine>(self, _: &Table<M>, _: Slot<'_, M>, _: &mut Hints) {}
+}
+
+/// Copies a value of a row, if the row is still that of the key with this hash.
+struct Get<'g, S: Scheme<M>, M: Machine> {
+    table: &'g Table<M>,
+    found: Found<'g, S, M>,
+    hash: u64,
+    column: PlainColumn,
+    into: &'g mut [u8],
+}
+
+impl<S: Scheme<M>, M: Machine> FetchOnce for Get<'_, S, M> {
+    #[inline(always)]
+    fn fetch(&mut self, image: Option<&Image>) -> bool {
+        let Self { table, found, hash, column, into } = self;
+        if !found.meta.has_hash(*hash) {
+            return false;
+        }
+        match image.and_then(|image| image.get(column.position())) {
+            Some((_, bytes)) => into.copy_from_slice(bytes),
+            None => table.load_plain(found.slot, *column, into),
+        }
+        true
+    }
 }
 
 struct Ops<'o, M: Machine> {
@@ -245,14 +269,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let begin = *at;
         loop {
             let plainly = self.apply_plainly(here, (window, seen), at, input, output);
-            let Some(sought) = window.sought.get(*at) else { return Step::Done(()) };
+            let Some((hash, aim)) = window.get(*at) else { return Step::Done(()) };
             let step = match plainly {
                 Ok(()) => {
-                    let wanted = window.wanted(*at, sought.hash);
+                    let wanted = window.wanted(*at, hash);
                     self.apply_one(
                         here,
                         (wanted, seen.get(*at).copied().flatten()),
-                        sought.aim,
+                        aim,
                         input,
                         output,
                     )
@@ -295,11 +319,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         let mut at = *next;
         let end = loop {
-            let (sought, found) = (window.sought.get(at), seen.get(at));
-            let (Some(Sought { hash, aim, .. }), Some(Some(found))) = (sought, found) else {
+            let (Some((hash, aim)), Some(Some(found))) = (window.get(at), seen.get(at)) else {
                 break Ok(());
             };
-            match self.do_plainly(here, *found, *hash, *aim, input, output) {
+            match self.do_plainly(here, *found, hash, aim, input, output) {
                 Ok(true) => at += 1,
                 Ok(false) => break Ok(()),
                 Err(refusal) => break Err(refusal),
@@ -358,20 +381,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         output: &mut [u8],
     ) -> Result<bool, Refusal> {
         let Some(into) = output.get_mut(aim.bytes()) else { return Ok(false) };
-        let mut fetch = |image: Option<&Image>| {
-            if !found.meta.has_hash(hash) {
-                return false;
-            }
-            match image.and_then(|image| image.get(aim.column.position())) {
-                Some((_, bytes)) => into.copy_from_slice(bytes),
-                None => guard.table.load_plain(found.slot, aim.column, into),
-            }
-            true
-        };
+        let get = Get { table: &*guard.table, found, hash, column: aim.column, into };
         let (target, tables) = (found.target(guard), engine.tables());
-        let seen = engine.scheme.read(&mut self.local, tables, target, &mut fetch);
+        let seen = engine.scheme.read_once(&mut self.local, tables, target, get);
         self.note_gsn(|| found.slot.gsn());
-        Ok(seen? == Seen::Present)
+        Ok(seen? == Some(Seen::Present))
     }
 
     /// Whether the row was granted and the value has been stored.

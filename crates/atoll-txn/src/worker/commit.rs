@@ -275,7 +275,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let mut guard = engine.tables.in_turn();
         for (table, row, column, bytes) in changes {
             let table = &*guard(table).table;
-            let place = table.place_for(change, table.slot(row), column, Some(bytes));
+            let place = table.place_for(change, row, column, Some(bytes));
             let Some(place) = place else { return false };
             placed.push((place, 0));
         }
@@ -299,10 +299,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return false;
         }
         let table = &*guard.table;
-        let slot = table.slot(row);
         let before = self.placed.len();
         for (number, column, plain) in self.edits.get_mut().numbered_cells(at) {
-            let Some(place) = table.place_for(change, slot, column, plain) else {
+            let Some(place) = table.place_for(change, row, column, plain) else {
                 self.placed.truncate(before);
                 return false;
             };

@@ -10,7 +10,7 @@ use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, Slot, Table, Value};
 
 use super::step::Step;
-use super::window::{Aim, Aims, Seen, Sought, Window};
+use super::window::{Aim, Aims, Seen, Window};
 use super::{Txn, Worker};
 use crate::engine::Engine;
 use crate::error::Stop;
@@ -123,7 +123,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         body: Visitor<'_, M>,
     ) -> Step<()> {
         let begin = *at;
-        while let Some(Sought { hash, aim, .. }) = window.sought.get(*at).copied() {
+        while let Some((hash, aim)) = window.get(*at) {
             let wanted = window.wanted(*at, hash);
             let found = match seen.get(*at) {
                 Some(Some(found)) if self.is_surely(guard, found.meta, hash) => Some(*found),

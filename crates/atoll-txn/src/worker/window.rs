@@ -4,8 +4,6 @@
 //! belongs to the table. Their cache lines are brought in as [`super::ahead`] describes; a window's
 //! fit into a first cache. What has been found for a key is kept until the key's turn comes.
 
-use std::hint::cold_path;
-
 use arrayvec::ArrayVec;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, RowId, Slot, Table, Value};
@@ -47,9 +45,8 @@ pub(super) trait Aims<A> {
 
 /// A key that has been checked.
 #[derive(Clone, Copy)]
-pub(super) struct Sought<A> {
-    pub(super) hash: u64,
-    pub(super) aim: A,
+struct Sought {
+    hash: u64,
     /// Where the table guesses its row. Nothing if it does not, and the index is to be asked.
     guess: Option<RowId>,
 }
@@ -61,7 +58,9 @@ pub(super) struct Window<'w, A> {
     keys: &'w [Value],
     /// So many values are a key.
     width: usize,
-    pub(super) sought: ArrayVec<Sought<A>, WINDOW>,
+    /// All keys, and what is going to be done with their rows.
+    sought: ArrayVec<Sought, WINDOW>,
+    aims: ArrayVec<A, WINDOW>,
     any_update: bool,
     /// They have been brought in with others before, most likely: none has been guessed here.
     are_known: bool,
@@ -69,12 +68,18 @@ pub(super) struct Window<'w, A> {
 
 impl<'w, A: Aim> Window<'w, A> {
     fn new(first: usize, keys: &'w [Value], width: usize) -> Self {
-        let sought = ArrayVec::new();
-        Self { first, keys, width, sought, any_update: false, are_known: false }
+        let (sought, aims) = (ArrayVec::new(), ArrayVec::new());
+        Self { first, keys, width, sought, aims, any_update: false, are_known: false }
     }
 
     fn len(&self) -> usize {
         self.keys.len() / self.width
+    }
+
+    /// The hash of the key at a position, and what is going to be done with its row.
+    #[inline(always)]
+    pub(super) fn get(&self, at: usize) -> Option<(u64, A)> {
+        Some((self.sought.get(at)?.hash, *self.aims.get(at)?))
     }
 
     /// The key at a position.
@@ -83,27 +88,43 @@ impl<'w, A: Aim> Window<'w, A> {
         Wanted { hash, key: &self.keys[at * self.width..][..self.width] }
     }
 
+    #[inline(always)]
+    fn all(&self) -> impl Iterator<Item = (Sought, A)> {
+        self.sought.iter().copied().zip(self.aims.iter().copied())
+    }
+
     /// Checks the keys and, unless what they need has been brought in before, brings in the buckets
     /// of the index for those whose row cannot be guessed.
     #[inline(always)]
     fn seek<M: Machine>(&mut self, table: &Table<M>, aims: &impl Aims<A>) -> Result<(), Stop> {
-        for (at, key) in self.keys.chunks_exact(self.width).enumerate() {
-            let (hash, guess) = if self.are_known {
-                (table.hash_of(key)?, None)
-            } else {
-                table.hash_and_guess(key)?
-            };
-            if guess.is_none() && !self.are_known {
-                M::touch(table.index().home(hash).line(), 1);
+        // In two short loops, each of which keeps what it needs in registers.
+        let keys = self.keys.chunks_exact(self.width);
+        if self.are_known {
+            for key in keys {
+                self.sought.push(Sought { hash: table.hash_of(key)?, guess: None });
             }
-            let Some(aim) = aims.of(self.first + at) else {
-                return Err(aims.misfit(self.first + at));
-            };
+        } else {
+            let guesses = table.guesses();
+            for key in keys {
+                let (hash, guess) = guesses.hash_and_guess(key)?;
+                if guess.is_none() {
+                    touch_bucket(table, hash);
+                }
+                self.sought.push(Sought { hash, guess });
+            }
+        }
+        for at in (self.first..).take(self.sought.len()) {
+            let Some(aim) = aims.of(at) else { return Err(aims.misfit(at)) };
             self.any_update |= aim.updates();
-            self.sought.push(Sought { hash, aim, guess });
+            self.aims.push(aim);
         }
         Ok(())
     }
+}
+
+#[inline(never)]
+fn touch_bucket<M: Machine>(table: &Table<M>, hash: u64) {
+    M::touch(table.index().home(hash).line(), 1);
 }
 
 /// Where the rows of a window's keys were seen; nothing of it if they were not looked for.
@@ -200,8 +221,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             }
         }
         let mut checked = (None, false);
-        for (sought, key) in window.sought.iter().zip(keys) {
-            let access = (key.first(), sought.aim.updates());
+        for (aim, key) in window.aims.iter().zip(keys) {
+            let access = (key.first(), aim.updates());
             // Most are of the partition of the key before.
             if access != checked {
                 self.check_partition(table, access.0, access.1)?;
@@ -224,12 +245,42 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let Some(first) = window.sought.first() else { return };
         let before = self.stopwatch.switch::<M>(Component::Index);
         let table = &*guard.table;
-        let index = table.index();
-        let (mut touched, hints) = self.ahead.touched(table.id(), first.hash);
+        if self.ahead.expects(table.id()) {
+            self.look_where_expected(guard, window, first.hash, seen);
+        } else {
+            let hints = &mut self.ahead.hints;
+            for (Sought { hash, guess }, aim) in window.all() {
+                let row = guess.or_else(|| by_index(table, hash));
+                let found = row.and_then(|row| Found::guessed(guard, row, hash));
+                if let Some(found) = found {
+                    aim.hint(found.line_beside(guard), table, found.slot, hints);
+                }
+                seen.push(found);
+            }
+            hints.give::<M>();
+            if !guard.views.is_empty() {
+                hint_further(guard, window, seen, u32::MAX, hints);
+            }
+        }
+        self.stopwatch.switch::<M>(before);
+    }
+
+    /// As [`Txn::look_ahead`], of a table some of whose keys are expected, so that their rows have
+    /// been found and brought in perhaps.
+    #[cold]
+    #[inline(never)]
+    fn look_where_expected<'g, A: Aim>(
+        &mut self,
+        guard: &'g Guard<S, M>,
+        window: &Window<'_, A>,
+        first: u64,
+        seen: &mut Seen<'g, S, M>,
+    ) {
+        let table = &*guard.table;
+        let (mut touched, hints) = self.ahead.touched(table.id(), first);
         // A bit for each key that is not.
         let mut untouched = 0u32;
-        for (at, sought) in window.sought.iter().enumerate() {
-            let Sought { hash, aim, mut guess } = *sought;
+        for (at, (Sought { hash, mut guess }, aim)) in window.all().enumerate() {
             // What was prefetched has been found, and brought in.
             if let Some(row) = touched.as_mut().and_then(|stream| stream.next(hash)) {
                 seen.push(Found::guessed(guard, row, hash));
@@ -237,16 +288,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             }
             untouched |= 1 << at;
             if window.are_known {
-                cold_path();
                 guess = table.guess(hash);
             }
-            let found = if let Some(row) = guess {
-                Found::guessed(guard, row, hash)
-            } else {
-                // If it is not in the bucket where it should be, in one of the next, or nowhere.
-                let row = index.home(hash).guess(hash).or_else(|| index.find(hash, |_| true));
-                row.map(|row| Found::new(guard, row))
-            };
+            let row = guess.or_else(|| by_index(table, hash));
+            let found = row.and_then(|row| Found::guessed(guard, row, hash));
             if let Some(found) = found {
                 aim.hint(found.line_beside(guard), table, found.slot, hints);
             }
@@ -254,15 +299,34 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         hints.give::<M>();
         if !guard.views.is_empty() && untouched != 0 {
-            for (at, (found, sought)) in seen.iter().zip(&window.sought).enumerate() {
-                if untouched >> at & 1 == 1
-                    && let Some(found) = found
-                {
-                    sought.aim.hint_further(table, found.slot, hints);
-                }
-            }
-            hints.give::<M>();
+            hint_further(guard, window, seen, untouched, hints);
         }
-        self.stopwatch.switch::<M>(before);
     }
+}
+
+/// The row that the index names for a hash: if not in the bucket where it should be, in one of the
+/// next, or nowhere.
+#[inline(never)]
+fn by_index<M: Machine>(table: &Table<M>, hash: u64) -> Option<RowId> {
+    let index = table.index();
+    index.home(hash).guess(hash).or_else(|| index.find(hash, |_| true))
+}
+
+/// Names long values of the keys that have a bit.
+#[inline(never)]
+fn hint_further<S: Scheme<M>, M: Machine, A: Aim>(
+    guard: &Guard<S, M>,
+    window: &Window<'_, A>,
+    seen: &Seen<'_, S, M>,
+    which: u32,
+    hints: &mut Hints,
+) {
+    for (at, (found, aim)) in seen.iter().zip(&window.aims).enumerate() {
+        if which >> at & 1 == 1
+            && let Some(found) = found
+        {
+            aim.hint_further(&*guard.table, found.slot, hints);
+        }
+    }
+    hints.give::<M>();
 }

@@ -16,7 +16,7 @@ pub use state::State;
 
 use crate::common::lock::Busy;
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, FetchOnce, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -60,6 +60,18 @@ impl<M: Machine> Scheme<M> for NoWait<M> {
     ) -> Result<Seen, Refusal> {
         local.share(target.place, target.state, 0).map_err(denied)?;
         Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
+    }
+
+    #[inline(always)]
+    fn read_once(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        mut fetch: impl FetchOnce,
+    ) -> Result<Option<Seen>, Refusal> {
+        local.share(target.place, target.state, 0).map_err(denied)?;
+        Ok(Some(if fetch.fetch(None) { Seen::Present } else { Seen::Absent }))
     }
 
     #[inline]

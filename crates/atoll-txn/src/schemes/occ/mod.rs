@@ -28,9 +28,10 @@ pub use state::State;
 
 use crate::common::gap::Gap;
 use crate::common::timestamp::Timestamps;
-use crate::common::version::{NUMBER, PRESENT};
+use crate::common::version::{Look, NUMBER, PRESENT};
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, FetchOnce, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target,
+    Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -126,6 +127,25 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         local.set.read(target.place, word);
         self.keep_up(local, states, word)?;
         Ok(seen)
+    }
+
+    #[inline(always)]
+    fn read_once(
+        &self,
+        local: &mut Local,
+        states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: impl FetchOnce,
+    ) -> Result<Option<Seen>, Refusal> {
+        match target.state.look(true, fetch) {
+            Look::At(seen, word) => {
+                local.set.read(target.place, word);
+                self.keep_up(local, states, word)?;
+                Ok(Some(seen))
+            }
+            Look::Refused => Err(Refusal::Wait(target.place)),
+            Look::Overtaken => Ok(None),
+        }
     }
 
     #[inline]

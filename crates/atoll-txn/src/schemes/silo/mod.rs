@@ -17,9 +17,10 @@ pub use local::Local;
 pub use state::State;
 
 use crate::common::gap::Gap;
-use crate::common::version::PRESENT;
+use crate::common::version::{Look, PRESENT};
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Fetch, FetchOnce, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target,
+    Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -60,6 +61,24 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
         local.read(target.place, word);
         Ok(seen)
+    }
+
+    #[inline(always)]
+    fn read_once(
+        &self,
+        local: &mut Local,
+        _states: &impl StatesOf<Self, M>,
+        target: Target<'_, State<M>>,
+        fetch: impl FetchOnce,
+    ) -> Result<Option<Seen>, Refusal> {
+        match target.state.look(true, fetch) {
+            Look::At(seen, word) => {
+                local.read(target.place, word);
+                Ok(Some(seen))
+            }
+            Look::Refused => Err(Refusal::Wait(target.place)),
+            Look::Overtaken => Ok(None),
+        }
     }
 
     #[inline]
