@@ -363,7 +363,7 @@ impl ReadSet {
     }
 
     /// Rows and gaps that were noted.
-    pub fn len(&self) -> usize {
+    pub fn noted(&self) -> usize {
         self.reads.len() + self.gaps.len() + self.writes.len()
     }
 

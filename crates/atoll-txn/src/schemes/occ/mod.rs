@@ -86,7 +86,7 @@ impl<M: Machine> Occ<M> {
             // No transaction's, but of who held the row outside any (`let_go`).
             local.begin = self.timestamps.next(&mut local.source);
         }
-        let noted = local.set.len();
+        let noted = local.set.noted();
         local.looks += noted;
         if local.looks > noted * LOOKS_EACH + LOOKS_MORE {
             return Err(AbortReason::TooLate);
