@@ -41,6 +41,30 @@ pub struct Write {
 
 const NO_READ: u32 = u32::MAX;
 
+/// What is learnt while rows are locked; as in [`ReadSet`].
+struct Met {
+    stale: Option<Place>,
+    newest: u64,
+}
+
+impl Write {
+    /// The row has been locked when its word was `before`.
+    #[inline(always)]
+    fn locked_at(&mut self, before: u64, reads: &mut [(Place, u64)], met: &mut Met) {
+        if self.is_read && self.before != before {
+            met.stale = Some(self.place);
+        }
+        (self.before, self.locked) = (before, true);
+        met.newest = met.newest.max(before & NUMBER);
+        if self.read != NO_READ
+            && let Some((_, word)) = reads.get_mut(self.read as usize)
+            && *word == before
+        {
+            *word |= LOCKED;
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct ReadSet {
@@ -213,29 +237,31 @@ impl ReadSet {
         }
         let mut row = states.rows();
         let mut locked_here = 0u64;
-        for at in 0..self.writes.len() {
-            let write = &mut self.writes[at];
+        let mut met = Met { stale: self.stale, newest: self.newest };
+        let is_refused = self.writes.iter_mut().enumerate().any(|(at, write)| {
             if write.locked {
-                continue;
+                return false;
             }
-            if let Some(before) = row(write.place).version().lock() {
-                locked_here |= 1 << at;
-                self.locked_one(at, before);
-                continue;
-            }
-            for (at, write) in self.writes.iter_mut().enumerate() {
-                if locked_here >> at & 1 == 1 {
-                    row(write.place).version().unlock(write.before);
-                    write.locked = false;
-                    if let Some((_, word)) = self.reads.get_mut(write.read as usize) {
-                        *word &= !LOCKED;
-                    }
+            let Some(before) = row(write.place).version().lock() else { return true };
+            locked_here |= 1 << at;
+            write.locked_at(before, &mut self.reads, &mut met);
+            false
+        });
+        Met { stale: self.stale, newest: self.newest } = met;
+        if !is_refused {
+            self.locked = self.writes.len();
+            return true;
+        }
+        for (at, write) in self.writes.iter_mut().enumerate() {
+            if locked_here >> at & 1 == 1 {
+                row(write.place).version().unlock(write.before);
+                write.locked = false;
+                if let Some((_, word)) = self.reads.get_mut(write.read as usize) {
+                    *word &= !LOCKED;
                 }
             }
-            return false;
         }
-        self.locked = self.writes.len();
-        true
+        false
     }
 
     #[cold]
@@ -245,31 +271,17 @@ impl ReadSet {
     ) -> Result<(), Refusal> {
         self.sort();
         let mut row = states.rows();
-        while let Some(write) = self.writes.get(self.locked) {
+        while let Some(write) = self.writes.get_mut(self.locked) {
             if !write.locked {
                 let before = row(write.place).version().lock();
                 let before = before.ok_or(Refusal::Wait(write.place))?;
-                self.locked_one(self.locked, before);
+                let mut met = Met { stale: self.stale, newest: self.newest };
+                write.locked_at(before, &mut self.reads, &mut met);
+                Met { stale: self.stale, newest: self.newest } = met;
             }
             self.locked += 1;
         }
         Ok(())
-    }
-
-    /// A row has been locked when its word was `before`.
-    #[inline]
-    fn locked_one(&mut self, at: usize, before: u64) {
-        let write = &mut self.writes[at];
-        if write.is_read && write.before != before {
-            self.stale = Some(write.place);
-        }
-        (write.before, write.locked) = (before, true);
-        self.newest = self.newest.max(before & NUMBER);
-        if let Some((_, word)) = self.reads.get_mut(write.read as usize)
-            && *word == before
-        {
-            *word |= LOCKED;
-        }
     }
 
     /// The write of a row, once all are locked.

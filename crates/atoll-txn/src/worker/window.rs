@@ -89,8 +89,8 @@ impl<'w, A: Aim> Window<'w, A> {
     }
 
     #[inline(always)]
-    fn all(&self) -> impl Iterator<Item = (Sought, A)> {
-        self.sought.iter().copied().zip(self.aims.iter().copied())
+    fn all(&self) -> impl Iterator<Item = (&Sought, &A)> {
+        self.sought.iter().zip(&self.aims)
     }
 
     /// Checks the keys and, unless what they need has been brought in before, brings in the buckets
@@ -249,7 +249,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             self.look_where_expected(guard, window, first.hash, seen);
         } else {
             let hints = &mut self.ahead.hints;
-            for (Sought { hash, guess }, aim) in window.all() {
+            for (&Sought { hash, guess }, aim) in window.all() {
                 let row = guess.or_else(|| by_index(table, hash));
                 let found = row.and_then(|row| Found::guessed(guard, row, hash));
                 if let Some(found) = found {
@@ -280,7 +280,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let (mut touched, hints) = self.ahead.touched(table.id(), first);
         // A bit for each key that is not.
         let mut untouched = 0u32;
-        for (at, (Sought { hash, mut guess }, aim)) in window.all().enumerate() {
+        for (at, (&Sought { hash, mut guess }, aim)) in window.all().enumerate() {
             // What was prefetched has been found, and brought in.
             if let Some(row) = touched.as_mut().and_then(|stream| stream.next(hash)) {
                 seen.push(Found::guessed(guard, row, hash));
