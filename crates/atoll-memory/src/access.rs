@@ -102,7 +102,7 @@ impl View {
     ///
     /// # Panics
     /// When there are not so many words.
-    #[inline]
+    #[inline(always)]
     pub fn read_words(&self, offset: u64, len: usize, into: &[AtomicU64]) {
         let from = self.at(offset, len as u64);
         // SAFETY: inside the mapping (`at`, ACCESS-1), only accessed atomically.

@@ -118,7 +118,7 @@ unsafe fn read_pieces(from: *const u8, into: &mut [u8]) {
 ///
 /// # Panics
 /// When there are not so many words.
-#[inline]
+#[inline(always)]
 pub unsafe fn read_words(from: *const u8, len: usize, into: &[AtomicU64]) {
     let into = &into[..len.div_ceil(8)];
     #[cfg(target_arch = "x86_64")]

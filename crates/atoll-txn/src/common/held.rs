@@ -13,14 +13,6 @@ use atoll_storage::key::mix;
 use super::lock::{Busy, Lock};
 use crate::scheme::{Place, States};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Shared,
-    Owned,
-    /// Became part of an owned one.
-    Merged,
-}
-
 /// Up to this many locks are looked through; beyond, they are found by hash.
 const SCAN_MAX: usize = 64;
 /// A transaction over a whole table must not leave its worker with the table's size.
@@ -29,12 +21,24 @@ const KEPT_MAX: usize = 4096;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Held {
-    held: Vec<(Place, Mode)>,
-    /// How a place is held, once there are many: owned, or so many times shared.
+    // Two lists: which kind comes next cannot be predicted, so nothing may branch on it when they
+    // are let go.
+    /// A place is here as often as it was shared, or not at all if it is owned.
+    shared: Vec<Place>,
+    owned: Vec<Place>,
+    /// How a place is held, once there are many.
     by_place: HashMap<Place, Share, BuildHasherDefault<PlaceHasher>>,
-    /// So many of `held` are in `by_place`.
-    hashed: usize,
+    /// So many of the two lists are in `by_place`.
+    hashed: Count,
 }
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    shared: usize,
+    owned: usize,
+}
+
+/// How a place is held: owned, or so many times shared.
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Share {
@@ -75,29 +79,31 @@ impl Hasher for PlaceHasher {
 impl Held {
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.len() == 0
     }
 
     /// Locks held.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.shared.len() + self.owned.len()
     }
 
     /// The places held, some of them several times.
     pub fn places(&self) -> impl Iterator<Item = Place> {
-        self.held.iter().map(|(place, _)| *place)
+        self.shared.iter().chain(&self.owned).copied()
     }
 
     fn share_of(&mut self, place: Place) -> Share {
-        if self.held.len() <= SCAN_MAX {
-            let mine = self.held.iter().filter(|(held, _)| *held == place);
-            return mine.fold(Share::default(), |share, (_, mode)| share.with(*mode));
+        if self.len() <= SCAN_MAX {
+            let times = self.shared.iter().filter(|held| **held == place).count() as u64;
+            return Share { owned: self.owned.contains(&place), times };
         }
-        for (place, mode) in &self.held[self.hashed..] {
-            let share = self.by_place.entry(*place).or_default();
-            *share = share.with(*mode);
+        for place in &self.shared[self.hashed.shared..] {
+            self.by_place.entry(*place).or_default().times += 1;
         }
-        self.hashed = self.held.len();
+        for place in &self.owned[self.hashed.owned..] {
+            self.by_place.entry(*place).or_default().owned = true;
+        }
+        self.hashed = Count { shared: self.shared.len(), owned: self.owned.len() };
         self.by_place.get(&place).copied().unwrap_or_default()
     }
 
@@ -113,7 +119,7 @@ impl Held {
         age: u64,
     ) -> Result<(), Busy> {
         match lock.share(age, false) {
-            Ok(()) => self.held.push((place, Mode::Shared)),
+            Ok(()) => self.shared.push(place),
             Err(busy) => self.share_slow(place, lock, age, busy)?,
         }
         Ok(())
@@ -133,7 +139,7 @@ impl Held {
         }
         if busy == Busy::Crowded {
             lock.share(age, true)?;
-            self.held.push((place, Mode::Shared));
+            self.shared.push(place);
             return Ok(());
         }
         Err(busy)
@@ -146,7 +152,7 @@ impl Held {
     #[inline]
     pub fn own<M: Machine>(&mut self, place: Place, lock: &Lock<M>, age: u64) -> Result<(), Busy> {
         match lock.own(0, age) {
-            Ok(()) => self.held.push((place, Mode::Owned)),
+            Ok(()) => self.owned.push(place),
             Err(busy) => self.own_slow(place, lock, age, busy)?,
         }
         Ok(())
@@ -168,9 +174,14 @@ impl Held {
             return Err(busy);
         }
         lock.own(mine.times, age)?;
-        let shared = self.held.iter_mut().filter(|(held, _)| *held == place);
-        shared.for_each(|(_, mode)| *mode = Mode::Merged);
-        self.held.push((place, Mode::Owned));
+        // Its shares have become part of the lock that is owned.
+        let hashed = &self.shared[..self.hashed.shared];
+        self.hashed.shared -= hashed.iter().filter(|held| **held == place).count();
+        self.shared.retain(|held| *held != place);
+        if let Some(share) = self.by_place.get_mut(&place) {
+            share.times = 0;
+        }
+        self.owned.push(place);
         Ok(())
     }
 
@@ -186,31 +197,100 @@ impl Held {
     /// Lets everything go.
     pub fn release<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
         let mut row = states.rows();
-        for (place, mode) in self.held.drain(..) {
-            let lock = if place.is_row() { row(place) } else { states.gap(place) };
-            match mode {
-                Mode::Shared => lock.release_shared(),
-                Mode::Owned => lock.release_owned(),
-                Mode::Merged => {}
-            }
-        }
-        drop(row);
-        if self.held.capacity() > KEPT_MAX {
+        let mut lock = |place: Place| {
+            if place.is_row() { row(place) } else { states.gap(place) }
+        };
+        self.shared.drain(..).for_each(|place| lock(place).release_shared());
+        self.owned.drain(..).for_each(|place| lock(place).release_owned());
+        if self.shared.capacity().max(self.owned.capacity()) > KEPT_MAX {
             *self = Self::default();
-        } else if self.hashed > 0 {
+        } else if self.hashed.shared + self.hashed.owned > 0 {
             self.by_place.clear();
-            self.hashed = 0;
+            self.hashed = Count::default();
         }
     }
 }
 
-impl Share {
-    fn with(mut self, mode: Mode) -> Self {
-        match mode {
-            Mode::Shared => self.times += 1,
-            Mode::Owned => self.owned = true,
-            Mode::Merged => {}
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use atoll_machine::Native;
+    use atoll_storage::TableId;
+
+    use super::*;
+    use crate::scheme::Guarded;
+
+    const ROWS: u64 = 200;
+
+    struct Locks(Vec<Lock<Native>>);
+
+    impl States<Lock<Native>, Lock<Native>> for Locks {
+        fn row(&self, place: Place) -> &Lock<Native> {
+            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
+            &self.0[row as usize]
         }
-        self
+
+        fn gap(&self, place: Place) -> &Lock<Native> {
+            unreachable!("nobody asks for {place:?}")
+        }
+    }
+
+    fn place(row: u64) -> Place {
+        Place::row(TableId(2), row)
+    }
+
+    /// However many are held, and whenever a place that was shared becomes owned.
+    #[test]
+    fn what_is_held_is_known_and_all_of_it_is_let_go() {
+        let locks = Locks((0..ROWS).map(|_| Lock::default()).collect());
+        let mut held = Held::default();
+        let mut random = 7;
+        for round in 0..200 {
+            let mut expected: HashMap<u64, Share> = HashMap::new();
+            for _ in 0..round {
+                random = mix(random + 1);
+                // Now few rows and now many, so that the same ones come up again.
+                let row = (random >> 8) % if round % 3 == 0 { 20 } else { ROWS };
+                let (place, lock) = (place(row), &locks.0[row as usize]);
+                let one = expected.entry(row).or_default();
+                if random.is_multiple_of(3) {
+                    assert_eq!(held.own(place, lock, 0), Ok(()));
+                    *one = Share { owned: true, times: 0 };
+                } else {
+                    assert_eq!(held.share(place, lock, 0), Ok(()));
+                    one.times += u64::from(!one.owned);
+                }
+                let told = held.share_of(place);
+                assert_eq!(told, *one);
+            }
+            for (row, share) in &expected {
+                // Somebody else who reads it is let in beside readers only.
+                assert_eq!(
+                    locks.0[*row as usize].own(0, 0).is_err(),
+                    share.owned || share.times > 0
+                );
+                assert_eq!(held.share_of(place(*row)), *share);
+            }
+            let places: std::collections::HashSet<_> = held.places().collect();
+            assert_eq!(places.len(), expected.len());
+            held.release(&locks);
+            assert!(held.is_empty() && held.by_place.is_empty());
+            assert!(locks.0.iter().all(|lock| !lock.is_held()));
+        }
+    }
+
+    #[test]
+    fn a_place_that_somebody_else_shares_is_not_owned_and_what_is_held_stays() {
+        let locks = Locks(vec![Lock::default()]);
+        let mut held = Held::default();
+        assert_eq!(held.share(place(0), &locks.0[0], 0), Ok(()));
+        assert_eq!(locks.0[0].share(0, false), Ok(()));
+        assert!(held.own(place(0), &locks.0[0], 0).is_err());
+        assert_eq!(held.share_of(place(0)), Share { owned: false, times: 1 });
+        locks.0[0].release_shared();
+        assert_eq!(held.own(place(0), &locks.0[0], 0), Ok(()));
+        held.release(&locks);
+        assert!(!locks.0[0].is_held());
     }
 }
