@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use atoll::machine::{Machine, Native};
 use atoll::{AbortReason, Accounting, Database, Lanes, Session};
-use quanta::Clock;
 
 use super::args::OltpArgs;
 use super::histogram::Histogram;
@@ -341,15 +340,13 @@ fn work(
     let (mut commits, mut left) = (0, shared.transactions.unwrap_or(u64::MAX));
     let mut aborts_before = session.aborts();
     // A transaction takes as long as since the end of the one before, with choosing it: asking the
-    // clock a second time costs more than that. And it is the processor's own counter: the kernel's
-    // clock makes the processor finish everything before, and costs a twentieth of a transaction.
-    let clock = Clock::new();
-    let mut ended = clock.raw();
+    // clock a second time costs more than that.
+    let mut ended_ns = Native::now_ns();
     while left > 0 {
         let kind = client.prepare();
         let outcome = client.execute(session)?;
-        let begun = std::mem::replace(&mut ended, clock.raw());
-        let nanoseconds = clock.delta_as_nanos(begun, ended);
+        let begun_ns = std::mem::replace(&mut ended_ns, Native::now_ns());
+        let nanoseconds = ended_ns - begun_ns;
         match shared.phase() {
             STOP => break,
             MEASURE if measuring => {}

@@ -29,11 +29,11 @@ impl Operation {
 /// Names of [`Operation`]s, in order.
 pub const OPERATIONS: &[&str] = &["read", "update", "insert", "scan", "read-modify-write"];
 
-/// An access of a transaction, in one word: many thousands of transactions are kept.
+/// An access of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     pub operation: Operation,
-    pub column: u16,
+    pub column: usize,
     /// Most rows of a scan.
     pub rows: u32,
 }
@@ -59,7 +59,6 @@ impl Access {
     #[inline]
     pub fn op(self) -> RowOp {
         let Self { operation, column, .. } = self;
-        let column = usize::from(column);
         // Which of them it is cannot be predicted, so they differ in nothing else.
         match operation {
             Operation::Update => RowOp::Put { column, from: 0 },
@@ -70,15 +69,14 @@ impl Access {
     /// The columns of the row that it needs.
     pub fn columns<'f>(&'f self, field: &'f Field) -> &'f [usize] {
         let reads_all = field.plan.read_columns == ReadColumns::All;
-        let one = || &field.columns[usize::from(self.column) - 1..][..1];
         // Whether it is the one or the other cannot be predicted, so nothing here depends on it.
         if !reads_all && matches!(self.operation, Operation::Read | Operation::Update) {
-            return one();
+            return std::slice::from_ref(&self.column);
         }
         match self.operation {
             Operation::ReadModifyWrite | Operation::Read => &field.columns,
             Operation::Insert | Operation::Scan => &[],
-            Operation::Update => one(),
+            Operation::Update => std::slice::from_ref(&self.column),
         }
     }
 
@@ -87,12 +85,12 @@ impl Access {
         if field.plan.read_columns == ReadColumns::All {
             read_all(row, bytes, &mut room.target);
         } else {
-            row.bytes(self.column.into(), &mut room.target[..bytes]);
+            row.bytes(self.column, &mut room.target[..bytes]);
         }
     }
 
     fn change(&self, field: &Field, row: &mut RowEdit<'_>, room: &mut Room) {
-        let (bytes, column) = (field.plan.column_bytes as usize, usize::from(self.column));
+        let (bytes, column) = (field.plan.column_bytes as usize, self.column);
         let Room { source, at, target, .. } = room;
         let value = &source[*at..][..bytes];
         if self.operation == Operation::Update {

@@ -194,7 +194,7 @@ impl Drawer {
         for access in 0..count {
             let operation = self.operation();
             let key = self.key(operation, access);
-            let column = if is_first { 1 } else { 1 + self.random.below(columns as u64) as u16 };
+            let column = if is_first { 1 } else { 1 + self.random.below(columns as u64) as usize };
             let is_scan = operation == Operation::Scan;
             let rows = if is_scan { 1 + self.random.below(scan_max) } else { 0 };
             // No table here has more rows than that.

@@ -96,7 +96,7 @@ mod tests {
         let mut drawn = Drawn::default();
         for (operation, at) in operations.into_iter().zip(1..) {
             let rows = if operation == Operation::Scan { u32::MAX } else { 0 };
-            drawn.accesses.push(Access { operation, column: at as u16, rows });
+            drawn.accesses.push(Access { operation, column: at as usize, rows });
             drawn.keys.push(Value::Int64(first + at));
         }
         drawn.options.partitions.push((first >> 40) as u32);
