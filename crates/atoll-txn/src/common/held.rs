@@ -87,9 +87,10 @@ impl Held {
         self.shared.len() + self.owned.len()
     }
 
-    /// The places held, some of them several times.
+    /// The places held, some of them several times; those that are owned first, since who waits
+    /// mostly waits for one of them.
     pub fn places(&self) -> impl Iterator<Item = Place> {
-        self.shared.iter().chain(&self.owned).copied()
+        self.owned.iter().chain(&self.shared).copied()
     }
 
     fn share_of(&mut self, place: Place) -> Share {
@@ -204,7 +205,7 @@ impl Held {
         self.owned.drain(..).for_each(|place| lock(place).release_owned());
         if self.shared.capacity().max(self.owned.capacity()) > KEPT_MAX {
             *self = Self::default();
-        } else if self.hashed.shared + self.hashed.owned > 0 {
+        } else if !self.by_place.is_empty() {
             self.by_place.clear();
             self.hashed = Count::default();
         }

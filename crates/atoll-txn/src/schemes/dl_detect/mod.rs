@@ -159,17 +159,31 @@ mod tests {
 
     type Lock = State<Native>;
 
-    /// Two rows and a gap.
-    #[derive(Default)]
-    struct Few([Lock; 3]);
+    /// A gap, and behind it rows.
+    struct Few(Vec<Lock>);
 
     impl Few {
+        fn new(rows: usize) -> Self {
+            Self((0..=rows).map(|_| Lock::default()).collect())
+        }
+
         fn of(&self, place: Place) -> &Lock {
             match place.what() {
-                Guarded::Row(row) => &self.0[row as usize],
-                Guarded::Gap(..) => &self.0[2],
+                Guarded::Row(row) => &self.0[1 + row as usize],
+                Guarded::Gap(..) => &self.0[0],
             }
         }
+
+        fn target(&self, row: u64) -> Target<'_, Lock> {
+            let place = Place::row(TableId(0), row);
+            Target { place, state: self.of(place) }
+        }
+    }
+
+    /// A scheme whose waits end with a deadlock that is found, or never.
+    fn patient() -> DlDetect<Native> {
+        let options = SchemeOptions { lock_timeout_ns: u64::MAX, ..SchemeOptions::default() };
+        DlDetect::new(&options)
     }
 
     impl States<Lock, Lock> for Few {
@@ -185,13 +199,11 @@ mod tests {
     /// As who looks for another row with a value of a unique index does.
     #[test]
     fn a_deadlock_is_found_by_who_asks_again_for_what_it_has() {
-        let options = SchemeOptions { lock_timeout_ns: u64::MAX, ..SchemeOptions::default() };
-        let (scheme, few) = (DlDetect::<Native>::new(&options), Few::default());
+        let (scheme, few) = (patient(), Few::new(2));
         let gap = Place::gap(TableId(0), 0, 0);
         let ask = |local: &mut Local, row: u64| {
-            let row = Place::row(TableId(0), row);
             scheme.watch(local, gap, few.of(gap))?;
-            scheme.write(local, &few, Target { place: row, state: few.of(row) }, true)
+            scheme.write(local, &few, few.target(row), true)
         };
         let mut locals = [0, 1].map(|worker| Scheme::<Native>::local(&scheme, worker));
         for (local, row) in locals.iter_mut().zip([0, 1]) {
@@ -208,5 +220,30 @@ mod tests {
         assert!(victims > 0);
         locals.iter_mut().for_each(|local| scheme.end(local, &few, false));
         assert!(few.0.iter().all(|lock| !lock.is_held()));
+    }
+
+    /// Not all that is held is shown to others.
+    #[test]
+    fn a_deadlock_of_rows_that_are_owned_is_found_however_many_are_shared() {
+        let (scheme, few) = (patient(), Few::new(300));
+        let mut locals = [0, 1].map(|worker| Scheme::<Native>::local(&scheme, worker));
+        for (local, row) in locals.iter_mut().zip([0, 1]) {
+            assert_eq!(scheme.write(local, &few, few.target(row), true), Ok(()));
+            for shared in 2..290 {
+                let seen = scheme.read(local, &few, few.target(shared), &mut |_| true);
+                assert_eq!(seen, Ok(Seen::Present));
+            }
+        }
+        let mut victims = 0;
+        for round in 0..4 * ROUNDS_PER_LOOK {
+            for (local, row) in locals.iter_mut().zip([1, 0]) {
+                let asked = scheme.write(local, &few, few.target(row), true);
+                assert!(matches!(asked, Err(Refusal::Wait(_))));
+                let waited = scheme.wait(local, &few, few.target(row).place, round);
+                victims += u32::from(waited == Err(AbortReason::Deadlock));
+            }
+        }
+        assert!(victims > 0);
+        locals.iter_mut().for_each(|local| scheme.end(local, &few, false));
     }
 }

@@ -9,7 +9,9 @@
 //! - `OCC-1`: all that a transaction reads is as it was at one moment: when every transaction up to
 //!   the timestamp of its begin had locked what it writes, and no later one. For timestamps are
 //!   taken under those locks, readers wait for locks, and a version from after the begin is a
-//!   conflict. (Not so with batches, which promise no order.)
+//!   conflict. (Not so with batches, which promise no order. And who looks for a row that was
+//!   deleted, and whose entry has been taken away, meets no version: that it does not fit is
+//!   found when the transaction validates.)
 //!
 //! The study takes the timestamp of the begin from the common source, as the one of the commit.
 //! That is not needed: any that has been given out will do, and a worker knows one, that of its
