@@ -1,6 +1,7 @@
 //! TICTOC where a leaf is split beside a reader that commits: who adds to the new part comes after
 //! the reader, or the reader finds out. And where a reader extends a row's time in vain: nobody
-//! takes that for the time of the version that is being replaced.
+//! takes that for the time of the version that is being replaced. And where a transaction ends with
+//! an error: what it has seen was so at one time, as if it had committed.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
@@ -184,4 +185,45 @@ fn no_addition_is_lost_beside_a_reader_that_extends_a_row_in_vain() {
         both += u64::from(commits == 2);
     }
     assert!(both > 0, "they were never one after the other");
+}
+
+#[test]
+fn who_changes_what_was_read_by_one_that_fails_comes_after_all_that_it_read() {
+    for is_gap in [false, true] {
+        let world = World { scheme: TicToc::new(&SchemeOptions::default()), few: Few::default() };
+        world.few.rows.iter().for_each(|row| world.scheme.adopt(row));
+        let begin = |local: &mut Local| world.scheme.begin(local, &Start::default()).unwrap();
+        let [mut other, mut reader, mut writer] = [0, 1, 2].map(|at| world.scheme.local(at));
+        // The first commit of an epoch comes after all before it, so it is made before there are
+        // any.
+        begin(&mut writer);
+        world.commit(&mut writer).unwrap();
+        // Something old, and something new.
+        begin(&mut reader);
+        if is_gap {
+            let (at, gap) = world.gap(0);
+            world.scheme.watch(&mut reader, at, gap).unwrap();
+        } else {
+            world.scheme.read(&mut reader, &world.few, world.row(0), &mut |_| true).unwrap();
+        }
+        let mut newest = 0;
+        for _ in 0..10 {
+            begin(&mut other);
+            world.write_row(&mut other, 1);
+            newest = world.commit(&mut other).unwrap();
+        }
+        world.scheme.read(&mut reader, &world.few, world.row(1), &mut |_| true).unwrap();
+        assert!(world.scheme.is_consistent(&mut reader, &world.few));
+        begin(&mut writer);
+        if is_gap {
+            let (at, gap) = world.gap(0);
+            world.scheme.disturb(&mut writer, at, gap).unwrap();
+        } else {
+            world.write_row(&mut writer, 0);
+        }
+        let at = world.commit(&mut writer).unwrap();
+        assert!(at > newest, "{at} is not after {newest}");
+        assert!(!world.scheme.is_consistent(&mut reader, &world.few), "it has changed");
+        world.scheme.end(&mut reader, &world.few, false);
+    }
 }

@@ -258,6 +258,13 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
     }
 
     fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {
+        // As who commits without writing: that nothing has changed does not suffice, for whoever
+        // changes it next might be ordered before another thing that was read. First the times,
+        // then the looks: who has locked a row before has it, and who does later sees its time.
+        let at = local.set.newest().max(local.after);
+        local.set.reads.iter().for_each(|(place, _)| states.row(*place).extend(at));
+        let gaps = local.set.gaps.iter().map(|(place, _)| states.gap(*place));
+        gaps.for_each(|gap| raise::<M>(&gap.valid_until, at));
         local.set.is_unchanged(states)
     }
 }
