@@ -276,9 +276,9 @@ fn locks_that_go_early_are_found_out() {
 fn commits_without_validation_are_found_out() {
     let rules = Rules::default();
     for found in [
-        find(Occ::new, Fault::NoValidation, 400, &rules),
-        find(Silo::new, Fault::NoValidation, 400, &rules),
-        find(TicToc::new, Fault::NoValidation, 400, &Rules { strict: false, ..rules }),
+        find(Occ::new, Fault::NoValidation, 1600, &rules),
+        find(Silo::new, Fault::NoValidation, 1600, &rules),
+        find(TicToc::new, Fault::NoValidation, 1600, &Rules { strict: false, ..rules }),
     ] {
         expect(&found, &["write skew", "phantom", "non-repeatable read", "lost update"]);
     }
