@@ -116,6 +116,8 @@ impl<M: Machine> Known<M> {
         Self { step, shift, lines: lines.try_into().ok().expect("it has as many") }
     }
 
+    /// Number and rest of a word by a step that is no power of two.
+    // Not inlined: other steps would lose their registers to the division.
     #[inline(never)]
     fn divided(&self, word: u64) -> (u64, u64) {
         (word / self.step, word % self.step)

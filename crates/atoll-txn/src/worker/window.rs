@@ -58,8 +58,8 @@ pub(super) struct Window<'w, A> {
     keys: &'w [Value],
     /// So many values are a key.
     width: usize,
-    /// All keys, and what is going to be done with their rows.
     sought: ArrayVec<Sought, WINDOW>,
+    /// What is going to be done with the row of each.
     aims: ArrayVec<A, WINDOW>,
     any_update: bool,
     /// They have been brought in with others before, most likely: none has been guessed here.
@@ -122,6 +122,7 @@ impl<'w, A: Aim> Window<'w, A> {
     }
 }
 
+/// Brings in the bucket of a key whose row cannot be guessed.
 #[inline(never)]
 fn touch_bucket<M: Machine>(table: &Table<M>, hash: u64) {
     M::touch(table.index().home(hash).line(), 1);
@@ -249,13 +250,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             self.look_where_expected(guard, window, first.hash, seen);
         } else {
             let hints = &mut self.ahead.hints;
-            for (&Sought { hash, guess }, aim) in window.all() {
-                let row = guess.or_else(|| by_index(table, hash));
-                let found = row.and_then(|row| Found::guessed(guard, row, hash));
-                if let Some(found) = found {
-                    aim.hint(found.line_beside(guard), table, found.slot, hints);
-                }
-                seen.push(found);
+            for (sought, aim) in window.all() {
+                seen.push(look_at(guard, *sought, *aim, hints));
             }
             hints.give::<M>();
             if !guard.views.is_empty() {
@@ -267,7 +263,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
 
     /// As [`Txn::look_ahead`], of a table some of whose keys are expected, so that their rows have
     /// been found and brought in perhaps.
-    #[cold]
+    // Not inlined, as all below that most keys do not need: their loop would lose its registers.
     #[inline(never)]
     fn look_where_expected<'g, A: Aim>(
         &mut self,
@@ -290,18 +286,27 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             if window.are_known {
                 guess = table.guess(hash);
             }
-            let row = guess.or_else(|| by_index(table, hash));
-            let found = row.and_then(|row| Found::guessed(guard, row, hash));
-            if let Some(found) = found {
-                aim.hint(found.line_beside(guard), table, found.slot, hints);
-            }
-            seen.push(found);
+            seen.push(look_at(guard, Sought { hash, guess }, *aim, hints));
         }
         hints.give::<M>();
         if !guard.views.is_empty() && untouched != 0 {
             hint_further(guard, window, seen, untouched, hints);
         }
     }
+}
+
+/// Where the row of a key is, most likely; gathers what will be accessed of it.
+#[inline(always)]
+fn look_at<'g, S: Scheme<M>, M: Machine>(
+    guard: &'g Guard<S, M>,
+    Sought { hash, guess }: Sought,
+    aim: impl Aim,
+    hints: &mut Hints,
+) -> Option<Found<'g, S, M>> {
+    let row = guess.or_else(|| by_index(&guard.table, hash))?;
+    let found = Found::guessed(guard, row, hash)?;
+    aim.hint(found.line_beside(guard), &*guard.table, found.slot, hints);
+    Some(found)
 }
 
 /// The row that the index names for a hash: if not in the bucket where it should be, in one of the
