@@ -217,34 +217,22 @@ mod tests {
     use std::collections::HashMap;
 
     use atoll_machine::Native;
-    use atoll_storage::TableId;
 
     use super::*;
-    use crate::scheme::Guarded;
+    use crate::common::few::Few;
 
     const ROWS: u64 = 200;
 
-    struct Locks(Vec<Lock<Native>>);
-
-    impl States<Lock<Native>, Lock<Native>> for Locks {
-        fn row(&self, place: Place) -> &Lock<Native> {
-            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
-            &self.0[row as usize]
-        }
-
-        fn gap(&self, place: Place) -> &Lock<Native> {
-            unreachable!("nobody asks for {place:?}")
-        }
-    }
+    type Locks = Few<Lock<Native>, Lock<Native>>;
 
     fn place(row: u64) -> Place {
-        Place::row(TableId(2), row)
+        Locks::place(row)
     }
 
     /// However many are held, and whenever a place that was shared becomes owned.
     #[test]
     fn what_is_held_is_known_and_all_of_it_is_let_go() {
-        let locks = Locks((0..ROWS).map(|_| Lock::default()).collect());
+        let locks = Locks::new(ROWS as usize, |_| ());
         let mut held = Held::default();
         let mut random = 7;
         for round in 0..200 {
@@ -283,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_place_that_somebody_else_shares_is_not_owned_and_what_is_held_stays() {
-        let locks = Locks(vec![Lock::default()]);
+        let locks = Locks::new(1, |_| ());
         let mut held = Held::default();
         assert_eq!(held.share(place(0), &locks.0[0], 0), Ok(()));
         assert_eq!(locks.0[0].share(0, false), Ok(()));

@@ -1,6 +1,8 @@
 //! What several schemes are made of.
 
 pub mod active;
+#[cfg(test)]
+pub(crate) mod few;
 pub mod gap;
 pub mod held;
 pub mod image;

@@ -387,34 +387,14 @@ impl ReadSet {
 
 #[cfg(test)]
 mod tests {
-    use atoll_machine::Native;
-    use atoll_storage::TableId;
-
+    use super::super::few;
     use super::super::version::PRESENT;
     use super::*;
-    use crate::scheme::Guarded;
+    use atoll_machine::Native;
 
-    /// Some rows.
-    struct Few(Vec<Version<Native>>);
-
-    impl States<Version<Native>, Gap<Native>> for Few {
-        fn row(&self, place: Place) -> &Version<Native> {
-            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
-            &self.0[row as usize]
-        }
-
-        fn gap(&self, place: Place) -> &Gap<Native> {
-            unreachable!("nobody asks for {place:?}")
-        }
-    }
+    type Few = few::Few<Version<Native>, Gap<Native>>;
 
     impl Few {
-        fn new(rows: usize) -> Self {
-            let few = Self((0..rows).map(|_| Version::default()).collect());
-            few.0.iter().for_each(Version::adopt);
-            few
-        }
-
         fn locked(&self) -> Vec<usize> {
             let locked = |row: &usize| self.0[*row].load() & LOCKED != 0;
             (0..self.0.len()).filter(locked).collect()
@@ -422,7 +402,12 @@ mod tests {
     }
 
     fn row(row: u64) -> Place {
-        Place::row(TableId(0), row)
+        Few::place(row)
+    }
+
+    /// Rows that are there.
+    fn rows(count: usize) -> Few {
+        Few::new(count, Version::adopt)
     }
 
     /// A transaction that has read and is going to write these rows.
@@ -438,7 +423,7 @@ mod tests {
     #[test]
     fn who_meets_a_lock_lets_go_and_then_waits_with_those_before_it_only() {
         for others in 0..6u64 {
-            let few = Few::new(6);
+            let few = rows(6);
             let held = few.0[others as usize].lock();
             let mut mine = set(&few, [4, 1, 5, 0, 3, 2]);
             let reads = mine.reads.clone();
@@ -461,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_lock_from_before_is_kept_by_who_meets_another() {
-        let few = Few::new(4);
+        let few = rows(4);
         let mut mine = set(&few, [2, 0]);
         let before = few.0[3].lock().expect("it is free");
         mine.write_locked(row(3), true, before);
@@ -489,7 +474,7 @@ mod tests {
         // With few rows and with many, which are locked in another way.
         for count in [1, 4, UNSORTED_MAX as u64 + 9] {
             for changed in 0..count {
-                let few = Few::new(count as usize);
+                let few = rows(count as usize);
                 let mut mine = ReadSet::default();
                 let word = |at: u64| few.0[at as usize].load();
                 (0..count).rev().for_each(|at| mine.update(row(at), word(at)));
@@ -514,7 +499,7 @@ mod tests {
 
     #[test]
     fn a_row_that_was_let_go_for_another_may_have_changed_when_it_is_locked_again() {
-        let few = Few::new(2);
+        let few = rows(2);
         let mut mine = ReadSet::default();
         (0..2).for_each(|at| mine.update(row(at), PRESENT));
         let held = few.0[1].lock();
@@ -527,7 +512,7 @@ mod tests {
 
     #[test]
     fn rows_go_back_with_another_word_if_they_may_have_been_stored_into() {
-        let few = Few::new(3);
+        let few = rows(3);
         let word = |at: usize| few.0[at].load();
         for (is_validated, expected) in [(false, PRESENT), (true, PRESENT | 1)] {
             let mut mine = set(&few, [0, 2]);
@@ -552,7 +537,7 @@ mod tests {
         for is_stale in [false, true] {
             for write in writes {
                 for is_first in [false, true] {
-                    let few = Few::new(2);
+                    let few = rows(2);
                     let word = if is_stale { PRESENT | 5 } else { PRESENT };
                     let mut mine = ReadSet::default();
                     if is_first {
@@ -576,7 +561,7 @@ mod tests {
     #[test]
     fn rows_are_locked_once_whether_few_or_many_and_however_often_they_are_written() {
         for count in [1, 3, UNSORTED_MAX as u64, UNSORTED_MAX as u64 + 1, 100] {
-            let few = Few::new(count as usize);
+            let few = rows(count as usize);
             for again in [0, 1, count] {
                 let mut mine = set(&few, (0..count).rev().chain(0..again));
                 assert_eq!((mine.lock(&few), mine.lock(&few)), (Ok(()), Ok(())));

@@ -182,22 +182,11 @@ mod tests {
     use atoll_storage::TableId;
 
     use super::{SchemeKind, SchemeOptions, SchemeVisitor};
+    use crate::common::few;
     use crate::common::image::Image;
-    use crate::scheme::{Guarded, Place, Scheme, Section, Start, States, Target, Writes};
+    use crate::scheme::{Place, Scheme, Section, Start, States, Target, Writes};
 
-    /// Three rows and no gaps.
-    struct Few<S: Scheme<Native>>([S::State; 3]);
-
-    impl<S: Scheme<Native>> States<S::State, S::Gap> for Few<S> {
-        fn row(&self, place: Place) -> &S::State {
-            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
-            &self.0[row as usize]
-        }
-
-        fn gap(&self, place: Place) -> &S::Gap {
-            unreachable!("nobody asks for {place:?}")
-        }
-    }
+    type Few<S> = few::Few<<S as Scheme<Native>>::State, <S as Scheme<Native>>::Gap>;
 
     struct Straddling;
 
@@ -208,8 +197,7 @@ mod tests {
             if S::WRITES == Writes::InPlace {
                 return;
             }
-            let few = Few::<S>(std::array::from_fn(|_| S::State::default()));
-            few.0.iter().for_each(|state| scheme.adopt(state));
+            let few = Few::<S>::new(3, |state| scheme.adopt(state));
             let place = Place::row(TableId(0), 1);
             let target = || Target { place, state: few.row(place) };
             let (mut reader, mut writer) = (scheme.local(0), scheme.local(1));
@@ -272,8 +260,7 @@ mod tests {
                 return;
             }
             for commits in [false, true] {
-                let few = Few::<S>(std::array::from_fn(|_| S::State::default()));
-                few.0.iter().for_each(|state| scheme.adopt(state));
+                let few = Few::<S>::new(3, |state| scheme.adopt(state));
                 let place = Place::row(TableId(0), 1);
                 let target = || Target { place, state: few.row(place) };
                 let mut reader = scheme.local(0);

@@ -362,28 +362,16 @@ mod tests {
     use atoll_storage::TableId;
 
     use super::*;
-    use crate::scheme::{Guarded, States};
+    use crate::common::few;
+    use crate::scheme::States;
 
     const WHOLE: Section = Section { epoch: 1, is_part: false };
 
-    /// Two rows.
-    #[derive(Default)]
-    struct Few([State<Native>; 2]);
-
-    impl States<State<Native>, Gap<Native>> for Few {
-        fn row(&self, place: Place) -> &State<Native> {
-            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
-            &self.0[row as usize]
-        }
-
-        fn gap(&self, place: Place) -> &Gap<Native> {
-            unreachable!("nobody asks for {place:?}")
-        }
-    }
+    type Few = few::Few<State<Native>, Gap<Native>>;
 
     #[test]
     fn a_row_that_was_deleted_is_absent_however_often_the_clock_was_read() {
-        let few = Few::default();
+        let few = Few::new(2, |_| ());
         let scheme = Adaptive::<Native>::new(&SchemeOptions::default());
         let mut local = Scheme::<Native>::local(&scheme, 0);
         let place = Place::row(TableId(0), 0);
@@ -410,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_row_that_is_written_again_and_again_makes_the_clock_go_on() {
-        let few = Few::default();
+        let few = Few::new(2, |_| ());
         let scheme = Adaptive::<Native>::new(&SchemeOptions::default());
         let mut local = Scheme::<Native>::local(&scheme, 0);
         let place = Place::row(TableId(0), 0);
@@ -435,7 +423,7 @@ mod tests {
     #[test]
     fn a_wait_ends_although_something_else_is_granted_with_each_try() {
         let options = SchemeOptions { lock_timeout_ns: 1000, ..SchemeOptions::default() };
-        let (scheme, few) = (Adaptive::<Native>::new(&options), Few::default());
+        let (scheme, few) = (Adaptive::<Native>::new(&options), Few::new(2, |_| ()));
         let mut local = Scheme::<Native>::local(&scheme, 0);
         let read = |local: &mut Local<Native>, row| {
             let place = Place::row(TableId(0), row);

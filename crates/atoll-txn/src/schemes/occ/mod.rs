@@ -255,47 +255,27 @@ impl<M: Machine> Scheme<M> for Occ<M> {
 #[cfg(test)]
 mod tests {
     use atoll_machine::Native;
-    use atoll_storage::TableId;
 
     use super::*;
+    use crate::common::few;
     use crate::common::timestamp::TimestampKind;
-    use crate::scheme::{Guarded, States};
 
-    /// Some rows and no gaps.
-    struct Few([State<Native>; 40]);
+    type Few = few::Few<State<Native>, Gap<Native>>;
 
-    impl States<State<Native>, Gap<Native>> for Few {
-        fn row(&self, place: Place) -> &State<Native> {
-            let Guarded::Row(row) = place.what() else { unreachable!("{place:?} is no row") };
-            &self.0[row as usize]
-        }
-
-        fn gap(&self, place: Place) -> &Gap<Native> {
-            unreachable!("nobody asks for {place:?}")
-        }
+    /// Rows that are there.
+    fn rows() -> Few {
+        Few::new(40, State::adopt)
     }
 
-    impl Few {
-        fn new() -> Self {
-            let few = Self(std::array::from_fn(|_| State::default()));
-            few.0.iter().for_each(State::adopt);
-            few
-        }
-
-        fn target(&self, row: usize) -> Target<'_, State<Native>> {
-            Target { place: Place::row(TableId(0), row as u64), state: &self.0[row] }
-        }
-
-        fn version(&self, row: usize) -> u64 {
-            self.0[row].load() & NUMBER
-        }
+    fn version(few: &Few, row: usize) -> u64 {
+        few.0[row].load() & NUMBER
     }
 
     fn scheme(timestamps: TimestampKind, begin_timestamps: bool) -> Occ<Native> {
         Occ::new(&SchemeOptions { timestamps, begin_timestamps, ..SchemeOptions::default() })
     }
 
-    fn read(occ: &Occ<Native>, local: &mut Local, few: &Few, row: usize) -> Result<Seen, Refusal> {
+    fn read(occ: &Occ<Native>, local: &mut Local, few: &Few, row: u64) -> Result<Seen, Refusal> {
         occ.read(local, few, few.target(row), &mut |_| true)
     }
 
@@ -311,7 +291,7 @@ mod tests {
     }
 
     /// A transaction of its own that changes these rows.
-    fn change(occ: &Occ<Native>, local: &mut Local, few: &Few, rows: &[usize]) {
+    fn change(occ: &Occ<Native>, local: &mut Local, few: &Few, rows: &[u64]) {
         begin(occ, local);
         for row in rows {
             let seen = occ.update(local, few, few.target(*row), &mut |_| true);
@@ -323,7 +303,7 @@ mod tests {
     #[test]
     fn who_meets_a_newer_row_begins_later_unless_what_was_read_has_changed() {
         for kind in TimestampKind::ALL.into_iter().filter(|one| *one != TimestampKind::Batched) {
-            let (occ, few) = (scheme(kind, false), Few::new());
+            let (occ, few) = (scheme(kind, false), rows());
             let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
             for is_read in [false, true] {
                 for changed in [&[1][..], &[0, 1]] {
@@ -351,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_row_that_is_going_to_be_written_is_looked_at_again_too() {
-        let (occ, few) = (scheme(TimestampKind::Atomic, false), Few::new());
+        let (occ, few) = (scheme(TimestampKind::Atomic, false), rows());
         let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
         begin(&occ, &mut one);
         let seen = occ.update(&mut one, &few, few.target(0), &mut |_| true);
@@ -364,7 +344,7 @@ mod tests {
 
     #[test]
     fn whose_begin_is_taken_meets_nothing_newer() {
-        let (occ, few) = (scheme(TimestampKind::Atomic, true), Few::new());
+        let (occ, few) = (scheme(TimestampKind::Atomic, true), rows());
         let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
         begin(&occ, &mut one);
         change(&occ, &mut two, &few, &[1]);
@@ -379,7 +359,7 @@ mod tests {
     #[test]
     fn a_version_that_no_transaction_has_given_keeps_nobody_out_and_grows_when_one_does() {
         for kind in TimestampKind::ALL {
-            let (occ, few) = (scheme(kind, false), Few::new());
+            let (occ, few) = (scheme(kind, false), rows());
             let mut local = occ.local(0);
             change(&occ, &mut local, &few, &[0]);
             for _ in 0..20 {
@@ -391,20 +371,20 @@ mod tests {
             assert_eq!(commit(&occ, &mut local, &few), Ok(()));
             // Of a row that it writes without reading it, it learns when it has locked it.
             (0..40).for_each(|_| few.0[1].let_go(true));
-            let before = few.version(1);
+            let before = version(&few, 1);
             begin(&occ, &mut local);
             assert_eq!(occ.write(&mut local, &few, few.target(1), true), Ok(()));
             assert_eq!(commit(&occ, &mut local, &few), Ok(()));
-            assert!(few.version(1) > before, "{kind}");
+            assert!(version(&few, 1) > before, "{kind}");
         }
     }
 
     #[test]
     fn who_meets_newer_rows_all_the_time_does_not_look_at_everything_each_time() {
-        let (occ, few) = (scheme(TimestampKind::Atomic, false), Few::new());
+        let (occ, few) = (scheme(TimestampKind::Atomic, false), rows());
         let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
         begin(&occ, &mut one);
-        let mut seen = (0..few.0.len()).map(|row| {
+        let mut seen = (0..few.0.len() as u64).map(|row| {
             change(&occ, &mut two, &few, &[row]);
             read(&occ, &mut one, &few, row)
         });
