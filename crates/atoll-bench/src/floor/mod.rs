@@ -15,15 +15,13 @@ use serde::Serialize;
 
 use crate::cpus::Cpus;
 use crate::error::BenchError;
-use crate::keys::{Keys, Random};
+use crate::keys::{DRAWN, Keys, Random};
 use crate::progress::Progress;
 
 /// Slots of a bucket: one cache line.
 const SLOTS: usize = 8;
 /// Most accesses of a transaction.
 const ACCESSES_MAX: usize = 64;
-/// Transactions whose keys are drawn before the clock starts, so that drawing is not measured.
-const DRAWN: usize = 1 << 14;
 
 /// Measures YCSB on bare arrays: what memory allows, with nothing of an engine.
 #[derive(Debug, Clone, Args, Serialize)]

@@ -1,19 +1,17 @@
 //! Transactions that are drawn before they are run again: a client that draws while it is measured
 //! spends a fifth of its time on that.
 //!
-//! As many touch far more rows than caches hold, and would themselves if they were kept as they are
-//! given to the database. So a transaction is made of what is kept when its turn comes: who runs it
-//! has just made it, and does not bring in a kilobyte for it. What can be known of it beforehand is
-//! kept, too.
+//! There are so many that they touch most of the usual table ([`DRAWN`]). So many would fill caches
+//! themselves if they were kept as they are given to the database. So a transaction is made of what
+//! is kept when its turn comes: who runs it has just made it, and does not bring in a kilobyte for
+//! it. What can be known of it beforehand is kept, too.
 
 use atoll::Value;
 use atoll::machine::{Machine, Native};
 
 use super::access::Access;
 use super::client::{Drawn, Form};
-
-/// Transactions that are kept.
-const TRANSACTIONS: usize = 1 << 14;
+use crate::keys::DRAWN;
 
 /// See the module.
 #[derive(Default)]
@@ -34,7 +32,7 @@ struct Kept {
 impl Pool {
     /// Whether as many transactions have been kept as there will be.
     pub fn is_full(&self) -> bool {
-        self.transactions.len() == TRANSACTIONS
+        self.transactions.len() == DRAWN
     }
 
     /// Keeps a transaction of which every access has a key that is one number, and no key depends
