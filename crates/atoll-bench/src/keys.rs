@@ -10,7 +10,7 @@
 //! Ranks are then scattered over the keys by a permutation, so that popular rows do not lie side by
 //! side.
 
-/// Transactions that a thread draws before it runs them again, so that drawing them is not measured.
+/// Transactions that a thread draws before it runs them again: drawing them is not measured.
 ///
 /// With 16 accesses each, two threads access as many rows as there are in the usual table. Fewer
 /// would measure something else: 16 Ki of them touch a sixteenth of that table, about 150 MB with
