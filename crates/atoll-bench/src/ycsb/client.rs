@@ -94,8 +94,8 @@ struct Drawer {
     /// Ranks counted from the newest row, for workload D.
     latest: Option<Zipf>,
     random: Random,
-    /// Those that were drawn during the warm-up and are run again; none if keys depend on what has
-    /// been inserted.
+    /// Those that are drawn beforehand and run again and again; none if keys depend on what has
+    /// been inserted. When only so many are to be run, each is drawn in its turn.
     pool: Pool,
 }
 
@@ -121,14 +121,18 @@ impl YcsbClient {
             target: vec![0; bytes * plan.columns],
             row: rows::empty_row(plan),
         };
-        let drawer = Drawer {
+        let mut drawer = Drawer {
             latest: is_latest.then(|| Zipf::new(plan.rows, plan.theta)),
             choice,
             random,
             pool: Pool::default(),
             field,
         };
-        Self { drawer, current: Drawn::default(), room, inserted: 0 }
+        let mut current = Drawn::default();
+        if drawer.field.plan.oltp.transactions.is_none() {
+            drawer.fill(&mut current);
+        }
+        Self { drawer, current, room, inserted: 0 }
     }
 }
 
@@ -140,6 +144,14 @@ impl Drawer {
         }
         self.draw(drawn);
         if !self.depends() {
+            self.pool.keep(drawn);
+        }
+    }
+
+    /// Draws what will be run, so that it is not done while that is measured.
+    fn fill(&mut self, drawn: &mut Drawn) {
+        while !self.depends() && !self.pool.is_full() {
+            self.draw(drawn);
             self.pool.keep(drawn);
         }
     }
