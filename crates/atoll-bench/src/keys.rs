@@ -10,12 +10,16 @@
 //! Ranks are then scattered over the keys by a permutation, so that popular rows do not lie side by
 //! side.
 
-/// Transactions that a thread draws before it runs them again: drawing them is not measured.
+/// Transactions of so many accesses that each of the threads draws before it runs them again:
+/// drawing them is not measured.
 ///
-/// With 16 accesses each, two threads access as many rows as there are in the usual table. Fewer
-/// would measure something else: 16 Ki of them touch a sixteenth of that table, about 150 MB with
-/// what leads there, and caches are as large.
-pub const DRAWN: usize = 1 << 17;
+/// Two threads to sixteen access together as many rows as there are in the usual table. Fewer would
+/// measure something else: 16 Ki transactions of 16 accesses and two threads touch an eighth of
+/// that table at most, about 150 MB with what leads there, and caches are as large.
+pub fn drawn_by_each(threads: usize, accesses: usize) -> usize {
+    let each = ((1 << 22) / threads.max(1)).clamp(1 << 18, 1 << 21);
+    (each / accesses.max(1)).max(1)
+}
 
 /// Pseudo-random numbers: a counter with a strong mixing function.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::cpus::Cpus;
 use crate::error::BenchError;
-use crate::keys::{DRAWN, Keys, Random};
+use crate::keys::{self, Keys, Random};
 use crate::progress::Progress;
 
 /// Slots of a bucket: one cache line.
@@ -269,9 +269,10 @@ fn measure(
                 let seed = args.seed.wrapping_add(thread * 7919);
                 let mut keys = Keys::new(args.rows, args.theta, seed);
                 let mut random = Random::new(seed ^ 0x5bd1);
-                let drawn = draw(&mut keys, args.accesses);
+                let count = keys::drawn_by_each(args.threads, args.accesses);
+                let drawn = draw(&mut keys, args.accesses, count);
                 let drawn_bits = |_| (updates(&mut random, args.reads), random.word());
-                let bits: Vec<(u64, u64)> = (0..DRAWN).map(drawn_bits).collect();
+                let bits: Vec<(u64, u64)> = (0..count).map(drawn_bits).collect();
                 ready.wait();
                 let (mut done, mut met, mut sum, mut at) = (0u64, 0u64, 0u32, 0);
                 while !stop.load(Ordering::Relaxed) {
@@ -280,7 +281,7 @@ fn measure(
                         met += 1;
                     }
                     done += 1;
-                    at = (at + 1) % DRAWN;
+                    at = (at + 1) % count;
                 }
                 std::hint::black_box(sum);
                 commits.fetch_add(done, Ordering::Relaxed);
@@ -299,9 +300,9 @@ fn measure(
 
 /// The keys of all transactions; those of one are different, since a probe that meets its own lock
 /// would try again for ever.
-fn draw(keys: &mut Keys, accesses: usize) -> Vec<u64> {
-    let mut drawn = Vec::with_capacity(DRAWN * accesses);
-    for _ in 0..DRAWN {
+fn draw(keys: &mut Keys, accesses: usize, count: usize) -> Vec<u64> {
+    let mut drawn = Vec::with_capacity(count * accesses);
+    for _ in 0..count {
         let begin = drawn.len();
         while drawn.len() < begin + accesses {
             let key = keys.key();

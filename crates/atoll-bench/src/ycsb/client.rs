@@ -8,7 +8,7 @@ use atoll::machine::{Machine, Native};
 use atoll::{Buffers, Index, Lanes, Request, RowOp, Session, Table, TransactionOptions, Value};
 
 use super::access::{self, Access, Operation, Room};
-use super::args::{Plan, ReadColumns};
+use super::args::{Letter, Plan, ReadColumns};
 use super::choice::Choice;
 use super::pool::Pool;
 use super::rows;
@@ -95,7 +95,7 @@ struct Drawer {
     latest: Option<Zipf>,
     random: Random,
     /// Those that are drawn beforehand and run again and again; none if keys depend on what has
-    /// been inserted. When only so many are to be run, each is drawn in its turn.
+    /// been inserted.
     pool: Pool,
 }
 
@@ -109,7 +109,8 @@ pub struct YcsbClient {
 }
 
 impl YcsbClient {
-    pub fn new(field: Arc<Field>, choice: Choice, seed: u64, is_latest: bool) -> Self {
+    /// A client with a choice of keys, which draws so many transactions beforehand.
+    pub fn new(field: Arc<Field>, choice: Choice, seed: u64, draws: usize) -> Self {
         let plan = &field.plan;
         let mut random = Random::new(seed);
         let bytes = plan.column_bytes as usize;
@@ -122,15 +123,15 @@ impl YcsbClient {
             row: rows::empty_row(plan),
         };
         let mut drawer = Drawer {
-            latest: is_latest.then(|| Zipf::new(plan.rows, plan.theta)),
+            latest: (plan.workload == Some(Letter::D)).then(|| Zipf::new(plan.rows, plan.theta)),
             choice,
             random,
             pool: Pool::default(),
             field,
         };
         let mut current = Drawn::default();
-        if drawer.field.plan.oltp.transactions.is_none() {
-            drawer.fill(&mut current);
+        if !drawer.depends() {
+            drawer.fill(&mut current, draws);
         }
         Self { drawer, current, room, inserted: 0 }
     }
@@ -139,18 +140,12 @@ impl YcsbClient {
 impl Drawer {
     /// Makes the next transaction.
     fn next(&mut self, drawn: &mut Drawn) {
-        if self.pool.is_full() {
-            return self.pool.take(drawn);
-        }
-        self.draw(drawn);
-        if !self.depends() {
-            self.pool.keep(drawn);
-        }
+        if self.pool.is_empty() { self.draw(drawn) } else { self.pool.take(drawn) }
     }
 
     /// Draws what will be run, so that it is not done while that is measured.
-    fn fill(&mut self, drawn: &mut Drawn) {
-        while !self.depends() && !self.pool.is_full() {
+    fn fill(&mut self, drawn: &mut Drawn, draws: usize) {
+        for _ in 0..draws {
             self.draw(drawn);
             self.pool.keep(drawn);
         }

@@ -31,6 +31,7 @@ use client::{Field, YcsbClient};
 
 use crate::error::BenchError;
 use crate::floor;
+use crate::keys::drawn_by_each;
 use crate::machine_facts::MachineFacts;
 use crate::oltp::report::{About, FloorShare};
 use crate::oltp::{CheckReport, OltpReport, Workload, drive};
@@ -39,6 +40,8 @@ use crate::progress::Progress;
 struct Ycsb {
     field: Arc<Field>,
     layout: Layout,
+    /// Transactions that each thread draws beforehand.
+    draws: usize,
 }
 
 impl Workload for Ycsb {
@@ -63,8 +66,7 @@ impl Workload for Ycsb {
         };
         let spread = plan.oltp.is_partitioned().then_some(spread);
         let choice = Choice::new(self.layout, plan.theta, seed, spread);
-        let is_latest = plan.workload == Some(Letter::D);
-        YcsbClient::new(Arc::clone(&self.field), choice, !seed, is_latest)
+        YcsbClient::new(Arc::clone(&self.field), choice, !seed, self.draws)
     }
 }
 
@@ -87,7 +89,10 @@ pub fn run(args: &YcsbArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
     let next = AtomicU64::new(plan.rows);
     let columns = (1..=plan.columns).collect();
     let field = Arc::new(Field { plan, table, columns, index, next });
-    let workload = Ycsb { field: Arc::clone(&field), layout };
+    let most = field.plan.oltp.transactions.unwrap_or(u64::MAX);
+    let draws = drawn_by_each(threads, field.plan.accesses)
+        .min(usize::try_from(most).unwrap_or(usize::MAX));
+    let workload = Ycsb { field: Arc::clone(&field), layout, draws };
     let measured = drive(&db, &workload, &field.plan.oltp, progress)?;
     let inserted: u64 = measured.clients.iter().map(|client| client.inserted).sum();
     let checks = vec![check_rows(&field, inserted)?];

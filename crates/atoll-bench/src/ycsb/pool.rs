@@ -1,17 +1,16 @@
 //! Transactions that are drawn before they are run again: a client that draws while it is measured
 //! spends a fifth of its time on that.
 //!
-//! There are so many that they touch most of the usual table ([`DRAWN`]). So many would fill caches
-//! themselves if they were kept as they are given to the database. So a transaction is made of what
-//! is kept when its turn comes: who runs it has just made it, and does not bring in a kilobyte for
-//! it. What can be known of it beforehand is kept, too.
+//! There are so many that they touch most of the usual table (`keys::drawn_by_each`). So many would
+//! fill caches themselves if they were kept as they are given to the database. So a transaction is
+//! made of what is kept when its turn comes: who runs it has just made it, and does not bring in a
+//! kilobyte for it. What can be known of it beforehand is kept, too.
 
 use atoll::Value;
 use atoll::machine::{Machine, Native};
 
 use super::access::Access;
 use super::client::{Drawn, Form};
-use crate::keys::DRAWN;
 
 /// See the module.
 #[derive(Default)]
@@ -30,9 +29,9 @@ struct Kept {
 }
 
 impl Pool {
-    /// Whether as many transactions have been kept as there will be.
-    pub fn is_full(&self) -> bool {
-        self.transactions.len() == DRAWN
+    /// Whether none have been kept.
+    pub fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
     }
 
     /// Keeps a transaction of which every access has a key that is one number, and no key depends
@@ -113,6 +112,7 @@ mod tests {
         assert_eq!(all[0].ops, [read, update]);
         assert!(all[1].ops.is_empty() && all[2].options.read_only);
         let mut pool = Pool::default();
+        assert!(pool.is_empty());
         all.iter().for_each(|drawn| pool.keep(drawn));
         let mut taken = Drawn::default();
         for drawn in all.iter().chain(&all) {
