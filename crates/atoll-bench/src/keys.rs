@@ -150,9 +150,20 @@ fn scatter(rank: u64, stride: u64, count: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Keys, Random, Zipf, scatter};
+    use super::{Keys, Random, Zipf, drawn_by_each, scatter};
 
     const DRAWS: u32 = 400_000;
+
+    #[test]
+    fn threads_draw_as_many_accesses_as_the_usual_table_has_rows() {
+        for (threads, accesses) in [(2, 16), (4, 1), (16, 64)] {
+            assert_eq!(drawn_by_each(threads, accesses) * accesses * threads, 4 << 20);
+        }
+        // One thread alone keeps no more than one of two, and one of many no less than one of 16.
+        assert_eq!(drawn_by_each(1, 16), drawn_by_each(2, 16));
+        assert_eq!(drawn_by_each(1000, 16), drawn_by_each(16, 16));
+        assert_eq!(drawn_by_each(2, usize::MAX), 1);
+    }
 
     #[test]
     fn ranks_come_as_often_as_zipfs_law_says() {

@@ -335,3 +335,45 @@ fn sort_keys(keys: &mut Vec<Value>, accesses: &mut Vec<Access>) {
     both.sort_by_key(|(key, _)| number(key));
     (*keys, *accesses) = both.into_iter().unzip();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::plan_of;
+    use super::super::choice::Layout;
+    use super::*;
+
+    /// The keys of as many transactions of one client, which draws three beforehand.
+    fn keys(more: &str, count: usize) -> Vec<Vec<Value>> {
+        let words = "ycsb --rows 100000 --columns 2 --column-bytes 16 --threads 1";
+        let plan = plan_of(&format!("{words} {more}"));
+        let db = plan.oltp.open(1).expect("a database");
+        let table = rows::create(&db, &plan).expect("a table");
+        let (next, columns) = (plan.rows.into(), vec![1, 2]);
+        let choice = Choice::new(Layout { rows: plan.rows, partitions: 1 }, 0.0, 5, None);
+        let field = Arc::new(Field { plan, table, columns, index: None, next });
+        let mut client = YcsbClient::new(field, choice, 7, 3);
+        (0..count)
+            .map(|_| {
+                client.prepare();
+                client.current.keys.clone()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_was_drawn_beforehand_comes_again_in_turn() {
+        let keys = keys("--accesses 4", 7);
+        assert_ne!(keys[0], keys[1]);
+        assert_eq!((&keys[..3], &keys[0]), (&keys[3..6], &keys[6]));
+    }
+
+    #[test]
+    fn keys_that_depend_on_what_was_inserted_are_drawn_when_they_are_used() {
+        let keys = keys("--workload d", 4000);
+        let number = |keys: &Vec<Value>| if let Value::Int64(key) = keys[0] { key } else { 0 };
+        let mut new: Vec<_> = keys.iter().map(number).filter(|key| *key >= 100_000).collect();
+        new.sort_unstable();
+        new.dedup();
+        assert!(new.len() > 100, "a twentieth are inserts: {}", new.len());
+    }
+}
