@@ -216,12 +216,12 @@ pub fn run(args: &FloorArgs, progress: Progress<'_>) -> Result<FloorReport, Benc
     if args.columns == 0 {
         return Err(wrong("--columns", args.columns.to_string(), "there is at least one"));
     }
-    if args.rows < 2 * args.accesses as u64 || args.threads == 0 {
-        return Err(wrong(
-            "--rows",
-            args.rows.to_string(),
-            "at least twice as many rows as accesses, and one thread",
-        ));
+    if !(1..=1024).contains(&args.threads) {
+        return Err(wrong("--threads", args.threads.to_string(), "1 to 1024 will do"));
+    }
+    if args.rows < 2 * args.accesses as u64 {
+        let need = "at least twice as many rows as accesses";
+        return Err(wrong("--rows", args.rows.to_string(), need));
     }
     check_memory(args)?;
     progress.say("filling the arrays");
@@ -334,7 +334,9 @@ impl std::fmt::Display for FloorReport {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrays, FloorArgs, check_memory};
+    use super::{Arrays, FloorArgs, check_memory, run};
+    use crate::error::BenchError;
+    use crate::progress::Unwatched;
 
     fn args(rows: u64, columns: usize) -> FloorArgs {
         FloorArgs {
@@ -357,6 +359,22 @@ mod tests {
         for (rows, columns) in [(1 << 40, 1), (1000, 1 << 40), (u64::MAX, usize::MAX)] {
             assert!(check_memory(&args(rows, columns)).is_err(), "{rows} rows of {columns}");
         }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_its_name() {
+        let wrong = |change: fn(&mut FloorArgs)| {
+            let mut args = args(1000, 1);
+            change(&mut args);
+            match run(&args, &mut Unwatched) {
+                Err(BenchError::Argument { what, .. }) => what,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(wrong(|args| args.threads = 0), "--threads");
+        assert_eq!(wrong(|args| args.threads = 1 << 40), "--threads");
+        assert_eq!(wrong(|args| args.accesses = 65), "--accesses");
+        assert_eq!(wrong(|args| args.rows = 31), "--rows");
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl OltpArgs {
         let is_time = (0.0..=86_400.0).contains(&self.warmup);
         require(is_time, "--warmup", self.warmup, "it must be at least 0 and at most 86400 s")?;
         let some = self.transactions != Some(0);
-        require(some, "--transactions", self.transactions, "at least one is needed")?;
+        require(some, "--transactions", 0, "at least one is needed")?;
         let every = self.checkpoint_every;
         let is_time = every.is_none_or(|every| (0.001..=86_400.0).contains(&every));
         let need = "it must be at least 0.001 and at most 86400 s";
