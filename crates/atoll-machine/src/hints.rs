@@ -58,6 +58,9 @@ impl Hints {
         let address = address.addr();
         // Steps of a line, and the last byte, which may lie one line further: how many lines there
         // are depends on the address, and a branch on that would be guessed wrong.
+        if last < LINE {
+            return self.lines::<2, M>([address, address.wrapping_add(last)]);
+        }
         if last < 2 * LINE {
             let second = address.wrapping_add(last.min(LINE));
             return self.lines::<3, M>([address, second, address.wrapping_add(last)]);

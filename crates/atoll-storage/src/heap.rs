@@ -31,6 +31,8 @@ const SPARSE_SHARE: u64 = 3;
 const LIST_CAPACITY_FIRST: u64 = 7;
 /// Values up to this size are shown without allocating.
 const SHOWN_BYTES: usize = 256;
+/// Most are no larger than this, and less room is sooner cleared.
+const SHOWN_OFTEN_BYTES: usize = 64;
 
 /// What the owner knows of a column's blocks.
 #[derive(Default)]
@@ -152,14 +154,31 @@ impl<M: Machine> Barrier<M> {
         place: HeapPlace,
         body: impl FnOnce(Option<&[u8]>) -> R,
     ) -> R {
-        let mut room = [0; SHOWN_BYTES];
-        let Some(short) = room.get_mut(..place.len as usize) else {
-            cold_path();
-            return body(self.heap_read(target, at, place).as_deref());
-        };
+        let len = place.len as usize;
+        if len <= SHOWN_OFTEN_BYTES {
+            return self.heap_show_in([0; SHOWN_OFTEN_BYTES], target, at, place, body);
+        }
+        if len <= SHOWN_BYTES {
+            return self.heap_show_in([0; SHOWN_BYTES], target, at, place, body);
+        }
+        cold_path();
+        body(self.heap_read(target, at, place).as_deref())
+    }
+
+    /// As [`Barrier::heap_show`], of a value that fits `room`.
+    #[inline(always)]
+    fn heap_show_in<R, const N: usize>(
+        &self,
+        mut room: [u8; N],
+        target: &Segment<M>,
+        at: usize,
+        place: HeapPlace,
+        body: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> R {
         let Some(offset) = self.heap_offset(target, at, place) else { return body(None) };
-        self.memory().access().read(offset, short);
-        body(Some(short))
+        let shown = &mut room[..place.len as usize];
+        self.memory().access().read(offset, shown);
+        body(Some(shown))
     }
 
     /// Offset in the store of a value in the heap.

@@ -90,22 +90,35 @@ pub fn word_of_key(key: &[Value], parts: &[Part]) -> Option<u64> {
         return None;
     }
     let mut word = 0;
-    for (value, expected) in key.iter().zip(parts) {
-        let (part, width, bits) = match value {
-            Value::Int16(value) => (Part::Int16, 16, u64::from(*value as u16)),
-            Value::Int32(value) => (Part::Int32, 32, u64::from(*value as u32)),
-            Value::Date(value) => (Part::Date, 32, u64::from(*value as u32)),
+    for (value, part) in key.iter().zip(parts) {
+        // The parts of a table's keys are guessed by the processor, other than what a jump table
+        // over the types of values would lead to.
+        word = match (part, value) {
+            (Part::Int32, Value::Int32(value)) => word << 32 | u64::from(*value as u32),
+            (Part::Int16, Value::Int16(value)) => word << 16 | u64::from(*value as u16),
+            (Part::Date, Value::Date(value)) => word << 32 | u64::from(*value as u32),
             // It is all of the word: there is nothing to shift.
-            Value::Int64(value) => (Part::Int64, 0, *value as u64),
-            Value::Timestamp(value) => (Part::Timestamp, 0, *value as u64),
+            (Part::Int64, Value::Int64(value)) => *value as u64,
+            (Part::Timestamp, Value::Timestamp(value)) => *value as u64,
             _ => return None,
         };
-        if part != *expected {
-            return None;
-        }
-        word = word << width | bits;
     }
     Some(word)
+}
+
+/// The values of a key that is a word ([`word_of_key`]), the last one first.
+pub fn last_values(mut word: u64, parts: &[Part]) -> impl Iterator<Item = Value> {
+    parts.iter().rev().map(move |part| {
+        let (value, width) = match part {
+            Part::Int16 => (Value::Int16(word as i16), 16),
+            Part::Int32 => (Value::Int32(word as i32), 32),
+            Part::Date => (Value::Date(word as i32), 32),
+            Part::Int64 => (Value::Int64(word as i64), 64),
+            Part::Timestamp => (Value::Timestamp(word as i64), 64),
+        };
+        word = word.checked_shr(width).unwrap_or(0);
+        value
+    })
 }
 
 /// Hash of a key that is a word ([`word_of_key`]): different words have different hashes, because
@@ -168,7 +181,7 @@ fn decimal(digits: i128, data_type: DataType) -> String {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{hash_of_word, parts, word_of_key};
+    use super::{hash_of_word, last_values, parts, word_of_key};
     use crate::types::{DataType, Value};
 
     #[test]
@@ -184,8 +197,20 @@ mod tests {
                     let key = [Value::Int16(one), Value::Int16(two), Value::Date(three)];
                     let word = word_of_key(&key, &parts);
                     assert!(word.is_some_and(|word| seen.insert(hash_of_word(word))), "{key:?}");
+                    let mut values: Vec<Value> =
+                        last_values(word.unwrap_or_default(), &parts).collect();
+                    values.reverse();
+                    assert_eq!(values, key);
                 }
             }
+        }
+        for value in [Value::Int64(i64::MIN + 7), Value::Timestamp(-1)] {
+            let part = super::parts(std::iter::once(match value {
+                Value::Int64(_) => DataType::Int64,
+                _ => DataType::Timestamp,
+            }));
+            let word = word_of_key(std::slice::from_ref(&value), &part);
+            assert!(last_values(word.unwrap_or_default(), &part).eq([value]));
         }
         // Of another type, or not so many.
         let other = [Value::Int16(0), Value::Int16(0), Value::Int32(0)];

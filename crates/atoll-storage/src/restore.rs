@@ -167,7 +167,7 @@ impl<M: Machine> Table<M> {
     pub fn hint_at_redo(&self, row: RowId, cells: &[NewValue<'_>], hints: &mut Hints) {
         if row.segment() < self.segment_count() {
             let slot = self.slot(row);
-            cells.iter().for_each(|(at, _)| self.hint_at_values(slot, &[*at], hints));
+            cells.iter().for_each(|(at, _)| self.hint_at_values(&[slot], &[*at], hints));
         }
     }
 

@@ -7,7 +7,8 @@
 #[allow(dead_code)]
 mod waiting;
 
-use atoll_storage::{RowId, Table, Value, WHOLE_ROWS};
+use atoll_storage::undo::UndoList;
+use atoll_storage::{Change, Filling, RowId, Table, Value, WHOLE_ROWS};
 use atoll_txn::schemes::hstore::HStore;
 use atoll_txn::schemes::silo::Silo;
 use atoll_txn::{AbortReason, Begin, Engine, Scheme, SchemeOptions, TableOptions, Worker};
@@ -44,15 +45,46 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
     assert_guessed(&table);
 
     // As a restored table begins: the rows are there, and nothing names them.
+    let scheme = Silo::new(&SchemeOptions::default());
+    let (engine, table) = waiting::engine(scheme, &TableOptions::default());
+    let mut member = engine.memory().upkeep();
+    let section = member.enter();
+    let change = Change::forward(section.inside());
+    let (mut filling, mut undo) = (Filling::default(), UndoList::default());
     for key in 0..ROWS {
-        let hash = hash(&table, key);
-        assert!(table.index().remove(hash, RowId(key)));
-        while table.guess(hash).is_some() {
-            table.doubt(hash);
-        }
+        let row = table.claim(change, &mut filling).unwrap();
+        table.fill_rows(change, &[row], &[key.cast_signed().into(), 0i64.into()]).unwrap();
+        table.appear(change, &[row], &mut undo).unwrap();
     }
+    drop(section);
+    assert_eq!(table.guess(hash(&table, 7)), None);
     assert_eq!(engine.adopt(table.id(), 0..table.segment_count()), None);
     assert_guessed(&table);
+}
+
+#[test]
+fn a_row_that_lies_elsewhere_does_not_make_those_be_forgotten_that_do_not() {
+    let scheme = Silo::new(&SchemeOptions::default());
+    let (engine, table) = waiting::engine(scheme, &TableOptions::default());
+    let mut worker = engine.worker().unwrap();
+    worker.begin(Begin::default()).unwrap();
+    for key in (0..10).chain(11..ROWS) {
+        worker.insert(&table, &[key.cast_signed().into(), 0i64.into()]).unwrap();
+    }
+    worker.commit().unwrap();
+    insert(&mut worker, &table, 10..11, true);
+    let guess = |key| table.guess(hash(&table, key));
+    // In its block all keys behind the one that came later lie where they are guessed.
+    let mut read = |key: u64| {
+        worker.begin(Begin::default()).unwrap();
+        let key = [Value::Int64(key.cast_signed())];
+        assert!(worker.read_with(&table, &key, &mut |_| {}).unwrap());
+        worker.commit().unwrap();
+    };
+    for _ in 0..1000 {
+        read(10);
+    }
+    assert_eq!((guess(10), guess(11)), (Some(RowId(9)), Some(RowId(10))));
 }
 
 /// Whether the row of a key is surely where it is guessed.

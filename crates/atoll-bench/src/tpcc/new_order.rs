@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use atoll::{AbortReason, Prefetch, RowEdit, Transaction, TxnError, Value, Visit, Want};
+use atoll::{AbortReason, RowEdit, Transaction, TxnError, Value, Visit, Want};
 use memchr::memmem::Finder;
 
 use super::field::{Field, draw_district, now, show};
@@ -139,12 +139,14 @@ impl NewOrder {
     /// The partitions that it touches.
     pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
         field.add_partition(self.warehouse, partitions);
-        self.lines.iter().for_each(|line| field.add_partition(line.supply, partitions));
+        let remote = self.lines.iter().filter(|line| line.supply != self.warehouse);
+        remote.for_each(|line| field.add_partition(line.supply, partitions));
     }
 
     /// Runs it.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
-        self.prefetch(tx, tables);
+        let seen = &CUSTOMER_SEEN[..if self.reduced { 1 } else { 3 }];
+        tx.prefetch(&tables.customer, &self.customer, seen);
         let home = &self.customer[..1];
         let row = tx.read_with(&tables.warehouse, home, |row| row.i32(warehouse::TAX))?;
         let warehouse_tax = found(row, "warehouse", home)?;
@@ -187,29 +189,6 @@ impl NewOrder {
             i64::from(10_000 + warehouse_tax + district_tax) * i64::from(10_000 - discount);
         std::hint::black_box(sum * factor / 10_000);
         Ok(())
-    }
-
-    /// Everything that is known of the rows before the transaction begins.
-    fn prefetch(&self, tx: &mut Transaction, tables: &Tables) {
-        let seen = if self.reduced { 1 } else { 3 };
-        let stock = self.stock_seen();
-        tx.prefetch_all([
-            Prefetch {
-                table: &tables.customer,
-                keys: &self.customer,
-                columns: &CUSTOMER_SEEN[..seen],
-            },
-            Prefetch {
-                table: &tables.item,
-                keys: &self.items[..self.lines.len()],
-                columns: &ITEM_SEEN[..seen],
-            },
-            Prefetch {
-                table: &tables.stock,
-                keys: &self.stocks[..2 * self.lines.len()],
-                columns: if self.reduced { &stock[..3] } else { &stock },
-            },
-        ]);
     }
 
     /// Columns of a stock that are read or changed; the last two are for the lines.
@@ -259,7 +238,9 @@ impl NewOrder {
                 take_stock(row, line, line.supply != *warehouse);
                 if !*reduced {
                     row.bytes(column, &mut line.dist_info);
-                    line.is_original &= row.show(stock::DATA, is_original);
+                    // Searched only if those of the item say so.
+                    let of_item = line.is_original;
+                    line.is_original = row.show(stock::DATA, |data| of_item && is_original(data));
                 }
             },
         )?;

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use atoll_machine::Machine;
-use atoll_memory::{Memory, MemoryError};
+use atoll_memory::{Access, Memory, MemoryError};
 
+use super::extents::Extents;
 use super::{Barrier, Segment, Slot, column_line, validity_of, values_of};
 use crate::directory::Change;
 use crate::layout::RowId;
@@ -45,6 +46,22 @@ pub struct Cell<'i> {
 pub(super) struct Places {
     pub(super) values: u64,
     pub(super) validity: u64,
+}
+
+/// See [`Barrier::hints_of`].
+#[derive(Clone, Copy)]
+pub(crate) struct ColumnHints<'b> {
+    extents: &'b Extents,
+    access: &'b Access,
+}
+
+impl ColumnHints<'_> {
+    /// Address of the value of a row, of so many bytes, 0 for a bit.
+    #[inline(always)]
+    pub(crate) fn of(self, row: RowId, width: usize) -> *const u8 {
+        let offset = if width == 0 { row.slot() / 64 * 8 } else { row.slot() * width };
+        self.access.hint(self.extents.hinted_place(row.segment()) + offset as u64)
+    }
 }
 
 impl<M: Machine> Barrier<M> {
@@ -245,14 +262,10 @@ impl<M: Machine> Barrier<M> {
         (view, !nullable || self.bit(self.extents.validity[at].place(segment), slot))
     }
 
-    /// Address of a value of so many bytes, 0 for a bit, to be hinted at.
+    /// Where values of a column lie, to be hinted at.
     #[inline]
-    pub fn hint_of(&self, row: RowId, at: usize, width: usize) -> *const u8 {
-        if width == 0 {
-            self.hint_at(row, at, row.slot() / 64 * 8)
-        } else {
-            self.hint_at(row, at, row.slot() * width)
-        }
+    pub(crate) fn hints_of(&self, at: usize) -> ColumnHints<'_> {
+        ColumnHints { extents: &self.extents.values[at], access: self.access() }
     }
 
     /// An address to be hinted at: so many bytes behind where the values of a column begin in the

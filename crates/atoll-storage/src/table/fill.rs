@@ -26,9 +26,9 @@ struct Cells<'v> {
 }
 
 impl<'v> Cells<'v> {
-    #[inline]
+    #[inline(always)]
     fn iter(self) -> impl Iterator<Item = &'v Value> {
-        (self.at..self.rows.len()).step_by(self.width).map(move |at| &self.rows[at])
+        self.rows.chunks_exact(self.width).map(move |row| &row[self.at])
     }
 }
 

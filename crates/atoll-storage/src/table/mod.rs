@@ -358,9 +358,17 @@ impl<M: Machine> Table<M> {
         self.segment(row).break_whole(row.slot());
     }
 
-    /// The row of a key was not where [`Table::guess`] had it.
+    /// The row of a key was not where [`Table::guess`] had it. Inside the gate.
+    #[cold]
     pub fn doubt(&self, hash: u64) {
-        self.runs.doubt(hash);
+        self.runs.doubt(hash, |row, word| self.slot_if_any(row).is_some() && self.is_of(row, word));
+    }
+
+    /// Whether the key in the slot of a row, present or not, is this word.
+    fn is_of(&self, row: RowId, word: u64) -> bool {
+        let columns = self.schema.primary_key().iter().rev();
+        let mut key = columns.zip(key::last_values(word, &self.key_parts));
+        key.all(|(column, value)| self.holds(row, *column, &value))
     }
 
     /// A key as people write it.

@@ -189,32 +189,38 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Gathers where values of a row lie; columns that do not exist are passed over.
-    #[inline]
-    pub fn hint_at_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
+    /// Gathers where values of rows lie, column by column: what is the same for all values of a
+    /// column is asked once. Columns that do not exist are passed over.
+    pub fn hint_at_values(&self, slots: &[Slot<'_, M>], columns: &[usize], hints: &mut Hints) {
         for at in columns.iter().copied() {
             let Some(shape) = self.shapes.get(at) else { continue };
-            let address = self.barrier.hint_of(slot.id(), at, shape.width);
-            if shape.is_in_a_line {
-                hints.add_line::<M>(address);
-            } else {
-                hints.add::<M>(address, shape.width);
+            let (extents, width) = (self.barrier.hints_of(at), shape.width);
+            if shape.is_in_a_line && width > 0 {
+                for slot in slots {
+                    hints.add_line::<M>(extents.of(slot.id(), width));
+                }
+                continue;
+            }
+            for slot in slots {
+                hints.add::<M>(extents.of(slot.id(), width), width.max(1));
             }
         }
     }
 
-    /// Gathers where long values of a row lie, once the values themselves have come.
-    pub fn hint_at_long_values(&self, slot: Slot<'_, M>, columns: &[usize], hints: &mut Hints) {
+    /// Gathers where long values of rows lie, once the values themselves have come.
+    pub fn hint_at_long_values(&self, slots: &[Slot<'_, M>], columns: &[usize], hints: &mut Hints) {
         for at in columns.iter().copied() {
             if !self.shapes.get(at).is_some_and(|shape| shape.is_view) {
                 continue;
             }
-            // Perhaps being changed meanwhile: then the wrong lines come.
-            let (view, _) = self.barrier.view(slot, at, false);
-            if let Some((place, bytes)) = HeapPlace::of_view(view)
-                .and_then(|place| self.barrier.place_in_heap(slot.segment(), at, place))
-            {
-                hints.add::<M>(place, bytes);
+            for slot in slots {
+                // Perhaps being changed meanwhile: then the wrong lines come.
+                let (view, _) = self.barrier.view(*slot, at, false);
+                if let Some((place, bytes)) = HeapPlace::of_view(view)
+                    .and_then(|place| self.barrier.place_in_heap(slot.segment(), at, place))
+                {
+                    hints.add::<M>(place, bytes);
+                }
             }
         }
     }

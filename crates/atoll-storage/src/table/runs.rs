@@ -48,8 +48,9 @@ const RUN_MIN: u32 = 64;
 /// those of all partitions have to follow each other.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-// An entry: 24 bits that tell blocks apart, how often it has been wrong, and the row of the first
-// key, counted from one block before the first row. 0 is none.
+// An entry: 24 bits that tell blocks apart, how much more often than right it has been wrong when
+// it was doubted, and the row of the first key, counted from one block before the first row. 0 is
+// none.
 const ROW_BITS: u32 = 36;
 const WRONG_BITS: u32 = 4;
 const TAG_SHIFT: u32 = ROW_BITS + WRONG_BITS;
@@ -207,16 +208,29 @@ impl<M: Machine> Runs<M> {
         is_whole.then(|| Mark::of(word, step, RowId(row)))
     }
 
-    /// The row of this hash lies elsewhere. An entry that has been wrong too often is forgotten.
-    pub(super) fn doubt(&self, hash: u64) {
+    /// The row of this hash lies elsewhere. Nobody counts how often an entry is right, so `has_key`
+    /// is asked whether a row has the key that is this word: for another key of the block and the
+    /// row that is guessed for that. An entry for which it does not too often is forgotten.
+    pub(super) fn doubt(&self, hash: u64, has_key: impl FnOnce(RowId, u64) -> bool) {
         let Some(known) = self.known.get() else { return };
-        let Place { entry, tag, .. } = known.place(key::word_of(hash));
+        let word = key::word_of(hash);
+        let Place { entry, tag, at } = known.place(word);
         let now = entry.load(Ordering::Relaxed);
         if now == 0 || now >> TAG_SHIFT != tag {
             return;
         }
-        let is_last = now >> ROW_BITS & WRONG_MAX == WRONG_MAX;
-        entry.store(if is_last { 0 } else { now + ONE_WRONG }, Ordering::Relaxed);
+        let wrong = now >> ROW_BITS & WRONG_MAX;
+        // Any of the others, and not the same each time that the entry was wrong.
+        let other = (at + 1 + key::mix(word ^ wrong) % (BLOCK - 1)) % BLOCK;
+        let other_word = word.wrapping_sub(at * known.step).wrapping_add(other * known.step);
+        let row = RowId(((now & (ONE_WRONG - 1)) + other).wrapping_sub(BLOCK));
+        let next = match (has_key(row, other_word), wrong) {
+            (true, 0) => return,
+            (true, _) => now - ONE_WRONG,
+            (false, WRONG_MAX) => 0,
+            (false, _) => now + ONE_WRONG,
+        };
+        entry.store(next, Ordering::Relaxed);
     }
 }
 
@@ -328,19 +342,41 @@ mod tests {
         let runs = filled(3 * BLOCK);
         let key = FIRST + BLOCK;
         for _ in 0..WRONG_MAX {
-            runs.doubt(hash(key));
+            runs.doubt(hash(key), |_, _| false);
             assert!(runs.guess(hash(key)).is_some());
         }
-        runs.doubt(hash(key));
+        runs.doubt(hash(key), |_, _| false);
         assert_eq!(runs.guess(hash(key)), None);
         assert!(runs.guess(hash(key + BLOCK)).is_some(), "another block");
-        runs.doubt(hash(key));
+        runs.doubt(hash(key), |_, _| unreachable!("there is nothing to doubt"));
         assert_eq!(runs.guess(hash(key)), None);
         let mut run = Run::default();
         for at in 0..BLOCK {
             runs.learn(&mut run, hash(key + at), RowId(90_000 + at));
         }
         assert_eq!(runs.guess(hash(key)), Some(RowId(90_000)));
+    }
+
+    #[test]
+    fn what_is_wrong_of_a_few_keys_is_kept_and_what_is_wrong_of_most_is_forgotten() {
+        let wrong = |word: u64, share: u64| key::mix(word) % 100 < share;
+        for step in [1, 2, 3] {
+            for (share, is_kept) in [(1, true), (20, true), (70, false), (100, false)] {
+                let runs = Runs::<Native>::default();
+                let (first, row) = (7 * BLOCK * step, 5000);
+                runs.note(Run { word: first, row, step, length: RUN_MIN });
+                let keys = (0..50 * BLOCK).map(|at| first + at % BLOCK * step);
+                for word in keys.filter(|word| wrong(*word, share)) {
+                    runs.doubt(hash(word), |RowId(at), other| {
+                        assert_ne!(other, word, "another one is asked");
+                        assert_eq!(other, first + (at - row) * step, "of the same block");
+                        !wrong(other, share)
+                    });
+                }
+                let guess = runs.guess(hash(first));
+                assert_eq!(guess, is_kept.then_some(RowId(row)), "{share} %, step {step}");
+            }
+        }
     }
 
     /// Notes blocks by the words of their first keys, and says how many are known afterwards.

@@ -132,7 +132,7 @@ impl Ahead {
         let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
         let rows = stream.keys.iter().enumerate();
         for (at, row) in rows.filter_map(|(at, key)| Some((at, key.guess?))) {
-            table.hint_at_long_values(table.slot(row), columns(at), &mut self.hints);
+            table.hint_at_long_values(&[table.slot(row)], columns(at), &mut self.hints);
         }
     }
 

@@ -92,8 +92,13 @@ impl Aim for Checked {
         table.hint_at_plain(line, slot, self.column, hints);
     }
 
-    #[inline]
-    fn hint_further<M: Machine>(self, _: &Table<M>, _: Slot<'_, M>, _: &mut Hints) {}
+    #[inline(always)]
+    fn columns<'a>(self) -> &'a [usize]
+    where
+        Self: 'a,
+    {
+        &[] // It is gathered with the row.
+    }
 }
 
 /// Copies a value of a row, if the row is still that of the key with this hash.

@@ -221,7 +221,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         hints.give::<M>();
         if columns.iter().any(|at| guard.views.has(*at)) {
             for found in coming() {
-                table.hint_at_long_values(guard.table.slot(found.row), columns, hints);
+                table.hint_at_long_values(&[guard.table.slot(found.row)], columns, hints);
             }
             hints.give::<M>();
         }

@@ -75,7 +75,7 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
     #[inline]
     pub(super) fn hint(&self, guard: &Guard<S, M>, columns: &[usize], hints: &mut Hints) {
         self.line_beside(guard).iter().for_each(|line| hints.add_line::<M>(*line));
-        guard.table.hint_at_values(self.slot, columns, hints);
+        guard.table.hint_at_values(&[self.slot], columns, hints);
     }
 
     /// On its way to the scheme.

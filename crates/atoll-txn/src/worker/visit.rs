@@ -62,16 +62,19 @@ impl Aim for Want<'_> {
     fn hint<M: Machine>(
         self,
         line: Option<*const u8>,
-        table: &Table<M>,
-        slot: Slot<'_, M>,
+        _: &Table<M>,
+        _: Slot<'_, M>,
         hints: &mut Hints,
     ) {
         line.iter().for_each(|line| hints.add_line::<M>(*line));
-        table.hint_at_values(slot, self.columns, hints);
     }
 
-    fn hint_further<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints) {
-        table.hint_at_long_values(slot, self.columns, hints);
+    #[inline]
+    fn columns<'a>(self) -> &'a [usize]
+    where
+        Self: 'a,
+    {
+        self.columns
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) const WINDOW: usize = u32::BITS as usize;
 pub(super) trait Aim: Copy {
     /// Whether the row may be changed.
     fn updates(self) -> bool;
-    /// Gathers a line, if there is one, and what will be accessed of the row.
+    /// Gathers a line, if there is one, and what will be accessed of the row besides `columns`.
     fn hint<M: Machine>(
         self,
         line: Option<*const u8>,
@@ -31,8 +31,10 @@ pub(super) trait Aim: Copy {
         slot: Slot<'_, M>,
         hints: &mut Hints,
     );
-    /// Gathers long values, once what names them has come.
-    fn hint_further<M: Machine>(self, table: &Table<M>, slot: Slot<'_, M>, hints: &mut Hints);
+    /// Columns that will be accessed, to be gathered for all rows together.
+    fn columns<'a>(self) -> &'a [usize]
+    where
+        Self: 'a;
 }
 
 /// Says for the position of a key what is going to be done with its row.
@@ -253,10 +255,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             for (sought, aim) in window.all() {
                 seen.push(look_at(guard, *sought, *aim, hints));
             }
-            hints.give::<M>();
-            if !guard.views.is_empty() {
-                hint_further(guard, window, seen, u32::MAX, hints);
-            }
+            hint_at_columns(guard, window, seen, u32::MAX, hints);
         }
         self.stopwatch.switch::<M>(before);
     }
@@ -288,10 +287,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             }
             seen.push(look_at(guard, Sought { hash, guess }, *aim, hints));
         }
-        hints.give::<M>();
-        if !guard.views.is_empty() && untouched != 0 {
-            hint_further(guard, window, seen, untouched, hints);
-        }
+        hint_at_columns(guard, window, seen, untouched, hints);
     }
 }
 
@@ -317,21 +313,54 @@ fn by_index<M: Machine>(table: &Table<M>, hash: u64) -> Option<RowId> {
     index.home(hash).guess(hash).or_else(|| index.find(hash, |_| true))
 }
 
-/// Names long values of the keys that have a bit.
-#[inline(never)]
-fn hint_further<S: Scheme<M>, M: Machine, A: Aim>(
+/// Names what has been gathered, and what will be accessed of the rows of the keys that have a bit:
+/// values, and then what long ones name.
+#[inline(always)]
+fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
     guard: &Guard<S, M>,
     window: &Window<'_, A>,
     seen: &Seen<'_, S, M>,
     which: u32,
     hints: &mut Hints,
 ) {
-    for (at, (found, aim)) in seen.iter().zip(&window.aims).enumerate() {
-        if which >> at & 1 == 1
-            && let Some(found) = found
-        {
-            aim.hint_further(&*guard.table, found.slot, hints);
+    if window.aims.iter().any(|aim| !aim.columns().is_empty()) {
+        hint_by_column(guard, window, seen, which, hints, |table, slots, columns, hints| {
+            table.hint_at_values(slots, columns, hints);
+        });
+        hints.give::<M>();
+        if !guard.views.is_empty() {
+            hint_by_column(guard, window, seen, which, hints, |table, slots, columns, hints| {
+                table.hint_at_long_values(slots, columns, hints);
+            });
         }
     }
     hints.give::<M>();
+}
+
+/// Calls `hint` with rows that follow each other in a window and of which the same columns will be
+/// accessed.
+#[inline(never)]
+fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
+    guard: &Guard<S, M>,
+    window: &Window<'_, A>,
+    seen: &Seen<'_, S, M>,
+    which: u32,
+    hints: &mut Hints,
+    hint: impl Fn(&Table<M>, &[Slot<'_, M>], &[usize], &mut Hints),
+) {
+    let mut slots = ArrayVec::<Slot<'_, M>, WINDOW>::new();
+    let mut columns: &[usize] = &[];
+    for (at, (found, aim)) in seen.iter().zip(&window.aims).enumerate() {
+        if !std::ptr::eq(aim.columns(), columns) {
+            hint(&guard.table, &slots, columns, hints);
+            slots.clear();
+            columns = aim.columns();
+        }
+        if which >> at & 1 == 1
+            && let Some(found) = found
+        {
+            slots.push(found.slot);
+        }
+    }
+    hint(&guard.table, &slots, columns, hints);
 }
