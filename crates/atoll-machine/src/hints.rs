@@ -62,7 +62,7 @@ impl Hints {
             return self.lines::<2, M>([address, address.wrapping_add(last)]);
         }
         if last < 2 * LINE {
-            let second = address.wrapping_add(last.min(LINE));
+            let second = address.wrapping_add(LINE);
             return self.lines::<3, M>([address, second, address.wrapping_add(last)]);
         }
         for at in (0..last).step_by(LINE) {

@@ -3,8 +3,8 @@
 //! [`View`] reads, in the owner and in processes that attached; [`Access`] also writes. Every
 //! access is checked against the size of the store, so a damaged offset ends in a panic of the
 //! owner (a bug) or, for the checked variants that readers of other processes use, in `None`.
-//! Everything is read and written atomically (the module `shared`), so a race gives old or new
-//! words, never undefined behaviour.
+//! Everything is read and written so that others may race with it (the module `shared`): a race
+//! gives old or new bytes, never undefined behaviour.
 //!
 //! Invariants
 //! - `ACCESS-1`: the mapping covers `capacity` bytes from `base` for as long as the store lives,
@@ -90,7 +90,7 @@ impl View {
         self.word(offset).load(Ordering::Relaxed)
     }
 
-    /// Reads bytes, in words as wide as their alignment allows.
+    /// Reads bytes: 1, 2, 4 or 8 that are aligned at once, others in any pieces.
     #[inline(always)]
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         let from = self.at(offset, into.len() as u64);
@@ -170,7 +170,7 @@ impl Access {
     scalars!(u32s, AtomicU32);
     scalars!(u64s, AtomicU64);
 
-    /// Writes bytes, in words as wide as their alignment allows.
+    /// Writes bytes, in pieces as [`View::read`] reads them.
     #[inline]
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         let to = self.at(offset, bytes.len() as u64).cast_mut();

@@ -70,7 +70,7 @@ impl<M: Machine> Barrier<M> {
         let place =
             HeapPlace { len: bytes.len() as u32, block: number as u32, offset: block.used as u32 };
         self.memory().access().write(block.extent.offset + block.used, bytes);
-        // Keeps the next value aligned for copying in words.
+        // Keeps values from reaching into another line by a few bytes.
         block.used += (bytes.len() as u64).next_multiple_of(8);
         block.live += bytes.len() as u64;
         Ok(heap_view(bytes, place))

@@ -1,9 +1,9 @@
 //! Copying without asking how the ends are aligned, which is another branch for each row: first and
 //! last bytes are copied in words that overlap.
 //!
-//! The compiler knows no atomic access of these kinds, so they are written down as instructions.
-//! Each reads or writes an aligned word that lies in it at once, as far as such a word lies in one
-//! cache line, which it does: the processor's own rule for words, kept by its other accesses.
+//! The compiler knows no such accesses that others may race with, so they are written down as
+//! instructions. Of 1, 2, 4 and 8 bytes there is one access, which the processor makes at once if
+//! they are aligned; nothing relies on more.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -195,14 +195,14 @@ impl<M: Machine> Table<M> {
         for at in columns.iter().copied() {
             let Some(shape) = self.shapes.get(at) else { continue };
             let (extents, width) = (self.barrier.hints_of(at), shape.width);
-            if shape.is_in_a_line && width > 0 {
+            if shape.is_in_a_line {
                 for slot in slots {
                     hints.add_line::<M>(extents.of(slot.id(), width));
                 }
                 continue;
             }
             for slot in slots {
-                hints.add::<M>(extents.of(slot.id(), width), width.max(1));
+                hints.add::<M>(extents.of(slot.id(), width), width);
             }
         }
     }

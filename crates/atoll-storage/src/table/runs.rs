@@ -210,7 +210,8 @@ impl<M: Machine> Runs<M> {
 
     /// The row of this hash lies elsewhere. Nobody counts how often an entry is right, so `has_key`
     /// is asked whether a row has the key that is this word: for another key of the block and the
-    /// row that is guessed for that. An entry for which it does not too often is forgotten.
+    /// row that is guessed for that. An entry for which it does not too often is forgotten; a key
+    /// that nobody has inserted counts like one whose row lies elsewhere.
     pub(super) fn doubt(&self, hash: u64, has_key: impl FnOnce(RowId, u64) -> bool) {
         let Some(known) = self.known.get() else { return };
         let word = key::word_of(hash);
@@ -220,8 +221,8 @@ impl<M: Machine> Runs<M> {
             return;
         }
         let wrong = now >> ROW_BITS & WRONG_MAX;
-        // Any of the others, and not the same each time that the entry was wrong.
-        let other = (at + 1 + key::mix(word ^ wrong) % (BLOCK - 1)) % BLOCK;
+        // Any of the others, and not the same each time: it may be one key that is asked for.
+        let other = (at + 1 + key::mix(word ^ M::now_ns()) % (BLOCK - 1)) % BLOCK;
         let other_word = word.wrapping_sub(at * known.step).wrapping_add(other * known.step);
         let row = RowId(((now & (ONE_WRONG - 1)) + other).wrapping_sub(BLOCK));
         let next = match (has_key(row, other_word), wrong) {
@@ -230,7 +231,8 @@ impl<M: Machine> Runs<M> {
             (false, WRONG_MAX) => 0,
             (false, _) => now + ONE_WRONG,
         };
-        entry.store(next, Ordering::Relaxed);
+        // Unless somebody has noted another meanwhile: reading a row takes a while.
+        let _ = entry.compare_exchange(now, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -376,6 +378,17 @@ mod tests {
                 let guess = runs.guess(hash(first));
                 assert_eq!(guess, is_kept.then_some(RowId(row)), "{share} %, step {step}");
             }
+        }
+    }
+
+    #[test]
+    fn one_key_that_is_asked_for_again_and_again_is_enough_to_tell() {
+        for (wrong_percent, is_kept) in [(1, true), (90, false)] {
+            let runs = filled(2 * BLOCK);
+            for _ in 0..1000 {
+                runs.doubt(hash(FIRST + BLOCK), |_, other| key::mix(other) % 100 >= wrong_percent);
+            }
+            assert_eq!(runs.guess(hash(FIRST + BLOCK)).is_some(), is_kept, "{wrong_percent} %");
         }
     }
 

@@ -323,7 +323,7 @@ fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
     which: u32,
     hints: &mut Hints,
 ) {
-    if window.aims.iter().any(|aim| !aim.columns().is_empty()) {
+    if which != 0 && window.aims.iter().any(|aim| !aim.columns().is_empty()) {
         hint_by_column(guard, window, seen, which, hints, |table, slots, columns, hints| {
             table.hint_at_values(slots, columns, hints);
         });
