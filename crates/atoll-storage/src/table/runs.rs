@@ -88,7 +88,13 @@ pub(super) struct Known<M: Machine> {
     /// The step as a power of two, if it is one: a division is what a lookup would wait for.
     shift: Option<u32>,
     lines: Box<[Line<M>; LINES]>,
+    /// How often a guess has been doubted.
+    doubts: Apart<M::Word>,
 }
+
+/// What is changed, beside what is read for each guess.
+#[repr(align(64))]
+struct Apart<W>(W);
 
 /// Entries of blocks that follow each other: who has met one has met them all.
 #[repr(align(64))]
@@ -114,7 +120,8 @@ impl<M: Machine> Known<M> {
         let line = || Line(std::array::from_fn(|_| M::Word::new(0)));
         let lines = std::iter::repeat_with(line).take(LINES).collect::<Box<[_]>>();
         let shift = step.is_power_of_two().then(|| step.trailing_zeros());
-        Self { step, shift, lines: lines.try_into().ok().expect("it has as many") }
+        let lines = lines.try_into().ok().expect("it has as many");
+        Self { step, shift, lines, doubts: Apart(M::Word::new(0)) }
     }
 
     /// Number and rest of a word by a step that is no power of two.
@@ -222,7 +229,8 @@ impl<M: Machine> Runs<M> {
         }
         let wrong = now >> ROW_BITS & WRONG_MAX;
         // Any of the others, and not the same each time: it may be one key that is asked for.
-        let other = (at + 1 + key::mix(word ^ M::now_ns()) % (BLOCK - 1)) % BLOCK;
+        let turn = known.doubts.0.fetch_add(1, Ordering::Relaxed);
+        let other = (at + 1 + key::mix(word ^ turn) % (BLOCK - 1)) % BLOCK;
         let other_word = word.wrapping_sub(at * known.step).wrapping_add(other * known.step);
         let row = RowId(((now & (ONE_WRONG - 1)) + other).wrapping_sub(BLOCK));
         let next = match (has_key(row, other_word), wrong) {
