@@ -6,25 +6,44 @@ use atoll_storage::{Change, RowId, Table, Value};
 use super::step::{Found, Step};
 use super::{Begin, State, Txn, Worker};
 use crate::edits::What;
-use crate::engine::Engine;
+use crate::engine::{Engine, partition_of};
 use crate::error::Stop;
 use crate::scheme::{AbortReason, Scheme};
 use crate::tables::Guard;
 
+/// Values that one transaction stores again, in a partitioned scheme: each transaction has to be
+/// waited for by all others of its partition, and waits for them.
+const TOGETHER: usize = 16;
+
+/// A long value that keeps a sparse block alive.
+struct Kept {
+    row: RowId,
+    column: usize,
+    /// The partition of the row; `None` where the transaction has to name all, or none.
+    partition: Option<u32>,
+}
+
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Stores again the long values that keep sparse blocks of a table alive, each in a transaction
-    /// of its own that changes nothing else; those that meet a conflict are left for another time.
+    /// Stores again the long values that keep sparse blocks of a table alive, in transactions that
+    /// change nothing else, each of one value or of a few of one partition; those that meet a
+    /// conflict are left for another time.
     pub fn compact(&mut self, table: &Table<M>, most: usize) {
         if self.state == State::Open {
             return;
         }
         let values = table.sparse_values(&mut self.member, most);
         let (is_part, mut any) = (values.len() == most, false);
-        for (row, column) in values {
-            self.upkeep = true;
-            any |= self.store_again(table, row, column).is_ok();
-            self.abort(AbortReason::Requested);
-            self.upkeep = false;
+        let mut values: Vec<Kept> =
+            values.into_iter().map(|(row, column)| self.kept(table, row, column)).collect();
+        values.sort_by_key(|value| value.partition);
+        let together = if S::PARTITIONED { TOGETHER } else { 1 };
+        for values in values.chunk_by(|one, next| one.partition == next.partition) {
+            for values in values.chunks(together) {
+                self.upkeep = true;
+                any |= self.store_again(table, values).is_ok();
+                self.abort(AbortReason::Requested);
+                self.upkeep = false;
+            }
         }
         // Where none could be, as with no memory left, the next would not either.
         if is_part && any {
@@ -32,13 +51,34 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
     }
 
-    fn store_again(&mut self, table: &Table<M>, row: RowId, column: usize) -> Result<(), Stop> {
-        self.begin(Begin::default())?;
-        self.until_done(table, |engine, txn, guard, change| {
-            txn.store_again(engine, guard, change, row, column)
-        })?;
+    fn kept(&mut self, table: &Table<M>, row: RowId, column: usize) -> Kept {
+        let guard = self.engine.tables.guard(table.id());
+        let is_in_one = S::PARTITIONED && !guard.replicated;
+        let partition = is_in_one.then(|| {
+            let _section = self.member.enter();
+            partition_of_row(table, row, self.engine.partitions())
+        });
+        Kept { row, column, partition }
+    }
+
+    /// Values of one partition.
+    fn store_again(&mut self, table: &Table<M>, values: &[Kept]) -> Result<(), Stop> {
+        let partition = values.first().and_then(|value| value.partition);
+        // What somebody keeps for long must not keep the thread that sees to everything else.
+        self.begin(Begin { partitions: partition.as_slice(), read_only: false, hurried: true })?;
+        for value in values {
+            self.until_done(table, |engine, txn, guard, change| {
+                txn.store_again(engine, guard, change, value)
+            })?;
+        }
         self.commit()
     }
+}
+
+/// The partition of a row that is in a table. Inside the gate.
+fn partition_of_row<M: Machine>(table: &Table<M>, row: RowId, partitions: u32) -> u32 {
+    let first = table.schema().primary_key().first();
+    partition_of(first.map(|column| table.value(row, *column)).as_ref(), partitions)
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
@@ -47,12 +87,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         engine: &Engine<S, M>,
         guard: &Guard<S, M>,
         change: Change,
-        row: RowId,
-        column: usize,
+        &Kept { row, column, partition }: &Kept,
     ) -> Step<()> {
         let found = Found::new(guard, row);
         let meta = found.meta;
-        if !meta.is_named() {
+        // The slot may be another row's by now.
+        let is_elsewhere =
+            |partition| partition != partition_of_row(&guard.table, row, engine.partitions());
+        if !meta.is_named() || partition.is_some_and(is_elsewhere) {
             return Step::Done(());
         }
         self.forget = true;
