@@ -21,6 +21,14 @@ pub enum StorageError {
         /// Type of the value it was given.
         given: &'static str,
     },
+    /// A sum that is no value of its column's type.
+    #[error("column \"{column}\" holds {expected}, and the sum is out of its range")]
+    OutOfRange {
+        /// The column.
+        column: String,
+        /// What it holds.
+        expected: DataType,
+    },
     /// NULL for a column that must have a value.
     #[error("column \"{column}\" must not be NULL")]
     NullInColumn {

@@ -8,7 +8,9 @@ use std::ops::Deref;
 use atoll_machine::Machine;
 use atoll_storage::image::{self, Plain};
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, DataType, Number, PlainColumn, Slot, StorageError, Table, Value};
+use atoll_storage::{
+    Change, Column, DataType, Number, PlainColumn, Slot, StorageError, Table, Value,
+};
 
 use crate::common::image::Image;
 use crate::edits::{Edits, Mark};
@@ -373,6 +375,68 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         }
     }
 
+    /// Adds to a `bigint` or a `timestamp`, and returns the sum; NULL counts as 0. A sum that is
+    /// none makes the whole call fail, and the transaction is rolled back.
+    ///
+    /// # Panics
+    /// When the column is of another type.
+    #[inline]
+    pub fn add_i64(&mut self, column: usize, amount: i64) -> i64 {
+        self.add(column, amount, |row| row.i64(column), |row, sum| row.set_i64(column, sum))
+    }
+
+    /// As [`RowEdit::add_i64`], to an `integer` or a `date`.
+    ///
+    /// # Panics
+    /// As there.
+    #[inline]
+    pub fn add_i32(&mut self, column: usize, amount: i32) -> i32 {
+        self.add(column, amount, |row| row.i32(column), |row, sum| row.set_i32(column, sum))
+    }
+
+    /// In place, in one step: what stands there is looked for once.
+    #[inline(always)]
+    fn add<N: Number>(
+        &mut self,
+        column: usize,
+        amount: N,
+        get: impl FnOnce(&Self) -> N,
+        set: impl FnOnce(&mut Self, N),
+    ) -> N {
+        if self.direct.is_some() && self.row.table.sets_numbers::<N>(column) {
+            return self.add_number(column, amount);
+        }
+        let sum = get(self).plus(amount);
+        match sum {
+            Some(sum) => set(self, sum),
+            None => self.is_out_of_range(column),
+        }
+        sum.unwrap_or_default()
+    }
+
+    /// As `put_number` in place, with a sum.
+    fn add_number<N: Number>(&mut self, column: usize, amount: N) -> N {
+        if !self.begin_put(column) {
+            return N::default();
+        }
+        let (table, slot) = (self.row.table, self.row.slot);
+        let Some(direct) = &mut self.direct else { return N::default() };
+        let plus = |old: N| old.plus(amount);
+        match table.store_number(direct.change, slot, column, plus, direct.undo) {
+            Ok(Some(sum)) => return sum,
+            Ok(None) => self.is_out_of_range(column),
+            Err(error) => self.fail(error.into()),
+        }
+        N::default()
+    }
+
+    #[cold]
+    fn is_out_of_range(&mut self, column: usize) {
+        let Column { name, data_type, .. } = &self.row.table.schema().columns()[column];
+        let (column, expected) = (name.clone(), *data_type);
+        self.fail(StorageError::OutOfRange { column, expected }.into());
+    }
+
     /// Sets a `binary(n)`, a `bytea` or a `text`.
     ///
     /// # Panics
@@ -420,8 +484,9 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         let (table, slot) = (self.row.table, self.row.slot);
         match (&mut self.direct, self.row.own) {
             (Some(direct), _) => {
-                let stored = table.store_number(direct.change, slot, column, value, direct.undo);
-                self.end_put(stored);
+                let put = |_| Some(value);
+                let stored = table.store_number(direct.change, slot, column, put, direct.undo);
+                self.end_put(stored.map(|_| ()));
             }
             (None, Some(own)) => {
                 let bytes = &value.padded().to_le_bytes()[..size_of::<N>()];

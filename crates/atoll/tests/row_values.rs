@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use atoll::{
-    Column, DataType, Database, DatabaseOptions, Schema, SchemeKind, Table, Value, Visit, Want,
+    Column, DataType, Database, DatabaseOptions, RowEdit, Schema, SchemeKind, Table, Value, Visit,
+    Want,
 };
 
 const TYPES: [DataType; 6] = [
@@ -102,6 +103,64 @@ fn what_a_transaction_has_set_is_what_it_reads_and_null_is_zero_or_nan() {
             db.transaction(|tx| tx.read_with(&table, &[Value::Int64(7)], |row| left = read(row)))
                 .unwrap();
             assert_eq!(left, if commits { after.clone() } else { before.clone() }, "{scheme}");
+        }
+    }
+}
+
+#[test]
+fn what_is_added_is_added_to_what_the_transaction_sees() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let key = [Value::Int64(7)];
+        let sums = db.transaction(|tx| {
+            let first = tx.update_with(&table, &key, |row| {
+                row.set_i32(2, 10);
+                row.set(9, &Value::Null);
+                let integers = [row.add_i32(2, 5), row.add_i32(4, -4), row.add_i32(8, i32::MIN)];
+                (integers, [row.add_i64(3, 4), row.add_i64(5, 1), row.add_i64(9, 5)])
+            })?;
+            let second = tx.update_with(&table, &key, |row| row.add_i32(2, -16))?;
+            Ok((first.unwrap(), second.unwrap()))
+        });
+        let expected = (([15, 0, 8 + i32::MIN], [7, 6, 5]), -1);
+        assert_eq!(sums.unwrap(), expected, "{scheme}");
+        let mut left = Vec::new();
+        db.transaction(|tx| tx.read_with(&table, &key, |row| left = read(row))).unwrap();
+        let expected = [1, -1, 7, 0, 6, 6, 7, 8 + i64::from(i32::MIN), 5, 10, 11, 12].map(Some);
+        assert_eq!(left, expected, "{scheme}");
+    }
+}
+
+type Add = fn(&mut RowEdit<'_>);
+
+#[test]
+fn a_sum_out_of_range_rolls_the_transaction_back_and_so_does_one_in_a_key() {
+    for scheme in SchemeKind::ALL.iter().copied() {
+        let (db, table) = database(scheme);
+        let key = [Value::Int64(7)];
+        // Columns that cannot be NULL and one that can, and the key.
+        let wrong: [(Add, &str); 5] = [
+            (|row| _ = row.add_i32(2, i32::MAX), "\"integer false\" holds integer, and the sum is"),
+            (|row| _ = row.add_i64(3, i64::MAX), "\"bigint false\" holds bigint, and the sum is"),
+            (|row| _ = row.add_i32(10, i32::MAX), "\"date true\" holds date, and the sum is"),
+            (|row| _ = row.add_i64(11, i64::MAX), "\"timestamp true\" holds timestamp, and the"),
+            (|row| _ = row.add_i64(0, 1), "\"id\""),
+        ];
+        for (add, said) in wrong {
+            let done = db.transaction(|tx| {
+                tx.update_with(&table, &key, |row| row.set_i64(5, 500))?;
+                tx.update_with(&table, &key, |row| {
+                    row.set_i32(4, 400);
+                    add(row);
+                    row.set_i64(3, 300);
+                })?;
+                Ok(())
+            });
+            let error = done.unwrap_err().to_string();
+            assert!(error.contains(said), "{scheme}: {error}");
+            let mut left = Vec::new();
+            db.transaction(|tx| tx.read_with(&table, &key, |row| left = read(row))).unwrap();
+            assert_eq!(left, (1..=12).map(Some).collect::<Vec<_>>(), "{scheme}");
         }
     }
 }

@@ -144,9 +144,7 @@ fn select(tx: &mut Transaction, tables: &Tables, row: &[Value]) -> TxnResult<()>
 
 fn add(tx: &mut Transaction, tables: &Tables, row: &[Value], delta: i64) -> TxnResult<()> {
     let balance = tx.update_with(&tables.accounts, &row[ACCOUNT_BRANCH..=ACCOUNT], |row| {
-        let balance = row.i64(BALANCE) + delta;
-        row.set_i64(BALANCE, balance);
-        balance
+        row.add_i64(BALANCE, delta)
     })?;
     // The standard transaction answers with the account's new balance.
     std::hint::black_box(balance);
@@ -157,12 +155,10 @@ fn transfer(tx: &mut Transaction, tables: &Tables, row: &[Value], delta: i64) ->
     add(tx, tables, row, delta)?;
     let teller = [row[BRANCH].clone(), row[TELLER].clone()];
     tx.update_with(&tables.tellers, &teller, |row| {
-        let balance = row.i64(BALANCE) + delta;
-        row.set_i64(BALANCE, balance);
+        row.add_i64(BALANCE, delta);
     })?;
     tx.update_with(&tables.branches, &row[BRANCH..=BRANCH], |row| {
-        let balance = row.i64(BRANCH_BALANCE) + delta;
-        row.set_i64(BRANCH_BALANCE, balance);
+        row.add_i64(BRANCH_BALANCE, delta);
     })?;
     tx.insert(&tables.history, row)
 }

@@ -26,6 +26,8 @@ pub trait Number: Copy + Default {
     fn padded(self) -> u64;
     /// It as a zone has it.
     fn zone(self) -> u64;
+    /// The sum, if it is such a number.
+    fn plus(self, other: Self) -> Option<Self>;
 }
 
 macro_rules! number {
@@ -58,6 +60,11 @@ macro_rules! number {
             fn zone(self) -> u64 {
                 zone::of_i64(self.into())
             }
+
+            #[inline]
+            fn plus(self, other: Self) -> Option<Self> {
+                self.checked_add(other)
+            }
         }
     };
 }
@@ -67,7 +74,8 @@ number!(i32, u32, AtomicU32, u32s);
 number!(i64, u64, AtomicU64, u64s);
 
 impl<M: Machine> Barrier<M> {
-    /// As [`Barrier::replace_value`], in a column of such numbers that cannot be NULL.
+    /// As [`Barrier::replace_value`], in a column of such numbers that cannot be NULL, with what
+    /// `new` makes of the number that stands there; nothing happens if that is nothing.
     ///
     /// # Errors
     /// As there.
@@ -77,19 +85,21 @@ impl<M: Machine> Barrier<M> {
         change: Change,
         slot: Slot<'_, M>,
         at: usize,
-        value: N,
+        new: impl FnOnce(N) -> Option<N>,
         undo: &mut UndoList,
-    ) -> Result<(), MemoryError> {
+    ) -> Result<Option<N>, MemoryError> {
         let what = || values_of(at, size_of::<N>());
         let values = self.own_of(change, slot, &self.extents.values[at], what)?;
         let cell = self.number_at::<N>(values, slot.id);
+        let old = N::get(cell);
+        let Some(new) = new(old) else { return Ok(None) };
         let entry = (change.inside.epoch, self.table, slot.id);
         undo.push_value(entry, (at as u16, true), size_of::<N>(), |words| {
-            words[0].store(N::get(cell).padded(), Ordering::Relaxed);
+            words[0].store(old.padded(), Ordering::Relaxed);
         });
-        value.put(cell);
-        self.widen_by(slot.segment, at, value);
-        Ok(())
+        new.put(cell);
+        self.widen_by(slot.segment, at, new);
+        Ok(Some(new))
     }
 
     /// Widens the zone of a column of such numbers so that it holds one.

@@ -43,7 +43,8 @@ impl<M: Machine> Table<M> {
             ($rust:ty) => {
                 if let Some(bytes) = plain.and_then(|bytes| bytes.try_into().ok()) {
                     let value = <$rust>::from_le_bytes(bytes);
-                    return self.store_number(change, slot, at, value, undo);
+                    let stored = self.store_number(change, slot, at, |_| Some(value), undo);
+                    return stored.map(|_| ());
                 }
             };
         }
@@ -88,7 +89,8 @@ impl<M: Machine> Table<M> {
         Ok(self.barrier.replace_bytes(change, slot, at, bytes, undo)?)
     }
 
-    /// As [`Table::store`], a number in a column that [sets](Table::sets_numbers) them.
+    /// As [`Table::store`], a number in a column that [sets](Table::sets_numbers) them: what `new`
+    /// makes of the one that stands there, which it returns. Nothing is stored if that is nothing.
     ///
     /// # Errors
     /// As there.
@@ -98,11 +100,11 @@ impl<M: Machine> Table<M> {
         change: Change,
         slot: Slot<'_, M>,
         at: usize,
-        value: N,
+        new: impl FnOnce(N) -> Option<N>,
         undo: &mut UndoList,
-    ) -> Result<(), StorageError> {
+    ) -> Result<Option<N>, StorageError> {
         debug_assert!(self.sets_numbers::<N>(at));
-        Ok(self.barrier.replace_number(change, slot, at, value, undo)?)
+        Ok(self.barrier.replace_number(change, slot, at, new, undo)?)
     }
 
     /// Where a value can be stored until the section of `change` ends, so that storing it there
