@@ -11,6 +11,25 @@ use super::random::TpccRandom;
 use super::schema::{Tables, customer, new_order, order_line, orders};
 use super::stop::{Ran, found};
 
+/// What is drawn of a delivery.
+#[derive(Debug, Clone, Copy)]
+pub struct Input {
+    warehouse: i16,
+    carrier: i16,
+}
+
+impl Input {
+    /// Draws a delivery of a warehouse.
+    pub fn draw(random: &mut TpccRandom, home: i16) -> Self {
+        Self { warehouse: home, carrier: random.uniform(1, 10) as i16 }
+    }
+
+    /// The partition that it touches.
+    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
+        field.add_partition(self.warehouse, partitions);
+    }
+}
+
 /// The next delivery.
 #[derive(Debug, Clone, Default)]
 pub struct Delivery {
@@ -43,16 +62,9 @@ struct Line {
 }
 
 impl Delivery {
-    /// Draws the next delivery of a warehouse.
-    pub fn draw(&mut self, random: &mut TpccRandom, home: i16) {
-        self.warehouse = home;
-        self.carrier = random.uniform(1, 10) as i16;
-        self.now = now();
-    }
-
-    /// The partition that it touches.
-    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
-        field.add_partition(self.warehouse, partitions);
+    /// The next delivery is this one.
+    pub fn take(&mut self, input: &Input) {
+        (self.warehouse, self.carrier, self.now) = (input.warehouse, input.carrier, now());
     }
 
     /// Runs it. A district without an open order is passed over.
@@ -156,9 +168,8 @@ impl Delivery {
                 let order = &mut orders[at];
                 order.is_there = false;
                 let Visit::Update(row) = row else { return };
-                row.set_i64(customer::BALANCE, row.i64(customer::BALANCE) + order.amount);
-                let deliveries = row.i32(customer::DELIVERIES) + 1;
-                row.set(customer::DELIVERIES, &Value::Int32(deliveries));
+                row.add_i64(customer::BALANCE, order.amount);
+                row.add_i32(customer::DELIVERIES, 1);
                 order.is_there = true;
             },
         )?;

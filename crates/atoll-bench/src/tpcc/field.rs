@@ -53,6 +53,26 @@ pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64
 }
 
+/// What tells a customer of a district.
+#[derive(Debug, Clone, Copy)]
+pub enum Told {
+    /// The number of a last name.
+    ByName(u32),
+    /// His own number.
+    ByNumber(i32),
+}
+
+impl Told {
+    /// Draws a customer.
+    pub fn draw(random: &mut TpccRandom, size: Size) -> Self {
+        if random.percent(BY_NAME_PERCENT) {
+            Self::ByName(random.last_name(size.customers))
+        } else {
+            Self::ByNumber(random.customer(size.customers) as i32)
+        }
+    }
+}
+
 /// A customer, told by number or by last name.
 #[derive(Debug, Clone)]
 pub struct Who {
@@ -78,20 +98,22 @@ impl Default for Who {
 }
 
 impl Who {
-    /// Draws a customer of a district.
-    pub fn draw(&mut self, random: &mut TpccRandom, size: Size, [warehouse, district]: [i16; 2]) {
+    /// The customer of a district who is told.
+    pub fn take(&mut self, [warehouse, district]: [i16; 2], told: Told) {
         self.by_name[0] = Value::Int16(warehouse);
         self.by_name[1] = Value::Int16(district);
         self.by_number[..2].clone_from_slice(&self.by_name[..2]);
         self.number = 0;
-        if random.percent(BY_NAME_PERCENT) {
-            let name = random.last_name(size.customers);
-            if let Value::Text(text) = &mut self.by_name[2] {
-                write_last_name(name, text);
+        match told {
+            Told::ByName(name) => {
+                if let Value::Text(text) = &mut self.by_name[2] {
+                    write_last_name(name, text);
+                }
             }
-        } else {
-            self.number = random.customer(size.customers) as i32;
-            self.by_number[2] = Value::Int32(self.number);
+            Told::ByNumber(number) => {
+                self.number = number;
+                self.by_number[2] = Value::Int32(number);
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod args;
 pub mod check;
 mod client;
 mod delivery;
+mod drawn;
 mod facts;
 mod field;
 mod fill;
@@ -32,12 +33,14 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 pub use args::{Home, KINDS, Mix, TpccArgs};
 use client::TpccClient;
+use drawn::{Drawer, Pool};
 use field::Field;
 pub use population::Size;
 use random::{Constants, TpccRandom};
 use schema::Tables;
 
 use crate::error::BenchError;
+use crate::keys::drawn_by_each;
 use crate::machine_facts::MachineFacts;
 use crate::oltp::report::About;
 use crate::oltp::{LoadReport, OltpReport, Opened, Workload, drive};
@@ -47,6 +50,8 @@ struct Tpcc<'a> {
     args: &'a TpccArgs,
     field: Arc<Field>,
     constants: Constants,
+    /// Transactions that each thread draws beforehand.
+    draws: usize,
 }
 
 impl Workload for Tpcc<'_> {
@@ -63,7 +68,8 @@ impl Workload for Tpcc<'_> {
         let of_worker = (worker % usize::from(args.warehouses)) as i16 + 1;
         let home = (args.home == Home::Worker).then_some(of_worker);
         let writer = self.field.writers.fetch_add(1, Ordering::Relaxed) as i16;
-        TpccClient::new(Arc::clone(&self.field), random, args, writer, home)
+        let pool = Pool::draw(&mut Drawer::new(random, args, home), &self.field, self.draws);
+        TpccClient::new(Arc::clone(&self.field), pool, args, writer)
     }
 }
 
@@ -112,7 +118,10 @@ impl Loaded {
         let machine = MachineFacts::gather();
         let oltp = &args.oltp;
         let constants = Constants::of_load(oltp.seed).of_run(oltp.seed);
-        let workload = Tpcc { args, field: Arc::clone(&self.field), constants };
+        // An order has ten lines on average, and most rows that are accessed are those of orders.
+        let draws = drawn_by_each(oltp.thread_count()?, 10);
+        let draws = draws.min(oltp.transactions.map_or(usize::MAX, |most| most as usize));
+        let workload = Tpcc { args, field: Arc::clone(&self.field), constants, draws };
         let measured = drive(&self.db, &workload, oltp, progress)?;
         progress.say("checking the twelve consistency conditions");
         let left_out: &[u8] = if args.reduced { &check::BROKEN_BY_REDUCED } else { &[] };

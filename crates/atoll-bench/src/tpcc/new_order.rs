@@ -23,11 +23,58 @@ const LINE_COLUMNS: usize = order_line::COLUMNS.len();
 const CUSTOMER_SEEN: [usize; 3] = [customer::DISCOUNT, customer::LAST, customer::CREDIT];
 const ITEM_SEEN: [usize; 3] = [item::PRICE, item::NAME, item::DATA];
 
+/// What is drawn of an order.
+#[derive(Debug, Clone, Copy)]
+pub struct Input {
+    warehouse: i16,
+    district: i16,
+    customer: i32,
+    count: usize,
+    lines: [Asked; LINES_MAX],
+}
+
+/// What a line asks for.
 #[derive(Debug, Clone, Copy, Default)]
-struct Line {
+struct Asked {
     item: i32,
     supply: i16,
     quantity: i16,
+}
+
+impl Input {
+    /// Draws an order of a warehouse; of one that is `reduced` no item is unknown.
+    pub fn draw(field: &Field, random: &mut TpccRandom, home: i16, reduced: bool) -> Self {
+        let size = field.size;
+        let district = draw_district(random);
+        let customer = random.customer(size.customers) as i32;
+        let count = random.uniform(5, LINES_MAX as u32) as usize;
+        let rollback = random.percent(ROLLBACK_PERCENT) && !reduced;
+        let mut lines = [Asked::default(); LINES_MAX];
+        for (at, line) in lines[..count].iter_mut().enumerate() {
+            let unknown = rollback && at + 1 == count;
+            let item = if unknown { size.items + 1 } else { random.item(size.items) } as i32;
+            let is_remote = random.percent(REMOTE_PERCENT);
+            let supply = if is_remote { field.other_warehouse(random, home) } else { home };
+            *line = Asked { item, supply, quantity: random.uniform(1, 10) as i16 };
+        }
+        Self { warehouse: home, district, customer, count, lines }
+    }
+
+    fn lines(&self) -> &[Asked] {
+        &self.lines[..self.count]
+    }
+
+    /// The partitions that it touches.
+    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
+        field.add_partition(self.warehouse, partitions);
+        let remote = self.lines().iter().filter(|line| line.supply != self.warehouse);
+        remote.for_each(|line| field.add_partition(line.supply, partitions));
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    asked: Asked,
     /// Price of the item, once it has been found.
     price: Option<i64>,
     /// What the data of the item says, and with it those of its stock: that it is of the brand.
@@ -96,51 +143,36 @@ impl NewOrder {
         }
     }
 
-    /// Draws the next order of a warehouse.
-    pub fn draw(&mut self, field: &Field, random: &mut TpccRandom, home: i16) {
-        let size = field.size;
-        (self.warehouse, self.district) = (home, draw_district(random));
-        let customer = random.customer(size.customers) as i32;
-        let (w, d, c) = (Value::Int16(home), Value::Int16(self.district), Value::Int32(customer));
-        self.customer = [w, d, c];
+    /// The next order is this one.
+    pub fn take(&mut self, input: &Input) {
+        let Input { warehouse: home, district, customer, count, .. } = *input;
+        (self.warehouse, self.district) = (home, district);
+        self.customer = [Value::Int16(home), Value::Int16(district), Value::Int32(customer)];
         self.lines.clear();
-        let count = random.uniform(5, LINES_MAX as u32);
-        let rollback = random.percent(ROLLBACK_PERCENT) && !self.reduced;
-        for line in 1..=count {
-            let unknown = rollback && line == count;
-            let number = if unknown { size.items + 1 } else { random.item(size.items) };
-            let is_remote = random.percent(REMOTE_PERCENT);
-            let supply = if is_remote { field.other_warehouse(random, home) } else { home };
-            let quantity = random.uniform(1, 10) as i16;
-            let item = number as i32;
-            self.lines.push(Line { item, supply, quantity, ..Line::default() });
-            let at = line as usize - 1;
-            set_i32(&mut self.items[at], item);
-            set_i16(&mut self.stocks[2 * at], supply);
-            set_i32(&mut self.stocks[2 * at + 1], item);
-        }
-        let all_local = self.lines.iter().all(|line| line.supply == home);
-        self.order[..2].clone_from_slice(&self.customer[..2]);
-        self.order[3] = Value::Int32(customer);
-        self.order[4] = Value::Timestamp(now());
-        self.order[6] = Value::Int16(count as i16);
-        self.order[7] = Value::Int16(all_local.into());
+        self.lines
+            .extend(input.lines().iter().map(|asked| Line { asked: *asked, ..Line::default() }));
         let rows = self.order_lines.chunks_exact_mut(LINE_COLUMNS);
-        for ((row, line), number) in rows.zip(&self.lines).zip(1..) {
+        let keys = self.items.iter_mut().zip(self.stocks.chunks_exact_mut(2));
+        let mut all_local = true;
+        for (((line, (item, stock)), row), number) in
+            input.lines().iter().zip(keys).zip(rows).zip(1..)
+        {
+            all_local &= line.supply == home;
+            set_i32(item, line.item);
+            set_i16(&mut stock[0], line.supply);
+            set_i32(&mut stock[1], line.item);
             set_i16(&mut row[order_line::W], home);
-            set_i16(&mut row[order_line::D], self.district);
+            set_i16(&mut row[order_line::D], district);
             set_i16(&mut row[order_line::NUMBER], number);
             set_i32(&mut row[order_line::ITEM], line.item);
             set_i16(&mut row[order_line::SUPPLY], line.supply);
             set_i16(&mut row[order_line::QUANTITY], line.quantity);
         }
-    }
-
-    /// The partitions that it touches.
-    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
-        field.add_partition(self.warehouse, partitions);
-        let remote = self.lines.iter().filter(|line| line.supply != self.warehouse);
-        remote.for_each(|line| field.add_partition(line.supply, partitions));
+        self.order[..2].clone_from_slice(&self.customer[..2]);
+        self.order[3] = Value::Int32(customer);
+        self.order[4] = Value::Timestamp(now());
+        self.order[6] = Value::Int16(count as i16);
+        self.order[7] = Value::Int16(all_local.into());
     }
 
     /// Runs it.
@@ -151,8 +183,7 @@ impl NewOrder {
         let row = tx.read_with(&tables.warehouse, home, |row| row.i32(warehouse::TAX))?;
         let warehouse_tax = found(row, "warehouse", home)?;
         let row = tx.update_with(&tables.district, &self.customer[..2], |row| {
-            let number = row.i32(district::NEXT_ORDER);
-            row.set_i32(district::NEXT_ORDER, number + 1);
+            let number = row.add_i32(district::NEXT_ORDER, 1) - 1;
             (number, row.i32(district::TAX))
         })?;
         let (number, district_tax) = found(row, "district", &self.customer[..2])?;
@@ -235,7 +266,7 @@ impl NewOrder {
                 line.in_stock = false;
                 let Visit::Update(row) = row else { return };
                 line.in_stock = true;
-                take_stock(row, line, line.supply != *warehouse);
+                take_stock(row, line.asked.quantity, line.asked.supply != *warehouse);
                 if !*reduced {
                     row.bytes(column, &mut line.dist_info);
                     // Searched only if those of the item say so.
@@ -255,7 +286,7 @@ impl NewOrder {
         let Self { lines, order_lines, .. } = self;
         let mut sum = 0;
         for (line, row) in lines[..known].iter().zip(order_lines.chunks_mut(LINE_COLUMNS)) {
-            let amount = line.price.unwrap_or_default() * i64::from(line.quantity);
+            let amount = line.price.unwrap_or_default() * i64::from(line.asked.quantity);
             sum += amount;
             row[order_line::AMOUNT] = Value::Int64(amount);
             if let Value::Binary(info) = &mut row[order_line::DIST_INFO] {
@@ -299,14 +330,14 @@ impl Line {
     }
 }
 
-fn take_stock(row: &mut RowEdit<'_>, line: &Line, is_remote: bool) {
-    let quantity = i32::from(line.quantity);
+fn take_stock(row: &mut RowEdit<'_>, quantity: i16, is_remote: bool) {
+    let quantity = i32::from(quantity);
     let left = row.i32(stock::QUANTITY) - quantity;
     row.set_i32(stock::QUANTITY, if left >= 10 { left } else { left + 91 });
-    row.set_i64(stock::YTD, row.i64(stock::YTD) + i64::from(quantity));
-    row.set_i32(stock::ORDERS, row.i32(stock::ORDERS) + 1);
+    row.add_i64(stock::YTD, quantity.into());
+    row.add_i32(stock::ORDERS, 1);
     if is_remote {
-        row.set_i32(stock::REMOTE, row.i32(stock::REMOTE) + 1);
+        row.add_i32(stock::REMOTE, 1);
     }
 }
 
@@ -328,9 +359,9 @@ mod tests {
         let (field, mut order) = (&loaded.field, NewOrder::new(false));
         let (mut lines, mut remote, mut all_local) = (0, 0, 0);
         for _ in 0..ORDERS {
-            order.draw(field, &mut random, 3);
-            assert!(order.lines.iter().all(|line| (1..=7).contains(&line.supply)));
-            let away = order.lines.iter().filter(|line| line.supply != 3).count();
+            order.take(&Input::draw(field, &mut random, 3, false));
+            assert!(order.lines.iter().all(|line| (1..=7).contains(&line.asked.supply)));
+            let away = order.lines.iter().filter(|line| line.asked.supply != 3).count();
             assert_eq!(order.order[7], Value::Int16((away == 0).into()));
             lines += order.lines.len();
             remote += away;
@@ -349,7 +380,7 @@ mod tests {
         let mut session = loaded.db.session().expect("a session");
         let mut shown = [0; 2];
         for _ in 0..400 {
-            order.draw(field, &mut random, 1);
+            order.take(&Input::draw(field, &mut random, 1, false));
             let entered = session.transaction(|tx| {
                 order.run(tx, &field.tables).map_err(|stop| match stop {
                     Stop::Txn(error) => error,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use atoll::{Range, Row, Transaction, Value, Visit, Want};
 
-use super::field::{Field, Who, draw_district, show};
+use super::field::{Field, Told, Who, draw_district, show};
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, order_line, orders};
 use super::stop::{Ran, found};
@@ -18,10 +18,30 @@ const SHOWN: [usize; 5] = [
     order_line::DELIVERY,
 ];
 
+/// What is drawn of a question.
+#[derive(Debug, Clone, Copy)]
+pub struct Input {
+    /// Warehouse and district of the customer, and who it is.
+    place: [i16; 2],
+    told: Told,
+}
+
+impl Input {
+    /// Draws a question at a warehouse.
+    pub fn draw(field: &Field, random: &mut TpccRandom, home: i16) -> Self {
+        let place = [home, draw_district(random)];
+        Self { place, told: Told::draw(random, field.size) }
+    }
+
+    /// The partition that it touches.
+    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
+        field.add_partition(self.place[0], partitions);
+    }
+}
+
 /// The next question.
 #[derive(Debug, Clone, Default)]
 pub struct OrderStatus {
-    warehouse: i16,
     who: Who,
     /// Keys of the lines of the order.
     keys: Vec<Value>,
@@ -30,16 +50,9 @@ pub struct OrderStatus {
 }
 
 impl OrderStatus {
-    /// Draws the next question at a warehouse.
-    pub fn draw(&mut self, field: &Field, random: &mut TpccRandom, home: i16) {
-        self.warehouse = home;
-        let place = [home, draw_district(random)];
-        self.who.draw(random, field.size, place);
-    }
-
-    /// The partition that it touches.
-    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
-        field.add_partition(self.warehouse, partitions);
+    /// The next question is this one.
+    pub fn take(&mut self, input: &Input) {
+        self.who.take(input.place, input.told);
     }
 
     /// Runs it.

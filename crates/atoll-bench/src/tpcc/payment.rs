@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use atoll::{RowEdit, Transaction, Value};
 
-use super::field::{Field, Who, draw_district, now, show};
+use super::field::{Field, Told, Who, draw_district, now, show};
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, district, history, warehouse};
 use super::stop::{Ran, found};
@@ -35,6 +35,38 @@ const NEEDED: [usize; 15] = [
 ];
 /// The first of them, which change.
 const CHANGED: usize = 3;
+
+/// What is drawn of a payment.
+#[derive(Debug, Clone, Copy)]
+pub struct Input {
+    /// Where it is paid.
+    warehouse: i16,
+    district: i16,
+    /// Warehouse and district of the customer, and who it is.
+    customer_at: [i16; 2],
+    told: Told,
+    amount: i32,
+}
+
+impl Input {
+    /// Draws a payment at a warehouse.
+    pub fn draw(field: &Field, random: &mut TpccRandom, home: i16) -> Self {
+        let district = draw_district(random);
+        let customer_at = match random.percent(LOCAL_PERCENT) {
+            true => [home, district],
+            false => [field.other_warehouse(random, home), draw_district(random)],
+        };
+        let told = Told::draw(random, field.size);
+        let amount = random.uniform(100, 500_000) as i32;
+        Self { warehouse: home, district, customer_at, told, amount }
+    }
+
+    /// The partitions that it touches.
+    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
+        field.add_partition(self.warehouse, partitions);
+        field.add_partition(self.customer_at[0], partitions);
+    }
+}
 
 /// The next payment, and room for its row of the history.
 #[derive(Debug, Clone)]
@@ -83,31 +115,23 @@ impl Payment {
         }
     }
 
-    /// Draws the next payment at a warehouse.
-    pub fn draw(&mut self, field: &Field, random: &mut TpccRandom, home: i16) {
-        (self.warehouse, self.district) = (home, draw_district(random));
-        self.place = [Value::Int16(home), Value::Int16(self.district)];
-        self.customer_at = match random.percent(LOCAL_PERCENT) {
-            true => [home, self.district],
-            false => [field.other_warehouse(random, home), draw_district(random)],
-        };
-        self.who.draw(random, field.size, self.customer_at);
-        self.amount = random.uniform(100, 500_000).into();
-        self.history[history::W] = Value::Int16(home);
-        self.history[history::D] = Value::Int16(self.district);
+    /// The next payment is this one.
+    pub fn take(&mut self, input: &Input) {
+        let Input { warehouse, district, customer_at, told, amount } = *input;
+        (self.warehouse, self.district) = (warehouse, district);
+        self.place = [Value::Int16(warehouse), Value::Int16(district)];
+        self.customer_at = customer_at;
+        self.who.take(customer_at, told);
+        self.amount = amount.into();
+        self.history[history::W] = Value::Int16(warehouse);
+        self.history[history::D] = Value::Int16(district);
         if let Value::Int32(number) = &mut self.history[history::NUMBER] {
             *number += 1;
         }
-        self.history[history::CUSTOMER_W] = Value::Int16(self.customer_at[0]);
-        self.history[history::CUSTOMER_D] = Value::Int16(self.customer_at[1]);
+        self.history[history::CUSTOMER_W] = Value::Int16(customer_at[0]);
+        self.history[history::CUSTOMER_D] = Value::Int16(customer_at[1]);
         self.history[history::DATE] = Value::Timestamp(now());
         self.history[history::AMOUNT] = Value::Int64(self.amount);
-    }
-
-    /// The partitions that it touches.
-    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
-        field.add_partition(self.warehouse, partitions);
-        field.add_partition(self.customer_at[0], partitions);
     }
 
     /// Runs it.
@@ -122,15 +146,13 @@ impl Payment {
         }
         let (home, names) = (&self.place[..1], &mut self.names);
         let row = tx.update_with(&tables.warehouse, home, |row| {
-            let ytd = row.i64(warehouse::YTD) + amount;
-            row.set_i64(warehouse::YTD, ytd);
+            row.add_i64(warehouse::YTD, amount);
             show_place(row, warehouse::STREET_1..=warehouse::ZIP, reduced);
             copy_text(row, warehouse::NAME, &mut names[0]);
         })?;
         found(row, "warehouse", home)?;
         let row = tx.update_with(&tables.district, &self.place, |row| {
-            let ytd = row.i64(district::YTD) + amount;
-            row.set_i64(district::YTD, ytd);
+            row.add_i64(district::YTD, amount);
             show_place(row, district::STREET_1..=district::ZIP, reduced);
             copy_text(row, district::NAME, &mut names[1]);
         })?;
@@ -142,12 +164,9 @@ impl Payment {
         }
         let place = [self.customer_at[0], self.customer_at[1], self.warehouse, self.district];
         let row = tx.update_with(&tables.customer, key, |row| {
-            let balance = row.i64(customer::BALANCE) - amount;
-            let paid = row.i64(customer::YTD_PAYMENT) + amount;
-            let payments = row.i32(customer::PAYMENTS) + 1;
-            row.set_i64(customer::BALANCE, balance);
-            row.set_i64(customer::YTD_PAYMENT, paid);
-            row.set_i32(customer::PAYMENTS, payments);
+            row.add_i64(customer::BALANCE, -amount);
+            row.add_i64(customer::YTD_PAYMENT, amount);
+            row.add_i32(customer::PAYMENTS, 1);
             if !reduced {
                 show(row, &NEEDED[CHANGED + 1..]);
                 note_bad_credit(row, number, place, amount);
@@ -214,7 +233,7 @@ mod tests {
         let (loaded, mut payment) = (small(4), Payment::new(1, false));
         let mut remote = 0;
         for _ in 0..PAYMENTS {
-            payment.draw(&loaded.field, &mut random, 2);
+            payment.take(&Input::draw(&loaded.field, &mut random, 2));
             let [warehouse, district] = payment.customer_at;
             assert!((1..=4).contains(&warehouse) && (1..=10).contains(&district));
             assert!(warehouse != 2 || district == payment.district);

@@ -10,12 +10,31 @@ use super::stop::{Ran, found};
 /// Orders that are looked at.
 const ORDERS: i32 = 20;
 
-/// The next question.
-#[derive(Debug, Clone, Default)]
-pub struct StockLevel {
+/// What is drawn of a question.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Input {
     warehouse: i16,
     district: i16,
     threshold: i32,
+}
+
+impl Input {
+    /// Draws a question at a warehouse.
+    pub fn draw(random: &mut TpccRandom, home: i16) -> Self {
+        let district = draw_district(random);
+        Self { warehouse: home, district, threshold: random.uniform(10, 20) as i32 }
+    }
+
+    /// The partition that it touches.
+    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
+        field.add_partition(self.warehouse, partitions);
+    }
+}
+
+/// The next question.
+#[derive(Debug, Clone, Default)]
+pub struct StockLevel {
+    input: Input,
     /// Lines of the orders; 0 for one that is not there.
     orders: Vec<i16>,
     items: Vec<Option<i32>>,
@@ -24,20 +43,14 @@ pub struct StockLevel {
 }
 
 impl StockLevel {
-    /// Draws the next question at a warehouse.
-    pub fn draw(&mut self, random: &mut TpccRandom, home: i16) {
-        (self.warehouse, self.district) = (home, draw_district(random));
-        self.threshold = random.uniform(10, 20) as i32;
-    }
-
-    /// The partition that it touches.
-    pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
-        field.add_partition(self.warehouse, partitions);
+    /// The next question is this one.
+    pub fn take(&mut self, input: &Input) {
+        self.input = *input;
     }
 
     /// Runs it.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
-        let place = [Value::Int16(self.warehouse), Value::Int16(self.district)];
+        let place = [Value::Int16(self.input.warehouse), Value::Int16(self.input.district)];
         let row = tx.read_with(&tables.district, &place, |row| row.i32(district::NEXT_ORDER))?;
         let next = found(row, "district", &place)?;
         self.find_items(tx, tables, next)?;
@@ -61,7 +74,7 @@ impl StockLevel {
         )?;
         let mut low = 0;
         for (quantity, key) in quantities.iter().zip(keys.chunks(2)) {
-            low += u32::from(found(*quantity, "stock", key)? < self.threshold);
+            low += u32::from(found(*quantity, "stock", key)? < self.input.threshold);
         }
         std::hint::black_box(low);
         Ok(())
@@ -69,7 +82,7 @@ impl StockLevel {
 
     /// The items of the orders before the next one, each once.
     fn find_items(&mut self, tx: &mut Transaction, tables: &Tables, next: i32) -> Ran<()> {
-        let Self { warehouse, district, orders, items, keys, .. } = self;
+        let Self { input: Input { warehouse, district, .. }, orders, items, keys, .. } = self;
         let order =
             |number| [Value::Int16(*warehouse), Value::Int16(*district), Value::Int32(number)];
         let first = next - ORDERS;
