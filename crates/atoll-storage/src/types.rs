@@ -391,6 +391,12 @@ impl Schema {
         self.in_key[column]
     }
 
+    /// Whether the first columns are the primary key, in its order.
+    #[inline]
+    pub fn starts_with_key(&self) -> bool {
+        self.primary_key.iter().enumerate().all(|(at, column)| at == *column)
+    }
+
     /// Position of a column.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
@@ -445,9 +451,26 @@ impl Schema {
                 given: row.len(),
             });
         }
-        for (column, (value, surely)) in row.iter().zip(&self.surely).enumerate() {
-            if surely & value.bit() == 0 {
-                self.check_any(column, value)?;
+        self.check_rows(row)
+    }
+
+    /// Checks rows that lie one after the other, column by column.
+    ///
+    /// # Errors
+    /// As [`Schema::check_row`]; of several misfits it tells the first column's.
+    pub fn check_rows(&self, rows: &[Value]) -> Result<(), StorageError> {
+        let width = self.columns.len();
+        if !rows.len().is_multiple_of(width) || rows.is_empty() {
+            let (expected, given) = (width, rows.len() % width);
+            return Err(StorageError::ColumnCount { expected, given });
+        }
+        for (column, surely) in self.surely.iter().enumerate() {
+            let mut at = column;
+            while let Some(value) = rows.get(at) {
+                if surely & value.bit() == 0 {
+                    self.check_any(column, value)?;
+                }
+                at += width;
             }
         }
         Ok(())

@@ -8,7 +8,6 @@ use atoll_machine::Machine;
 
 use super::node::{Changed, NodeId, Visit};
 use super::place::Place;
-use super::walk::ANCHOR;
 use super::{GuardId, OrderedIndex};
 use crate::layout::RowId;
 
@@ -32,7 +31,7 @@ impl<M: Machine> OrderedIndex<M> {
     }
 
     fn try_approach(&self, place: &Place<'_>) -> Result<Spot, Changed> {
-        let (mut parent, mut at) = (self.visit(ANCHOR), 0);
+        let (mut parent, mut at) = (self.anchor(), 0);
         loop {
             let child = parent.node.child(at);
             parent.validate()?; // `POOL-1`: it was a child, so it is a node

@@ -92,6 +92,12 @@ impl<M: Machine> OrderedIndex<M> {
         visit
     }
 
+    /// Where every way down begins. It says one thing, so nothing of it is brought in beforehand.
+    #[inline]
+    pub(super) fn anchor(&self) -> Visit<'_, M> {
+        Visit::begin(ANCHOR, self.node(ANCHOR))
+    }
+
     /// Goes down to a leaf. `choose` says which child of a node; `on_way` sees every inner node.
     #[inline]
     pub(super) fn descend<'i>(
@@ -99,7 +105,7 @@ impl<M: Machine> OrderedIndex<M> {
         choose: impl Fn(&Node<M>) -> usize,
         mut on_way: impl FnMut(&Step<'i, M>) -> Result<(), Changed>,
     ) -> Result<Step<'i, M>, Changed> {
-        let parent = self.visit(ANCHOR);
+        let parent = self.anchor();
         let none = Fences { low: None, high: None };
         let here = self.visit(parent.node.child(0));
         let mut step = Step { parent, parent_fences: none, at: 0, here, fences: none };

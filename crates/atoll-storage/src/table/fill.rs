@@ -17,18 +17,23 @@ use crate::segment::Segment;
 use crate::types::Value;
 use crate::undo::{Before, UndoList};
 
-/// The values of a column of rows that lie one after the other.
+/// The values of a column of rows that lie one after the other, and the rows' slots.
 #[derive(Clone, Copy)]
 struct Cells<'v> {
+    slots: &'v [RowId],
     rows: &'v [Value],
     width: usize,
     at: usize,
 }
 
 impl<'v> Cells<'v> {
+    /// Each row and its value.
     #[inline(always)]
-    fn iter(self) -> impl Iterator<Item = &'v Value> {
-        self.rows.chunks_exact(self.width).map(move |row| &row[self.at])
+    fn iter(self) -> impl Iterator<Item = (RowId, &'v Value)> {
+        // By its position: how many chunks there are is a division, which takes longer than one
+        // value does.
+        let Self { slots, rows, width, at } = self;
+        slots.iter().enumerate().map(move |(number, row)| (*row, &rows[number * width + at]))
     }
 }
 
@@ -51,7 +56,7 @@ impl<M: Machine> Table<M> {
             let (rows, others) = rest.split_at(slots.len() * width);
             let segment = self.slot(slots[0]).segment();
             for at in 0..width {
-                self.fill_column(change, (segment, slots), at, Cells { rows, width, at })?;
+                self.fill_column(change, segment, Cells { slots, rows, width, at })?;
             }
             rest = others;
         }
@@ -62,10 +67,10 @@ impl<M: Machine> Table<M> {
     fn fill_column(
         &self,
         change: Change,
-        (segment, slots): (&Segment<M>, &[RowId]),
-        at: usize,
-        values: Cells<'_>,
+        segment: &Segment<M>,
+        cells: Cells<'_>,
     ) -> Result<(), StorageError> {
+        let Cells { slots, rows, at, .. } = cells;
         let shape = &self.shapes[at];
         /// Numbers; anything else is NULL, since the values fit the schema.
         macro_rules! numbers {
@@ -74,8 +79,7 @@ impl<M: Machine> Table<M> {
                     $($variant(value))|+ => Some(*value),
                     _ => None,
                 };
-                let numbers = slots.iter().zip(values.iter());
-                let numbers = numbers.map(|(row, value)| (row.slot(), number(value)));
+                let numbers = cells.iter().map(|(row, value)| (row.slot(), number(value)));
                 if shape.is_flat {
                     let numbers = numbers.map(|(slot, value)| {
                         debug_assert!(value.is_some(), "NULL in a column that has none");
@@ -95,23 +99,22 @@ impl<M: Machine> Table<M> {
             4 => numbers!(Value::Int32 | Value::Date),
             8 => numbers!(Value::Int64 | Value::Timestamp),
             // Decimals are of so many bytes, too.
-            _ if shape.is_bytes && matches!(values.rows[at], Value::Binary(_)) => {
-                let bytes = values.iter().map(|value| match value {
-                    Value::Binary(bytes) => &bytes[..],
+            _ if shape.is_bytes && matches!(rows[at], Value::Binary(_)) => {
+                let bytes = cells.iter().map(|(row, value)| match value {
+                    Value::Binary(bytes) => (row.slot(), &bytes[..]),
                     // No other fits, since none can be NULL.
-                    _ => &[],
+                    _ => (row.slot(), &[][..]),
                 });
-                let bytes = slots.iter().map(|row| row.slot()).zip(bytes);
                 self.barrier().fill_bytes(change, segment, (at, shape.width), bytes)?;
             }
             _ => {
                 let column = self.column(at);
                 let mut run = self.barrier().begin_run(change, segment, at, column)?;
-                for (row, value) in slots.iter().zip(values.iter()) {
+                for (row, value) in cells.iter() {
                     let mut room = [0; 16];
                     let plain = image::plain(value, &mut room);
                     let mut view = [0; 16];
-                    let image = self.encode(change, *row, at, plain, &mut view)?;
+                    let image = self.encode(change, row, at, plain, &mut view)?;
                     run.put(row.slot(), image, plain.is_some());
                 }
                 self.barrier().end_run(segment, run);

@@ -16,7 +16,7 @@ use std::hint::cold_path;
 
 use atoll_machine::{Machine, Ordering};
 use atoll_storage::image::plain;
-use atoll_storage::{Change, Filling, RowId, Run, Schema, StorageError, Table, Value};
+use atoll_storage::{Change, Filling, RowId, Run, StorageError, Table, Value};
 
 use super::step::{Found, Here, Step, Wanted, find};
 use super::{Named, State, Txn, Worker};
@@ -37,6 +37,7 @@ const WINDOW: usize = 16;
 struct Window<'r> {
     /// Their values, and their keys, which are so many values apart.
     rows: &'r [Value],
+    columns: usize,
     keys: &'r [Value],
     apart: usize,
     width: usize,
@@ -57,12 +58,8 @@ struct Window<'r> {
 }
 
 impl<'r> Window<'r> {
-    fn columns(&self) -> usize {
-        self.rows.len() / self.count
-    }
-
     fn row(&self, at: usize) -> &'r [Value] {
-        &self.rows[at * self.columns()..][..self.columns()]
+        &self.rows[at * self.columns..][..self.columns]
     }
 
     #[inline(always)]
@@ -95,11 +92,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.check_writable(table)?;
         let schema = table.schema();
         let columns = schema.columns().len();
-        if rows.is_empty() {
-            schema.check_row(rows)?;
-        }
-        rows.chunks(columns).try_for_each(|row| schema.check_row(row))?;
-        if starts_with_key(schema) {
+        schema.check_rows(rows)?;
+        if schema.starts_with_key() {
             return self.insert_windows(table, rows, (rows, columns));
         }
         let mut keys = std::mem::take(&mut self.keys);
@@ -122,14 +116,17 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         (keys, apart): (&[Value], usize),
     ) -> Result<(), Stop> {
         let columns = table.schema().columns().len();
-        let windows = rows.chunks(WINDOW * columns).zip(keys.chunks(WINDOW * apart));
-        for (rows, keys) in windows {
+        let width = table.schema().primary_key().len();
+        let (mut rows, mut keys, mut left) = (rows, keys, rows.len() / columns);
+        while left > 0 {
+            let count = left.min(WINDOW);
             let mut window = Window {
-                rows,
-                keys,
+                rows: &rows[..count * columns],
+                columns,
+                keys: &keys[..count * apart],
                 apart,
-                width: table.schema().primary_key().len(),
-                count: rows.len() / columns,
+                width,
+                count,
                 hashes: [0; WINDOW],
                 slots: [RowId(0); WINDOW],
                 filled: 0,
@@ -142,6 +139,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             let inserted = self.insert_window(table, &mut window);
             self.give_back(table, &window);
             inserted?;
+            (rows, keys) = (&rows[count * columns..], &keys[count * apart..]);
+            left -= count;
         }
         Ok(())
     }
@@ -159,8 +158,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let guard = self.engine.tables.guard(table.id());
         if !guard.indexes.is_empty() {
             let before = self.txn.stopwatch.switch::<M>(Component::Index);
-            let columns = window.columns();
-            self.txn.entries.approach(guard, window.rows.chunks_exact(columns));
+            self.txn.entries.approach(guard, (0..window.count).map(|at| window.row(at)));
             self.txn.stopwatch.switch::<M>(before);
         }
         if window.count > 1 {
@@ -194,11 +192,6 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             }
         }
     }
-}
-
-/// Whether the first columns are the primary key, in its order.
-fn starts_with_key(schema: &Schema) -> bool {
-    schema.primary_key().iter().enumerate().all(|(at, column)| at == *column)
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {

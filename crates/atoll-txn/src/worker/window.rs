@@ -58,8 +58,9 @@ pub(super) struct Window<'w, A> {
     /// Position of its first key.
     pub(super) first: usize,
     keys: &'w [Value],
-    /// So many values are a key.
+    /// So many values are a key, and so many keys there are.
     width: usize,
+    count: usize,
     sought: ArrayVec<Sought, WINDOW>,
     /// What is going to be done with the row of each.
     aims: ArrayVec<A, WINDOW>,
@@ -70,12 +71,8 @@ pub(super) struct Window<'w, A> {
 
 impl<'w, A: Aim> Window<'w, A> {
     fn new(first: usize, keys: &'w [Value], width: usize) -> Self {
-        let (sought, aims) = (ArrayVec::new(), ArrayVec::new());
-        Self { first, keys, width, sought, aims, any_update: false, are_known: false }
-    }
-
-    fn len(&self) -> usize {
-        self.keys.len() / self.width
+        let (sought, aims, count) = (ArrayVec::new(), ArrayVec::new(), keys.len() / width);
+        Self { first, keys, width, count, sought, aims, any_update: false, are_known: false }
     }
 
     /// The hash of the key at a position, and what is going to be done with its row.
@@ -100,7 +97,7 @@ impl<'w, A: Aim> Window<'w, A> {
     #[inline(always)]
     fn seek<M: Machine>(&mut self, table: &Table<M>, aims: &impl Aims<A>) -> Result<(), Stop> {
         // In two short loops, each of which keeps what it needs in registers.
-        let keys = self.keys.chunks_exact(self.width);
+        let keys = self.keys.chunks(self.width);
         if self.are_known {
             for key in keys {
                 self.sought.push(Sought { hash: table.hash_of(key)?, guess: None });
@@ -165,7 +162,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         for mut window in windows {
             self.seek(table, &mut window, aims)?;
             let (mut at, mut is_new) = (0, true);
-            while at < window.len() {
+            while at < window.count {
                 self.until_done(table, |engine, txn, guard, change| {
                     let mut seen = ArrayVec::new();
                     if std::mem::take(&mut is_new) {
@@ -191,7 +188,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         // If `aims` panics, rows of other windows may have been changed.
         self.txn.is_broken = true;
         let first = || window.keys.chunks(window.width).next().map(|key| table.hash(key));
-        window.are_known = self.txn.ahead.has_touched(table.id(), window.len(), first);
+        window.are_known = self.txn.ahead.has_touched(table.id(), window.count, first);
         let sought = window.seek(table, aims);
         self.txn.is_broken = false;
         self.txn.stopwatch.switch::<M>(before);
