@@ -480,7 +480,7 @@ impl<'i, M: Machine> PartOf<'i, M> {
         old.buckets.iter().map(Bucket::<M>).for_each(Bucket::latch_for_growth);
         let grown = loop {
             let grown = Buckets::new(bits, probes);
-            if old.entries().all(|word| grown.fill(word)) {
+            if old.copy_to(&grown) {
                 break grown;
             }
             M::Word::discard(&grown.buckets);
@@ -534,6 +534,37 @@ impl<M: Machine> Buckets<M> {
             }
         }
         Ok(false)
+    }
+
+    /// Copies all entries to a table that nobody else knows yet; false when there is no place near
+    /// the home of one.
+    fn copy_to(&self, grown: &Self) -> bool {
+        if grown.bits != self.bits + 1 {
+            return self.entries().all(|word| grown.fill(word));
+        }
+        // Most lie in their home, whose entries have theirs in two buckets side by side: these are
+        // written from the first word on, and nothing is looked for. The others come afterwards.
+        let mut others = Vec::new();
+        for (home, words) in self.buckets.iter().enumerate() {
+            let halves = [2 * home, 2 * home + 1].map(|at| Bucket::<M>(&grown.buckets[at]).words());
+            let mut filled = [0; 2];
+            for at in 0..BUCKET {
+                let word = Bucket::<M>(words).word(at, Ordering::Relaxed);
+                if !is_entry(word) {
+                    continue;
+                }
+                let home_now = (word >> (64 - grown.bits)) as usize;
+                let half = home_now % 2;
+                if home_now / 2 != home {
+                    others.push(word);
+                    continue;
+                }
+                // A half has no more than the whole.
+                halves[half][filled[half]].store(word, Ordering::Relaxed);
+                filled[half] += 1;
+            }
+        }
+        others.into_iter().all(|word| grown.fill(word))
     }
 
     /// Puts an entry into a table that nobody else knows yet; false when there is no place near its
@@ -598,6 +629,46 @@ mod tests {
             let found = index.find(mix(i), |row| row == RowId(i * 7));
             assert_eq!(found, model.get(&i).copied(), "key {i}");
         }
+    }
+
+    #[test]
+    fn entries_beside_their_home_and_gone_ones_are_found_and_not_found_after_growth() {
+        // All in one part, in clusters: more want to go to a home than it has places, and lie
+        // behind it or behind the next.
+        let key = |home: u64, number: u64| home << 60 | number << 40 | 7;
+        let index = HashIndex::<Native>::default();
+        let mut left = HashMap::new();
+        let mut row = 0;
+        for round in 0..40_u64 {
+            for home in 0..16 {
+                for number in round * 16..round * 16 + 9 + home % 5 {
+                    row += 1;
+                    index.insert(key(home, number), RowId(row), |_| false, || ());
+                    left.insert(row, key(home, number));
+                }
+            }
+            let gone: Vec<u64> = left.keys().copied().filter(|row| row % 7 == round % 7).collect();
+            for row in gone {
+                assert!(left.remove(&row).is_some_and(|hash| index.remove(hash, RowId(row))));
+            }
+            for one in 1..=row {
+                let hash = left.get(&one).copied();
+                let found = (0..16).flat_map(|home| (0..656).map(move |at| (home, at)));
+                match hash {
+                    Some(hash) => {
+                        assert_eq!(index.find(hash, |row| row.0 == one), Some(RowId(one)));
+                        assert!(!index.lacks(hash), "round {round}, row {one}");
+                    }
+                    None if one % 101 == 0 => {
+                        let mut all = found.map(|(home, at)| key(home, at));
+                        assert!(all.all(|hash| index.find(hash, |row| row.0 == one).is_none()));
+                    }
+                    None => {}
+                }
+            }
+        }
+        let tables = index.parts[7].current.load(Ordering::Relaxed);
+        assert!(tables > 4, "it has grown {tables} times");
     }
 
     #[test]

@@ -19,8 +19,7 @@ const REMOTE_PERCENT: u64 = 1;
 
 const LINE_COLUMNS: usize = order_line::COLUMNS.len();
 
-/// Columns that are read: the first is needed, the others are for the terminal.
-const CUSTOMER_SEEN: [usize; 3] = [customer::DISCOUNT, customer::LAST, customer::CREDIT];
+/// Columns of an item that are read: the first is needed, the others are for the terminal.
 const ITEM_SEEN: [usize; 3] = [item::PRICE, item::NAME, item::DATA];
 
 /// What is drawn of an order.
@@ -177,8 +176,6 @@ impl NewOrder {
 
     /// Runs it.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
-        let seen = &CUSTOMER_SEEN[..if self.reduced { 1 } else { 3 }];
-        tx.prefetch(&tables.customer, &self.customer, seen);
         let home = &self.customer[..1];
         let row = tx.read_with(&tables.warehouse, home, |row| row.i32(warehouse::TAX))?;
         let warehouse_tax = found(row, "warehouse", home)?;

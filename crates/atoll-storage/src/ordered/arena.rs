@@ -188,12 +188,15 @@ impl<M: Machine> Arena<M> {
         if words > PIECE_WORDS / 4 {
             return self.piece(words);
         }
-        if (stripe.left.load(Ordering::Relaxed) as usize) < words {
-            stripe.next.store(self.piece(PIECE_WORDS), Ordering::Relaxed);
-            stripe.left.store(PIECE_WORDS as u64, Ordering::Relaxed);
+        let (mut next, mut left) =
+            (stripe.next.load(Ordering::Relaxed), stripe.left.load(Ordering::Relaxed));
+        let words = words as u64;
+        if left < words {
+            (next, left) = (self.piece(PIECE_WORDS), PIECE_WORDS as u64);
         }
-        stripe.left.fetch_sub(words as u64, Ordering::Relaxed);
-        stripe.next.fetch_add(words as u64, Ordering::Relaxed)
+        stripe.next.store(next + words, Ordering::Relaxed);
+        stripe.left.store(left - words, Ordering::Relaxed);
+        next
     }
 
     /// The first handle of a new piece.

@@ -120,6 +120,26 @@ impl<M: Machine> Barrier<M> {
         &N::cells(self.access(), values + (row.slot() * size_of::<N>()) as u64, 1)[0]
     }
 
+    /// Puts a number into a slot that is its caller's alone, in a column of them that cannot be
+    /// NULL.
+    ///
+    /// # Errors
+    /// As [`Barrier::fill_numbers`].
+    #[inline]
+    pub fn fill_number<N: Number>(
+        &self,
+        change: Change,
+        slot: Slot<'_, M>,
+        at: usize,
+        number: N,
+    ) -> Result<(), MemoryError> {
+        let what = || values_of(at, size_of::<N>());
+        let values = self.own_of(change, slot, &self.extents.values[at], what)?;
+        number.put(self.number_at::<N>(values, slot.id));
+        self.widen_by(slot.segment, at, number);
+        Ok(())
+    }
+
     /// Puts numbers into slots that are their caller's alone, in a column of them that cannot be
     /// NULL.
     ///

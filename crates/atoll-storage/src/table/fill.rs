@@ -50,6 +50,9 @@ impl<M: Machine> Table<M> {
         slots: &[RowId],
         rows: &[Value],
     ) -> Result<(), StorageError> {
+        if let [row] = slots {
+            return self.fill_row(change, *row, rows);
+        }
         let width = self.schema().columns().len();
         let mut rest = rows;
         for slots in slots.chunk_by(|one, next| one.segment() == next.segment()) {
@@ -59,6 +62,31 @@ impl<M: Machine> Table<M> {
                 self.fill_column(change, segment, Cells { slots, rows, width, at })?;
             }
             rest = others;
+        }
+        Ok(())
+    }
+
+    /// One row: what pays for several is more than its values cost.
+    fn fill_row(&self, change: Change, row: RowId, values: &[Value]) -> Result<(), StorageError> {
+        let slot = self.slot(row);
+        for (at, (value, shape)) in values.iter().zip(&self.shapes).enumerate() {
+            let barrier = self.barrier();
+            match value {
+                Value::Int16(number) if shape.is_flat => {
+                    barrier.fill_number(change, slot, at, *number)?;
+                }
+                Value::Int32(number) | Value::Date(number) if shape.is_flat => {
+                    barrier.fill_number(change, slot, at, *number)?;
+                }
+                Value::Int64(number) | Value::Timestamp(number) if shape.is_flat => {
+                    barrier.fill_number(change, slot, at, *number)?;
+                }
+                _ => {
+                    let mut room = [0; 16];
+                    self.fill_value(change, slot, at, image::plain(value, &mut room))?;
+                }
+            }
+            barrier.expect(slot.segment(), (at, shape.width), row.slot(), 1);
         }
         Ok(())
     }
