@@ -68,6 +68,9 @@ pub use visit::{Visit, Visitor, Want};
 /// Rounds that a hurried transaction waits: natively, the last of them give the CPU away, to a
 /// thread that was about to finish storing.
 const MOMENT_ROUNDS: u32 = 72;
+/// The same of upkeep: natively a millisecond and more. It waits for its turn among transactions
+/// that follow each other, which is soon, but not for one that stays open.
+const UPKEEP_ROUNDS: u32 = 4096;
 
 /// See the module.
 pub struct Worker<S: Scheme<M>, M: Machine> {
@@ -382,11 +385,18 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     fn refused(&mut self, refusal: Refusal, round: &mut u32) -> Result<(), Stop> {
         let waited = match refusal {
             Refusal::Abort(reason) => Err(reason),
-            Refusal::Wait(_) if self.hurried && *round >= MOMENT_ROUNDS => Err(AbortReason::Denied),
+            Refusal::Wait(_) if self.hurried && *round >= self.rounds_max() => {
+                Err(AbortReason::Denied)
+            }
             Refusal::Wait(place) => self.wait_for(place, *round),
         };
         *round = round.saturating_add(1);
         waited.map_err(|reason| self.give_up(reason))
+    }
+
+    /// Rounds that it waits if it is hurried.
+    fn rounds_max(&self) -> u32 {
+        if self.upkeep { UPKEEP_ROUNDS } else { MOMENT_ROUNDS }
     }
 
     fn wait_for(&mut self, place: Place, round: u32) -> Result<(), AbortReason> {

@@ -40,9 +40,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         for values in values.chunk_by(|one, next| one.partition == next.partition) {
             for values in values.chunks(together) {
                 self.upkeep = true;
-                any |= self.store_again(table, values).is_ok();
+                let is_done = self.store_again(table, values).is_ok();
                 self.abort(AbortReason::Requested);
                 self.upkeep = false;
+                any |= is_done;
+                if S::PARTITIONED && !is_done {
+                    break; // Somebody keeps the partition, most likely.
+                }
             }
         }
         // Where none could be, as with no memory left, the next would not either.
