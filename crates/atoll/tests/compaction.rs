@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use atoll::{
-    Column, DataType, Database, DatabaseOptions, Schema, Transaction, TransactionOptions,
+    Column, DataType, Database, DatabaseOptions, Schema, Table, Transaction, TransactionOptions,
     TxnResult, Value,
 };
 
@@ -21,58 +21,116 @@ fn text(id: i64) -> Value {
 #[test]
 fn blocks_of_long_values_are_emptied_however_many_values_keep_them() {
     let db = Database::create(DatabaseOptions::default()).unwrap();
-    blocks_are_emptied(&db, 1);
+    let place = Place { db: &db, table: "t", apart: 1, partition: 0 };
+    place.is_emptied(place.make_sparse());
 }
 
 #[test]
 fn who_has_another_partition_does_not_keep_them_from_being_emptied() {
-    let options = DatabaseOptions {
-        scheme: "HSTORE".parse().unwrap(),
-        partitions: Some(2),
-        ..DatabaseOptions::default()
-    };
-    let db = Database::create(options).unwrap();
-    // All rows are of the other one, as even numbers are. Those who make them do not wait for it.
-    let other = TransactionOptions { partitions: vec![1], ..TransactionOptions::default() };
-    let kept = db.begin_with(&other).unwrap();
-    blocks_are_emptied(&db, 2);
+    let db = of_two_partitions();
+    // Those who make and read the rows do not wait for it either.
+    let kept = db.begin_with(&alone(1)).unwrap();
+    let place = Place { db: &db, table: "t", apart: 2, partition: 0 };
+    place.is_emptied(place.make_sparse());
     kept.commit().unwrap();
 }
 
-/// Of rows with numbers so far apart.
-fn blocks_are_emptied(db: &Database, apart: i64) {
-    let columns = vec![Column::new("id", DataType::Int64), Column::new("text", DataType::Text)];
-    let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
-    let allocated = || db.counters().memory_allocated_bytes;
-    let mine = TransactionOptions { partitions: vec![0], ..TransactionOptions::default() };
-    let change = |ids: &dyn Fn(&i64) -> bool,
-                  body: &dyn Fn(&mut Transaction, i64) -> TxnResult<()>| {
-        let mut tx = db.begin_with(&mine).unwrap();
-        (0..ROWS).filter(ids).for_each(|id| body(&mut tx, id * apart).unwrap());
+#[test]
+fn who_keeps_their_partition_does_not_keep_others_from_being_emptied() {
+    let db = of_two_partitions();
+    let first = Place { db: &db, table: "first", apart: 2, partition: 0 };
+    let second = Place { db: &db, table: "second", apart: 2, partition: 1 };
+    first.make_sparse();
+    // Of the first table some blocks may have been emptied by now, but not all.
+    let kept = db.begin_with(&alone(0)).unwrap();
+    second.is_emptied(second.make_sparse());
+    kept.commit().unwrap();
+}
+
+fn of_two_partitions() -> Database {
+    let scheme = "HSTORE".parse().unwrap();
+    let options = DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() };
+    Database::create(options).unwrap()
+}
+
+fn alone(partition: u32) -> TransactionOptions {
+    TransactionOptions { partitions: vec![partition], ..TransactionOptions::default() }
+}
+
+fn store(tx: &mut Transaction, table: &Table, id: i64, text: Value) -> TxnResult<()> {
+    tx.update(table, &[id.into()], &[(1, text)]).map(|_| ())
+}
+
+/// A table whose rows have numbers so far apart, which makes them rows of one partition.
+#[derive(Clone, Copy)]
+struct Place<'d> {
+    db: &'d Database,
+    table: &'d str,
+    apart: i64,
+    partition: u32,
+}
+
+/// Bytes that are allocated without any long value, and those that all together take.
+#[derive(Clone, Copy)]
+struct Bytes {
+    empty: u64,
+    full: u64,
+}
+
+impl Place<'_> {
+    fn change(
+        &self,
+        ids: &dyn Fn(&i64) -> bool,
+        body: &dyn Fn(&mut Transaction, &Table, i64) -> TxnResult<()>,
+    ) {
+        let table = self.db.table(self.table).unwrap();
+        let mut tx = self.db.begin_with(&alone(self.partition)).unwrap();
+        let ids = (0..ROWS).filter(ids).map(|id| self.id(id));
+        ids.for_each(|id| body(&mut tx, &table, id).unwrap());
         tx.commit().unwrap();
-    };
-    let store = |tx: &mut Transaction, id: i64, text: Value| {
-        tx.update(&table, &[id.into()], &[(1, text)]).map(|_| ())
-    };
-    change(&|_| true, &|tx, id| tx.insert(&table, &[id.into(), Value::Text(String::new())]));
-    let empty = allocated();
-    change(&|_| true, &|tx, id| store(tx, id, text(id)));
-    let full = allocated() - empty;
-    assert!(full >= ROWS as u64 * BYTES as u64, "{full}");
-    // All at once: of what is sparse then only a part is stored again at first.
-    change(&|id| id % STAYS != 0, &|tx, id| store(tx, id, Value::Text(String::new())));
-    let begin = Instant::now();
-    // A quarter is needed, and a block of each segment is being filled.
-    while allocated() - empty > full * 5 / 8 {
-        drop(db.snapshot().unwrap()); // so that what is gone is freed at once
-        let left = allocated() - empty;
-        assert!(begin.elapsed() < Duration::from_secs(60), "{left} of {full} bytes are kept");
-        std::thread::sleep(Duration::from_millis(5));
     }
-    let mut tx = db.begin_with(&mine).unwrap();
-    for id in (0..ROWS).map(|id| id * apart) {
-        let expected = if id / apart % STAYS == 0 { text(id) } else { Value::Text(String::new()) };
-        let row: Option<Vec<Value>> = tx.read(&table, &[id.into()]).unwrap();
-        assert_eq!(row.unwrap()[1], expected);
+
+    fn id(&self, number: i64) -> i64 {
+        number * self.apart + i64::from(self.partition)
+    }
+
+    fn allocated(&self) -> u64 {
+        self.db.counters().memory_allocated_bytes
+    }
+
+    /// Makes the table; a few of its long values stay.
+    fn make_sparse(&self) -> Bytes {
+        let columns = vec![Column::new("id", DataType::Int64), Column::new("text", DataType::Text)];
+        let schema = Schema::new(columns, &["id"]).unwrap();
+        self.db.create_table(self.table, schema).unwrap();
+        let short = || Value::Text(String::new());
+        self.change(&|_| true, &|tx, table, id| tx.insert(table, &[id.into(), short()]));
+        let empty = self.allocated();
+        self.change(&|_| true, &|tx, table, id| store(tx, table, id, text(id)));
+        let full = self.allocated() - empty;
+        assert!(full >= ROWS as u64 * BYTES as u64, "{full}");
+        // All at once: of what is sparse then only a part is stored again at first.
+        self.change(&|id| id % STAYS != 0, &|tx, table, id| store(tx, table, id, short()));
+        Bytes { empty, full }
+    }
+
+    /// Waits until the blocks are emptied, and looks whether the rows are as they were.
+    fn is_emptied(&self, Bytes { empty, full }: Bytes) {
+        let begin = Instant::now();
+        // A quarter is needed, and a block of each segment is being filled.
+        while self.allocated().saturating_sub(empty) > full * 5 / 8 {
+            drop(self.db.snapshot().unwrap()); // so that what is gone is freed at once
+            let left = self.allocated() - empty;
+            assert!(begin.elapsed() < Duration::from_secs(60), "{left} of {full} bytes are kept");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let table = self.db.table(self.table).unwrap();
+        let mut tx = self.db.begin_with(&alone(self.partition)).unwrap();
+        for number in 0..ROWS {
+            let id = self.id(number);
+            let text = if number % STAYS == 0 { text(id) } else { Value::Text(String::new()) };
+            let row: Option<Vec<Value>> = tx.read(&table, &[id.into()]).unwrap();
+            assert_eq!(row.unwrap()[1], text);
+        }
     }
 }

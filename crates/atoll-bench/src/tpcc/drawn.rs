@@ -1,7 +1,7 @@
 //! Transactions that are drawn before they are run again, so that drawing them is not measured: as
 //! the engine of the study has it, and YCSB beside this.
 //!
-//! What is kept is the input, in three cache lines; the values that are given to the database are
+//! What is kept is the input; the values that are given to the database, which are larger, are
 //! made of it when its turn comes.
 
 use atoll::machine::{Machine, Native};

@@ -68,7 +68,7 @@ pub use visit::{Visit, Visitor, Want};
 /// Rounds that a hurried transaction waits: natively, the last of them give the CPU away, to a
 /// thread that was about to finish storing.
 const MOMENT_ROUNDS: u32 = 72;
-/// The same of upkeep: natively a millisecond and more. It waits for its turn among transactions
+/// The same of upkeep: natively most of a millisecond. It waits for its turn among transactions
 /// that follow each other, which is soon, but not for one that stays open.
 const UPKEEP_ROUNDS: u32 = 4096;
 
