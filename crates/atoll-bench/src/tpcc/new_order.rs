@@ -197,17 +197,16 @@ impl NewOrder {
             row.i32(customer::DISCOUNT)
         })?;
         let discount = found(row, "customer", &self.customer)?;
-        if !reduced {
-            let rows = self.order_lines.chunks_exact_mut(LINE_COLUMNS);
-            rows.take(self.lines.len()).for_each(|row| set_i32(&mut row[order_line::O], number));
-            tx.insert(&tables.orders, &self.order)?;
-            tx.insert(&tables.new_order, &self.order[..3])?;
-        }
         self.find_items(tx, tables)?;
         // Only the last can be unknown; what the others take is taken before.
         let known = self.lines.iter().take_while(|line| line.price.is_some()).count();
         self.take_from_stock(tx, tables, known)?;
-        let sum = self.add_lines(tx, tables, known)?;
+        if !reduced {
+            // One after the other, while the processor has the instructions of an insert at hand.
+            tx.insert(&tables.orders, &self.order)?;
+            tx.insert(&tables.new_order, &self.order[..3])?;
+        }
+        let sum = self.add_lines(tx, tables, number, known)?;
         if known < self.lines.len() {
             // No such item: the customer has made a mistake, the order is given up.
             return Err(TxnError::Abort(AbortReason::Requested).into());
@@ -278,13 +277,20 @@ impl NewOrder {
         }
     }
 
-    /// Adds the first lines; returns what they amount to.
-    fn add_lines(&mut self, tx: &mut Transaction, tables: &Tables, known: usize) -> Ran<i64> {
+    /// Adds the first lines of the order with this number; returns what they amount to.
+    fn add_lines(
+        &mut self,
+        tx: &mut Transaction,
+        tables: &Tables,
+        number: i32,
+        known: usize,
+    ) -> Ran<i64> {
         let Self { lines, order_lines, .. } = self;
         let mut sum = 0;
         for (line, row) in lines[..known].iter().zip(order_lines.chunks_mut(LINE_COLUMNS)) {
             let amount = line.price.unwrap_or_default() * i64::from(line.asked.quantity);
             sum += amount;
+            set_i32(&mut row[order_line::O], number);
             row[order_line::AMOUNT] = Value::Int64(amount);
             if let Value::Binary(info) = &mut row[order_line::DIST_INFO] {
                 info.copy_from_slice(&line.dist_info);

@@ -16,6 +16,9 @@ use super::place::{LONG, Place, TAG_SHIFT, head_of};
 /// An inner node without separators; its only child is the root.
 pub(super) const ANCHOR: NodeId = NodeId(0);
 
+/// Records that are brought in together, where the heads of so many entries are the same.
+const TOUCHED_MAX: usize = 4;
+
 /// The separator at a position of a visited node, or no bound.
 pub(super) type Fence<'i, M> = Option<(Visit<'i, M>, usize)>;
 
@@ -145,6 +148,9 @@ impl<M: Machine> OrderedIndex<M> {
         if high < count && node.head(high) == head {
             high = if head == u64::MAX { count } else { node.heads_below(head + 1, count) };
             high = high.max(low);
+            // All at once, since each of their records is one that nobody has used lately.
+            let records = (low..high).take(TOUCHED_MAX);
+            records.for_each(|at| self.arena.touch(node.payload(at)));
         }
         while low < high {
             let middle = (low + high) / 2;

@@ -41,6 +41,7 @@ use runs::{Known, Runs};
 pub use shape::PlainColumn;
 use shape::Shape;
 pub use slots::Filling;
+use slots::Unsettled;
 
 /// See the module.
 pub struct Table<M: Machine> {
@@ -54,6 +55,7 @@ pub struct Table<M: Machine> {
     /// Slots whose rows were deleted.
     free: Latch<M, Vec<RowId>>,
     free_count: AtomicUsize,
+    unsettled: Unsettled<M>,
     /// Segments that a worker left half filled.
     left: Latch<M, Vec<Filling>>,
     /// Bytes of long values that went since somebody last looked for sparse blocks.
@@ -136,6 +138,7 @@ impl<M: Machine> Table<M> {
             runs: Runs::default(),
             free: Latch::default(),
             free_count: AtomicUsize::new(0),
+            unsettled: Unsettled::default(),
             left: Latch::default(),
             gone_bytes: AtomicU64::new(0),
         })

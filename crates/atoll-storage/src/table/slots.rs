@@ -2,10 +2,17 @@
 //!
 //! A worker fills a segment of its own from its begin to its end (`TABLE-3`); slots that deletes
 //! have freed come first.
+//!
+//! - `SLOTS-1`: a table is settled until somebody is about to give a slot other values in columns
+//!   of ordered indexes than it was first filled with: another row, or an update. So in a settled
+//!   table a row that is present has the keys that the entries of its slot say, be they new or old.
+//!   Who unsettles it does so before the row can be seen as it will be, and who has seen a row
+//!   looks afterwards whether the table is settled.
 
+use std::hint::cold_path;
 use std::sync::atomic::Ordering;
 
-use atoll_machine::Machine;
+use atoll_machine::{Machine, Word};
 
 use super::Table;
 use crate::directory::Change;
@@ -32,6 +39,17 @@ impl Filling {
     }
 }
 
+/// Not 0 once [`Table::unsettle`] has been called. On a cache line of its own, since it is read
+/// for every row that is scanned.
+#[repr(align(64))]
+pub(super) struct Unsettled<M: Machine>(M::Word);
+
+impl<M: Machine> Default for Unsettled<M> {
+    fn default() -> Self {
+        Self(M::Word::new(0))
+    }
+}
+
 impl<M: Machine> Table<M> {
     /// A place for a new row.
     ///
@@ -55,7 +73,25 @@ impl<M: Machine> Table<M> {
     fn pop_free(&self) -> Option<RowId> {
         let row = self.free.take().pop()?;
         self.free_count.fetch_sub(1, Ordering::Relaxed);
+        self.unsettle();
         Some(row)
+    }
+
+    /// Whether every row has the keys that the entries of its slot say (`SLOTS-1`), so that nobody
+    /// has to compare them.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.unsettled.0.load(Ordering::Relaxed) == 0
+    }
+
+    /// A row is going to have other keys in ordered indexes than its slot has had (`SLOTS-1`).
+    #[inline]
+    pub fn unsettle(&self) {
+        // Mostly it has been already, and everybody reads the word.
+        if self.is_settled() {
+            cold_path();
+            self.unsettled.0.store(1, Ordering::Relaxed);
+        }
     }
 
     /// What somebody has left, or a new segment.

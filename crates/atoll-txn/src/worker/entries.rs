@@ -187,6 +187,7 @@ impl Entries {
         guard: &Guard<S, M>,
         row: &Row<'_, M>,
     ) {
+        guard.table.unsettle();
         self.before_len = 0;
         self.moves_len = 0;
         for (index, ordered) in guard.indexes.iter().enumerate().filter(|(_, one)| !one.fixed) {

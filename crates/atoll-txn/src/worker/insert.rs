@@ -341,6 +341,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         window: &Window<'_>,
     ) -> Step<bool> {
         let at = found.slot.id();
+        // Entries of what it was may still be there.
+        guard.table.unsettle();
         let own = self.own(guard, at);
         if let Err(refusal) = self.ask_write_of(engine, guard, found, hash, true) {
             return Step::Refused(refusal);

@@ -1,7 +1,8 @@
 //! Scanning a range of an ordered index.
 //!
 //! A leaf at a time: its guard is watched, its entries are read, and each row is read through the
-//! scheme. An entry only says that a row may have a key; the row says whether it has.
+//! scheme. An entry only says that a row may have a key; the row says whether it has, unless the
+//! table is settled ([`Table::is_settled`]): then it has if it is present.
 
 use std::num::NonZeroUsize;
 use std::ops::{Bound, ControlFlow};
@@ -214,7 +215,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     fn prefetch_rows(&mut self, table: &Table<M>, index: usize, batch: &Batch, from: usize) {
         let Self { engine, member, txn, .. } = self;
         let guard = engine.tables.guard(table.id());
-        let (columns, hints) = (&guard.indexes[index].columns, &mut txn.ahead.hints);
+        let columns = if table.is_settled() { &[] } else { &guard.indexes[index].columns[..] };
+        let hints = &mut txn.ahead.hints;
         let coming = || (from..batch.len().min(from + PREFETCHED)).filter_map(|at| batch.get(at));
         let section = member.enter();
         coming().for_each(|found| Found::new(guard, found.row).hint(guard, columns, hints));
@@ -278,8 +280,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let mut has_key = false;
         let is_named = || found.meta.is_named();
         let step = self.read_row(engine, guard, found, &is_named, |view| {
-            key_of(ordered, view, &mut now);
-            has_key = now == key;
+            // The row is seen already (`SLOTS-1`).
+            has_key = guard.table.is_settled() || {
+                key_of(ordered, view, &mut now);
+                now == key
+            };
             if has_key {
                 body(view);
             }
