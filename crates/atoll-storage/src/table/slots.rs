@@ -6,8 +6,9 @@
 //! - `SLOTS-1`: a table is settled until somebody is about to give a slot other values in columns
 //!   of ordered indexes than it was first filled with: another row, or an update. So in a settled
 //!   table a row that is present has the keys that the entries of its slot say, be they new or old.
-//!   Who unsettles it does so before the row can be seen as it will be, and who has seen a row
-//!   looks afterwards whether the table is settled.
+//!   Who unsettles it does so before the row can be seen as it will be; who reads a row looks
+//!   whether the table is settled after it has the row's lock, or the version of the row that will
+//!   be validated.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering;

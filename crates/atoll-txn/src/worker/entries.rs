@@ -2,7 +2,8 @@
 //!
 //! An entry says that a row may have a key; the row says whether it has. So entries are added while
 //! the transaction runs and taken away when nobody can need them: those of a row's old key after
-//! commit, those of its new key after an abort. Whoever scans compares.
+//! commit, those of its new key after an abort. Whoever scans compares, unless nothing can
+//! differ ([`Table::is_settled`](atoll_storage::Table::is_settled)).
 
 use atoll_machine::Machine;
 use atoll_storage::image::plain;

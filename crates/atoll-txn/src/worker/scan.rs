@@ -280,7 +280,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let mut has_key = false;
         let is_named = || found.meta.is_named();
         let step = self.read_row(engine, guard, found, &is_named, |view| {
-            // The row is seen already (`SLOTS-1`).
+            // Not before: the scheme has the row's lock or its version now (`SLOTS-1`).
             has_key = guard.table.is_settled() || {
                 key_of(ordered, view, &mut now);
                 now == key
