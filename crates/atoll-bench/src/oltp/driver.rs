@@ -73,9 +73,9 @@ pub trait Workload: Sync {
 
 /// One thread's side of a workload: it makes up transactions and runs them.
 pub trait Client {
-    /// Makes up the next transaction; returns its type, a position in [`Workload::kinds`]. This is
-    /// no part of the transaction's latency.
-    fn prepare(&mut self) -> usize;
+    /// Makes up the next transaction, at a time of [`Machine::now_ns`]; returns its type,
+    /// a position in [`Workload::kinds`].
+    fn prepare(&mut self, now_ns: u64) -> usize;
 
     /// Runs it to its end.
     ///
@@ -343,7 +343,7 @@ fn work(
     // clock a second time costs more than that.
     let mut ended_ns = Native::now_ns();
     while left > 0 {
-        let kind = client.prepare();
+        let kind = client.prepare(ended_ns);
         let outcome = client.execute(session)?;
         let begun_ns = std::mem::replace(&mut ended_ns, Native::now_ns());
         let nanoseconds = ended_ns - begun_ns;

@@ -87,7 +87,7 @@ impl TpcbClient {
 }
 
 impl Client for TpcbClient {
-    fn prepare(&mut self) -> usize {
+    fn prepare(&mut self, _: u64) -> usize {
         let branch = self.home.unwrap_or(0);
         let branch = if branch > 0 { branch } else { self.draw(self.branches) as i16 };
         let account_branch = self.account_branch(branch);

@@ -7,7 +7,7 @@ use atoll::{AbortReason, Session, TransactionOptions, TxnError};
 use super::args::TpccArgs;
 use super::delivery::Delivery;
 use super::drawn::{Drawn, Input, Pool};
-use super::field::Field;
+use super::field::{Calendar, Field};
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
 use super::payment::Payment;
@@ -27,6 +27,7 @@ pub struct TpccClient {
     order_status: OrderStatus,
     delivery: Delivery,
     stock_level: StockLevel,
+    calendar: Calendar,
 }
 
 impl TpccClient {
@@ -41,22 +42,24 @@ impl TpccClient {
             order_status: OrderStatus::default(),
             delivery: Delivery::default(),
             stock_level: StockLevel::default(),
+            calendar: Calendar::default(),
         }
     }
 }
 
 impl Client for TpccClient {
-    fn prepare(&mut self) -> usize {
+    fn prepare(&mut self, now_ns: u64) -> usize {
         let Self { field, options, .. } = self;
         let drawn = self.current.insert(self.pool.next());
         options.partitions.clear();
         drawn.input.partitions(field, &mut options.partitions);
         options.read_only = drawn.input.is_read_only();
+        let now = self.calendar.at(now_ns);
         match &drawn.input {
-            Input::NewOrder(input) => self.new_order.take(input),
-            Input::Payment(input) => self.payment.take(input),
+            Input::NewOrder(input) => self.new_order.take(input, now),
+            Input::Payment(input) => self.payment.take(input, now),
             Input::OrderStatus(input) => self.order_status.take(input),
-            Input::Delivery(input) => self.delivery.take(input),
+            Input::Delivery(input) => self.delivery.take(input, now),
             Input::StockLevel(input) => self.stock_level.take(input),
         }
         drawn.input.kind()

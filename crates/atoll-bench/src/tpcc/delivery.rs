@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use atoll::{Range, Row, Transaction, Value, Visit, Want};
 
-use super::field::{Field, now};
+use super::field::Field;
 use super::population::DISTRICTS;
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, new_order, order_line, orders};
@@ -63,8 +63,8 @@ struct Line {
 
 impl Delivery {
     /// The next delivery is this one.
-    pub fn take(&mut self, input: &Input) {
-        (self.warehouse, self.carrier, self.now) = (input.warehouse, input.carrier, now());
+    pub fn take(&mut self, input: &Input, now: i64) {
+        (self.warehouse, self.carrier, self.now) = (input.warehouse, input.carrier, now);
     }
 
     /// Runs it. A district without an open order is passed over.

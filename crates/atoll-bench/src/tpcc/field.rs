@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU16;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use atoll::machine::{Machine, Native};
 use atoll::{Range, Row, Transaction, Value};
 
 use super::population::{DISTRICTS, Size};
@@ -48,9 +49,25 @@ pub fn draw_district(random: &mut TpccRandom) -> i16 {
     random.uniform(1, DISTRICTS.into()) as i16
 }
 
-/// The time as the tables keep it.
-pub fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64
+/// The time as the tables keep it, from that of [`Machine::now_ns`], which the driver has at hand
+/// for every transaction.
+pub struct Calendar {
+    /// From the one to the other.
+    begin_us: i64,
+}
+
+impl Default for Calendar {
+    fn default() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { begin_us: now.as_micros() as i64 - (Native::now_ns() / 1000) as i64 }
+    }
+}
+
+impl Calendar {
+    /// Microseconds since 1970.
+    pub fn at(&self, now_ns: u64) -> i64 {
+        self.begin_us + (now_ns / 1000) as i64
+    }
 }
 
 /// What tells a customer of a district.
@@ -148,5 +165,19 @@ impl Who {
 pub fn show(row: &Row<'_>, columns: &[usize]) {
     for column in columns {
         row.show(*column, |bytes| std::hint::black_box(bytes.map(<[u8]>::len)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calendar_says_what_the_system_says() {
+        let calendar = Calendar::default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let said = calendar.at(Native::now_ns());
+        assert!((now.as_micros() as i64).abs_diff(said) < 60_000_000, "{now:?} is not {said} µs");
+        assert_eq!(calendar.at(7_000_000) - calendar.at(2_000_000), 5_000);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use atoll::{AbortReason, RowEdit, Transaction, TxnError, Value, Visit, Want};
 use memchr::memmem::Finder;
 
-use super::field::{Field, draw_district, now, show};
+use super::field::{Field, draw_district, show};
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, district, item, order_line, stock, warehouse};
 use super::stop::{Ran, found};
@@ -143,7 +143,7 @@ impl NewOrder {
     }
 
     /// The next order is this one.
-    pub fn take(&mut self, input: &Input) {
+    pub fn take(&mut self, input: &Input, now: i64) {
         let Input { warehouse: home, district, customer, count, .. } = *input;
         (self.warehouse, self.district) = (home, district);
         self.customer = [Value::Int16(home), Value::Int16(district), Value::Int32(customer)];
@@ -169,7 +169,7 @@ impl NewOrder {
         }
         self.order[..2].clone_from_slice(&self.customer[..2]);
         self.order[3] = Value::Int32(customer);
-        self.order[4] = Value::Timestamp(now());
+        self.order[4] = Value::Timestamp(now);
         self.order[6] = Value::Int16(count as i16);
         self.order[7] = Value::Int16(all_local.into());
     }
@@ -362,7 +362,7 @@ mod tests {
         let (field, mut order) = (&loaded.field, NewOrder::new(false));
         let (mut lines, mut remote, mut all_local) = (0, 0, 0);
         for _ in 0..ORDERS {
-            order.take(&Input::draw(field, &mut random, 3, false));
+            order.take(&Input::draw(field, &mut random, 3, false), 0);
             assert!(order.lines.iter().all(|line| (1..=7).contains(&line.asked.supply)));
             let away = order.lines.iter().filter(|line| line.asked.supply != 3).count();
             assert_eq!(order.order[7], Value::Int16((away == 0).into()));
@@ -383,7 +383,7 @@ mod tests {
         let mut session = loaded.db.session().expect("a session");
         let mut shown = [0; 2];
         for _ in 0..400 {
-            order.take(&Input::draw(field, &mut random, 1, false));
+            order.take(&Input::draw(field, &mut random, 1, false), 0);
             let entered = session.transaction(|tx| {
                 order.run(tx, &field.tables).map_err(|stop| match stop {
                     Stop::Txn(error) => error,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use atoll::{RowEdit, Transaction, Value};
 
-use super::field::{Field, Told, Who, draw_district, now, show};
+use super::field::{Field, Told, Who, draw_district, show};
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, district, history, warehouse};
 use super::stop::{Ran, found};
@@ -116,7 +116,7 @@ impl Payment {
     }
 
     /// The next payment is this one.
-    pub fn take(&mut self, input: &Input) {
+    pub fn take(&mut self, input: &Input, now: i64) {
         let Input { warehouse, district, customer_at, told, amount } = *input;
         (self.warehouse, self.district) = (warehouse, district);
         self.place = [Value::Int16(warehouse), Value::Int16(district)];
@@ -130,7 +130,7 @@ impl Payment {
         }
         self.history[history::CUSTOMER_W] = Value::Int16(customer_at[0]);
         self.history[history::CUSTOMER_D] = Value::Int16(customer_at[1]);
-        self.history[history::DATE] = Value::Timestamp(now());
+        self.history[history::DATE] = Value::Timestamp(now);
         self.history[history::AMOUNT] = Value::Int64(self.amount);
     }
 
@@ -233,7 +233,7 @@ mod tests {
         let (loaded, mut payment) = (small(4), Payment::new(1, false));
         let mut remote = 0;
         for _ in 0..PAYMENTS {
-            payment.take(&Input::draw(&loaded.field, &mut random, 2));
+            payment.take(&Input::draw(&loaded.field, &mut random, 2), 0);
             let [warehouse, district] = payment.customer_at;
             assert!((1..=4).contains(&warehouse) && (1..=10).contains(&district));
             assert!(warehouse != 2 || district == payment.district);

@@ -237,7 +237,7 @@ fn choose_partitions(table: &Table, Drawn { accesses, keys, options, .. }: &mut 
 }
 
 impl Client for YcsbClient {
-    fn prepare(&mut self) -> usize {
+    fn prepare(&mut self, _: u64) -> usize {
         self.drawer.next(&mut self.current);
         self.room.at = self.drawer.random.below(4096) as usize;
         self.current.kind()
@@ -354,7 +354,7 @@ mod tests {
         let mut client = YcsbClient::new(field, choice, 7, 3);
         (0..count)
             .map(|_| {
-                client.prepare();
+                client.prepare(0);
                 client.current.keys.clone()
             })
             .collect()

@@ -321,21 +321,13 @@ fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
     hints: &mut Hints,
 ) {
     if which != 0 && window.aims.iter().any(|aim| !aim.columns().is_empty()) {
-        hint_by_column(guard, window, seen, which, hints, |table, slots, columns, hints| {
-            table.hint_at_values(slots, columns, hints);
-        });
-        hints.give::<M>();
-        if !guard.views.is_empty() {
-            hint_by_column(guard, window, seen, which, hints, |table, slots, columns, hints| {
-                table.hint_at_long_values(slots, columns, hints);
-            });
-        }
+        hint_by_column(guard, window, seen, which, hints);
     }
     hints.give::<M>();
 }
 
-/// Calls `hint` with rows that follow each other in a window and of which the same columns will be
-/// accessed.
+/// As [`hint_at_columns`], together for rows that follow each other in a window and of which the
+/// same columns will be accessed.
 #[inline(never)]
 fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
     guard: &Guard<S, M>,
@@ -343,14 +335,14 @@ fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
     seen: &Seen<'_, S, M>,
     which: u32,
     hints: &mut Hints,
-    hint: impl Fn(&Table<M>, &[Slot<'_, M>], &[usize], &mut Hints),
 ) {
     let mut slots = ArrayVec::<Slot<'_, M>, WINDOW>::new();
+    // Columns, and where the rows end of which they will be accessed.
+    let mut groups = ArrayVec::<(&[usize], usize), WINDOW>::new();
     let mut columns: &[usize] = &[];
     for (at, (found, aim)) in seen.iter().zip(&window.aims).enumerate() {
         if !std::ptr::eq(aim.columns(), columns) {
-            hint(&guard.table, &slots, columns, hints);
-            slots.clear();
+            groups.push((columns, slots.len()));
             columns = aim.columns();
         }
         if which >> at & 1 == 1
@@ -359,5 +351,16 @@ fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
             slots.push(found.slot);
         }
     }
-    hint(&guard.table, &slots, columns, hints);
+    let of_groups = |hint: &mut dyn FnMut(&[Slot<'_, M>], &[usize])| {
+        let mut begin = 0;
+        for (columns, end) in groups.iter().copied().chain([(columns, slots.len())]) {
+            hint(&slots[begin..end], columns);
+            begin = end;
+        }
+    };
+    of_groups(&mut |slots, columns| guard.table.hint_at_values(slots, columns, hints));
+    hints.give::<M>();
+    if !guard.views.is_empty() {
+        of_groups(&mut |slots, columns| guard.table.hint_at_long_values(slots, columns, hints));
+    }
 }
