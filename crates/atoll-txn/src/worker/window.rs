@@ -337,13 +337,13 @@ fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
     hints: &mut Hints,
 ) {
     let mut slots = ArrayVec::<Slot<'_, M>, WINDOW>::new();
-    // Columns, and where the rows end of which they will be accessed.
+    // Columns, and where the rows begin of which they will be accessed.
     let mut groups = ArrayVec::<(&[usize], usize), WINDOW>::new();
     let mut columns: &[usize] = &[];
     for (at, (found, aim)) in seen.iter().zip(&window.aims).enumerate() {
         if !std::ptr::eq(aim.columns(), columns) {
-            groups.push((columns, slots.len()));
             columns = aim.columns();
+            groups.push((columns, slots.len()));
         }
         if which >> at & 1 == 1
             && let Some(found) = found
@@ -351,16 +351,16 @@ fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
             slots.push(found.slot);
         }
     }
-    let of_groups = |hint: &mut dyn FnMut(&[Slot<'_, M>], &[usize])| {
-        let mut begin = 0;
-        for (columns, end) in groups.iter().copied().chain([(columns, slots.len())]) {
-            hint(&slots[begin..end], columns);
-            begin = end;
-        }
-    };
-    of_groups(&mut |slots, columns| guard.table.hint_at_values(slots, columns, hints));
+    let ends = groups.iter().skip(1).map(|(_, begin)| *begin).chain([slots.len()]);
+    let groups = groups.iter().zip(ends);
+    let groups = groups.map(|((columns, begin), end)| (&slots[*begin..end], *columns));
+    for (slots, columns) in groups.clone() {
+        guard.table.hint_at_values(slots, columns, hints);
+    }
     hints.give::<M>();
     if !guard.views.is_empty() {
-        of_groups(&mut |slots, columns| guard.table.hint_at_long_values(slots, columns, hints));
+        for (slots, columns) in groups {
+            guard.table.hint_at_long_values(slots, columns, hints);
+        }
     }
 }
