@@ -92,3 +92,47 @@ impl Client for TpccClient {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atoll::Value;
+    use atoll::machine::{Machine, Native};
+
+    use super::super::drawn::Drawer;
+    use super::super::random::{Constants, TpccRandom};
+    use super::super::schema::{district, orders};
+    use super::super::{small, small_args};
+    use super::*;
+
+    #[test]
+    fn orders_are_of_the_time_that_the_driver_says() {
+        let (loaded, args) = (small(1), small_args(1));
+        let field = Arc::clone(&loaded.field);
+        let random = TpccRandom::new(5, Constants::of_load(5));
+        let pool = Pool::draw(&mut Drawer::new(random, &args, Some(1)), &field, 100);
+        let mut client = TpccClient::new(Arc::clone(&field), pool, &args, 1);
+        let mut session = loaded.db.session().expect("a session");
+        // Some days from now, so that no row has that time by chance.
+        let later = Native::now_ns() + 1_000_000_000_000_000;
+        for _ in 0..100 {
+            client.prepare(later);
+            client.execute(&mut session).expect("no error");
+        }
+        let mut entered = 0;
+        for number in 1..=10 {
+            let place = [Value::Int16(1), Value::Int16(number)];
+            let row = session.transaction(|tx| tx.read(&field.tables.district, &place));
+            let row = row.expect("no error").expect("there are ten districts");
+            let Value::Int32(next) = row[district::NEXT_ORDER] else { panic!("{row:?}") };
+            for order in 11..next {
+                let [w, d] = place.clone();
+                let key = [w, d, Value::Int32(order)];
+                let row = session.transaction(|tx| tx.read(&field.tables.orders, &key));
+                let row = row.expect("no error").expect("it is below the next one");
+                assert_eq!(row[orders::ENTRY], Value::Timestamp(client.calendar.at(later)));
+                entered += 1;
+            }
+        }
+        assert!(entered > 20, "{entered} orders");
+    }
+}

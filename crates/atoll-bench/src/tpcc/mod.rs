@@ -159,6 +159,12 @@ pub fn run(args: &TpccArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
 /// Little of everything in so many warehouses.
 #[cfg(test)]
 fn small(warehouses: u16) -> Loaded {
+    let args = small_args(warehouses);
+    Loaded::fill(&args, &mut crate::progress::Unwatched).expect("there is memory for so little")
+}
+
+#[cfg(test)]
+fn small_args(warehouses: u16) -> TpccArgs {
     use clap::Parser;
 
     #[derive(Parser)]
@@ -168,6 +174,5 @@ fn small(warehouses: u16) -> Loaded {
     }
     let warehouses = warehouses.to_string();
     let line = ["tpcc", "--threads", "1", "--warehouses", &warehouses, "--items", "100"];
-    let args = Line::parse_from(line.into_iter().chain(["--customers-per-district", "10"])).args;
-    Loaded::fill(&args, &mut crate::progress::Unwatched).expect("there is memory for so little")
+    Line::parse_from(line.into_iter().chain(["--customers-per-district", "10"])).args
 }
