@@ -10,7 +10,9 @@ use sqlparser::ast::{Value as SqlValue, ValueWithSpan};
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
-use crate::{names, text, types};
+use crate::rules::arith::{self, DecimalShape};
+use crate::rules::number::{self, Number, Operation};
+use crate::{names, rules, text, types};
 
 /// The row that names in an expression stand for.
 #[derive(Clone, Copy)]
@@ -122,18 +124,7 @@ pub(crate) fn position(schema: &Schema, table: &str, ident: &Ident) -> Result<us
 
 fn cast(value: Literal, to: &sqlparser::ast::DataType) -> Result<Literal, SqlError> {
     let data_type = types::column_type(to)?;
-    // A cast may drop what an assignment must not: the rest of a division of a day or a unit.
-    let value = match (value, data_type) {
-        (Literal::Timestamp(micros), atoll::DataType::Date) => {
-            Literal::Timestamp(micros - micros.rem_euclid(text::DAY_US))
-        }
-        (number @ (Literal::Integer(_) | Literal::Decimal(..)), atoll::DataType::Text) => {
-            Literal::Text(number.show())
-        }
-        (other, _) => other,
-    };
-    value
-        .into_value(data_type)
+    rules::cast::convert(value, data_type)
         .map(|value| Literal::of(value, data_type))
         .map_err(|reason| SqlError::new(SqlErrorKind::Type, reason))
 }
@@ -146,6 +137,7 @@ fn negate(value: Literal) -> Result<Literal, SqlError> {
             value.checked_neg().map(|v| Literal::Decimal(v, scale)).ok_or_else(overflow)
         }
         Literal::Float(value) => Ok(Literal::Float(-value)),
+        Literal::Real(value) => Ok(Literal::Real(-value)),
         other => Err(SqlError::new(
             SqlErrorKind::Type,
             format!("{} is not a number and has no negative", other.show()),
@@ -168,11 +160,11 @@ fn arithmetic(left: Literal, op: &BinaryOperator, right: Literal) -> Result<Lite
         }
         (Literal::Date(day), Op::Plus, Literal::Integer(days)) => shift(day, Some(days)),
         (Literal::Date(day), Op::Minus, Literal::Integer(days)) => shift(day, days.checked_neg()),
-        (
-            left @ (Literal::Integer(_) | Literal::Decimal(..) | Literal::Float(_)),
-            Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo,
-            right @ (Literal::Integer(_) | Literal::Decimal(..) | Literal::Float(_)),
-        ) => numbers(left, op, right),
+        (left, Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo, right)
+            if left.kind() == "number" && right.kind() == "number" =>
+        {
+            numbers(&left, operation(op), &right)
+        }
         (left, op, right) => Err(SqlError::new(
             SqlErrorKind::Type,
             format!("{} {op} {} has no meaning", left.show(), right.show()),
@@ -187,33 +179,42 @@ fn shift(day: i32, days: Option<i128>) -> Result<Literal, SqlError> {
         .ok_or_else(|| SqlError::new(SqlErrorKind::Type, "the date is out of range"))
 }
 
-fn numbers(left: Literal, op: &BinaryOperator, right: Literal) -> Result<Literal, SqlError> {
-    use BinaryOperator as Op;
-    let by_zero = || SqlError::new(SqlErrorKind::Type, "division by zero");
-    match (&left, &right) {
-        (Literal::Integer(a), Literal::Integer(b)) => match op {
-            Op::Plus => a.checked_add(*b),
-            Op::Minus => a.checked_sub(*b),
-            Op::Multiply => a.checked_mul(*b),
-            _ if *b == 0 => return Err(by_zero()),
-            Op::Divide => a.checked_div(*b),
-            _ => a.checked_rem(*b),
-        }
-        .map(Literal::Integer)
-        .ok_or_else(overflow),
-        (Literal::Float(_), _) | (_, Literal::Float(_)) => {
-            let (a, b) = (left.float(), right.float());
-            Ok(Literal::Float(match op {
-                Op::Plus => a + b,
-                Op::Minus => a - b,
-                Op::Multiply => a * b,
-                _ if b == 0.0 => return Err(by_zero()),
-                Op::Divide => a / b,
-                _ => a % b,
-            }))
-        }
-        _ => decimals(parts(&left), op, parts(&right)),
+fn operation(op: &BinaryOperator) -> Operation {
+    match op {
+        BinaryOperator::Plus => Operation::Add,
+        BinaryOperator::Minus => Operation::Subtract,
+        BinaryOperator::Multiply => Operation::Multiply,
+        BinaryOperator::Divide => Operation::Divide,
+        _ => Operation::Modulo,
     }
+}
+
+/// Arithmetic by the rules of [`rules::arith`], but integers of 128 bits: the column for which the
+/// result is checks its range.
+fn numbers(left: &Literal, operation: Operation, right: &Literal) -> Result<Literal, SqlError> {
+    let (result, number) = match (left, right) {
+        (Literal::Integer(a), Literal::Integer(b)) => {
+            (arith::integer(operation, *a, *b).map(Literal::Integer), number::decimal(38, 0))
+        }
+        (Literal::Real(a), Literal::Real(b)) => {
+            (arith::real(operation, *a, *b).map(Literal::Real), Number::Float32)
+        }
+        (Literal::Float(_) | Literal::Real(_), _) | (_, Literal::Float(_) | Literal::Real(_)) => {
+            let result = arith::float(operation, left.float(), right.float());
+            (result.map(Literal::Float), Number::Float64)
+        }
+        _ => {
+            let ((a, scale_a), (b, scale_b)) = (parts(left), parts(right));
+            let [typed_a, typed_b] = [scale_a, scale_b].map(|scale| number::decimal(38, scale));
+            let result = typed_a
+                .result(operation, typed_b)
+                .map_err(|reason| SqlError::new(SqlErrorKind::Type, reason))?;
+            let Number::Decimal { precision, scale } = result else { return Ok(Literal::Null) };
+            let shape = DecimalShape::new(scale_a, scale_b, precision, scale);
+            (shape.exact(operation, a, b).map(|digits| Literal::Decimal(digits, scale)), result)
+        }
+    };
+    result.map_err(|fault| fault.error(operation, left, right, number))
 }
 
 fn parts(number: &Literal) -> (i128, u8) {
@@ -222,30 +223,6 @@ fn parts(number: &Literal) -> (i128, u8) {
         Literal::Integer(digits) => (digits, 0),
         _ => (0, 0),
     }
-}
-
-fn decimals(a: (i128, u8), op: &BinaryOperator, b: (i128, u8)) -> Result<Literal, SqlError> {
-    use BinaryOperator as Op;
-    let scale = a.1.max(b.1);
-    let to = |(digits, from): (i128, u8)| {
-        10i128.checked_pow(u32::from(scale - from)).and_then(|factor| digits.checked_mul(factor))
-    };
-    let same = to(a).zip(to(b));
-    match op {
-        Op::Plus => same.and_then(|(a, b)| a.checked_add(b)).map(|v| Literal::Decimal(v, scale)),
-        Op::Minus => same.and_then(|(a, b)| a.checked_sub(b)).map(|v| Literal::Decimal(v, scale)),
-        Op::Multiply => {
-            a.0.checked_mul(b.0)
-                .and_then(|digits| Some(Literal::Decimal(digits, a.1.checked_add(b.1)?)))
-        }
-        _ => {
-            return Err(SqlError::unsupported(
-                "dividing decimals is not supported in constants: the digits to keep are unclear",
-            )
-            .with_hint(Some("cast one side to double precision".to_owned())));
-        }
-    }
-    .ok_or_else(overflow)
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod parse;
 mod provider;
 mod prune;
 mod query;
+mod rules;
 mod scan;
 mod session;
 mod settings;

@@ -5,6 +5,7 @@
 
 use atoll::{DataType, Value};
 
+use crate::rules::{cast, show};
 use crate::text;
 
 /// A constant.
@@ -18,8 +19,10 @@ pub(crate) enum Literal {
     Integer(i128),
     /// Digits, and how many of them stand behind the point.
     Decimal(i128, u8),
-    /// A floating-point number.
+    /// A floating-point number of 64 bits.
     Float(f64),
+    /// A floating-point number of 32 bits.
+    Real(f32),
     /// Text, which in a column of another type means what the text says.
     Text(String),
     /// Days since 1970-01-01.
@@ -49,7 +52,7 @@ impl Literal {
             Value::Int16(v) => Self::Integer(v.into()),
             Value::Int32(v) => Self::Integer(v.into()),
             Value::Int64(v) => Self::Integer(v.into()),
-            Value::Float32(v) => Self::Float(v.into()),
+            Value::Float32(v) => Self::Real(v),
             Value::Float64(v) => Self::Float(v),
             Value::Bool(v) => Self::Bool(v),
             Value::Date(v) => Self::Date(v),
@@ -91,9 +94,10 @@ impl Literal {
                     .map(Value::Date)
                     .map_err(|_| "the date is out of range".to_owned())
             }
-            (number @ (Self::Integer(_) | Self::Decimal(..) | Self::Float(_)), _) => {
-                number.number_into(data_type)
-            }
+            (
+                number @ (Self::Integer(_) | Self::Decimal(..) | Self::Float(_) | Self::Real(_)),
+                _,
+            ) => number.number_into(data_type),
             (other, _) => Err(format!("a {} is not a {data_type}", other.kind())),
         }
     }
@@ -112,7 +116,11 @@ impl Literal {
             }
             T::Float32 => {
                 let (wide, shown) = (self.float(), self.show());
-                let value = wide as f32;
+                let value = match self {
+                    // Read at once: by way of 64 bits it would be rounded twice.
+                    Self::Decimal(..) => shown.parse().unwrap_or(f32::NAN),
+                    _ => wide as f32,
+                };
                 if value.is_infinite() && wide.is_finite() {
                     return Err(format!("{shown} is out of range for {data_type}"));
                 }
@@ -142,7 +150,11 @@ impl Literal {
             Self::Decimal(value, scale) => {
                 text::rescale(value, scale, 38, 0).map_err(|_| self.show())
             }
-            Self::Float(value) if value.fract() == 0.0 && value.abs() < 1e38 => Ok(value as i128),
+            Self::Float(_) | Self::Real(_) => {
+                let value = self.float();
+                let is_whole = value.fract() == 0.0 && value.abs() < 1e38;
+                if is_whole { Ok(value as i128) } else { Err(self.show()) }
+            }
             _ => Err(self.show()),
         }
     }
@@ -151,9 +163,9 @@ impl Literal {
     pub(crate) fn float(&self) -> f64 {
         match *self {
             Self::Integer(value) => value as f64,
-            // Reading the digits rounds once; dividing by a power of ten would round twice.
-            Self::Decimal(..) => self.show().parse().unwrap_or(f64::NAN),
+            Self::Decimal(digits, scale) => cast::decimal_to_float(digits, scale),
             Self::Float(value) => value,
+            Self::Real(value) => value.into(),
             _ => f64::NAN,
         }
     }
@@ -171,7 +183,10 @@ impl Literal {
                 let (whole, fraction) = digits.split_at(digits.len() - scale);
                 format!("{}{whole}.{fraction}", if *value < 0 { "-" } else { "" })
             }
-            Self::Float(value) => value.to_string(),
+            Self::Float(value) => show::double(*value),
+            Self::Real(value) => show::real(*value),
+            Self::Date(days) => show::date(*days),
+            Self::Timestamp(micros) => show::timestamp(*micros),
             Self::Text(text) => text::quote(text),
             other => format!("a {}", other.kind()),
         }
@@ -182,7 +197,7 @@ impl Literal {
         match self {
             Self::Null => "NULL",
             Self::Bool(_) => "boolean",
-            Self::Integer(_) | Self::Decimal(..) | Self::Float(_) => "number",
+            Self::Integer(_) | Self::Decimal(..) | Self::Float(_) | Self::Real(_) => "number",
             Self::Text(_) => "text",
             Self::Date(_) => "date",
             Self::Timestamp(_) => "timestamp",

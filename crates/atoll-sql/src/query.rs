@@ -11,6 +11,11 @@ use atoll::Snapshot;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as PlannedStatement;
@@ -20,6 +25,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::names::{self, CATALOG, SCHEMA};
 use crate::provider::SnapshotCatalog;
+use crate::rules::analyze::Analyzer;
+use crate::rules::operands::QuotedLiterals;
+use crate::rules::temporal::{Now, TypeNames};
+use crate::rules::{prepare, sum};
 
 /// What a query returned. Its buffers may be the snapshot's; they keep the snapshot's lease.
 #[derive(Debug, Clone)]
@@ -93,7 +102,19 @@ impl Engine {
                 DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
             )
             .build_arc()?;
-        let context = SessionContext::new_with_config_rt(config, environment);
+        let mut state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(environment)
+            .with_default_features()
+            .with_analyzer_rules(analyzers(false))
+            .with_type_planner(Arc::new(TypeNames))
+            .build();
+        state.register_expr_planner(Arc::new(QuotedLiterals))?;
+        for aggregate in sum::aggregates() {
+            state.register_udaf(Arc::new(aggregate))?;
+        }
+        state.register_udf(Arc::new(ScalarUDF::from(Now::new())))?;
+        let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
         Ok(Self { context, runtime: Some(runtime) })
     }
@@ -105,8 +126,9 @@ impl Engine {
     pub(crate) fn run(
         &self,
         snapshot: &Snapshot,
-        statement: Statement,
+        mut statement: Statement,
     ) -> Result<QueryResult, SqlError> {
+        prepare::numbers(&mut statement);
         check_tables(&statement, snapshot)?;
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
         let result = self.block_on(self.collect(statement));
@@ -114,8 +136,11 @@ impl Engine {
         result
     }
 
-    async fn physical(&self, statement: Statement) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
-        let state = self.context.state();
+    async fn physical(
+        &self,
+        state: &SessionState,
+        statement: Statement,
+    ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
         let statement = PlannedStatement::Statement(Box::new(statement));
         let plan = state.statement_to_plan(statement).await?;
         // SQL-1.
@@ -128,9 +153,28 @@ impl Engine {
     }
 
     async fn collect(&self, statement: Statement) -> Result<QueryResult, SqlError> {
-        let plan = self.physical(statement).await?;
+        let state = self.context.state();
+        let first = self.collect_with(&state, statement.clone()).await;
+        match first {
+            // A value may have failed for a row that another condition excludes (`rules::guard`).
+            Err(error) if error.kind() == SqlErrorKind::Type => {
+                let guarded = SessionStateBuilder::new_from_existing(state)
+                    .with_analyzer_rules(analyzers(true))
+                    .build();
+                self.collect_with(&guarded, statement).await.map_err(|_| error)
+            }
+            result => result,
+        }
+    }
+
+    async fn collect_with(
+        &self,
+        state: &SessionState,
+        statement: Statement,
+    ) -> Result<QueryResult, SqlError> {
+        let plan = self.physical(state, statement).await?;
         let schema = plan.schema();
-        let batches = collect(plan, self.context.task_ctx()).await?;
+        let batches = collect(plan, state.task_ctx()).await?;
         Ok(QueryResult { schema, batches })
     }
 
@@ -150,6 +194,16 @@ impl Engine {
             |_| Err(SqlError::new(SqlErrorKind::Database, "the query's thread panicked")),
         )
     }
+}
+
+/// The rules that give expressions their types: ours come before the coercion of DataFusion, which
+/// then has little left to do.
+fn analyzers(guards: bool) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    vec![
+        Arc::new(ResolveGroupingFunction::new()),
+        Arc::new(Analyzer { guards }),
+        Arc::new(TypeCoercion::new()),
+    ]
 }
 
 impl Drop for Engine {

@@ -85,7 +85,8 @@ fn float<T: FromStr + Copy + Into<f64>>(text: &str, data_type: DataType) -> Resu
     if value.into().is_infinite() && !named {
         return Err(format!("{} is out of range for {data_type}", quote(text)));
     }
-    Ok(value)
+    // "-NaN" is the NaN that there is (`COMPARE-1`).
+    if value.into().is_nan() { "NaN".parse().map_err(|_| quote(text)) } else { Ok(value) }
 }
 
 fn boolean(text: &str) -> Result<bool, String> {

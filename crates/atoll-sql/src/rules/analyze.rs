@@ -1,0 +1,463 @@
+//! The walk over a plan that gives every expression the types of PostgreSQL.
+//!
+//! The rule runs before DataFusion's own coercion, from the leaves of a plan to its root, so that an
+//! expression sees the final types of its inputs. Columns that a subquery takes from outside get
+//! their final types when the walk enters the subquery.
+//!
+//! `ANALYZE-1`: output columns keep their names; only types and expressions change.
+
+use std::sync::Arc;
+
+use arrow_schema::DataType as ArrowType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, TableReference};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Exists, InList, InSubquery, ScalarFunction, SetComparison, Sort as SortKey,
+    WindowFunction,
+};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::{
+    Distinct, Join, Projection, RecursiveQuery, Subquery, Union, Values,
+};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
+    Operator, lit,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::canonical::canonical;
+use super::operands::{self, Typed};
+use super::{cast, guard, plan_error, sum, temporal};
+use crate::error::SqlErrorKind;
+
+/// What a plan is in.
+#[derive(Clone, Copy)]
+struct Outer<'a> {
+    /// The schemas of the queries around a subquery, the nearest last.
+    schemas: &'a [DFSchemaRef],
+    guards: bool,
+}
+
+impl Outer<'_> {
+    fn and(self, schema: &DFSchemaRef) -> Vec<DFSchemaRef> {
+        let mut schemas = self.schemas.to_vec();
+        schemas.push(Arc::clone(schema));
+        schemas
+    }
+}
+
+/// DataFusion's rule that carries the walk out.
+#[derive(Debug)]
+pub(crate) struct Analyzer {
+    /// Whether operands that can fail are guarded.
+    pub(crate) guards: bool,
+}
+
+impl AnalyzerRule for Analyzer {
+    fn name(&self) -> &str {
+        "types_of_postgresql"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan_types(plan, Outer { schemas: &[], guards: self.guards })
+    }
+}
+
+fn plan_types(plan: LogicalPlan, outer: Outer<'_>) -> Result<LogicalPlan> {
+    let plan = match plan {
+        LogicalPlan::Join(join) => join_inputs(join, outer)?,
+        LogicalPlan::RecursiveQuery(query) => return recursive(query, outer),
+        LogicalPlan::Values(values) => return values_types(values, outer),
+        other => {
+            let each = |input| plan_types(input, outer).map(Transformed::yes);
+            other.map_children(each)?.data
+        }
+    };
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        schema.merge(&scan.projected_schema);
+    }
+    let scope = Scope { schema: Arc::new(schema), outer };
+    let names = NamePreserver::new(&plan);
+    let plan = plan
+        .map_expressions(|expr| {
+            if let Expr::GroupingSet(_) = expr {
+                // Its parts are named one by one.
+                let part = |expr: Expr| {
+                    let name = names.save(&expr);
+                    scope.rewrite(expr).map(|expr| Transformed::yes(name.restore(expr)))
+                };
+                return expr.map_children(part);
+            }
+            let name = names.save(&expr);
+            scope.rewrite(expr).map(|expr| Transformed::yes(name.restore(expr)))
+        })?
+        .data;
+    match plan {
+        LogicalPlan::Join(join) => join_keys(join),
+        LogicalPlan::Union(union) => union_types(union),
+        LogicalPlan::Sort(mut sort) => {
+            sort.expr = sort_keys(sort.expr, &scope.schema)?;
+            Ok(LogicalPlan::Sort(sort))
+        }
+        LogicalPlan::Distinct(Distinct::On(mut on)) => {
+            let schema = Arc::clone(on.input.schema());
+            on.sort_expr = on.sort_expr.map(|keys| sort_keys(keys, &schema)).transpose()?;
+            LogicalPlan::Distinct(Distinct::On(on)).recompute_schema()
+        }
+        other => other.recompute_schema(),
+    }
+}
+
+/// The inputs of a join; the right one may refer to the left one.
+fn join_inputs(mut join: Join, outer: Outer<'_>) -> Result<LogicalPlan> {
+    join.left = Arc::new(plan_types(Arc::unwrap_or_clone(join.left), outer)?);
+    let around = outer.and(join.left.schema());
+    let around = Outer { schemas: &around, ..outer };
+    join.right = Arc::new(plan_types(Arc::unwrap_or_clone(join.right), around)?);
+    Ok(LogicalPlan::Join(join))
+}
+
+/// The keys of a join, which are pairs of expressions that are compared.
+fn join_keys(mut join: Join) -> Result<LogicalPlan> {
+    let (left, right) = (Arc::clone(join.left.schema()), Arc::clone(join.right.schema()));
+    join.on = join
+        .on
+        .into_iter()
+        .map(|(a, b)| {
+            operands::comparison(Typed::new(a, &left)?, Operator::Eq, Typed::new(b, &right)?)
+        })
+        .collect::<Result<_>>()?;
+    LogicalPlan::Join(join).recompute_schema()
+}
+
+/// The keys of an order in canonical form, so that equal numbers are peers (`COMPARE-1`).
+fn sort_keys(keys: Vec<SortKey>, schema: &DFSchema) -> Result<Vec<SortKey>> {
+    keys.into_iter()
+        .map(|key| {
+            let arrow = key.expr.get_type(schema)?;
+            Ok(SortKey { expr: canonical(key.expr, &arrow), ..key })
+        })
+        .collect()
+}
+
+/// A plan whose columns have the given types; `None` leaves a column as it is.
+fn with_types(plan: LogicalPlan, wanted: &[Option<ArrowType>]) -> Result<LogicalPlan> {
+    let schema = Arc::clone(plan.schema());
+    let is_same =
+        schema.fields().iter().zip(wanted).all(|(field, wanted)| {
+            wanted.as_ref().is_none_or(|wanted| field.data_type() == wanted)
+        });
+    if is_same {
+        return Ok(plan);
+    }
+    let columns = schema.iter().zip(wanted).map(|((qualifier, field), wanted)| {
+        let column = Expr::from((qualifier, field));
+        match wanted {
+            Some(wanted) if wanted != field.data_type() => {
+                cast::expression(column, field.data_type(), wanted)
+                    .map(|expr| expr.alias_qualified(qualifier.cloned(), field.name()))
+            }
+            _ => Ok(column),
+        }
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?))
+}
+
+fn union_types(union: Union) -> Result<LogicalPlan> {
+    let columns = union.inputs.first().map_or(0, |input| input.schema().fields().len());
+    let wanted: Vec<Option<ArrowType>> = (0..columns)
+        .map(|at| {
+            let types: Vec<&ArrowType> =
+                union.inputs.iter().map(|input| input.schema().field(at).data_type()).collect();
+            operands::merged(types.into_iter())
+        })
+        .collect();
+    let inputs = union
+        .inputs
+        .into_iter()
+        .map(|input| with_types(Arc::unwrap_or_clone(input), &wanted).map(Arc::new))
+        .collect::<Result<Vec<_>>>()?;
+    // Its names and qualifiers are those that the planner gave it; its types are the inputs'.
+    let fields = union
+        .schema
+        .iter()
+        .enumerate()
+        .map(|(at, (qualifier, field))| {
+            let typed = inputs[0].schema().field(at).data_type().clone();
+            let field = field.as_ref().clone().with_data_type(typed);
+            (qualifier.cloned(), Arc::new(field))
+        })
+        .collect::<Vec<(Option<TableReference>, _)>>();
+    let schema = DFSchema::new_with_metadata(fields, union.schema.as_arrow().metadata().clone())?;
+    Ok(LogicalPlan::Union(Union { inputs, schema: Arc::new(schema) }))
+}
+
+/// Rows that are written out. The planner has merged their types by its own rules and put casts
+/// around the values; where they made a decimal of doubles, the values are merged again.
+fn values_types(values: Values, outer: Outer<'_>) -> Result<LogicalPlan> {
+    let nothing = Arc::new(DFSchema::empty());
+    let mut rows = values.values;
+    let mut is_changed = false;
+    let inner = |expr: &Expr| match expr {
+        Expr::Cast(cast) => cast.expr.as_ref().clone(),
+        other => other.clone(),
+    };
+    let scope = Scope { schema: Arc::clone(&nothing), outer };
+    for (at, field) in values.schema.fields().iter().enumerate() {
+        let is_float = |row: &Vec<Expr>| {
+            inner(&row[at]).get_type(&nothing).is_ok_and(|arrow| arrow.is_floating())
+        };
+        let is_decimal = matches!(field.data_type(), ArrowType::Decimal128(..));
+        if is_decimal && rows.iter().any(is_float) {
+            let column = rows.iter().map(|row| scope.typed(scope.rewrite(inner(&row[at]))?));
+            let merged = operands::merge(column.collect::<Result<_>>()?)?;
+            for (row, value) in rows.iter_mut().zip(merged) {
+                row[at] = value;
+            }
+            is_changed = true;
+            continue;
+        }
+        for row in &mut rows {
+            row[at] = scope.rewrite(std::mem::take(&mut row[at]))?;
+        }
+    }
+    if is_changed {
+        return LogicalPlanBuilder::values(rows)?.build();
+    }
+    LogicalPlan::Values(Values { schema: values.schema, values: rows }).recompute_schema()
+}
+
+/// `WITH RECURSIVE`: the table that the query reads itself from was made with the types that its
+/// first part had when it was planned, so both parts keep those.
+fn recursive(query: RecursiveQuery, outer: Outer<'_>) -> Result<LogicalPlan> {
+    let planned = Arc::clone(query.static_term.schema());
+    let wanted: Vec<Option<ArrowType>> =
+        planned.fields().iter().map(|field| Some(field.data_type().clone())).collect();
+    let part = |term: Arc<LogicalPlan>| {
+        let term = plan_types(Arc::unwrap_or_clone(term), outer)?;
+        for (field, planned) in term.schema().fields().iter().zip(planned.fields()) {
+            let is_float = |arrow: &ArrowType| arrow.is_floating();
+            if is_float(field.data_type()) != is_float(planned.data_type()) {
+                let message = format!(
+                    "column \"{}\" of WITH RECURSIVE has no type that both of its queries keep",
+                    planned.name()
+                );
+                return Err(plan_error(
+                    SqlErrorKind::Type,
+                    message + "; cast it in both, as in CAST(x AS double precision)",
+                ));
+            }
+        }
+        with_types(term, &wanted).map(Arc::new)
+    };
+    let static_term = part(query.static_term)?;
+    let recursive_term = part(query.recursive_term)?;
+    Ok(LogicalPlan::RecursiveQuery(RecursiveQuery { static_term, recursive_term, ..query }))
+}
+
+/// What the expressions of a node can refer to.
+struct Scope<'a> {
+    schema: DFSchemaRef,
+    outer: Outer<'a>,
+}
+
+impl Scope<'_> {
+    fn rewrite(&self, expr: Expr) -> Result<Expr> {
+        Ok(expr.transform_up(|expr| self.node(expr).map(Transformed::yes))?.data)
+    }
+
+    fn typed(&self, expr: Expr) -> Result<Typed> {
+        Typed::new(expr, &self.schema)
+    }
+
+    /// A node whose children are done.
+    fn node(&self, expr: Expr) -> Result<Expr> {
+        match expr {
+            Expr::OuterReferenceColumn(field, column) => {
+                let found =
+                    self.outer.schemas.iter().rev().find_map(|s| s.field_from_column(&column).ok());
+                let field = match found {
+                    Some(found) if found.data_type() != field.data_type() => {
+                        Arc::new(field.as_ref().clone().with_data_type(found.data_type().clone()))
+                    }
+                    _ => field,
+                };
+                Ok(Expr::OuterReferenceColumn(field, column))
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                self.binary(self.typed(*left)?, op, self.typed(*right)?)
+            }
+            Expr::Negative(inner) => operands::negative(self.typed(*inner)?),
+            Expr::Cast(Cast { expr, field }) => {
+                let value = self.typed(*expr)?;
+                let to = temporal::wanted_type(&field, &value.arrow);
+                let is_whole = matches!(value.expr, Expr::Literal(ScalarValue::Int64(_), _));
+                if value.arrow == to && is_whole {
+                    // The cast stays: it says that the literal has this type (`narrowed`).
+                    return Ok(Expr::Cast(Cast { expr: Box::new(value.expr), field }));
+                }
+                cast::expression(value.expr, &value.arrow, &to)
+            }
+            Expr::Between(Between { expr, negated, low, high }) => {
+                let value = self.typed(*expr)?;
+                let (low, high) = (self.typed(*low)?, self.typed(*high)?);
+                let (below, above, join): (_, _, fn(Expr, Expr) -> Expr) = match negated {
+                    false => (Operator::GtEq, Operator::LtEq, Expr::and),
+                    true => (Operator::Lt, Operator::Gt, Expr::or),
+                };
+                let first = operands::compare(value.clone(), below, low)?;
+                Ok(join(first, operands::compare(value, above, high)?))
+            }
+            Expr::InList(InList { expr, list, negated }) => {
+                let list = list.into_iter().map(|item| self.typed(item)).collect::<Result<_>>()?;
+                operands::in_list(self.typed(*expr)?, list, negated)
+            }
+            Expr::Case(case) => {
+                let case = operands::case(case, &self.schema)?;
+                match self.outer.guards {
+                    true => guard::case(case, &self.schema),
+                    false => Ok(Expr::Case(case)),
+                }
+            }
+            Expr::ScalarFunction(function) => self.function(function),
+            Expr::AggregateFunction(function) => self.aggregate(function),
+            Expr::WindowFunction(function) => self.window(*function),
+            Expr::ScalarSubquery(subquery) => self.subquery(subquery).map(Expr::ScalarSubquery),
+            Expr::Exists(Exists { subquery, negated }) => {
+                Ok(Expr::Exists(Exists { subquery: self.subquery(subquery)?, negated }))
+            }
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                let (expr, subquery) = self.beside_subquery(*expr, subquery, Operator::Eq)?;
+                Ok(Expr::InSubquery(InSubquery { expr: Box::new(expr), subquery, negated }))
+            }
+            Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
+                let (expr, subquery) = self.beside_subquery(*expr, subquery, op)?;
+                let expr = Box::new(expr);
+                Ok(Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }))
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn binary(&self, left: Typed, op: Operator, right: Typed) -> Result<Expr> {
+        use Operator as Op;
+        match op {
+            Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo => {
+                operands::arithmetic(left, op, right)
+            }
+            Op::Eq
+            | Op::NotEq
+            | Op::Lt
+            | Op::LtEq
+            | Op::Gt
+            | Op::GtEq
+            | Op::IsDistinctFrom
+            | Op::IsNotDistinctFrom => operands::compare(left, op, right),
+            Op::StringConcat => operands::concat(left, right),
+            Op::And | Op::Or if self.outer.guards => {
+                let guarded = guard::logical(&left.expr, op, &right.expr);
+                Ok(guarded.unwrap_or_else(|| {
+                    Expr::BinaryExpr(BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr)))
+                }))
+            }
+            _ => {
+                Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr))))
+            }
+        }
+    }
+
+    fn function(&self, function: ScalarFunction) -> Result<Expr> {
+        let ScalarFunction { func, args } = function;
+        let mut typed: Vec<Typed> =
+            args.into_iter().map(|arg| self.typed(arg)).collect::<Result<_>>()?;
+        let args = match func.name() {
+            "coalesce" | "greatest" | "least" => operands::merge(typed)?,
+            "nullif" if typed.len() == 2 => {
+                let (other, value) = (typed.remove(1), typed.remove(0));
+                let is_equal = operands::compare(value.clone(), Operator::Eq, other)?;
+                // NULL of the first one's type.
+                let null = ScalarValue::try_from(&value.arrow)?;
+                let case = Case::new(
+                    None,
+                    vec![(Box::new(is_equal), Box::new(lit(null)))],
+                    Some(Box::new(value.expr)),
+                );
+                return Ok(Expr::Case(case));
+            }
+            "abs" if typed.len() == 1 && typed[0].arrow.is_signed_integer() => {
+                let value = typed.remove(0);
+                let zero = Typed::new(lit(0i64), &self.schema)?;
+                let is_negative = operands::compare(value.clone(), Operator::Lt, zero)?;
+                let negative = operands::negative(value.clone())?;
+                let case = Case::new(
+                    None,
+                    vec![(Box::new(is_negative), Box::new(negative))],
+                    Some(Box::new(value.expr)),
+                );
+                return Ok(Expr::Case(case));
+            }
+            "date_trunc" if typed.len() == 2 => {
+                let (moment, unit) = (typed.remove(1), typed.remove(0));
+                let moment = operands::as_moment(moment)?;
+                if moment.arrow == operands::TIMESTAMP {
+                    return Ok(temporal::date_trunc().call(vec![unit.expr, moment.expr]));
+                }
+                vec![unit.expr, moment.expr]
+            }
+            _ => operands::as_arguments(typed)?,
+        };
+        Ok(Expr::ScalarFunction(ScalarFunction { func, args }))
+    }
+
+    fn aggregate(&self, mut function: AggregateFunction) -> Result<Expr> {
+        let keys = std::mem::take(&mut function.params.order_by);
+        function.params.order_by = sort_keys(keys, &self.schema)?;
+        function.func = sum::hidden(function.func);
+        Ok(Expr::AggregateFunction(function))
+    }
+
+    fn window(&self, mut function: WindowFunction) -> Result<Expr> {
+        let keys = std::mem::take(&mut function.params.order_by);
+        function.params.order_by = sort_keys(keys, &self.schema)?;
+        Ok(Expr::WindowFunction(Box::new(function)))
+    }
+
+    fn subquery(&self, subquery: Subquery) -> Result<Subquery> {
+        let around = self.outer.and(&self.schema);
+        let around = Outer { schemas: &around, ..self.outer };
+        let plan = plan_types(Arc::unwrap_or_clone(subquery.subquery), around)?;
+        let outer_ref_columns = subquery
+            .outer_ref_columns
+            .into_iter()
+            .map(|expr| {
+                let inside = Scope { schema: Arc::clone(&self.schema), outer: around };
+                inside.node(expr)
+            })
+            .collect::<Result<_>>()?;
+        Ok(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: subquery.spans })
+    }
+
+    /// An expression and the one column of a subquery that it is compared with.
+    fn beside_subquery(
+        &self,
+        expr: Expr,
+        subquery: Subquery,
+        op: Operator,
+    ) -> Result<(Expr, Subquery)> {
+        let mut subquery = self.subquery(subquery)?;
+        let schema = Arc::clone(subquery.subquery.schema());
+        let (qualifier, field) = schema.qualified_field(0);
+        let column = Typed::new(Expr::from((qualifier, field)), &schema)?;
+        let (expr, inner) = operands::comparison(self.typed(expr)?, op, column.clone())?;
+        if inner != column.expr {
+            let inner = inner.alias_qualified(qualifier.cloned(), field.name());
+            let plan = Projection::try_new(vec![inner], subquery.subquery)?;
+            subquery.subquery = Arc::new(LogicalPlan::Projection(plan));
+        }
+        Ok((expr, subquery))
+    }
+}

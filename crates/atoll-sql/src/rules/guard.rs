@@ -1,0 +1,90 @@
+//! Operands that are evaluated only for the rows for which they count.
+//!
+//! In PostgreSQL `x <> 0 AND 10 / x > 1` never divides by zero. DataFusion evaluates both sides of
+//! AND and OR for whole batches, and turns a CASE of truth values into AND and OR. That is faster and
+//! gives the same result, unless a side fails for a row that the other side excludes. So a query
+//! runs as it is first, and a second time with guards if it fails: each AND, OR and CASE with an
+//! operand that can fail then becomes a CASE of numbers, whose branches DataFusion evaluates for
+//! the rows that reach them.
+
+use arrow_schema::DataType as ArrowType;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::{Case, Cast as ArrowCast, Expr, ExprSchemable, Operator, lit};
+
+use super::arith::Arithmetic;
+use super::cast::Cast;
+
+const TRUE: i8 = 1;
+const FALSE: i8 = 0;
+
+/// Whether evaluating an expression can fail for some values.
+fn can_fail(expr: &Expr) -> bool {
+    expr.exists(|node| {
+        Ok(match node {
+            Expr::ScalarFunction(function) => {
+                let inner = function.func.inner();
+                inner.is::<Arithmetic>() || inner.is::<Cast>()
+            }
+            _ => false,
+        })
+    })
+    .unwrap_or(true)
+}
+
+/// Subqueries are turned into joins, which they cannot be inside CASE.
+fn has_subquery(expr: &Expr) -> bool {
+    expr.exists(|node| {
+        Ok(matches!(
+            node,
+            Expr::InSubquery(_)
+                | Expr::Exists(_)
+                | Expr::SetComparison(_)
+                | Expr::ScalarSubquery(_)
+        ))
+    })
+    .unwrap_or(true)
+}
+
+fn unknown() -> Expr {
+    lit(ScalarValue::Boolean(None))
+}
+
+fn number(truth: Expr) -> Box<Expr> {
+    Box::new(Expr::Cast(ArrowCast::new(Box::new(truth), ArrowType::Int8)))
+}
+
+/// `left AND right` or `left OR right` with the right side guarded, or `None` if it need not be.
+pub(crate) fn logical(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
+    if !can_fail(right) || has_subquery(left) || has_subquery(right) {
+        return None;
+    }
+    let not_left = Expr::Not(Box::new(left.clone()));
+    // The side that decides by itself, the one that leaves it to the right side, and the rest: where
+    // the left side is NULL, the right side decides if it is the deciding value.
+    let (decided, verdict, open, rest) = match op {
+        Operator::And => (not_left, FALSE, left.clone(), unknown().and(right.clone())),
+        _ => (left.clone(), TRUE, not_left, unknown().or(right.clone())),
+    };
+    let when_then_expr =
+        vec![(Box::new(decided), Box::new(lit(verdict))), (Box::new(open), number(right.clone()))];
+    let case = Case { expr: None, when_then_expr, else_expr: Some(number(rest)) };
+    Some(Expr::Case(case).eq(lit(TRUE)))
+}
+
+/// A CASE of truth values whose branches are guarded; any other CASE as it is.
+///
+/// # Errors
+/// An expression without a type.
+pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Expr> {
+    let branches = || case.when_then_expr.iter().flat_map(|(when, then)| [when, then]);
+    let first = &case.when_then_expr[0].1;
+    let is_truth = first.get_type(schema)? == ArrowType::Boolean;
+    if !is_truth || !branches().chain(&case.else_expr).any(|branch| can_fail(branch)) {
+        return Ok(Expr::Case(case));
+    }
+    let when_then_expr =
+        case.when_then_expr.into_iter().map(|(when, then)| (when, number(*then))).collect();
+    let else_expr = case.else_expr.map(|truth| number(*truth));
+    Ok(Expr::Case(Case { expr: case.expr, when_then_expr, else_expr }).eq(lit(TRUE)))
+}

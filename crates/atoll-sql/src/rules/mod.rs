@@ -1,0 +1,39 @@
+//! The rules of types and values that queries, `INSERT`, `UPDATE` and the loaders share.
+//!
+//! DataFusion plans and runs queries, but its types follow other rules than PostgreSQL's: a double
+//! beside a decimal becomes a decimal, sums and products wrap, casts truncate. This module replaces
+//! those rules. [`Analyzer`] rewrites a plan before DataFusion's own coercion sees it, so that every
+//! operator has operands of the types that PostgreSQL would give them; the functions that it puts
+//! in are those that `INSERT` and `UPDATE` use for single values.
+//!
+//! In reading order: [`number`] (types of numbers), [`arith`] (operators), [`cast`] and [`show`]
+//! (casts and text), [`temporal`] (dates and times), [`operands`] (which types operands get),
+//! [`analyze`] (the walk over a plan), [`guard`]
+//! (what is evaluated when), [`sum`] (aggregates), [`prepare`] (what is rewritten before
+//! planning).
+
+pub(crate) mod analyze;
+pub(crate) mod arith;
+pub(crate) mod canonical;
+pub(crate) mod cast;
+pub(crate) mod guard;
+pub(crate) mod number;
+pub(crate) mod operands;
+pub(crate) mod prepare;
+pub(crate) mod show;
+pub(crate) mod sum;
+pub(crate) mod temporal;
+
+use datafusion::error::DataFusionError;
+
+use crate::error::{SqlError, SqlErrorKind};
+
+/// An error of ours on its way through DataFusion.
+pub(crate) fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// An error that planning finds.
+pub(crate) fn plan_error(kind: SqlErrorKind, message: impl Into<String>) -> DataFusionError {
+    external(SqlError::new(kind, message))
+}

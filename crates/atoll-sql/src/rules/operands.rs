@@ -1,0 +1,447 @@
+//! Which types the operands of an operator get, and which type several values merge into.
+//!
+//! PostgreSQL's rules (its manual, chapter 10): a quoted literal without a type takes the type of
+//! what it stands beside; numbers take the types of [`Number`]; text is never taken for a number,
+//! nor a number for text.
+
+use arrow_schema::{DataType as ArrowType, IntervalUnit, TimeUnit};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, ScalarUDF, lit};
+use sqlparser::ast::BinaryOperator;
+
+use super::arith::Arithmetic;
+use super::canonical::canonical;
+use super::cast;
+use super::number::{DIGITS_MAX, Number, Operation};
+use super::{external, temporal};
+use crate::error::{SqlError, SqlErrorKind};
+use crate::text;
+
+/// Timestamps of columns and expressions.
+pub(crate) const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microsecond, None);
+
+/// An expression and its type.
+#[derive(Debug, Clone)]
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    pub(crate) arrow: ArrowType,
+}
+
+impl Typed {
+    /// An expression over the columns of a schema.
+    pub(crate) fn new(expr: Expr, schema: &DFSchema) -> Result<Self> {
+        let arrow = expr.get_type(schema)?;
+        Ok(Self { expr, arrow })
+    }
+
+    fn number(&self) -> Option<Number> {
+        Number::of(&self.arrow)
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self.arrow, ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View)
+    }
+
+    /// The text of a quoted literal that has no type yet.
+    fn untyped(&self) -> Option<&str> {
+        match &self.expr {
+            Expr::Literal(
+                ScalarValue::Utf8(Some(text))
+                | ScalarValue::Utf8View(Some(text))
+                | ScalarValue::LargeUtf8(Some(text)),
+                _,
+            ) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// As a value of another type.
+    pub(crate) fn into_type(self, to: &ArrowType) -> Result<Self> {
+        Ok(Self { expr: cast::expression(self.expr, &self.arrow, to)?, arrow: to.clone() })
+    }
+
+    /// A whole number that is written without a type is an `integer` where it fits, as in
+    /// PostgreSQL; the planner reads it as a `bigint`.
+    fn narrowed(self) -> Result<Self> {
+        match self.expr {
+            Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(value).is_ok() => {
+                self.into_type(&ArrowType::Int32)
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// A quoted literal with the type of `other`; the digits of a number stay as they are written.
+    fn beside(self, other: &Self) -> Result<Self> {
+        let Some(written) = self.untyped() else { return Ok(self) };
+        if other.untyped().is_some() || other.is_text() {
+            return Ok(self);
+        }
+        let wanted = match other.number() {
+            Some(Number::Decimal { .. }) => match text::decimal(written.trim()) {
+                Some((_, scale)) => ArrowType::Decimal128(DIGITS_MAX, scale.cast_signed()),
+                None => other.arrow.clone(),
+            },
+            _ => other.arrow.clone(),
+        };
+        match cast::column_type(&wanted) {
+            Some(_) => self.into_type(&wanted),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Two operands, quoted literals with the type of the other side.
+fn resolved(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
+    let (beside_right, beside_left) = (left.clone().beside(&right)?, right.beside(&left)?);
+    Ok((beside_right, beside_left))
+}
+
+fn plain(left: Typed, op: Operator, right: Typed) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr)))
+}
+
+fn is_interval(arrow: &ArrowType) -> bool {
+    matches!(arrow, ArrowType::Interval(IntervalUnit::MonthDayNano))
+}
+
+/// Gives quoted literals the type of the other side while a statement is planned: the planner would
+/// refuse arithmetic with text before the analyzer sees it.
+#[derive(Debug)]
+pub(crate) struct QuotedLiterals;
+
+impl ExprPlanner for QuotedLiterals {
+    fn plan_binary_op(
+        &self,
+        raw: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let op = match raw.op {
+            BinaryOperator::Plus => Operator::Plus,
+            BinaryOperator::Minus => Operator::Minus,
+            BinaryOperator::Multiply => Operator::Multiply,
+            BinaryOperator::Divide => Operator::Divide,
+            BinaryOperator::Modulo => Operator::Modulo,
+            _ => return Ok(PlannerResult::Original(raw)),
+        };
+        let is_quoted =
+            |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.try_as_str().is_some());
+        if is_quoted(&raw.left) == is_quoted(&raw.right) {
+            return Ok(PlannerResult::Original(raw));
+        }
+        let (left, right) = (Typed::new(raw.left, schema)?, Typed::new(raw.right, schema)?);
+        if left.number().or(right.number()).is_none() && left.arrow != ArrowType::Date32 {
+            return Ok(PlannerResult::Original(RawBinaryExpr {
+                op: raw.op,
+                left: left.expr,
+                right: right.expr,
+            }));
+        }
+        arithmetic(left, op, right).map(PlannerResult::Planned)
+    }
+}
+
+/// An arithmetic operator.
+pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
+    let (left, right) = resolved(left, right)?;
+    let operation = match op {
+        Operator::Plus => Operation::Add,
+        Operator::Minus => Operation::Subtract,
+        Operator::Multiply => Operation::Multiply,
+        Operator::Divide => Operation::Divide,
+        _ => Operation::Modulo,
+    };
+    if let (Some(_), Some(_)) = (left.number(), right.number()) {
+        return numeric(left.narrowed()?, operation, right.narrowed()?);
+    }
+    let is_date = |side: &Typed| side.arrow == ArrowType::Date32;
+    let is_integer =
+        |side: &Typed| side.number().is_some_and(|n| n.operand(Number::Int64) == Number::Int64);
+    match op {
+        Operator::Plus | Operator::Minus if is_date(&left) && is_integer(&right) => {
+            let days = right.into_type(&ArrowType::Int64)?;
+            Ok(temporal::shift(operation).call(vec![left.expr, days.expr]))
+        }
+        Operator::Plus if is_integer(&left) && is_date(&right) => {
+            let days = left.into_type(&ArrowType::Int64)?;
+            Ok(temporal::shift(operation).call(vec![right.expr, days.expr]))
+        }
+        Operator::Minus if is_date(&left) && is_date(&right) => {
+            Ok(temporal::difference().call(vec![left.expr, right.expr]))
+        }
+        Operator::Minus if is_date(&left) && right.arrow == TIMESTAMP => {
+            Ok(plain(left.into_type(&TIMESTAMP)?, op, right))
+        }
+        Operator::Minus if is_date(&right) && left.arrow == TIMESTAMP => {
+            Ok(plain(left, op, right.into_type(&TIMESTAMP)?))
+        }
+        Operator::Plus | Operator::Minus if is_date(&left) && is_interval(&right.arrow) => {
+            Ok(plain(left.into_type(&TIMESTAMP)?, op, right))
+        }
+        Operator::Plus if is_interval(&left.arrow) && is_date(&right) => {
+            Ok(plain(left, op, right.into_type(&TIMESTAMP)?))
+        }
+        _ if left.is_text() && right.number().is_some()
+            || right.is_text() && left.number().is_some() =>
+        {
+            Err(meaningless(&left, op, &right))
+        }
+        _ => Ok(plain(left, op, right)),
+    }
+}
+
+fn numeric(left: Typed, operation: Operation, right: Typed) -> Result<Expr> {
+    let (Some(a), Some(b)) = (left.number(), right.number()) else {
+        return Ok(plain(left, Operator::Plus, right));
+    };
+    let operand = a.operand(b);
+    let side = |side: Typed, number: Number| match operand {
+        // Decimals keep the digits that they have; the operator aligns them.
+        Number::Decimal { .. } => {
+            let own = match number {
+                Number::Decimal { .. } => number,
+                integer => integer.operand(Number::Decimal { precision: 1, scale: 0 }),
+            };
+            side.into_type(&own.arrow())
+        }
+        other => side.into_type(&other.arrow()),
+    };
+    let (left, right) = (side(left, a)?, side(right, b)?);
+    Ok(ScalarUDF::from(Arithmetic::new(operation)).call(vec![left.expr, right.expr]))
+}
+
+/// The negative of an integer, which overflows for the smallest one; other numbers have theirs.
+pub(crate) fn negative(side: Typed) -> Result<Expr> {
+    match side.number() {
+        Some(number @ (Number::Int16 | Number::Int32 | Number::Int64)) => {
+            let zero = Typed { expr: lit(0i64), arrow: ArrowType::Int64 };
+            numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)
+        }
+        _ => Ok(Expr::Negative(Box::new(side.expr))),
+    }
+}
+
+/// The error for two types that have no operator.
+fn meaningless(left: &Typed, op: Operator, right: &Typed) -> datafusion::error::DataFusionError {
+    let name = |side: &Typed| {
+        cast::column_type(&side.arrow).map_or_else(|| side.arrow.to_string(), |t| t.to_string())
+    };
+    let message = format!("{} {op} {} has no meaning", name(left), name(right));
+    external(
+        SqlError::new(SqlErrorKind::Type, message)
+            .with_hint(Some("cast one side, as in CAST(x AS integer)".to_owned())),
+    )
+}
+
+/// Whether the canonical form must be computed: a column's values are canonical, and so are the
+/// results of the functions of this module.
+fn compared(side: Typed) -> Expr {
+    let computes = match &side.expr {
+        Expr::ScalarFunction(function) => {
+            let inner = function.func.inner();
+            !inner.is::<Arithmetic>() && !inner.is::<cast::Cast>()
+        }
+        Expr::Column(_) | Expr::Literal(..) | Expr::Cast(_) => false,
+        _ => true,
+    };
+    if computes { canonical(side.expr, &side.arrow) } else { side.expr }
+}
+
+/// Both sides of a comparison, with types that can be compared.
+///
+/// # Errors
+/// Text beside a number or a time, and a quoted literal that is no value of the other type.
+pub(crate) fn comparison(left: Typed, op: Operator, right: Typed) -> Result<(Expr, Expr)> {
+    let (left, right) = resolved(left, right)?;
+    if let (Some(a), Some(b)) = (left.number(), right.number()) {
+        if a != b {
+            let common = a.comparison(b);
+            let (left, right) = (left.into_type(&common)?, right.into_type(&common)?);
+            return Ok((compared(left), compared(right)));
+        }
+        return Ok((compared(left), compared(right)));
+    }
+    let is_date = |side: &Typed| side.arrow == ArrowType::Date32;
+    if is_date(&left) && right.arrow == TIMESTAMP {
+        return Ok((left.into_type(&TIMESTAMP)?.expr, right.expr));
+    }
+    if left.arrow == TIMESTAMP && is_date(&right) {
+        return Ok((left.expr, right.into_type(&TIMESTAMP)?.expr));
+    }
+    let is_typed = |side: &Typed| {
+        side.number().is_some()
+            || is_date(side)
+            || side.arrow == TIMESTAMP
+            || side.arrow == ArrowType::Boolean
+    };
+    if left.is_text() && is_typed(&right) || right.is_text() && is_typed(&left) {
+        return Err(meaningless(&left, op, &right));
+    }
+    Ok((left.expr, right.expr))
+}
+
+/// A comparison as an expression.
+pub(crate) fn compare(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
+    let (left, right) = comparison(left, op, right)?;
+    Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+}
+
+/// The type that values of these types merge into, where it is for this module to say.
+pub(crate) fn merged<'a>(types: impl Iterator<Item = &'a ArrowType> + Clone) -> Option<ArrowType> {
+    let mut typed = types.filter(|arrow| !arrow.is_null());
+    let numbers: Option<Vec<Number>> = typed.clone().map(Number::of).collect();
+    if let Some(numbers) = numbers {
+        return numbers.into_iter().reduce(Number::merged).map(Number::arrow);
+    }
+    let is_time = |arrow: &&ArrowType| **arrow == ArrowType::Date32 || **arrow == TIMESTAMP;
+    let first = typed.clone().next()?;
+    if typed.clone().all(|arrow| is_time(&arrow)) && !typed.all(|arrow| arrow == first) {
+        return Some(TIMESTAMP);
+    }
+    None
+}
+
+/// Values that one column or result is to hold, all of one type.
+pub(crate) fn merge(mut values: Vec<Typed>) -> Result<Vec<Expr>> {
+    let model =
+        values.iter().find(|value| value.untyped().is_none() && !value.arrow.is_null()).cloned();
+    if let Some(model) = model {
+        values = values.into_iter().map(|value| value.beside(&model)).collect::<Result<_>>()?;
+    }
+    let Some(common) = merged(values.iter().map(|value| &value.arrow)) else {
+        return Ok(values.into_iter().map(|value| value.expr).collect());
+    };
+    values
+        .into_iter()
+        .map(|value| match value.arrow.is_null() {
+            true => Ok(value.expr),
+            false => value.into_type(&common).map(|value| value.expr),
+        })
+        .collect()
+}
+
+/// Numbers that are compared with each other, all of one type.
+fn aligned(values: Vec<Typed>, join: fn(Number, Number) -> Number) -> Result<Vec<Typed>> {
+    let typed = |value: &&Typed| !value.arrow.is_null();
+    let numbers: Option<Vec<Number>> = values.iter().filter(typed).map(Typed::number).collect();
+    let Some(common) = numbers.as_ref().and_then(|all| all.iter().copied().reduce(join)) else {
+        return Ok(values);
+    };
+    let wide = numbers
+        .unwrap_or_default()
+        .into_iter()
+        .map(|number| number.comparison(common))
+        .find(|arrow| matches!(arrow, ArrowType::Decimal256(..)));
+    let common = wide.unwrap_or_else(|| common.arrow());
+    values
+        .into_iter()
+        .map(|value| if value.arrow.is_null() { Ok(value) } else { value.into_type(&common) })
+        .collect()
+}
+
+/// `value IN (…)`. As in PostgreSQL, several constants merge into one type, and anything else is
+/// compared by itself.
+pub(crate) fn in_list(value: Typed, list: Vec<Typed>, negated: bool) -> Result<Expr> {
+    let mut items = Vec::with_capacity(list.len());
+    for item in list {
+        items.push(item.beside(&value)?);
+    }
+    let (constants, others): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|item| !item.expr.any_column_refs());
+    let (constants, singles) = match constants.len() {
+        0 | 1 => (Vec::new(), constants.into_iter().chain(others).collect::<Vec<_>>()),
+        _ => (constants, others),
+    };
+    let (op, join): (Operator, fn(Expr, Expr) -> Expr) = match negated {
+        false => (Operator::Eq, Expr::or),
+        true => (Operator::NotEq, Expr::and),
+    };
+    let mut found = None;
+    if !constants.is_empty() {
+        let mut all = vec![value.clone()];
+        all.extend(constants);
+        for item in &all[1..] {
+            // Only to refuse what cannot be compared.
+            comparison(value.clone(), op, item.clone())?;
+        }
+        let mut aligned = aligned(all, Number::merged)?.into_iter();
+        if let Some(first) = aligned.next() {
+            let list = aligned.map(|item| item.expr).collect();
+            found = Some(Expr::InList(InList::new(Box::new(compared(first)), list, negated)));
+        }
+    }
+    for item in singles {
+        let one = compare(value.clone(), op, item)?;
+        found = Some(found.map_or(one.clone(), |before| join(before, one)));
+    }
+    Ok(found.unwrap_or_else(|| lit(negated)))
+}
+
+/// `CASE`, with one type for what is compared and one for what results.
+pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Case> {
+    let (whens, thens): (Vec<_>, Vec<_>) = case.when_then_expr.into_iter().unzip();
+    let typed = |expr: Box<Expr>| Typed::new(*expr, schema);
+    let mut results: Vec<Typed> = thens.into_iter().map(typed).collect::<Result<_>>()?;
+    let has_else = case.else_expr.is_some();
+    results.extend(case.else_expr.map(typed).transpose()?);
+    let mut results = merge(results)?;
+    let else_expr = if has_else { results.pop().map(Box::new) } else { None };
+    let mut whens: Vec<Typed> = whens.into_iter().map(typed).collect::<Result<_>>()?;
+    let mut expr = None;
+    if let Some(value) = case.expr {
+        let value = typed(value)?;
+        let mut all = vec![value.clone()];
+        for when in whens {
+            all.push(when.beside(&value)?);
+        }
+        let mut aligned = aligned(all, Number::operand)?.into_iter();
+        expr = aligned.next().map(|value| Box::new(compared(value)));
+        whens = aligned.collect();
+    }
+    let when_then_expr = whens
+        .into_iter()
+        .zip(results)
+        .map(|(when, then)| (Box::new(when.expr), Box::new(then)))
+        .collect();
+    Ok(Case { expr, when_then_expr, else_expr })
+}
+
+/// `left || right`: the texts of both, as a cast to text writes them.
+pub(crate) fn concat(left: Typed, right: Typed) -> Result<Expr> {
+    let is_scalar = |side: &Typed| cast::column_type(&side.arrow).is_some();
+    let is_bytes = |side: &Typed| {
+        matches!(side.arrow, ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView)
+    };
+    if !(left.is_text() || right.is_text()) || is_bytes(&left) || is_bytes(&right) {
+        return Ok(plain(left, Operator::StringConcat, right));
+    }
+    let text = |side: Typed| match side.is_text() || !is_scalar(&side) {
+        true => Ok(side),
+        false => side.into_type(&ArrowType::Utf8View),
+    };
+    Ok(plain(text(left)?, Operator::StringConcat, text(right)?))
+}
+
+/// A date or a quoted literal as a timestamp; anything else as it is.
+pub(crate) fn as_moment(value: Typed) -> Result<Typed> {
+    match value.untyped().is_some() || value.arrow == ArrowType::Date32 {
+        true => value.into_type(&TIMESTAMP),
+        false => Ok(value),
+    }
+}
+
+/// Arguments of a function: where one is a floating-point number, a decimal becomes one too.
+pub(crate) fn as_arguments(arguments: Vec<Typed>) -> Result<Vec<Expr>> {
+    let has_float = arguments.iter().any(|one| one.number().is_some_and(Number::is_float));
+    arguments
+        .into_iter()
+        .map(|one| match one.number() {
+            Some(Number::Decimal { .. }) if has_float => {
+                one.into_type(&ArrowType::Float64).map(|one| one.expr)
+            }
+            _ => Ok(one.expr),
+        })
+        .collect()
+}

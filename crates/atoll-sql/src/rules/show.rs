@@ -1,0 +1,145 @@
+//! Values as text, as PostgreSQL writes them in its ISO style.
+
+use chrono::{DateTime, Datelike, NaiveDate, Timelike};
+
+use crate::literal::Literal;
+
+/// A number's shortest digits that read back as the same number, with an exponent where PostgreSQL
+/// writes one: below -4, and from 15 digits (`real`: 6) on.
+fn float(shortest: &str, digits_max: i32) -> String {
+    // `{:e}` gives the shortest digits as `d.ddde±x`.
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", mantissa),
+    };
+    if exponent < -4 || exponent >= digits_max {
+        let sign_of_exponent = if exponent < 0 { '-' } else { '+' };
+        return format!("{sign}{mantissa}e{sign_of_exponent}{:02}", exponent.unsigned_abs());
+    }
+    let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
+    if exponent < 0 {
+        let zeros = "0".repeat(exponent.unsigned_abs() as usize - 1);
+        return format!("{sign}0.{zeros}{digits}");
+    }
+    let whole = exponent as usize + 1;
+    if digits.len() <= whole {
+        format!("{sign}{digits:0<whole$}")
+    } else {
+        let (before, behind) = digits.split_at(whole);
+        format!("{sign}{before}.{behind}")
+    }
+}
+
+fn special(value: f64) -> Option<&'static str> {
+    match value {
+        _ if value.is_nan() => Some("NaN"),
+        f64::INFINITY => Some("Infinity"),
+        f64::NEG_INFINITY => Some("-Infinity"),
+        _ => None,
+    }
+}
+
+/// A `double precision`.
+pub(crate) fn double(value: f64) -> String {
+    special(value).map_or_else(|| float(&format!("{value:e}"), 15), str::to_owned)
+}
+
+/// A `real`.
+pub(crate) fn real(value: f32) -> String {
+    special(value.into()).map_or_else(|| float(&format!("{value:e}"), 6), str::to_owned)
+}
+
+/// A date as `YYYY-MM-DD`, with `BC` behind the years before 1.
+pub(crate) fn date(days: i32) -> String {
+    match NaiveDate::from_epoch_days(days) {
+        Some(date) => {
+            let (shown, era) = day(date);
+            format!("{shown}{era}")
+        }
+        // Beyond the calendar of chrono, whose years are those of PostgreSQL and more.
+        None => format!("day {days} since 1970-01-01"),
+    }
+}
+
+fn day(date: NaiveDate) -> (String, &'static str) {
+    let (year, era) = match date.year() {
+        year @ 1.. => (year, ""),
+        before => (1 - before, " BC"),
+    };
+    (format!("{year:04}-{:02}-{:02}", date.month(), date.day()), era)
+}
+
+/// A timestamp as `YYYY-MM-DD HH:MM:SS[.ffffff]`.
+pub(crate) fn timestamp(micros: i64) -> String {
+    let Some(moment) = DateTime::from_timestamp_micros(micros) else {
+        return format!("{micros} µs since 1970-01-01");
+    };
+    let (shown, era) = day(moment.date_naive());
+    let fraction = moment.time().nanosecond() / 1000;
+    let fraction = match fraction {
+        0 => String::new(),
+        _ => format!(".{fraction:06}").trim_end_matches('0').to_owned(),
+    };
+    format!("{shown} {}{fraction}{era}", moment.format("%H:%M:%S"))
+}
+
+/// Bytes as `\x` and hexadecimal digits.
+pub(crate) fn bytes(bytes: &[u8]) -> String {
+    bytes.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// A value as text; `None` for NULL.
+pub(crate) fn text(literal: &Literal) -> Option<String> {
+    Some(match literal {
+        Literal::Null => return None,
+        Literal::Float(value) => double(*value),
+        Literal::Real(value) => real(*value),
+        Literal::Text(text) => text.clone(),
+        Literal::Date(days) => date(*days),
+        Literal::Timestamp(micros) => timestamp(*micros),
+        Literal::Bytes(value) => bytes(value),
+        number => number.show(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_postgresql_writes_them() {
+        for (value, wanted) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (123.456, "123.456"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (1e14, "100000000000000"),
+            (1e15, "1e+15"),
+            (1.5e300, "1.5e+300"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(double(value), wanted);
+        }
+        assert_eq!(real(0.1), "0.1");
+        assert_eq!(real(1e6), "1e+06");
+        assert_eq!(real(16777216.0), "1.6777216e+07");
+        assert_eq!(real(99999.0), "99999");
+    }
+
+    #[test]
+    fn dates_and_timestamps_of_all_years_are_written() {
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(-719_163), "0001-12-31 BC");
+        assert_eq!(date(2_932_897), "10000-01-01");
+        assert_eq!(timestamp(-1), "1969-12-31 23:59:59.999999");
+        assert_eq!(timestamp(1_500_000), "1970-01-01 00:00:01.5");
+        assert_eq!(date(i32::MAX), "day 2147483647 since 1970-01-01");
+    }
+}
