@@ -2,13 +2,16 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Decimal128Type, DecimalType, Float32Type, Float64Type,
-    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, ArrowTimestampType, Date32Type, Decimal128Type, DecimalType, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrowNativeTypeOp};
+use arrow_array::{Array, ArrowNativeTypeOp, PrimitiveArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
+use atoll_sql::{show_date, show_timestamp};
+use chrono::{Datelike, NaiveDateTime};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
@@ -42,7 +45,7 @@ pub(crate) fn of_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Valu
         }
         DataType::Date32 => {
             let dates = array.as_primitive::<Date32Type>();
-            each(py, array, |at| dates.value_as_date(at))
+            each(py, array, |at| moment(dates.value_as_date(at), || show_date(dates.value(at))))
         }
         DataType::Timestamp(unit, None) => instants(py, array, *unit),
         DataType::Decimal128(precision, scale) => decimals(py, array, *precision, *scale),
@@ -74,21 +77,46 @@ fn instants<'py>(py: Python<'py>, array: &dyn Array, unit: TimeUnit) -> PyResult
     match unit {
         TimeUnit::Second => {
             let instants = array.as_primitive::<TimestampSecondType>();
-            each(py, array, |at| instants.value_as_datetime(at))
+            each(py, array, |at| instant(instants, at))
         }
         TimeUnit::Millisecond => {
             let instants = array.as_primitive::<TimestampMillisecondType>();
-            each(py, array, |at| instants.value_as_datetime(at))
+            each(py, array, |at| instant(instants, at))
         }
         TimeUnit::Microsecond => {
             let instants = array.as_primitive::<TimestampMicrosecondType>();
-            each(py, array, |at| instants.value_as_datetime(at))
+            each(py, array, |at| instant(instants, at))
         }
         TimeUnit::Nanosecond => {
             let instants = array.as_primitive::<TimestampNanosecondType>();
-            each(py, array, |at| instants.value_as_datetime(at))
+            each(py, array, |at| instant(instants, at))
         }
     }
+}
+
+/// A date or a timestamp as Python has it, or as text where `datetime` does not reach: before year
+/// 1 and after 9999.
+#[derive(IntoPyObject)]
+enum Moment<T> {
+    Held(T),
+    Text(String),
+}
+
+fn moment<T: Datelike>(value: Option<T>, text: impl FnOnce() -> String) -> Moment<T> {
+    match value.filter(|value| (1..=9999).contains(&value.year())) {
+        Some(value) => Moment::Held(value),
+        None => Moment::Text(text()),
+    }
+}
+
+fn instant<T: ArrowTimestampType>(
+    instants: &PrimitiveArray<T>,
+    at: usize,
+) -> Moment<NaiveDateTime> {
+    moment(instants.value_as_datetime(at), || match T::UNIT {
+        TimeUnit::Microsecond => show_timestamp(instants.value(at)),
+        unit => format!("{} ({unit} since 1970-01-01)", instants.value(at)),
+    })
 }
 
 fn decimals<'py>(

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use arrow_schema::ArrowError;
-use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::common::{Column, DataFusionError, SchemaError};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span, TokenizerError};
 
@@ -239,11 +239,9 @@ fn translate(error: &DataFusionError) -> SqlError {
         }
         DataFusionError::Collection(errors) if !errors.is_empty() => translate(&errors[0]),
         DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
-            SchemaError::FieldNotFound { field, valid_fields } => names::unknown_column(
-                field.name(),
-                field.relation.as_ref().map(|relation| relation.table()),
-                valid_fields.iter().map(|column| column.name.as_str()),
-            ),
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                unknown_field(field, valid_fields)
+            }
             other => SqlError::new(SqlErrorKind::Query, sentence(&other.to_string())),
         },
         DataFusionError::NotImplemented(text) => SqlError::unsupported(sentence(text)),
@@ -262,6 +260,25 @@ fn translate(error: &DataFusionError) -> SqlError {
         },
         other => SqlError::new(SqlErrorKind::Query, sentence(&other.message())),
     }
+}
+
+/// The error for a column that is not there: perhaps its table is not there either.
+fn unknown_field(field: &Column, valid: &[Column]) -> SqlError {
+    let table_of = |column: &Column| column.relation.as_ref().map(|r| r.table().to_owned());
+    let table = table_of(field);
+    if let Some(table) = &table {
+        let mut tables: Vec<String> = valid.iter().filter_map(table_of).collect();
+        tables.sort();
+        tables.dedup();
+        if !tables.contains(table) {
+            return names::unknown_qualifier(table, tables.iter().map(String::as_str));
+        }
+    }
+    let columns = valid
+        .iter()
+        .filter(|column| table.is_none() || table_of(column) == table)
+        .map(|column| column.name.as_str());
+    names::unknown_column(field.name(), table.as_deref(), columns)
 }
 
 /// A message of another library as one of ours: no backtrace, no prefix of its kind, no capital

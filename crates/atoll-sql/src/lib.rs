@@ -45,4 +45,5 @@ pub use infer::create_table_from;
 pub use names::tablespace_name;
 pub use parse::statement_is_complete;
 pub use query::QueryResult;
+pub use rules::show::{date as show_date, moment as show_moment, timestamp as show_timestamp};
 pub use session::{Outcome, SqlSession};

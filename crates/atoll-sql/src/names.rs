@@ -1,6 +1,8 @@
 //! Names in statements: folding as PostgreSQL does it, and the names near a mistyped one.
 //!
-//! `NAME-1`: a name without quotes is folded to lower case; a quoted one is taken as it stands.
+//! `NAME-1`: in a name without quotes the letters A to Z are folded to lower case, as PostgreSQL does
+//! with UTF-8; all other letters, and quoted names, are taken as they stand. Definitions, changes
+//! and queries fold by this rule alone.
 
 use sqlparser::ast::{Ident, ObjectName};
 use sqlparser::tokenizer::Span;
@@ -20,7 +22,7 @@ const LIST_MAX: usize = 12;
 pub(crate) fn fold(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
+        None => ident.value.to_ascii_lowercase(),
     }
 }
 
@@ -90,6 +92,19 @@ pub(crate) fn unknown_column<'a>(
         .with_hint(hint(name, known, "the columns are"))
 }
 
+/// The error for a column of a table that the statement does not read.
+pub(crate) fn unknown_qualifier<'a>(
+    table: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> SqlError {
+    let message = format!("table \"{table}\" is not among the tables of this query");
+    SqlError::new(SqlErrorKind::UnknownTable, message).with_hint(hint(
+        table,
+        known,
+        "its tables are",
+    ))
+}
+
 /// "did you mean", or the list of what there is where nothing is near and the list is short.
 fn hint<'a>(
     name: &str,
@@ -110,7 +125,8 @@ pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<
     let allowed = (lower.chars().count() / 3).max(1);
     let mut found: Vec<(usize, &str)> = known
         .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= allowed)
+        // What was written is there, but not for this statement: no use to propose it.
+        .filter(|(distance, candidate)| *distance <= allowed && *candidate != name)
         .collect();
     found.sort();
     found.truncate(NEAR_MAX);
@@ -145,6 +161,7 @@ mod tests {
     #[test]
     fn a_swap_of_two_letters_is_near() {
         assert_eq!(near("flihgts", ["flights", "planes"].into_iter()), ["flights"]);
+        assert_eq!(near("flights", ["flights", "flight"].into_iter()), ["flight"]);
     }
 
     #[test]
@@ -157,5 +174,7 @@ mod tests {
     fn unquoted_names_are_folded_and_quoted_ones_kept() {
         assert_eq!(fold(&Ident::new("Flights")), "flights");
         assert_eq!(fold(&Ident::with_quote('"', "Flights")), "Flights");
+        assert_eq!(fold(&Ident::new("GRÖSSE")), "grÖsse");
+        assert_eq!(fold(&Ident::new("İSTANBUL")), "İstanbul");
     }
 }

@@ -128,7 +128,7 @@ impl Engine {
         snapshot: &Snapshot,
         mut statement: Statement,
     ) -> Result<QueryResult, SqlError> {
-        prepare::numbers(&mut statement);
+        prepare::numbers(&mut statement)?;
         check_tables(&statement, snapshot)?;
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
         let result = self.block_on(self.collect(statement));

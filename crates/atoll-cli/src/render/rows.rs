@@ -3,6 +3,7 @@
 use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
+use atoll_sql::show_moment;
 
 use crate::error::CliError;
 use crate::render::table::{Align, Grid};
@@ -52,11 +53,14 @@ pub fn for_each_row(
             .collect::<Result<Vec<_>, _>>()
             .map_err(cannot_show)?;
         for row in 0..batch.num_rows().min(left) {
-            let cells = nulls.iter().zip(&formatters).map(|(nulls, formatter)| {
-                if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            let cells = (0..formatters.len()).map(|at| {
+                if nulls[at].as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                     return Ok(None);
                 }
-                formatter.value(row).try_to_string().map(Some)
+                match show_moment(batch.column(at), row) {
+                    Some(text) => Ok(Some(text)),
+                    None => formatters[at].value(row).try_to_string().map(Some),
+                }
             });
             each(cells.collect::<Result<_, _>>().map_err(cannot_show)?)?;
         }

@@ -154,7 +154,7 @@ impl Names {
             .map_or(at, |(start, _)| start);
         let word = &before[start..];
         if let Some((table, column)) = word.rsplit_once('.') {
-            let table = table.trim_matches('"').to_lowercase();
+            let table = table.trim_matches('"').to_ascii_lowercase();
             let own = self.tables.iter().filter(|(name, _)| *name == table);
             let mut columns: Vec<&String> = own.flat_map(|(_, columns)| columns).collect();
             if columns.is_empty() {
@@ -182,7 +182,7 @@ impl Names {
 
 /// Names that start with a word, quoted where SQL asks for it.
 fn matching<'a>(names: impl IntoIterator<Item = &'a String>, word: &str) -> Vec<String> {
-    let word = word.trim_matches('"').to_lowercase();
+    let word = word.trim_matches('"').to_ascii_lowercase();
     let mut found: Vec<String> = names
         .into_iter()
         .filter(|name| name.to_lowercase().starts_with(&word))

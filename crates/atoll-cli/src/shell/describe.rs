@@ -103,7 +103,7 @@ pub fn tables(session: &Session, output: &mut Output) -> Result<()> {
 /// No such table; those of writing.
 pub fn table(session: &Session, output: &mut Output, name: &str) -> Result<()> {
     let tables = session.tables()?;
-    let folded = name.trim_matches('"').to_lowercase();
+    let folded = name.trim_matches('"').to_ascii_lowercase();
     let found = tables.iter().find(|table| table.name == name.trim_matches('"'));
     let Some(table) = found.or_else(|| tables.iter().find(|table| table.name == folded)) else {
         let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();

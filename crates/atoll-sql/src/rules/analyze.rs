@@ -454,7 +454,6 @@ impl Scope<'_> {
         let column = Typed::new(Expr::from((qualifier, field)), &schema)?;
         let (expr, inner) = operands::comparison(self.typed(expr)?, op, column.clone())?;
         if inner != column.expr {
-            let inner = inner.alias_qualified(qualifier.cloned(), field.name());
             let plan = Projection::try_new(vec![inner], subquery.subquery)?;
             subquery.subquery = Arc::new(LogicalPlan::Projection(plan));
         }

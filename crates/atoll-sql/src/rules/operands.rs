@@ -15,7 +15,7 @@ use super::arith::Arithmetic;
 use super::canonical::canonical;
 use super::cast;
 use super::number::{DIGITS_MAX, Number, Operation};
-use super::{external, temporal};
+use super::{external, plan_error, temporal};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::text;
 
@@ -126,33 +126,35 @@ impl ExprPlanner for QuotedLiterals {
             BinaryOperator::Modulo => Operator::Modulo,
             _ => return Ok(PlannerResult::Original(raw)),
         };
-        let is_quoted =
-            |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.try_as_str().is_some());
-        if is_quoted(&raw.left) == is_quoted(&raw.right) {
-            return Ok(PlannerResult::Original(raw));
-        }
+        let is_quoted = |side: &Typed| side.untyped().is_some();
         let (left, right) = (Typed::new(raw.left, schema)?, Typed::new(raw.right, schema)?);
-        if left.number().or(right.number()).is_none() && left.arrow != ArrowType::Date32 {
-            return Ok(PlannerResult::Original(RawBinaryExpr {
-                op: raw.op,
-                left: left.expr,
-                right: right.expr,
-            }));
+        if let (Some(a), Some(b)) = (left.number(), right.number()) {
+            // Refused in our words, before the planner does it in its own.
+            a.result(operation(op), b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
+        }
+        let is_typed = |side: &Typed| side.number().is_some() || side.arrow == ArrowType::Date32;
+        if !(is_quoted(&left) && is_typed(&right) || is_typed(&left) && is_quoted(&right)) {
+            let (left, right) = (left.expr, right.expr);
+            return Ok(PlannerResult::Original(RawBinaryExpr { op: raw.op, left, right }));
         }
         arithmetic(left, op, right).map(PlannerResult::Planned)
+    }
+}
+
+fn operation(op: Operator) -> Operation {
+    match op {
+        Operator::Plus => Operation::Add,
+        Operator::Minus => Operation::Subtract,
+        Operator::Multiply => Operation::Multiply,
+        Operator::Divide => Operation::Divide,
+        _ => Operation::Modulo,
     }
 }
 
 /// An arithmetic operator.
 pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr> {
     let (left, right) = resolved(left, right)?;
-    let operation = match op {
-        Operator::Plus => Operation::Add,
-        Operator::Minus => Operation::Subtract,
-        Operator::Multiply => Operation::Multiply,
-        Operator::Divide => Operation::Divide,
-        _ => Operation::Modulo,
-    };
+    let operation = operation(op);
     if let (Some(_), Some(_)) = (left.number(), right.number()) {
         return numeric(left.narrowed()?, operation, right.narrowed()?);
     }

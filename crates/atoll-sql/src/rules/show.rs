@@ -1,5 +1,9 @@
 //! Values as text, as PostgreSQL writes them in its ISO style.
 
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, TimestampMicrosecondType};
+use arrow_schema::{DataType as ArrowType, TimeUnit};
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 
 use crate::literal::Literal;
@@ -52,7 +56,7 @@ pub(crate) fn real(value: f32) -> String {
 }
 
 /// A date as `YYYY-MM-DD`, with `BC` behind the years before 1.
-pub(crate) fn date(days: i32) -> String {
+pub fn date(days: i32) -> String {
     match NaiveDate::from_epoch_days(days) {
         Some(date) => {
             let (shown, era) = day(date);
@@ -72,7 +76,7 @@ fn day(date: NaiveDate) -> (String, &'static str) {
 }
 
 /// A timestamp as `YYYY-MM-DD HH:MM:SS[.ffffff]`.
-pub(crate) fn timestamp(micros: i64) -> String {
+pub fn timestamp(micros: i64) -> String {
     let Some(moment) = DateTime::from_timestamp_micros(micros) else {
         return format!("{micros} µs since 1970-01-01");
     };
@@ -83,6 +87,17 @@ pub(crate) fn timestamp(micros: i64) -> String {
         _ => format!(".{fraction:06}").trim_end_matches('0').to_owned(),
     };
     format!("{shown} {}{fraction}{era}", moment.format("%H:%M:%S"))
+}
+
+/// The text of a date or a timestamp in an array, of whatever year; `None` for values of other types.
+pub fn moment(array: &dyn Array, row: usize) -> Option<String> {
+    match array.data_type() {
+        ArrowType::Date32 => Some(date(array.as_primitive::<Date32Type>().value(row))),
+        ArrowType::Timestamp(TimeUnit::Microsecond, None) => {
+            Some(timestamp(array.as_primitive::<TimestampMicrosecondType>().value(row)))
+        }
+        _ => None,
+    }
 }
 
 /// Bytes as `\x` and hexadecimal digits.

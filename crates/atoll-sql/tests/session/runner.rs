@@ -32,35 +32,44 @@ pub fn lines(result: &QueryResult) -> Vec<String> {
     lines
 }
 
-fn run_file(path: &Path) {
+/// Runs the records of a file and says what each that failed did instead.
+fn run_file(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut session = SqlSession::on_database(super::database());
-    for record in text.split("\n\n") {
-        let record: Vec<&str> =
-            record.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
-        let Some((head, body)) = record.split_first() else { continue };
-        let place = format!("{}: {}", path.display(), body.join(" "));
-        if *head == "query" {
-            let cut = body.iter().position(|line| *line == "----").expect("a query has ----");
-            let (sql, expected) = (body[..cut].join("\n"), &body[cut + 1..]);
-            match session.execute(&sql) {
-                Ok(Outcome::Rows(result)) => assert_eq!(lines(&result), expected, "{place}"),
-                Ok(_) => panic!("{place}: no rows"),
-                Err(error) => panic!("{place}: {}", error.render(&sql)),
-            }
-            continue;
-        }
-        let sql = body.join("\n");
-        match (head.strip_prefix("statement error"), session.execute(&sql)) {
-            (None, Ok(_)) if *head == "statement ok" => {}
-            (None, Err(error)) => panic!("{place}: {}", error.render(&sql)),
-            (Some(_), Ok(_)) => panic!("{place}: no error"),
-            (Some(expected), Err(error)) => {
-                let shown = error.render(&sql);
-                assert!(shown.contains(expected.trim()), "{place}: {shown}");
-            }
-            _ => panic!("{place}: unknown record \"{head}\""),
-        }
+    text.split("\n\n")
+        .filter_map(|record| {
+            let record: Vec<&str> =
+                record.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+            let (head, body) = record.split_first()?;
+            let place = format!("{}: {}", path.display(), body.join(" "));
+            run_record(&mut session, head, body).err().map(|what| format!("{place}: {what}"))
+        })
+        .collect()
+}
+
+fn run_record(session: &mut SqlSession, head: &str, body: &[&str]) -> Result<(), String> {
+    if head == "query" {
+        let cut = body.iter().position(|line| *line == "----").expect("a query has ----");
+        let (sql, expected) = (body[..cut].join("\n"), &body[cut + 1..]);
+        return match session.execute(&sql) {
+            Ok(Outcome::Rows(result)) => match lines(&result) {
+                same if same == expected => Ok(()),
+                other => Err(format!("returned {other:#?}")),
+            },
+            Ok(_) => Err("no rows".to_owned()),
+            Err(error) => Err(error.render(&sql)),
+        };
+    }
+    let sql = body.join("\n");
+    match (head.strip_prefix("statement error"), session.execute(&sql)) {
+        (None, Ok(_)) if head == "statement ok" => Ok(()),
+        (None, Err(error)) => Err(error.render(&sql)),
+        (Some(_), Ok(_)) => Err("no error".to_owned()),
+        (Some(expected), Err(error)) => match error.render(&sql) {
+            shown if shown.contains(expected.trim()) => Ok(()),
+            other => Err(other),
+        },
+        _ => Err(format!("unknown record \"{head}\"")),
     }
 }
 
@@ -73,5 +82,6 @@ fn every_file_of_statements_does_what_it_says() {
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(files.len() >= 4, "the files of statements are missing");
-    files.iter().for_each(|path| run_file(path));
+    let failed: Vec<String> = files.iter().flat_map(|path| run_file(path)).collect();
+    assert!(failed.is_empty(), "{} records failed:\n{}", failed.len(), failed.join("\n\n"));
 }
