@@ -121,7 +121,8 @@ impl Literal {
                     Self::Decimal(..) => shown.parse().unwrap_or(f32::NAN),
                     _ => wide as f32,
                 };
-                if value.is_infinite() && wide.is_finite() {
+                let vanished = value == 0.0 && wide != 0.0;
+                if value.is_infinite() && wide.is_finite() || vanished {
                     return Err(format!("{shown} is out of range for {data_type}"));
                 }
                 Ok(Value::Float32(value))
@@ -231,6 +232,7 @@ mod tests {
         assert!(Literal::Integer(1).into_value(DataType::Bool).is_err());
         assert!(Literal::Integer(1).into_value(DataType::Text).is_err());
         assert!(Literal::Float(1e300).into_value(DataType::Float32).is_err());
+        assert!(Literal::Float(1e-300).into_value(DataType::Float32).is_err());
         assert!(Literal::Float(f64::NAN).into_value(DataType::Int32).is_err());
     }
 

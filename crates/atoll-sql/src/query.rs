@@ -16,6 +16,8 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as PlannedStatement;
@@ -28,7 +30,7 @@ use crate::provider::SnapshotCatalog;
 use crate::rules::analyze::Analyzer;
 use crate::rules::operands::QuotedLiterals;
 use crate::rules::temporal::{Now, TypeNames};
-use crate::rules::{prepare, sum};
+use crate::rules::{extreme, merging, prepare, sum};
 
 /// What a query returned. Its buffers may be the snapshot's; they keep the snapshot's lease.
 #[derive(Debug, Clone)]
@@ -107,13 +109,16 @@ impl Engine {
             .with_runtime_env(environment)
             .with_default_features()
             .with_analyzer_rules(analyzers(false))
+            .with_physical_optimizer_rules(physical_rules())
             .with_type_planner(Arc::new(TypeNames))
             .build();
         state.register_expr_planner(Arc::new(QuotedLiterals))?;
-        for aggregate in sum::aggregates() {
+        for aggregate in sum::aggregates().into_iter().chain(extreme::aggregates()) {
             state.register_udaf(Arc::new(aggregate))?;
         }
-        state.register_udf(Arc::new(ScalarUDF::from(Now::new())))?;
+        for function in merging::functions().into_iter().chain([ScalarUDF::from(Now::new())]) {
+            state.register_udf(Arc::new(function))?;
+        }
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
         Ok(Self { context, runtime: Some(runtime) })
@@ -128,7 +133,7 @@ impl Engine {
         snapshot: &Snapshot,
         mut statement: Statement,
     ) -> Result<QueryResult, SqlError> {
-        prepare::numbers(&mut statement)?;
+        prepare::statement(&mut statement)?;
         check_tables(&statement, snapshot)?;
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
         let result = self.block_on(self.collect(statement));
@@ -194,6 +199,15 @@ impl Engine {
             |_| Err(SqlError::new(SqlErrorKind::Database, "the query's thread panicked")),
         )
     }
+}
+
+/// DataFusion's rules for physical plans, without those that push filters down: they take columns
+/// of a join for those of its input that have the same name (DataFusion 55, its issue 25296), and
+/// what can be pushed has been pushed by the rules for logical plans.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
+    rules
 }
 
 /// The rules that give expressions their types: ours come before the coercion of DataFusion, which

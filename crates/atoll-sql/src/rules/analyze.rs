@@ -29,7 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::canonical::canonical;
 use super::operands::{self, Typed};
-use super::{cast, guard, plan_error, sum, temporal};
+use super::{cast, guard, merging, plan_error, sum, temporal};
 use crate::error::SqlErrorKind;
 
 /// What a plan is in.
@@ -96,6 +96,10 @@ fn plan_types(plan: LogicalPlan, outer: Outer<'_>) -> Result<LogicalPlan> {
         })?
         .data;
     match plan {
+        LogicalPlan::Filter(mut filter) => {
+            filter.predicate = operands::truth(scope.typed(filter.predicate)?)?;
+            Ok(LogicalPlan::Filter(filter))
+        }
         LogicalPlan::Join(join) => join_keys(join),
         LogicalPlan::Union(union) => union_types(union),
         LogicalPlan::Sort(mut sort) => {
@@ -187,8 +191,8 @@ fn union_types(union: Union) -> Result<LogicalPlan> {
         .iter()
         .enumerate()
         .map(|(at, (qualifier, field))| {
-            let typed = inputs[0].schema().field(at).data_type().clone();
-            let field = field.as_ref().clone().with_data_type(typed);
+            let first = inputs[0].schema().field(at).as_ref().clone();
+            let field = first.with_name(field.name()).with_nullable(field.is_nullable());
             (qualifier.cloned(), Arc::new(field))
         })
         .collect::<Vec<(Option<TableReference>, _)>>();
@@ -295,26 +299,30 @@ impl Scope<'_> {
             Expr::Cast(Cast { expr, field }) => {
                 let value = self.typed(*expr)?;
                 let to = temporal::wanted_type(&field, &value.arrow);
-                let is_whole = matches!(value.expr, Expr::Literal(ScalarValue::Int64(_), _));
-                if value.arrow == to && is_whole {
-                    // The cast stays: it says that the literal has this type (`narrowed`).
-                    return Ok(Expr::Cast(Cast { expr: Box::new(value.expr), field }));
-                }
-                cast::expression(value.expr, &value.arrow, &to)
+                let expr = cast::expression(value.expr, &value.arrow, &to)?;
+                Ok(match expr {
+                    // A cast stays around it: it says that the literal has this type (`narrowed`).
+                    Expr::Literal(ScalarValue::Int64(_), _) => {
+                        Expr::Cast(Cast::new(Box::new(expr), to))
+                    }
+                    other => other,
+                })
             }
+            Expr::Not(inner) => Ok(Expr::Not(Box::new(operands::truth(self.typed(*inner)?)?))),
             Expr::Between(Between { expr, negated, low, high }) => {
                 let value = self.typed(*expr)?;
                 let (low, high) = (self.typed(*low)?, self.typed(*high)?);
-                let (below, above, join): (_, _, fn(Expr, Expr) -> Expr) = match negated {
-                    false => (Operator::GtEq, Operator::LtEq, Expr::and),
-                    true => (Operator::Lt, Operator::Gt, Expr::or),
+                let (below, above, both) = match negated {
+                    false => (Operator::GtEq, Operator::LtEq, Operator::And),
+                    true => (Operator::Lt, Operator::Gt, Operator::Or),
                 };
                 let first = operands::compare(value.clone(), below, low)?;
-                Ok(join(first, operands::compare(value, above, high)?))
+                Ok(self.logical(first, both, operands::compare(value, above, high)?))
             }
             Expr::InList(InList { expr, list, negated }) => {
                 let list = list.into_iter().map(|item| self.typed(item)).collect::<Result<_>>()?;
-                operands::in_list(self.typed(*expr)?, list, negated)
+                let join = |left, op, right| self.logical(left, op, right);
+                operands::in_list(self.typed(*expr)?, list, negated, join)
             }
             Expr::Case(case) => {
                 let case = operands::case(case, &self.schema)?;
@@ -358,11 +366,8 @@ impl Scope<'_> {
             | Op::IsDistinctFrom
             | Op::IsNotDistinctFrom => operands::compare(left, op, right),
             Op::StringConcat => operands::concat(left, right),
-            Op::And | Op::Or if self.outer.guards => {
-                let guarded = guard::logical(&left.expr, op, &right.expr);
-                Ok(guarded.unwrap_or_else(|| {
-                    Expr::BinaryExpr(BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr)))
-                }))
+            Op::And | Op::Or => {
+                Ok(self.logical(operands::truth(left)?, op, operands::truth(right)?))
             }
             _ => {
                 Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr))))
@@ -370,21 +375,35 @@ impl Scope<'_> {
         }
     }
 
+    /// AND or OR of two conditions.
+    fn logical(&self, left: Expr, op: Operator, right: Expr) -> Expr {
+        let guarded = self.outer.guards.then(|| guard::logical(&left, op, &right)).flatten();
+        guarded.unwrap_or_else(|| {
+            Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+        })
+    }
+
     fn function(&self, function: ScalarFunction) -> Result<Expr> {
         let ScalarFunction { func, args } = function;
         let mut typed: Vec<Typed> =
             args.into_iter().map(|arg| self.typed(arg)).collect::<Result<_>>()?;
         let args = match func.name() {
-            "coalesce" | "greatest" | "least" => operands::merge(typed)?,
+            "coalesce" | "greatest" | "least" => {
+                let func = merging::builtin(func);
+                let args = operands::merge(typed)?;
+                return Ok(Expr::ScalarFunction(ScalarFunction { func, args }));
+            }
             "nullif" if typed.len() == 2 => {
                 let (other, value) = (typed.remove(1), typed.remove(0));
-                let is_equal = operands::compare(value.clone(), Operator::Eq, other)?;
-                // NULL of the first one's type.
-                let null = ScalarValue::try_from(&value.arrow)?;
+                let (left, right) =
+                    operands::comparison(value.narrowed()?, Operator::Eq, other.narrowed()?)?;
+                // Its type is the one in which the first value was compared.
+                let null = ScalarValue::try_from(&self.typed(left.clone())?.arrow)?;
+                let is_equal = left.clone().eq(right);
                 let case = Case::new(
                     None,
                     vec![(Box::new(is_equal), Box::new(lit(null)))],
-                    Some(Box::new(value.expr)),
+                    Some(Box::new(left)),
                 );
                 return Ok(Expr::Case(case));
             }
@@ -414,15 +433,55 @@ impl Scope<'_> {
     }
 
     fn aggregate(&self, mut function: AggregateFunction) -> Result<Expr> {
-        let keys = std::mem::take(&mut function.params.order_by);
-        function.params.order_by = sort_keys(keys, &self.schema)?;
+        let params = &mut function.params;
+        params.order_by = sort_keys(std::mem::take(&mut params.order_by), &self.schema)?;
+        params.args = self.arguments(function.func.name(), std::mem::take(&mut params.args))?;
+        if params.distinct {
+            for argument in &mut params.args {
+                let value = self.typed(std::mem::take(argument))?;
+                *argument = canonical(value.expr, &value.arrow);
+            }
+        }
+        if let Some(filter) = params.filter.take() {
+            let filter = operands::truth(self.typed(*filter)?)?;
+            if self.outer.guards {
+                params.args = guard::filtered(std::mem::take(&mut params.args), &filter);
+            }
+            params.filter = Some(Box::new(filter));
+        }
         function.func = sum::hidden(function.func);
         Ok(Expr::AggregateFunction(function))
     }
 
+    /// Whole numbers that are written as arguments of an aggregate have the type of PostgreSQL.
+    fn arguments(&self, name: &str, arguments: Vec<Expr>) -> Result<Vec<Expr>> {
+        if !matches!(name, "sum" | "avg" | "min" | "max") {
+            return Ok(arguments);
+        }
+        let narrowed = |argument| Ok(self.typed(argument)?.narrowed()?.expr);
+        arguments.into_iter().map(narrowed).collect()
+    }
+
     fn window(&self, mut function: WindowFunction) -> Result<Expr> {
-        let keys = std::mem::take(&mut function.params.order_by);
-        function.params.order_by = sort_keys(keys, &self.schema)?;
+        let params = &mut function.params;
+        params.order_by = sort_keys(std::mem::take(&mut params.order_by), &self.schema)?;
+        for key in &mut params.order_by {
+            key.expr = operands::frame_key(self.typed(std::mem::take(&mut key.expr))?)?;
+        }
+        // Partitions are found in sorted rows, so their keys are keys of an order too.
+        for key in &mut params.partition_by {
+            let value = self.typed(std::mem::take(key))?;
+            *key = canonical(value.expr, &value.arrow);
+        }
+        params.args = self.arguments(function.fun.name(), std::mem::take(&mut params.args))?;
+        if matches!(function.fun.name(), "lag" | "lead") && params.args.len() == 3 {
+            // The value and what stands for a missing one have one type.
+            let both = [0, 2].map(|at| self.typed(std::mem::take(&mut params.args[at])));
+            let both = both.into_iter().collect::<Result<Vec<_>>>()?;
+            for (at, expr) in [0, 2].into_iter().zip(operands::merge(both)?) {
+                params.args[at] = expr;
+            }
+        }
         Ok(Expr::WindowFunction(Box::new(function)))
     }
 

@@ -308,6 +308,10 @@ impl ScalarUDFImpl for Arithmetic {
         };
         let types = [left.data_type(), right.data_type()];
         let number = self.result(&types)?;
+        let is_decimal = |arrow: &ArrowType| matches!(arrow, ArrowType::Decimal128(..));
+        if types[0] != types[1] && !types.iter().all(is_decimal) {
+            return internal_err!("{types:?} are not operands of {}", self.name());
+        }
         let operands = Operands { operation: self.operation, left, right, number };
         let array = match number {
             Number::Int16 => operands.integers::<Int16Type>()?,

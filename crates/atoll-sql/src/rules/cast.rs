@@ -186,8 +186,16 @@ pub(crate) fn expression(expr: Expr, from: &ArrowType, to: &ArrowType) -> Result
     if let Expr::Literal(value, metadata) = &expr
         && (column_type(to).is_some() && (column_type(from).is_some() || value.is_null()))
     {
-        let array = array(&value.to_array()?, to)?;
-        return Ok(Expr::Literal(ScalarValue::try_from_array(&array, 0)?, metadata.clone()));
+        match array(&value.to_array()?, to) {
+            Ok(array) => {
+                let value = ScalarValue::try_from_array(&array, 0)?;
+                return Ok(Expr::Literal(value, metadata.clone()));
+            }
+            // What a quoted literal stands for is asked before a query runs, whether or not it is
+            // reached; any other value is converted when it is.
+            Err(error) if value.try_as_str().is_some() => return Err(error),
+            Err(_) => {}
+        }
     }
     if is_lossless(from, to) || column_type(to).is_none() || column_type(from).is_none() {
         return Ok(Expr::Cast(ArrowCast::new(Box::new(expr), to.clone())));

@@ -72,6 +72,19 @@ pub(crate) fn logical(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
     Some(Expr::Case(case).eq(lit(TRUE)))
 }
 
+/// Arguments of an aggregate that are computed only for the rows that its filter lets through.
+pub(crate) fn filtered(arguments: Vec<Expr>, filter: &Expr) -> Vec<Expr> {
+    let guarded = |argument: Expr| match can_fail(&argument) {
+        true => Expr::Case(Case {
+            expr: None,
+            when_then_expr: vec![(Box::new(filter.clone()), Box::new(argument))],
+            else_expr: None,
+        }),
+        false => argument,
+    };
+    arguments.into_iter().map(guarded).collect()
+}
+
 /// A CASE of truth values whose branches are guarded; any other CASE as it is.
 ///
 /// # Errors

@@ -9,14 +9,16 @@
 //! In reading order: [`number`] (types of numbers), [`arith`] (operators), [`cast`] and [`show`]
 //! (casts and text), [`temporal`] (dates and times), [`operands`] (which types operands get),
 //! [`analyze`] (the walk over a plan), [`guard`]
-//! (what is evaluated when), [`sum`] (aggregates), [`prepare`] (what is rewritten before
-//! planning).
+//! (what is evaluated when), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`]
+//! (what is rewritten before and while a statement is planned).
 
 pub(crate) mod analyze;
 pub(crate) mod arith;
 pub(crate) mod canonical;
 pub(crate) mod cast;
+pub(crate) mod extreme;
 pub(crate) mod guard;
+pub(crate) mod merging;
 pub(crate) mod number;
 pub(crate) mod operands;
 pub(crate) mod prepare;

@@ -57,6 +57,28 @@ impl Typed {
         }
     }
 
+    /// Its type as SQL names it.
+    fn type_name(&self) -> String {
+        cast::column_type(&self.arrow).map_or_else(|| self.arrow.to_string(), |t| t.to_string())
+    }
+
+    /// The family of types that can be compared and merged with each other, where it is known.
+    fn family(&self) -> Option<u8> {
+        Some(match &self.arrow {
+            _ if self.number().is_some() => 0,
+            _ if self.is_text() => 1,
+            ArrowType::Date32 | ArrowType::Timestamp(..) => 2,
+            ArrowType::Boolean => 3,
+            ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => 4,
+            _ => return None,
+        })
+    }
+
+    /// Whether no operator and no column takes both.
+    fn is_apart_from(&self, other: &Self) -> bool {
+        matches!((self.family(), other.family()), (Some(a), Some(b)) if a != b)
+    }
+
     /// As a value of another type.
     pub(crate) fn into_type(self, to: &ArrowType) -> Result<Self> {
         Ok(Self { expr: cast::expression(self.expr, &self.arrow, to)?, arrow: to.clone() })
@@ -64,7 +86,7 @@ impl Typed {
 
     /// A whole number that is written without a type is an `integer` where it fits, as in
     /// PostgreSQL; the planner reads it as a `bigint`.
-    fn narrowed(self) -> Result<Self> {
+    pub(crate) fn narrowed(self) -> Result<Self> {
         match self.expr {
             Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(value).is_ok() => {
                 self.into_type(&ArrowType::Int32)
@@ -118,26 +140,27 @@ impl ExprPlanner for QuotedLiterals {
         raw: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let op = match raw.op {
-            BinaryOperator::Plus => Operator::Plus,
-            BinaryOperator::Minus => Operator::Minus,
-            BinaryOperator::Multiply => Operator::Multiply,
-            BinaryOperator::Divide => Operator::Divide,
-            BinaryOperator::Modulo => Operator::Modulo,
+        use BinaryOperator as Op;
+        let arithmetic = match raw.op {
+            Op::Plus => Some(Operation::Add),
+            Op::Minus => Some(Operation::Subtract),
+            Op::Multiply => Some(Operation::Multiply),
+            Op::Divide => Some(Operation::Divide),
+            Op::Modulo => Some(Operation::Modulo),
+            Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::And | Op::Or => None,
             _ => return Ok(PlannerResult::Original(raw)),
         };
-        let is_quoted = |side: &Typed| side.untyped().is_some();
         let (left, right) = (Typed::new(raw.left, schema)?, Typed::new(raw.right, schema)?);
-        if let (Some(a), Some(b)) = (left.number(), right.number()) {
+        if let (Some(operation), Some(a), Some(b)) = (arithmetic, left.number(), right.number()) {
             // Refused in our words, before the planner does it in its own.
-            a.result(operation(op), b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
+            a.result(operation, b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
         }
-        let is_typed = |side: &Typed| side.number().is_some() || side.arrow == ArrowType::Date32;
-        if !(is_quoted(&left) && is_typed(&right) || is_typed(&left) && is_quoted(&right)) {
-            let (left, right) = (left.expr, right.expr);
-            return Ok(PlannerResult::Original(RawBinaryExpr { op: raw.op, left, right }));
-        }
-        arithmetic(left, op, right).map(PlannerResult::Planned)
+        let is_time = |side: &Typed| side.arrow == ArrowType::Date32 || side.arrow == TIMESTAMP;
+        // What is added to a date may be days or an interval; the planner decides.
+        let is_open = arithmetic == Some(Operation::Add) && (is_time(&left) || is_time(&right));
+        let (left, right) = if is_open { (left, right) } else { resolved(left, right)? };
+        let (left, right) = (left.expr, right.expr);
+        Ok(PlannerResult::Original(RawBinaryExpr { op: raw.op, left, right }))
     }
 }
 
@@ -185,11 +208,7 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed) -> Result<Expr
         Operator::Plus if is_interval(&left.arrow) && is_date(&right) => {
             Ok(plain(left, op, right.into_type(&TIMESTAMP)?))
         }
-        _ if left.is_text() && right.number().is_some()
-            || right.is_text() && left.number().is_some() =>
-        {
-            Err(meaningless(&left, op, &right))
-        }
+        _ if left.is_apart_from(&right) => Err(meaningless(&left, op, &right)),
         _ => Ok(plain(left, op, right)),
     }
 }
@@ -214,23 +233,46 @@ fn numeric(left: Typed, operation: Operation, right: Typed) -> Result<Expr> {
     Ok(ScalarUDF::from(Arithmetic::new(operation)).call(vec![left.expr, right.expr]))
 }
 
-/// The negative of an integer, which overflows for the smallest one; other numbers have theirs.
+/// The negative of a number; that of the smallest integer is out of range.
 pub(crate) fn negative(side: Typed) -> Result<Expr> {
     match side.number() {
         Some(number @ (Number::Int16 | Number::Int32 | Number::Int64)) => {
             let zero = Typed { expr: lit(0i64), arrow: ArrowType::Int64 };
             numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)
         }
+        Some(number) if number.is_float() => {
+            // Not by turning the sign bit, which would make a NaN below all numbers (`COMPARE-1`).
+            let zero = Typed { expr: lit(-0.0f64), arrow: ArrowType::Float64 };
+            numeric(zero.into_type(&number.arrow())?, Operation::Subtract, side)
+        }
+        None if matches!(side.family(), Some(1..)) => {
+            let message = format!("- {} has no meaning", side.type_name());
+            Err(plan_error(SqlErrorKind::Type, message))
+        }
         _ => Ok(Expr::Negative(Box::new(side.expr))),
+    }
+}
+
+/// A condition.
+///
+/// # Errors
+/// Anything but a truth value.
+pub(crate) fn truth(value: Typed) -> Result<Expr> {
+    match &value.arrow {
+        ArrowType::Boolean | ArrowType::Null => Ok(value.expr),
+        _ if value.untyped().is_some() => {
+            value.into_type(&ArrowType::Boolean).map(|value| value.expr)
+        }
+        _ => {
+            let message = format!("a condition is true or false, not {}", value.type_name());
+            Err(plan_error(SqlErrorKind::Type, message))
+        }
     }
 }
 
 /// The error for two types that have no operator.
 fn meaningless(left: &Typed, op: Operator, right: &Typed) -> datafusion::error::DataFusionError {
-    let name = |side: &Typed| {
-        cast::column_type(&side.arrow).map_or_else(|| side.arrow.to_string(), |t| t.to_string())
-    };
-    let message = format!("{} {op} {} has no meaning", name(left), name(right));
+    let message = format!("{} {op} {} has no meaning", left.type_name(), right.type_name());
     external(
         SqlError::new(SqlErrorKind::Type, message)
             .with_hint(Some("cast one side, as in CAST(x AS integer)".to_owned())),
@@ -272,13 +314,7 @@ pub(crate) fn comparison(left: Typed, op: Operator, right: Typed) -> Result<(Exp
     if left.arrow == TIMESTAMP && is_date(&right) {
         return Ok((left.expr, right.into_type(&TIMESTAMP)?.expr));
     }
-    let is_typed = |side: &Typed| {
-        side.number().is_some()
-            || is_date(side)
-            || side.arrow == TIMESTAMP
-            || side.arrow == ArrowType::Boolean
-    };
-    if left.is_text() && is_typed(&right) || right.is_text() && is_typed(&left) {
+    if left.is_apart_from(&right) {
         return Err(meaningless(&left, op, &right));
     }
     Ok((left.expr, right.expr))
@@ -306,20 +342,43 @@ pub(crate) fn merged<'a>(types: impl Iterator<Item = &'a ArrowType> + Clone) -> 
 }
 
 /// Values that one column or result is to hold, all of one type.
-pub(crate) fn merge(mut values: Vec<Typed>) -> Result<Vec<Expr>> {
-    let model =
-        values.iter().find(|value| value.untyped().is_none() && !value.arrow.is_null()).cloned();
-    if let Some(model) = model {
-        values = values.into_iter().map(|value| value.beside(&model)).collect::<Result<_>>()?;
-    }
-    let Some(common) = merged(values.iter().map(|value| &value.arrow)) else {
+///
+/// # Errors
+/// Text beside a number or a time, and a quoted literal that is no value of the type of the others.
+pub(crate) fn merge(values: Vec<Typed>) -> Result<Vec<Expr>> {
+    let values = values.into_iter().map(Typed::narrowed).collect::<Result<Vec<_>>>()?;
+    let is_typed = |value: &&Typed| value.untyped().is_none() && !value.arrow.is_null();
+    let typed: Vec<&Typed> = values.iter().filter(is_typed).collect();
+    let Some(first) = typed.first() else {
         return Ok(values.into_iter().map(|value| value.expr).collect());
     };
+    if let Some(other) = typed.iter().find(|other| first.is_apart_from(other)) {
+        let message =
+            format!("{} and {} have no type in common", first.type_name(), other.type_name());
+        return Err(plan_error(SqlErrorKind::Type, message));
+    }
+    let merged = merged(typed.iter().map(|value| &value.arrow));
+    let mut common = merged.unwrap_or_else(|| first.arrow.clone());
+    if let ArrowType::Decimal128(..) = common {
+        // The digits of quoted numbers stay as they are written.
+        for (_, scale) in values.iter().filter_map(|value| text::decimal(value.untyped()?.trim())) {
+            let quoted = Number::Decimal { precision: DIGITS_MAX, scale };
+            common = Number::of(&common).map_or(quoted, |number| number.merged(quoted)).arrow();
+        }
+    }
+    let is_ours = cast::column_type(&common).is_some();
     values
         .into_iter()
-        .map(|value| match value.arrow.is_null() {
-            true => Ok(value.expr),
-            false => value.into_type(&common).map(|value| value.expr),
+        .map(|value| {
+            if value.arrow.is_null() && is_ours {
+                return Ok(lit(ScalarValue::try_from(&common)?));
+            }
+            let is_number = value.number().is_some() || value.untyped().is_some();
+            let is_time = value.arrow == ArrowType::Date32;
+            match is_ours && (is_number || is_time) {
+                true => value.into_type(&common).map(|value| value.expr),
+                false => Ok(value.expr),
+            }
         })
         .collect()
 }
@@ -345,7 +404,14 @@ fn aligned(values: Vec<Typed>, join: fn(Number, Number) -> Number) -> Result<Vec
 
 /// `value IN (…)`. As in PostgreSQL, several constants merge into one type, and anything else is
 /// compared by itself.
-pub(crate) fn in_list(value: Typed, list: Vec<Typed>, negated: bool) -> Result<Expr> {
+///
+/// `join` makes one condition of two.
+pub(crate) fn in_list(
+    value: Typed,
+    list: Vec<Typed>,
+    negated: bool,
+    join: impl Fn(Expr, Operator, Expr) -> Expr,
+) -> Result<Expr> {
     let mut items = Vec::with_capacity(list.len());
     for item in list {
         items.push(item.beside(&value)?);
@@ -356,9 +422,9 @@ pub(crate) fn in_list(value: Typed, list: Vec<Typed>, negated: bool) -> Result<E
         0 | 1 => (Vec::new(), constants.into_iter().chain(others).collect::<Vec<_>>()),
         _ => (constants, others),
     };
-    let (op, join): (Operator, fn(Expr, Expr) -> Expr) = match negated {
-        false => (Operator::Eq, Expr::or),
-        true => (Operator::NotEq, Expr::and),
+    let (op, both) = match negated {
+        false => (Operator::Eq, Operator::Or),
+        true => (Operator::NotEq, Operator::And),
     };
     let mut found = None;
     if !constants.is_empty() {
@@ -376,7 +442,10 @@ pub(crate) fn in_list(value: Typed, list: Vec<Typed>, negated: bool) -> Result<E
     }
     for item in singles {
         let one = compare(value.clone(), op, item)?;
-        found = Some(found.map_or(one.clone(), |before| join(before, one)));
+        found = Some(match found {
+            Some(before) => join(before, both, one),
+            None => one,
+        });
     }
     Ok(found.unwrap_or_else(|| lit(negated)))
 }
@@ -391,7 +460,12 @@ pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Case> {
     let mut results = merge(results)?;
     let else_expr = if has_else { results.pop().map(Box::new) } else { None };
     let mut whens: Vec<Typed> = whens.into_iter().map(typed).collect::<Result<_>>()?;
-    let mut expr = None;
+    let (mut expr, mut compared_whens) = (None, Vec::new());
+    if case.expr.is_none() {
+        for when in &mut whens {
+            when.expr = truth(when.clone())?;
+        }
+    }
     if let Some(value) = case.expr {
         let value = typed(value)?;
         let mut all = vec![value.clone()];
@@ -399,8 +473,20 @@ pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Case> {
             all.push(when.beside(&value)?);
         }
         let mut aligned = aligned(all, Number::operand)?.into_iter();
-        expr = aligned.next().map(|value| Box::new(compared(value)));
-        whens = aligned.collect();
+        let value = aligned.next().unwrap_or(value);
+        if value.number().is_some_and(Number::is_float) {
+            // DataFusion looks for the value by its bits.
+            for when in aligned.by_ref() {
+                compared_whens.push(Typed {
+                    expr: compare(value.clone(), Operator::Eq, when)?,
+                    arrow: ArrowType::Boolean,
+                });
+            }
+            whens = compared_whens;
+        } else {
+            expr = Some(Box::new(value.expr));
+            whens = aligned.collect();
+        }
     }
     let when_then_expr = whens
         .into_iter()
@@ -424,6 +510,17 @@ pub(crate) fn concat(left: Typed, right: Typed) -> Result<Expr> {
         false => side.into_type(&ArrowType::Utf8View),
     };
     Ok(plain(text(left)?, Operator::StringConcat, text(right)?))
+}
+
+/// A key of an order: DataFusion cannot keep a frame over bytes, but over the text that stands for
+/// them, which has the same order.
+pub(crate) fn frame_key(value: Typed) -> Result<Expr> {
+    match value.arrow {
+        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => {
+            value.into_type(&ArrowType::Utf8View).map(|value| value.expr)
+        }
+        _ => Ok(value.expr),
+    }
 }
 
 /// A date or a quoted literal as a timestamp; anything else as it is.

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    CastKind, DataType as SqlType, ExactNumberInfo, Expr, Statement, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    CastKind, DataType as SqlType, ExactNumberInfo, Expr, Query, SetExpr, SetOperator,
+    SetQuantifier, Statement, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::number::DIGITS_MAX;
@@ -14,20 +14,58 @@ use crate::literal::Literal;
 /// Rewrites the numbers of a statement that the planner would read as something else.
 ///
 /// # Errors
-/// A number with more digits than `numeric` has, which no type would hold exactly.
-pub(crate) fn numbers(statement: &mut Statement) -> Result<(), SqlError> {
-    match statement.visit(&mut Numbers) {
+/// A number with more digits than `numeric` has, which no type would hold exactly, and set
+/// operations that the planner carries out wrongly.
+pub(crate) fn statement(statement: &mut Statement) -> Result<(), SqlError> {
+    match statement.visit(&mut Preparation) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Numbers;
+struct Preparation;
 
-impl VisitorMut for Numbers {
+/// The smallest bigint. Its digits by themselves are too many for one and have become a decimal.
+fn smallest(expr: &Expr) -> Option<Expr> {
+    let Expr::UnaryOp { op: UnaryOperator::Minus, expr: digits } = expr else { return None };
+    let Expr::Cast { expr: digits, data_type: SqlType::Decimal(_), .. } = digits.as_ref() else {
+        return None;
+    };
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(digits), span }) =
+        digits.as_ref()
+    else {
+        return None;
+    };
+    format!("-{digits}").parse::<i64>().ok()?;
+    let number =
+        Expr::Value(ValueWithSpan { value: Value::Number(digits.clone(), false), span: *span });
+    Some(Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) })
+}
+
+impl VisitorMut for Preparation {
     type Break = SqlError;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        let mut open = vec![query.body.as_ref()];
+        while let Some(body) = open.pop() {
+            let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { continue };
+            let counts = matches!(op, SetOperator::Intersect | SetOperator::Except);
+            if counts && *set_quantifier == SetQuantifier::All {
+                // The planner makes joins of them, which do not count how often a row is there.
+                let message = format!("{op} ALL is not supported");
+                let hint = format!("{op} without ALL gives each row once");
+                return ControlFlow::Break(SqlError::unsupported(message).with_hint(Some(hint)));
+            }
+            open.extend([left.as_ref(), right.as_ref()]);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if let Some(smallest) = smallest(expr) {
+            *expr = smallest;
+            return ControlFlow::Continue(());
+        }
         let Expr::Value(ValueWithSpan { value: Value::Number(written, _), span }) = expr else {
             return ControlFlow::Continue(());
         };

@@ -66,6 +66,7 @@ pub(crate) fn wanted_type(field: &Field, from: &ArrowType) -> ArrowType {
         (true, Some(Number::Int16 | Number::Int32 | Number::Int64)) => {
             ArrowType::Decimal128(DIGITS_MAX, 0)
         }
+        (true, None) if from.is_null() => ArrowType::Decimal128(DIGITS_MAX, 0),
         _ => field.data_type().clone(),
     }
 }
