@@ -57,7 +57,7 @@ pub(crate) fn load(
         record.check_len(targets.len())?;
         check_blank(&record, schema, &targets)?;
         for (field, column) in record.iter().zip(&targets) {
-            row[*column] = value(source, *column, field, shape, line)
+            set_value(source, *column, field, shape, line, &mut row[*column])
                 .map_err(|error| header_hint(error, line, shape))?;
         }
         inserter.insert(transaction, &row, || format!("line {line}"))?;
@@ -85,38 +85,42 @@ pub(crate) fn null_in(column: &str, line: u64) -> SqlError {
     SqlError::new(SqlErrorKind::Constraint, message)
 }
 
-fn value(
+/// Sets a value to what a field holds.
+fn set_value(
     source: &Source,
     column: usize,
     field: Text<'_>,
     shape: Shape<'_>,
     line: u64,
-) -> Result<Value, SqlError> {
+    value: &mut Value,
+) -> Result<(), SqlError> {
     let definition = &source.table.schema().columns()[column];
     let (name, data_type) = (&definition.name, definition.data_type);
     if shape.is_null(field) {
         if definition.nullable {
-            return Ok(Value::Null);
+            *value = Value::Null;
+            return Ok(());
         }
         let is_text = data_type == DataType::Text && shape.null.is_empty();
         let hint = is_text.then(|| "an empty text is written as \"\"".to_owned());
         return Err(null_in(name, line).with_hint(hint));
     }
-    let cut = match data_type {
-        DataType::Timestamp => cut_to_micros(field.text),
-        _ => Cow::Borrowed(field.text),
-    };
-    let given = if source.options.truncate_timestamps { &cut } else { field.text };
-    text::parse(given, data_type).map_err(|reason| {
+    // The text of the row before gives its memory.
+    if let (Value::Text(text), DataType::Text) = (&mut *value, data_type) {
+        text.clear();
+        text.push_str(field.text);
+        return Ok(());
+    }
+    let is_cut = data_type == DataType::Timestamp && source.options.truncate_timestamps;
+    let given = if is_cut { cut_to_micros(field.text) } else { Cow::Borrowed(field.text) };
+    *value = text::parse(&given, data_type).map_err(|reason| {
         let message = format!("line {line}, column \"{name}\": {reason}");
         let error = SqlError::new(SqlErrorKind::Input, message);
-        match data_type {
-            DataType::Timestamp if text::parse(&cut, data_type).is_ok() => {
-                error.with_cause(Cause::FineTimestamp)
-            }
-            _ => error,
-        }
-    })
+        let is_fine = data_type == DataType::Timestamp
+            && text::parse(&cut_to_micros(field.text), data_type).is_ok();
+        if is_fine { error.with_cause(Cause::FineTimestamp) } else { error }
+    })?;
+    Ok(())
 }
 
 /// A timestamp without what is finer than a microsecond.

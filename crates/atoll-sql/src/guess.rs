@@ -79,7 +79,10 @@ impl Guess {
 
     /// The types that a field may be of.
     fn types(&mut self, field: &str, truncate: bool) -> u8 {
-        let field = field.trim();
+        let is_bare = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_graphic);
+        let bytes = field.as_bytes();
+        let bare = is_bare(bytes.first()) && is_bare(bytes.last());
+        let field = if bare { field } else { field.trim() };
         let Some(first) = field.as_bytes().first() else { return 0 };
         match first {
             b'0'..=b'9' | b'.' | b'-' => {
@@ -105,11 +108,8 @@ fn word(field: &str) -> u8 {
 /// mistaken.
 fn moment(field: &str, truncate: bool) -> u8 {
     let Some((day, rest)) = field.split_at_checked(10) else { return 0 };
-    let shaped = day.bytes().enumerate().all(|(at, byte)| match at {
-        4 | 7 => byte == b'-',
-        _ => byte.is_ascii_digit(),
-    });
-    if !shaped {
+    // With these, all other characters of a date can only be digits.
+    if day.as_bytes()[4] != b'-' || day.as_bytes()[7] != b'-' {
         return 0;
     }
     if rest.is_empty() {

@@ -314,7 +314,9 @@ fn packing(name: &str, first: &[u8]) -> Result<Option<Packing>, SqlError> {
     let is = |magic: &[u8]| first.starts_with(magic);
     let other = if is(&[0x1f, 0x8b, 8]) {
         return Ok(Some(Packing::Gzip));
-    } else if is(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    } else if is(&[0x28, 0xb5, 0x2f, 0xfd]) || matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+    {
+        // A frame, or one to be skipped, such as pzstd writes first.
         return Ok(Some(Packing::Zstd));
     } else if first.len() == 10 && is(b"BZh") && first[4..] == [0x31, 0x41, 0x59, 0x26, 0x53, 0x59]
     {
@@ -384,7 +386,8 @@ mod tests {
         let bytes = b"id,name\n1,a\n".repeat(10_000);
         let two = [gzip(&bytes[..50_000]), gzip(&bytes[50_000..])].concat();
         let zstd = zstd::encode_all(bytes.as_slice(), 1).unwrap();
-        for packed in [gzip(&bytes), two, zstd] {
+        let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 7, 7], zstd.as_slice()].concat();
+        for packed in [gzip(&bytes), two, zstd, skipped] {
             let input = Input::spool("s", packed.as_slice()).unwrap();
             assert!(all(&input).unwrap() == bytes);
             let Content::Memory(unpacked) = input.unpacked().unwrap() else { panic!() };

@@ -232,10 +232,17 @@ impl Records {
                     None if self.ended => bytes.len(),
                     None => return Ok(Found::More),
                 };
-                if !bytes[close + 1..tail].iter().all(|byte| matches!(byte, b' ' | b'\t')) {
-                    return Err(fault("text follows the closing quote").with_hint(Some(
-                        "a quote inside quotes is written twice, as in \"5\"\" pipe\"".to_owned(),
-                    )));
+                let behind = &bytes[close + 1..tail];
+                if !behind.iter().all(|byte| matches!(byte, b' ' | b'\t')) {
+                    let hint = match behind[0] {
+                        other @ (b',' | b';' | b'\t' | b'|') => format!(
+                            "does '{}' stand between the fields? name it as the delimiter",
+                            char::from(other).escape_default()
+                        ),
+                        _ => "a quote inside quotes is written twice, as in \"5\"\" pipe\""
+                            .to_owned(),
+                    };
+                    return Err(fault("text follows the closing quote").with_hint(Some(hint)));
                 }
                 breaks += line_breaks(&bytes[at..close]);
                 let copied = doubled || tail > close + 1;
@@ -296,6 +303,9 @@ fn closing_quote(bytes: &[u8], from: usize, ended: bool) -> Option<(usize, bool)
 
 /// Line breaks in a text.
 fn line_breaks(bytes: &[u8]) -> u64 {
+    if memchr::memchr2(b'\n', b'\r', bytes).is_none() {
+        return 0;
+    }
     let feeds = memchr::memchr_iter(b'\n', bytes).count();
     let returns = memchr::memchr_iter(b'\r', bytes)
         .filter(|at| bytes.get(at + 1).is_some_and(|next| *next != b'\n'))

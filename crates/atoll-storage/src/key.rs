@@ -143,15 +143,14 @@ fn bytes(bytes: &[u8]) -> u64 {
     mix(state ^ u64::from_le_bytes(last))
 }
 
-/// The values of columns as a user writes them, for messages: `id = 7`, or
+/// The values of some columns as a user writes them, for messages: `id = 7`, or
 /// `day = '2024-05-01', name = 'it''s'`.
-pub fn display<'a>(values: &[Value], columns: impl Iterator<Item = &'a Column>) -> String {
-    let parts: Vec<String> = values
-        .iter()
-        .zip(columns)
-        .map(|(value, column)| format!("{} = {}", column.name, literal(value, column.data_type)))
-        .collect();
-    parts.join(", ")
+pub fn display(schema: &Schema, columns: &[usize], values: &[Value]) -> String {
+    let shown = columns.iter().zip(values).map(|(column, value)| {
+        let Column { name, data_type, .. } = &schema.columns()[*column];
+        format!("{name} = {}", literal(value, *data_type))
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// A value as SQL writes it.
@@ -219,11 +218,15 @@ mod tests {
     use std::collections::HashSet;
 
     use super::{display, hash_of_word, last_values, parts, word_of_key};
-    use crate::types::{Column, DataType, Value};
+    use crate::types::{Column, DataType, Schema, Value};
 
     #[test]
     fn values_are_shown_as_a_user_writes_them() {
-        let of = |data_type, value: Value| display(&[value], [Column::new("c", data_type)].iter());
+        let of = |data_type, value: Value| {
+            let columns = vec![Column::new("id", DataType::Int32), Column::new("c", data_type)];
+            let schema = Schema::new(columns, &["id"]).expect("it is a schema");
+            display(&schema, &[1], &[value])
+        };
         for (days, wanted) in [
             (0, "1970-01-01"),
             (-1, "1969-12-31"),
@@ -245,9 +248,11 @@ mod tests {
         let money = DataType::Decimal { precision: 9, scale: 2 };
         assert_eq!(of(money, Value::Decimal(-5)), "c = -0.05");
         assert_eq!(of(DataType::Binary, Value::Binary(vec![0, 255])), "c = '\\x00ff'");
-        let columns = [Column::new("id", DataType::Int32), Column::new("name", DataType::Text)];
-        let values = [Value::Int32(7), Value::from("it's")];
-        assert_eq!(display(&values, columns.iter()), "id = 7, name = 'it''s'");
+        let columns = [("id", DataType::Int32), ("name", DataType::Text)];
+        let columns = columns.map(|(name, data_type)| Column::new(name, data_type));
+        let schema = Schema::new(columns.to_vec(), &["id"]).expect("it is a schema");
+        let values = [Value::from("it's"), Value::Int32(7)];
+        assert_eq!(display(&schema, &[1, 0], &values), "name = 'it''s', id = 7");
     }
 
     #[test]

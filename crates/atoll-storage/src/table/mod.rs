@@ -376,11 +376,6 @@ impl<M: Machine> Table<M> {
 
     /// A key as a user writes it, with the names of its columns.
     pub fn display_key(&self, wanted: &[Value]) -> String {
-        self.display(self.schema.primary_key(), wanted)
-    }
-
-    /// Values of columns as a user writes them, with the columns' names.
-    pub fn display(&self, columns: &[usize], values: &[Value]) -> String {
-        key::display(values, columns.iter().map(|at| self.column(*at)))
+        key::display(&self.schema, self.schema.primary_key(), wanted)
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use atoll_machine::Machine;
 use atoll_storage::ordered::{KEY_BYTES_MAX, KeyRange, encode};
-use atoll_storage::{StorageError, Table};
+use atoll_storage::{StorageError, Table, key};
 
 use super::entries::Entries;
 use super::scan::ScanRoom;
@@ -72,7 +72,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 let stop = Stop::DuplicateIndexKey {
                     table: table.name().to_owned(),
                     index: ordered.name.clone(),
-                    key: table.display(&ordered.columns, &values),
+                    key: key::display(table.schema(), &ordered.columns, &values),
                 };
                 self.abort(AbortReason::Finished);
                 return Err(stop);
