@@ -86,13 +86,18 @@ impl Guess {
         let Some(first) = field.as_bytes().first() else { return 0 };
         match first {
             b'0'..=b'9' | b'.' | b'-' => {
-                if let Some(number) = Number::of(field) {
-                    self.has_digits = true;
-                    self.whole = self.whole.max(number.whole);
-                    self.fraction = self.fraction.max(number.fraction);
-                    return number.types();
-                }
-                moment(field, truncate) | word(field)
+                let number = short_number(field.as_bytes());
+                let number = number.or_else(|| {
+                    let number = Number::of(field)?;
+                    Some((number.whole, number.fraction, number.types()))
+                });
+                let Some((whole, fraction, types)) = number else {
+                    return moment(field, truncate) | word(field);
+                };
+                self.has_digits = true;
+                self.whole = self.whole.max(whole);
+                self.fraction = self.fraction.max(fraction);
+                types
             }
             _ if field.eq_ignore_ascii_case("true") || field.eq_ignore_ascii_case("false") => BOOL,
             _ => word(field),
@@ -121,6 +126,37 @@ fn moment(field: &str, truncate: bool) -> u8 {
     let cut = cut_to_micros(field);
     let given = if truncate { &cut } else { field };
     if is_utc && text::parse(given, DataType::Timestamp).is_ok() { TIMESTAMP } else { 0 }
+}
+
+/// What [`Number`] says of most numbers, in one pass: digits before and behind the point, and
+/// types. `None` for numbers that it has to look at, and for what is none.
+fn short_number(bytes: &[u8]) -> Option<(usize, usize, u8)> {
+    let negative = bytes.first() == Some(&b'-');
+    let digits = if negative { &bytes[1..] } else { bytes };
+    if digits.len() > FLOAT_DIGITS {
+        return None;
+    }
+    let mut point = None;
+    let mut is_zero = true;
+    let mut at = 0;
+    while let Some(byte) = digits.get(at) {
+        match byte {
+            b'0' => {}
+            b'1'..=b'9' => is_zero = false,
+            b'.' if point.is_none() => point = Some(at),
+            _ => return None,
+        }
+        at += 1;
+    }
+    let whole = point.unwrap_or(digits.len());
+    let is_below_one = whole == 1 && digits[0] == b'0';
+    if whole == 0 || !is_below_one && digits[0] == b'0' || negative && is_zero {
+        return None;
+    }
+    let has_point = point.is_some();
+    let fraction = digits.len() - whole - usize::from(has_point);
+    let types = if has_point { FLOAT | DECIMAL } else { INTEGER | FLOAT | DECIMAL };
+    Some((whole - usize::from(is_below_one), fraction, types))
 }
 
 /// A number as it is written.
@@ -276,6 +312,39 @@ mod tests {
         ] {
             assert_eq!(of(codes), DataType::Text, "{codes:?}");
         }
+    }
+
+    #[test]
+    fn short_numbers_are_seen_as_all_others() {
+        for text in [
+            "0",
+            "-0",
+            "7",
+            "-7",
+            "10",
+            "007",
+            "-07",
+            "0.5",
+            "-0.5",
+            "0.0",
+            "-0.0",
+            "00.5",
+            ".5",
+            "5.",
+            "-",
+            ".",
+            "",
+            "1.2.3",
+            "1e5",
+            "123456789012345",
+            "-12345678.901234",
+            "0.000001",
+        ] {
+            let long = Number::of(text).map(|one| (one.whole, one.fraction, one.types()));
+            let short = short_number(text.as_bytes());
+            assert!(short.is_none() || short == long, "{text}: {short:?} and {long:?}");
+        }
+        assert!(short_number(b"-12.50").is_some() && short_number(b"0.5").is_some());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! `INPUT-1`: an input is read from its start as often as needed: once to infer the types of its
 //! columns, once to insert its rows, and again when the transaction is aborted. A pipe is therefore
-//! spooled first, into memory up to [`SPOOL_MEMORY_BYTES`] and then into a temporary file that has
-//! no name. `INPUT-2`: compression is told by the first bytes, not by the name; damaged or truncated
+//! spooled first, into memory up to [`SPOOL_MEMORY_BYTES`] and then into a temporary file without a
+//! name. `INPUT-2`: compression is told by the first bytes, not by the name; damaged or truncated
 //! data is an error that names the file.
 
 use std::cell::Cell;

@@ -110,7 +110,10 @@ fn take_copy_options(tokens: &mut StatementTokens) -> Vec<CopyOption> {
         Keyword::FORCE_NULL,
         Keyword::ENCODING,
     ];
-    let is = |token: &TokenWithSpan, wanted| matches!(&token.token, Token::Word(word) if word.keyword == wanted);
+    let is = |token: &TokenWithSpan, wanted| match &token.token {
+        Token::Word(word) => word.keyword == wanted,
+        _ => false,
+    };
     if !tokens.iter().find(|token| !is_space(token)).is_some_and(|first| is(first, Keyword::COPY)) {
         return Vec::new();
     }
