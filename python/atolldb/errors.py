@@ -55,7 +55,7 @@ class UnknownColumn(Error, KeyError):
 
 
 class DuplicateKey(Error):
-    """A row with the same primary key exists already."""
+    """A row with the same primary key, or with the same values of a unique index, exists already."""
 
 
 class InvalidValue(Error, ValueError):
@@ -99,3 +99,7 @@ class SqlError(Error):
 
 class ReadOnly(SqlError):
     """A statement that would change a snapshot, which never changes."""
+
+
+class SqlDuplicateKey(SqlError, DuplicateKey):
+    """A statement that failed because of a :class:`DuplicateKey`."""

@@ -11,7 +11,6 @@ use arrow_array::types::{
     Int64Type, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
-use arrow_cast::display::array_value_to_string;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType as ArrowType, SchemaRef, TimeUnit};
@@ -227,9 +226,12 @@ impl FittedRows {
         for (rows, (_, arrays)) in rows.iter().zip(&self.batches) {
             for (at, row) in rows.iter().enumerate() {
                 if !seen.insert(row) {
-                    let arrays = key.iter().filter_map(|column| arrays[*column].as_ref());
-                    let texts = arrays.map(|array| Ok(array_value_to_string(array, at)?));
-                    let key = texts.collect::<Outcome<Vec<_>>>()?.join(", ");
+                    let of = |column: &usize| {
+                        let array = arrays[*column].as_deref();
+                        array.map_or(Value::Null, |array| value(array, self.types[*column], at))
+                    };
+                    let values: Vec<Value> = key.iter().map(of).collect();
+                    let key = atoll::display_values(schema, key, &values);
                     return Err(atoll::Error::DuplicateKey { table: table.to_owned(), key }.into());
                 }
             }

@@ -5,7 +5,7 @@
 
 use arrow_schema::ArrowError;
 use atoll::{LeaseError, MemoryError, RefusalCode, StorageError};
-use atoll_sql::{SqlError, SqlErrorKind};
+use atoll_sql::{Cause, SqlError, SqlErrorKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -110,7 +110,9 @@ fn of_atoll(error: &atoll::Error) -> &'static str {
         atoll::Error::Storage(error) => of_storage(error),
         atoll::Error::Memory(error) => of_memory(error),
         atoll::Error::Lease(error) => of_lease(error),
-        atoll::Error::DuplicateKey { .. } => "DuplicateKey",
+        atoll::Error::DuplicateKey { .. } | atoll::Error::DuplicateIndexKey { .. } => {
+            "DuplicateKey"
+        }
         atoll::Error::KeyUpdate { .. } => "InvalidValue",
         atoll::Error::SnapshotExpired(_) => "SnapshotExpired",
         atoll::Error::SnapshotLimit { .. } | atoll::Error::TooManySnapshots(_) => "SnapshotLimit",
@@ -146,7 +148,10 @@ fn raise(py: Python<'_>, class: &str, text: &str) -> PyResult<PyErr> {
 }
 
 fn raise_sql(py: Python<'_>, error: &SqlError, sql: &str) -> PyResult<PyErr> {
-    let (class, kind) = of_sql(error.kind());
+    let (class, kind) = match (error.cause(), of_sql(error.kind())) {
+        (Some(Cause::DuplicateKey), (_, kind)) => ("SqlDuplicateKey", kind),
+        (_, of_kind) => of_kind,
+    };
     if class == "SnapshotExpired" {
         return raise(py, class, error.message());
     }

@@ -70,10 +70,10 @@ def test_unknown_tables_and_columns_are_key_errors(snapshot):
 
 
 def test_a_duplicate_leaves_nothing_behind(database):
-    with pytest.raises(atolldb.DuplicateKey, match=r"\(3\)"):
+    with pytest.raises(atolldb.DuplicateKey, match="with key id = 3 already"):
         database.create_table("u", {"id": [3, 4, 3]}, primary_key="id")
     assert database.tables == ["t"]
-    with pytest.raises(atolldb.DuplicateKey, match=r"\(2\)"):
+    with pytest.raises(atolldb.DuplicateKey, match="with key id = 2 already"):
         database.insert("t", {"id": [9, 2], "v": ["x", "y"]})
     assert database.sql("SELECT count(*) FROM t").fetchall() == [(2,)]
     pairs = {"a": ["x", "x"], "b": [1, 2]}
@@ -97,6 +97,25 @@ def test_a_bad_statement_shows_its_place(database):
     with pytest.raises(atolldb.SqlError) as caught:
         database.sql("INSERT INTO t VALUES (1, 'again')")
     assert caught.value.kind == "constraint"
+    assert isinstance(caught.value, atolldb.DuplicateKey)
+
+
+def test_a_duplicate_names_columns_and_values_as_they_are_written(database):
+    import datetime
+
+    days = {"day": [datetime.date(2024, 5, 1)] * 2, "name": ["it's"] * 2}
+    with pytest.raises(atolldb.DuplicateKey) as caught:
+        database.create_table("u", days, primary_key=["day", "name"])
+    wanted = "table \"u\" has a row with key day = '2024-05-01', name = 'it''s' already"
+    assert str(caught.value) == wanted
+    database.sql("CREATE TABLE v (id int PRIMARY KEY, mail text UNIQUE)")
+    database.sql("INSERT INTO v VALUES (1, 'a@x')")
+    with pytest.raises(atolldb.DuplicateKey, match="with mail = 'a@x' already") as caught:
+        database.insert("v", {"id": [2], "mail": ["a@x"]})
+    with pytest.raises(atolldb.DuplicateKey, match="with mail = 'a@x' already") as caught:
+        database.sql("INSERT INTO v VALUES (2, 'a@x')")
+    assert isinstance(caught.value, atolldb.SqlError) and caught.value.kind == "constraint"
+    assert pickle.loads(pickle.dumps(caught.value)).kind == "constraint"
 
 
 def test_a_snapshot_is_read_only(snapshot):

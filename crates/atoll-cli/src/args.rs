@@ -334,16 +334,21 @@ Examples:
                                         into the columns that a CREATE TABLE in schema.sql gives
   atoll load shop o.csv --key id --serve &
                                         serve snapshots until Ctrl-C, without a shell
+  zcat logs.gz | atoll load db --table logs=- --format csv --key id -c 'SELECT count(*) FROM logs'
+  atoll load db o.csv.zst --key id --on-conflict skip
 
 A file is loaded whole or not at all. CSV files need a first line that names the columns; their
-types are found by reading every line. In the shell, \\load FILE TABLE does the same.")]
+types are found by reading every line. Files may be compressed with gzip or zstd. A column has the
+name that it has in the file; SQL needs quotes for one like \"Name\", as the report says. In the
+shell, \\load FILE TABLE does the same.")]
 pub struct LoadArgs {
     /// Settings of the database.
     #[command(flatten)]
     pub owner: OwnerArgs,
     /// Name under which other processes find the database
     pub name: String,
-    /// CSV or Parquet files; each becomes a table named after it unless --table says otherwise
+    /// CSV or Parquet files, or `-` for the standard input; each becomes a table named after it
+    /// unless --table says otherwise
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// A table and its file (T=FILE), or the name of the table for the FILE in the same place
@@ -364,12 +369,18 @@ pub struct LoadArgs {
     /// Character between the fields of a CSV file (`\t` is a tab)
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
-    /// Field of a CSV file that means NULL [default: an empty one]
+    /// Field of a CSV file that means NULL where it has no quotes [default: an empty one]
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
     /// The CSV files have no line of names; their tables must exist
     #[arg(long)]
     pub no_header: bool,
+    /// What to do with a row whose key the table has already
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub on_conflict: Conflict,
+    /// Cut timestamps that are finer than a microsecond [default: refuse them]
+    #[arg(long)]
+    pub truncate_timestamps: bool,
     /// What to run.
     #[command(flatten)]
     pub script: ScriptArgs,
@@ -383,6 +394,18 @@ pub struct LoadArgs {
 pub enum FileFormat {
     Csv,
     Parquet,
+}
+
+/// What becomes of a row whose key the table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Conflict {
+    /// Load nothing
+    #[default]
+    Fail,
+    /// Leave the row out
+    Skip,
+    /// Let the row replace the other
+    Replace,
 }
 
 fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {

@@ -307,7 +307,7 @@ fn indexes_are_shown_and_hold_when_the_database_is_opened_again() {
     let taken = run(&["-c", "INSERT INTO t VALUES (2, 'a', 3)"]);
     assert_eq!(taken.code, Some(1));
     let err = taken.err;
-    assert!(err.contains("t_mail_key") && err.contains("these values already"), "{err}");
+    assert!(err.contains("t_mail_key") && err.contains("a row with mail = 'a' already"), "{err}");
     // A snapshot has none.
     let mut owner = world.owner("bank");
     let json = world.run(&["attach", "bank", "--json", "-c", r"\d t"]).json();

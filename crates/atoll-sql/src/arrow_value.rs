@@ -14,6 +14,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
+use chrono::DateTime;
 
 use crate::literal::Literal;
 
@@ -28,6 +29,18 @@ pub(crate) fn plain(array: &ArrayRef) -> Result<ArrayRef, String> {
         _ => return Ok(Arc::clone(array)),
     };
     arrow_cast::cast(array, values).map_err(|error| error.to_string())
+}
+
+/// The array with timestamps of nanoseconds cut to microseconds.
+pub(crate) fn cut_to_micros(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            let nanos = array.as_primitive::<TimestampNanosecondType>();
+            let cut = |nanos: i64| nanos.div_euclid(1000);
+            Arc::new(nanos.unary::<_, TimestampMicrosecondType>(cut))
+        }
+        _ => Arc::clone(array),
+    }
 }
 
 /// The value at a place of an array that [`plain`] returned.
@@ -99,7 +112,8 @@ fn instant(value: i64, unit: TimeUnit) -> Result<Literal, String> {
         TimeUnit::Microsecond => Some(value),
         TimeUnit::Nanosecond if value % 1000 == 0 => Some(value / 1000),
         TimeUnit::Nanosecond => {
-            return Err(format!("{value} ns since 1970 is finer than a microsecond"));
+            let shown = DateTime::from_timestamp_nanos(value).format("%Y-%m-%d %H:%M:%S%.9f");
+            return Err(format!("\"{shown}\" is finer than a microsecond"));
         }
     };
     micros.map(Literal::Timestamp).ok_or_else(|| "the timestamp is out of range".to_owned())
@@ -148,7 +162,11 @@ mod tests {
         assert_eq!(at(&seconds, 0), Ok(Literal::Timestamp(2_000_000)));
         let nanos = TimestampNanosecondArray::from(vec![3000, 3001]);
         assert_eq!(at(&nanos, 0), Ok(Literal::Timestamp(3)));
-        assert!(at(&nanos, 1).unwrap_err().contains("finer"));
+        let fine = at(&nanos, 1).unwrap_err();
+        assert_eq!(fine, "\"1970-01-01 00:00:00.000003001\" is finer than a microsecond");
+        let before: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(-1), None]));
+        let cut = cut_to_micros(&before);
+        assert_eq!((at(&cut, 0), at(&cut, 1)), (Ok(Literal::Timestamp(-1)), Ok(Literal::Null)));
         let far = TimestampSecondArray::from(vec![i64::MAX]);
         assert!(at(&far, 0).is_err());
     }

@@ -4,12 +4,15 @@
 //! and value, and the table is left as it was.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll::{Database, Table, Transaction, Value};
+use atoll::{Database, Error, Index, Range, Table, Transaction, TxnError, Value};
 use sqlparser::ast::{CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident};
 use sqlparser::tokenizer::Span;
 
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::input::Input;
+use crate::parse::ExtraOption;
 use crate::txn::{self, Stop};
 use crate::{csv, dml, names, parquet};
 
@@ -26,7 +29,7 @@ pub enum Format {
         header: bool,
         /// The ASCII character between two fields.
         delimiter: u8,
-        /// What a field without a value holds; only columns that may be NULL look for it.
+        /// What a field without a value holds; in quotes it is text.
         null: String,
     },
     /// Apache Parquet.
@@ -39,9 +42,17 @@ impl Format {
         Self::Csv { header: true, delimiter: b',', null: String::new() }
     }
 
-    /// The format that a file's name tells, `.csv`, `.tsv` (both with a header) or `.parquet`.
+    /// The format that a file's name tells, `.csv`, `.tsv` (both with a header) or `.parquet`,
+    /// perhaps with the ending of a compressed file behind it.
     pub fn of_path(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        const PACKED: [&str; 8] = ["gz", "gzip", "zst", "zstd", "bz2", "xz", "lz4", "zip"];
+        let ending = |path: &Path| Some(path.extension()?.to_str()?.to_ascii_lowercase());
+        let outer = ending(path)?;
+        let inner = match PACKED.contains(&outer.as_str()) {
+            true => ending(Path::new(path.file_stem()?))?,
+            false => outer,
+        };
+        match inner.as_str() {
             "csv" => Some(Self::csv()),
             "tsv" => Some(Self::Csv { header: true, delimiter: b'\t', null: String::new() }),
             "parquet" | "pq" => Some(Self::Parquet),
@@ -50,15 +61,55 @@ impl Format {
     }
 }
 
+/// What happens to a row whose key the table has already, perhaps from the same file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnConflict {
+    /// The load fails, and nothing is loaded.
+    #[default]
+    Fail,
+    /// The row is left out. So is one whose values another row has in a unique index.
+    Skip,
+    /// The row replaces the one with its primary key. A row whose values another row has in a
+    /// unique index still makes the load fail.
+    Replace,
+}
+
+/// What is done about rows and values that are refused otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadOptions {
+    /// About keys that exist.
+    pub on_conflict: OnConflict,
+    /// Cuts timestamps that are finer than a microsecond.
+    pub truncate_timestamps: bool,
+}
+
+/// What became of the rows of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Loaded {
+    /// Rows that are new in the table.
+    pub inserted: u64,
+    /// Rows that were left out.
+    pub skipped: u64,
+    /// Rows that replaced another.
+    pub replaced: u64,
+}
+
+impl Loaded {
+    /// Rows that were written.
+    pub fn rows(&self) -> u64 {
+        self.inserted + self.replaced
+    }
+}
+
 /// How far a load has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Bytes of the file read so far; for Parquet in proportion to the rows.
+    /// Bytes of the file read so far, compressed if it is; for Parquet in proportion to the rows.
     pub bytes_done: u64,
     /// Bytes of the file.
     pub bytes_total: u64,
-    /// Rows inserted so far. Falls back to 0 when others aborted the transaction.
+    /// Rows read so far. Falls back to 0 when others aborted the transaction.
     pub rows: u64,
 }
 
@@ -67,63 +118,175 @@ pub(crate) struct Source {
     /// The table.
     pub(crate) table: Table,
     /// The file.
-    pub(crate) path: PathBuf,
+    pub(crate) input: Input,
     /// What the file holds.
     pub(crate) format: Format,
     /// Positions of the columns that the statement names, in its order.
     pub(crate) columns: Option<Vec<usize>>,
+    /// What is done about rows and values that are refused otherwise.
+    pub(crate) options: LoadOptions,
+    /// What became of the rows, by the last attempt to load them.
+    pub(crate) tally: Tally,
+}
+
+/// Where a load tells what became of its rows.
+#[derive(Clone, Default)]
+pub(crate) struct Tally(Arc<Mutex<Loaded>>);
+
+impl Tally {
+    fn set(&self, loaded: Loaded) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
+    }
+
+    fn get(&self) -> Loaded {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tag of a `COPY` that has written so many rows.
+    pub(crate) fn tag(&self, rows: u64) -> String {
+        match self.get() {
+            Loaded { skipped: skipped @ 1.., .. } => format!("COPY {rows}, {skipped} skipped"),
+            Loaded { replaced: replaced @ 1.., .. } => {
+                format!("COPY {rows}, {replaced} of them replaced others")
+            }
+            _ => format!("COPY {rows}"),
+        }
+    }
 }
 
 impl Source {
-    /// Inserts every row of the file and says how many there were.
+    /// Loads every row of the file and says how many were written.
     pub(crate) fn load(
         &self,
         transaction: &mut Transaction,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, Stop> {
-        match &self.format {
+        let loaded = match &self.format {
             Format::Csv { header, delimiter, null } => {
                 let shape = csv::Shape { header: *header, delimiter: *delimiter, null };
                 csv::load(self, shape, transaction, progress)
             }
             Format::Parquet => parquet::load(self, transaction, progress),
+        };
+        let loaded = loaded.map_err(|stop| match stop {
+            Stop::Fail(error) => Stop::Fail(with_way_out(error)),
+            abort => abort,
+        })?;
+        self.tally.set(loaded);
+        Ok(loaded.rows())
+    }
+
+    /// What puts the rows into the table.
+    pub(crate) fn inserter(&self) -> Result<Inserter<'_>, SqlError> {
+        let mut unique = Vec::new();
+        if self.options.on_conflict == OnConflict::Skip {
+            let schema = self.table.schema();
+            for spec in self.table.indexes().into_iter().filter(|spec| spec.unique) {
+                let columns = spec.columns.iter().filter_map(|name| schema.position(name));
+                unique.push((self.table.index(&spec.name)?, columns.collect()));
+            }
         }
+        Ok(Inserter { source: self, unique, loaded: Loaded::default() })
     }
+}
 
-    /// Opens the file and says how many bytes it has.
-    pub(crate) fn open(&self) -> Result<(std::fs::File, u64), SqlError> {
-        open(&self.path)
-    }
+/// An error with the option that lets the load go on, if there is one.
+fn with_way_out(error: SqlError) -> SqlError {
+    let hint = match error.cause() {
+        Some(Cause::DuplicateKey) => {
+            "COPY … WITH (ON_CONFLICT skip) leaves such rows out, (ON_CONFLICT replace) replaces \
+             the row that is there"
+        }
+        Some(Cause::FineTimestamp) => "COPY … WITH (TRUNCATE_TIMESTAMPS) cuts what is finer",
+        _ => return error,
+    };
+    error.with_hint(Some(hint.to_owned()))
+}
 
-    /// Inserts one row; `place` says where it stands in the file.
+/// Puts the rows of a file into its table.
+pub(crate) struct Inserter<'s> {
+    source: &'s Source,
+    /// Unique indexes, whose rows are looked for before: where one is found too late, the
+    /// transaction cannot go on.
+    unique: Vec<(Index, Vec<usize>)>,
+    /// What became of the rows so far.
+    pub(crate) loaded: Loaded,
+}
+
+impl Inserter<'_> {
+    /// Inserts one row, or does what is to be done about its key; `place` says where it stands in
+    /// the file.
     pub(crate) fn insert(
-        &self,
+        &mut self,
         transaction: &mut Transaction,
         row: &[Value],
         place: impl Fn() -> String,
     ) -> Result<(), Stop> {
-        transaction.insert(&self.table, row).map_err(|error| match Stop::from(error) {
-            Stop::Fail(error) => Stop::Fail(error.within(&place())),
-            abort => abort,
-        })
+        let conflict = self.source.options.on_conflict;
+        let table = &self.source.table;
+        let mut taken = false;
+        for (index, columns) in &self.unique {
+            taken = taken || has_row(transaction, index, columns, row)?;
+        }
+        if !taken {
+            match transaction.insert(table, row) {
+                Ok(()) => {
+                    self.loaded.inserted += 1;
+                    return Ok(());
+                }
+                Err(TxnError::Error(Error::DuplicateKey { .. }))
+                    if conflict != OnConflict::Fail => {}
+                Err(error) => return Err(within(error, place)),
+            }
+        }
+        if conflict == OnConflict::Skip {
+            self.loaded.skipped += 1;
+            return Ok(());
+        }
+        let schema = table.schema();
+        let key: Vec<Value> = schema.primary_key().iter().map(|at| row[*at].clone()).collect();
+        let others = (0..row.len()).filter(|at| !schema.is_in_key(*at));
+        let changes: Vec<(usize, Value)> = others.map(|at| (at, row[at].clone())).collect();
+        if !changes.is_empty() {
+            transaction.update(table, &key, &changes).map_err(|error| within(error, place))?;
+        }
+        self.loaded.replaced += 1;
+        Ok(())
     }
 }
 
-/// Opens a file for reading and says how many bytes it has.
-pub(crate) fn open(path: &Path) -> Result<(std::fs::File, u64), SqlError> {
-    let fault = |error: std::io::Error| {
-        SqlError::new(SqlErrorKind::Input, format!("cannot read {}: {error}", path.display()))
-    };
-    let file = std::fs::File::open(path).map_err(fault)?;
-    let meta = file.metadata().map_err(fault)?;
-    if meta.is_dir() {
-        let message = format!("cannot read {}: it is a directory", path.display());
-        return Err(SqlError::new(SqlErrorKind::Input, message));
+/// Whether a table has a row with the values that a row is to have in a unique index.
+fn has_row(
+    transaction: &mut Transaction,
+    index: &Index,
+    columns: &[usize],
+    row: &[Value],
+) -> Result<bool, Stop> {
+    let values: Vec<Value> = columns.iter().map(|at| row[*at].clone()).collect();
+    if values.contains(&Value::Null) {
+        return Ok(false);
     }
-    Ok((file, meta.len()))
+    let mut found = false;
+    transaction.scan(
+        index,
+        Range::prefix(&values),
+        |_| (),
+        |()| {
+            found = true;
+            std::ops::ControlFlow::Break(())
+        },
+    )?;
+    Ok(found)
 }
 
-/// Loads a file into a table as one transaction and says how many rows it had.
+fn within(error: TxnError, place: impl Fn() -> String) -> Stop {
+    match Stop::from(error) {
+        Stop::Fail(error) => Stop::Fail(error.within(&place())),
+        abort => abort,
+    }
+}
+
+/// Loads a file into a table as one transaction and says what became of its rows.
 ///
 /// With a CSV header, and in Parquet, columns are found by name; a column that may be NULL may be
 /// missing.
@@ -134,13 +297,16 @@ pub(crate) fn open(path: &Path) -> Result<(std::fs::File, u64), SqlError> {
 pub fn copy_from(
     db: &Database,
     table: &str,
-    path: &Path,
-    format: Format,
+    input: &Input,
+    format: &Format,
+    options: &LoadOptions,
     progress: &mut dyn FnMut(Progress),
-) -> Result<u64, SqlError> {
+) -> Result<Loaded, SqlError> {
     let table = find_table(db, table, Span::empty())?;
-    let source = Source { table, path: path.to_owned(), format, columns: None };
-    txn::run(db, None, |transaction| source.load(transaction, progress))
+    let (input, format, options) = (input.clone(), format.clone(), *options);
+    let source = Source { table, input, format, columns: None, options, tally: Tally::default() };
+    txn::run(db, None, |transaction| source.load(transaction, progress))?;
+    Ok(source.tally.get())
 }
 
 /// The table of a name.
@@ -176,16 +342,22 @@ pub(crate) fn source(
         .then(|| dml::target_columns(&table, columns.iter().map(Ok::<&Ident, SqlError>)))
         .transpose()?;
     let path = PathBuf::from(filename);
-    let format = format(&path, options)?;
-    Ok(Source { table, path, format, columns })
+    let (format, options) = format(&path, options)?;
+    let input = Input::open(&path)?;
+    Ok(Source { table, input, format, columns, options, tally: Tally::default() })
 }
 
 fn format(
     path: &Path,
     (options, legacy): (&[CopyOption], &[CopyLegacyOption]),
-) -> Result<Format, SqlError> {
+) -> Result<(Format, LoadOptions), SqlError> {
     let (mut named, mut header, mut delimiter, mut null) = (None, None, None, None);
+    let mut load = LoadOptions::default();
     for option in options {
+        if let Some(extra) = ExtraOption::of(option) {
+            extra_option(&extra, &mut load)?;
+            continue;
+        }
         match option {
             CopyOption::Format(name) => named = Some(names::fold(name)),
             CopyOption::Header(value) => header = Some(*value),
@@ -195,7 +367,7 @@ fn format(
                 return Err(SqlError::unsupported(format!(
                     "COPY … WITH ({other}) is not supported"
                 ))
-                .with_hint(Some("the options are FORMAT, HEADER, DELIMITER and NULL".into())));
+                .with_hint(Some(OPTIONS.into())));
             }
         }
     }
@@ -227,7 +399,7 @@ fn format(
             .with_hint(Some("add WITH (FORMAT csv) or WITH (FORMAT parquet)".to_owned()))
         })?,
     };
-    match guessed {
+    let format = match guessed {
         // As in PostgreSQL, a statement has a header only if it says so.
         Format::Csv { delimiter: usual, .. } => Ok(Format::Csv {
             header: header.unwrap_or(false),
@@ -238,7 +410,50 @@ fn format(
             Err(SqlError::unsupported("HEADER, DELIMITER and NULL are options of csv only"))
         }
         Format::Parquet => Ok(Format::Parquet),
+    };
+    Ok((format?, load))
+}
+
+const OPTIONS: &str =
+    "the options are FORMAT, HEADER, DELIMITER, NULL, ON_CONFLICT and TRUNCATE_TIMESTAMPS";
+
+/// Takes an option that the parser does not know.
+fn extra_option(option: &ExtraOption<'_>, load: &mut LoadOptions) -> Result<(), SqlError> {
+    let value = option.value.map(|value| value.to_lowercase());
+    let fault = |wanted: &str| {
+        let (name, given) = (option.name, option.value.unwrap_or("nothing"));
+        SqlError::new(SqlErrorKind::Syntax, format!("{name} is {wanted}, not {given}"))
+            .at(option.span)
+    };
+    match (option.name.to_uppercase().as_str(), value.as_deref()) {
+        ("ON_CONFLICT", value) => {
+            load.on_conflict = match value {
+                Some("fail" | "error" | "stop") => OnConflict::Fail,
+                Some("skip" | "ignore" | "nothing") => OnConflict::Skip,
+                Some("replace" | "update") => OnConflict::Replace,
+                _ => return Err(fault("fail, skip or replace")),
+            };
+        }
+        ("TRUNCATE_TIMESTAMPS", value) => {
+            load.truncate_timestamps = match value {
+                None | Some("true" | "on" | "1") => true,
+                Some("false" | "off" | "0") => false,
+                _ => return Err(fault("true or false")),
+            };
+        }
+        (name, _) => {
+            let message = format!("COPY … WITH ({name}) is not supported");
+            return Err(SqlError::unsupported(message).at(option.span).with_hint(Some(
+                match name {
+                    // PostgreSQL's way to leave out rows that cannot be read.
+                    "ON_ERROR" => "a file is loaded whole or not at all; ON_CONFLICT is about keys",
+                    _ => OPTIONS,
+                }
+                .to_owned(),
+            )));
+        }
     }
+    Ok(())
 }
 
 fn ascii(delimiter: char) -> Result<u8, SqlError> {

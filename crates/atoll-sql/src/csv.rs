@@ -1,19 +1,18 @@
 //! CSV files into a table.
 //!
 //! With a header and no column list the header's names decide which field goes where; otherwise
-//! fields go to the columns in order. A field that equals the NULL text is NULL in a column that
-//! may be NULL; in any other it is taken as it stands. Quoted and plain fields are not told apart.
+//! fields go to the columns in order. A field without quotes that equals the NULL text is NULL, as
+//! in PostgreSQL; a quoted one is text, `""` the empty text.
 
-use atoll::{Schema, Transaction, Value};
-use csv::{Position, Reader, ReaderBuilder, StringRecord};
+use std::borrow::Cow;
 
-use crate::copy::{Progress, ROWS_PER_REPORT, Source};
-use crate::error::{SqlError, SqlErrorKind};
+use atoll::{DataType, Schema, Transaction, Value};
+
+use crate::copy::{Loaded, Progress, ROWS_PER_REPORT, Source};
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::records::{Record, Records, Text};
 use crate::txn::Stop;
 use crate::{names, text};
-
-/// Bytes that are read from a file at once.
-const BUFFER_BYTES: usize = 1 << 18;
 
 /// How a CSV file is written.
 #[derive(Clone, Copy)]
@@ -26,14 +25,11 @@ pub(crate) struct Shape<'a> {
     pub(crate) null: &'a str,
 }
 
-/// A reader of records, which checks the length of each itself so that it can say where it is.
-pub(crate) fn reader(file: std::fs::File, shape: Shape<'_>) -> Reader<std::fs::File> {
-    ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .delimiter(shape.delimiter)
-        .buffer_capacity(BUFFER_BYTES)
-        .from_reader(file)
+impl Shape<'_> {
+    /// Whether a field stands for NULL.
+    pub(crate) fn is_null(&self, field: Text<'_>) -> bool {
+        !field.quoted && field.text == self.null
+    }
 }
 
 /// Inserts every row of a CSV file and says how many there were.
@@ -42,115 +38,123 @@ pub(crate) fn load(
     shape: Shape<'_>,
     transaction: &mut Transaction,
     progress: &mut dyn FnMut(Progress),
-) -> Result<u64, Stop> {
-    let (file, bytes_total) = source.open()?;
-    let mut reader = reader(file, shape);
+) -> Result<Loaded, Stop> {
+    let bytes_total = source.input.bytes();
+    let mut records = Records::new(source.input.reader()?, shape.delimiter);
     let schema = source.table.schema();
-    let mut record = StringRecord::new();
-    let header = shape.header && read(&mut reader, &mut record)?;
-    let targets = match &source.columns {
-        Some(columns) => columns.clone(),
-        None if header => by_name(schema, source.table.name(), &record)?,
-        None => (0..schema.columns().len()).collect(),
+    let all = || (0..schema.columns().len()).collect();
+    let header = if shape.header { records.next()? } else { None };
+    let targets: Vec<usize> = match (&source.columns, header) {
+        (Some(columns), _) => columns.clone(),
+        (None, Some(header)) => by_name(schema, source.table.name(), &header)?,
+        (None, None) => all(),
     };
+    let mut inserter = source.inserter()?;
     let mut row = vec![Value::Null; schema.columns().len()];
     let mut rows = 0;
-    while read(&mut reader, &mut record)? {
-        let line = line(&record);
-        check_width(&record, targets.len(), line)?;
+    while let Some(record) = records.next()? {
+        let line = record.line;
+        record.check_len(targets.len())?;
+        check_blank(&record, schema, &targets)?;
         for (field, column) in record.iter().zip(&targets) {
-            row[*column] = value(schema, *column, field, shape.null, line)
+            set_value(source, *column, field, shape, line, &mut row[*column])
                 .map_err(|error| header_hint(error, line, shape))?;
         }
-        source.insert(transaction, &row, || format!("line {line}"))?;
+        inserter.insert(transaction, &row, || format!("line {line}"))?;
         rows += 1;
         if rows % ROWS_PER_REPORT == 0 {
-            let bytes_done = reader.position().byte();
+            let bytes_done = records.bytes_done().min(bytes_total);
             progress(Progress { bytes_done, bytes_total, rows });
         }
     }
     progress(Progress { bytes_done: bytes_total, bytes_total, rows });
-    Ok(rows)
+    Ok(inserter.loaded)
 }
 
-/// Reads the next record; `false` at the end of the file.
-pub(crate) fn read(
-    reader: &mut Reader<std::fs::File>,
-    record: &mut StringRecord,
-) -> Result<bool, SqlError> {
-    reader.read_record(record).map_err(|error| {
-        let place = error
-            .position()
-            .map(Position::line)
-            .map_or(String::new(), |line| format!("line {line}: "));
-        let what = match error.kind() {
-            csv::ErrorKind::Utf8 { .. } => "the text is not UTF-8".to_owned(),
-            csv::ErrorKind::Io(io) => format!("the file cannot be read: {io}"),
-            _ => error.to_string(),
-        };
-        SqlError::new(SqlErrorKind::Input, format!("{place}{what}"))
-    })
+/// In a file of one column a blank line before others is a row without a value.
+fn check_blank(record: &Record<'_>, schema: &Schema, targets: &[usize]) -> Result<(), SqlError> {
+    match (targets, record.blank_line) {
+        ([column], Some(line)) => Err(null_in(&schema.columns()[*column].name, line)),
+        _ => Ok(()),
+    }
 }
 
-/// The line on which a record begins, from 1.
-pub(crate) fn line(record: &StringRecord) -> u64 {
-    record.position().map_or(0, Position::line)
+/// The error for a field without a value in a column that must have one.
+pub(crate) fn null_in(column: &str, line: u64) -> SqlError {
+    let message = format!("line {line}, column \"{column}\" must not be NULL");
+    SqlError::new(SqlErrorKind::Constraint, message)
 }
 
-/// Checks the number of fields of a record.
-pub(crate) fn check_width(record: &StringRecord, width: usize, line: u64) -> Result<(), SqlError> {
-    if record.len() == width {
+/// Sets a value to what a field holds.
+fn set_value(
+    source: &Source,
+    column: usize,
+    field: Text<'_>,
+    shape: Shape<'_>,
+    line: u64,
+    value: &mut Value,
+) -> Result<(), SqlError> {
+    let definition = &source.table.schema().columns()[column];
+    let (name, data_type) = (&definition.name, definition.data_type);
+    if shape.is_null(field) {
+        if definition.nullable {
+            *value = Value::Null;
+            return Ok(());
+        }
+        let is_text = data_type == DataType::Text && shape.null.is_empty();
+        let hint = is_text.then(|| "an empty text is written as \"\"".to_owned());
+        return Err(null_in(name, line).with_hint(hint));
+    }
+    // The text of the row before gives its memory.
+    if let (Value::Text(text), DataType::Text) = (&mut *value, data_type) {
+        text.clear();
+        text.push_str(field.text);
         return Ok(());
     }
-    Err(SqlError::new(
-        SqlErrorKind::Input,
-        format!("line {line} has {} fields, not {width}", record.len()),
-    ))
+    let is_cut = data_type == DataType::Timestamp && source.options.truncate_timestamps;
+    let given = if is_cut { cut_to_micros(field.text) } else { Cow::Borrowed(field.text) };
+    *value = text::parse(&given, data_type).map_err(|reason| {
+        let message = format!("line {line}, column \"{name}\": {reason}");
+        let error = SqlError::new(SqlErrorKind::Input, message);
+        let is_fine = data_type == DataType::Timestamp
+            && text::parse(&cut_to_micros(field.text), data_type).is_ok();
+        if is_fine { error.with_cause(Cause::FineTimestamp) } else { error }
+    })?;
+    Ok(())
 }
 
-fn value(
-    schema: &Schema,
-    column: usize,
-    field: &str,
-    null: &str,
-    line: u64,
-) -> Result<Value, SqlError> {
-    let definition = &schema.columns()[column];
-    if definition.nullable && field == null {
-        return Ok(Value::Null);
+/// A timestamp without what is finer than a microsecond.
+pub(crate) fn cut_to_micros(timestamp: &str) -> Cow<'_, str> {
+    let Some(point) = timestamp.find('.') else { return Cow::Borrowed(timestamp) };
+    let digits = timestamp[point + 1..].bytes().take_while(u8::is_ascii_digit).count();
+    if digits <= 6 {
+        return Cow::Borrowed(timestamp);
     }
-    text::parse(field, definition.data_type).map_err(|reason| {
-        let name = &definition.name;
-        SqlError::new(SqlErrorKind::Input, format!("line {line}, column \"{name}\": {reason}"))
-    })
+    let (kept, rest) = (&timestamp[..point + 7], &timestamp[point + 1 + digits..]);
+    Cow::Owned(format!("{kept}{rest}"))
 }
 
 /// An error on the first line of a file without header may mean that it has one.
 fn header_hint(error: SqlError, line: u64, shape: Shape<'_>) -> SqlError {
-    let suspect = line == 1 && !shape.header;
+    let suspect = line == 1 && !shape.header && error.hint().is_none();
     error.with_hint(
         suspect.then(|| "if the first line names the columns, add WITH (HEADER)".to_owned()),
     )
 }
 
 /// Positions of the columns that a header names.
-fn by_name(schema: &Schema, table: &str, header: &StringRecord) -> Result<Vec<usize>, SqlError> {
+fn by_name(schema: &Schema, table: &str, header: &Record<'_>) -> Result<Vec<usize>, SqlError> {
+    let line = header.line;
+    let known = || schema.columns().iter().map(|column| column.name.as_str());
     let mut targets = Vec::with_capacity(header.len());
-    for name in header {
-        // Some programs put a byte-order mark before the first name.
-        let name = name.trim_start_matches('\u{feff}').trim();
-        let at = schema
-            .position(name)
-            .or_else(|| schema.position(&name.to_lowercase()))
-            .ok_or_else(|| {
-                let known = schema.columns().iter().map(|column| column.name.as_str());
-                let error = names::unknown_column(name, Some(table), known).within("line 1");
-                SqlError::new(SqlErrorKind::Input, error.message())
-                    .with_hint(error.hint().map(str::to_owned))
-            })?;
+    for name in names::of_header(header.iter().map(|field| field.text)).names {
+        let at = names::find(known(), &name).ok_or_else(|| {
+            let error = names::unknown_column(&name, Some(table), known());
+            SqlError::new(SqlErrorKind::Input, format!("line {line}: {}", error.message()))
+                .with_hint(error.hint().map(str::to_owned))
+        })?;
         if targets.contains(&at) {
-            let message = format!("line 1 names column \"{name}\" twice");
-            return Err(SqlError::new(SqlErrorKind::Input, message));
+            return Err(named_twice(&name, line));
         }
         targets.push(at);
     }
@@ -161,5 +165,29 @@ fn by_name(schema: &Schema, table: &str, header: &StringRecord) -> Result<Vec<us
             SqlErrorKind::Input,
             format!("the file has no column \"{}\", which must not be NULL", missing.name),
         )),
+    }
+}
+
+/// The error for a header that names a column twice.
+pub(crate) fn named_twice(name: &str, line: u64) -> SqlError {
+    let message = format!("line {line} names column \"{name}\" twice");
+    SqlError::new(SqlErrorKind::Input, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut_to_micros;
+
+    #[test]
+    fn timestamps_are_cut_behind_six_digits() {
+        for (given, wanted) in [
+            ("2024-01-01 10:00:00.123456789", "2024-01-01 10:00:00.123456"),
+            ("2024-01-01T10:00:00.1234567Z", "2024-01-01T10:00:00.123456Z"),
+            ("2024-01-01 10:00:00.123", "2024-01-01 10:00:00.123"),
+            ("2024-01-01", "2024-01-01"),
+            ("a.b", "a.b"),
+        ] {
+            assert_eq!(cut_to_micros(given), wanted);
+        }
     }
 }

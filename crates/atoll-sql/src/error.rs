@@ -47,10 +47,21 @@ pub enum SqlErrorKind {
     Database,
 }
 
+/// What a program may treat in its own way, more closely than by [`SqlErrorKind`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// A row with the key exists, or one with the values of a unique index.
+    DuplicateKey,
+    /// A timestamp that is finer than a microsecond.
+    FineTimestamp,
+}
+
 /// What was wrong with a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlError {
     kind: SqlErrorKind,
+    cause: Option<Cause>,
     message: String,
     position: Option<(u64, u64)>,
     hint: Option<String>,
@@ -59,7 +70,7 @@ pub struct SqlError {
 impl SqlError {
     /// An error without a place.
     pub(crate) fn new(kind: SqlErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), position: None, hint: None }
+        Self { kind, cause: None, message: message.into(), position: None, hint: None }
     }
 
     /// An error for something that SQL has and Atoll has not.
@@ -81,6 +92,12 @@ impl SqlError {
         self
     }
 
+    /// The same error with its cause.
+    pub(crate) fn with_cause(mut self, cause: Cause) -> Self {
+        self.cause = Some(cause);
+        self
+    }
+
     /// The same error, its message behind a prefix that says which row it is about.
     pub(crate) fn within(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
@@ -90,6 +107,11 @@ impl SqlError {
     /// What sort of mistake it is.
     pub fn kind(&self) -> SqlErrorKind {
         self.kind
+    }
+
+    /// Its cause, if it is one of those that are told apart.
+    pub fn cause(&self) -> Option<Cause> {
+        self.cause
     }
 
     /// One sentence that says what was wrong.
@@ -158,7 +180,12 @@ impl From<&atoll::Error> for SqlError {
             atoll::Error::Aborted(_) => SqlErrorKind::Aborted,
             _ => SqlErrorKind::Database,
         };
-        Self::new(kind, error.to_string())
+        let duplicate = matches!(
+            error,
+            atoll::Error::DuplicateKey { .. } | atoll::Error::DuplicateIndexKey { .. }
+        );
+        let cause = duplicate.then_some(Cause::DuplicateKey);
+        Self { cause, ..Self::new(kind, error.to_string()) }
     }
 }
 

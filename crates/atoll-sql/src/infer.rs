@@ -1,47 +1,51 @@
 //! A table for a file: column names and types from what the file holds.
 //!
 //! Parquet files say their types. Of a CSV file every line is read, so that a table made for it
-//! takes all of it: a column is the first of bigint, double precision, boolean, date, timestamp and
-//! text that every field of it is.
-
-use std::path::Path;
+//! takes all of it ([`crate::guess`]). Whatever can be wrong with the columns is found before the
+//! table is made.
 
 use arrow_schema::{DataType as ArrowType, TimeUnit};
-use atoll::{Column, DataType, Database, Schema, Table};
-use csv::StringRecord;
+use atoll::{COLUMNS_MAX, Column, DataType, Database, Schema, Table};
 
-use crate::copy::Format;
+use crate::copy::{Format, LoadOptions};
+use crate::csv::{self as lines, Shape};
 use crate::error::{SqlError, SqlErrorKind};
-use crate::{csv as lines, names, parquet, text};
+use crate::guess::Guess;
+use crate::input::Input;
+use crate::records::Records;
+use crate::{names, parquet};
 
-/// Types of CSV columns, the one to prefer first.
-const CANDIDATES: [DataType; 6] = [
-    DataType::Int64,
-    DataType::Float64,
-    DataType::Bool,
-    DataType::Date,
-    DataType::Timestamp,
-    DataType::Text,
-];
+/// A table that was made for a file.
+#[non_exhaustive]
+pub struct Created {
+    /// The table, empty.
+    pub table: Table,
+    /// Columns that have no name in the file and were given this one.
+    pub named: Vec<String>,
+}
 
 /// Creates an empty table whose columns are those of a file; [`crate::copy_from`] then loads it.
 ///
-/// Columns may be NULL unless they are in `key`, the primary key. Names are folded to lower case.
+/// Columns may be NULL unless they are in `key`, the primary key. They have the names that they
+/// have in the file; `key` may name them in other capitals where that is not ambiguous.
 ///
 /// # Errors
-/// A file that cannot be read, a CSV file without header, a column type that no table has, a key
-/// that the file has not, and a table of the same name.
+/// A file that cannot be read, a CSV file without header, more columns than a table has, a column
+/// type that no table has, a key that the file has not or that is NULL in it, and a table of the
+/// same name.
 pub fn create_table_from(
     db: &Database,
     table: &str,
-    path: &Path,
+    input: &Input,
     format: &Format,
+    options: &LoadOptions,
     key: &[&str],
-) -> Result<Table, SqlError> {
-    let mut columns = match format {
-        Format::Parquet => parquet_columns(path)?,
+) -> Result<Created, SqlError> {
+    let (mut columns, key, named) = match format {
+        Format::Parquet => parquet_columns(input, table, key)?,
         Format::Csv { header: true, delimiter, null } => {
-            csv_columns(path, lines::Shape { header: true, delimiter: *delimiter, null })?
+            let shape = Shape { header: true, delimiter: *delimiter, null };
+            csv_columns(input, shape, options, table, key)?
         }
         Format::Csv { .. } => {
             return Err(SqlError::new(
@@ -50,34 +54,56 @@ pub fn create_table_from(
             ));
         }
     };
-    for name in key {
-        let Some(column) = columns.iter_mut().find(|column| column.name == *name) else {
-            let known = columns.iter().map(|column| column.name.as_str());
-            return Err(names::unknown_column(name, Some(table), known));
-        };
-        column.nullable = false;
+    for at in &key {
+        columns[*at].nullable = false;
     }
-    let schema = Schema::new(columns, key)?;
-    db.create_table(table, schema).map_err(SqlError::from)
+    let key: Vec<String> = key.iter().map(|at| columns[*at].name.clone()).collect();
+    let key: Vec<&str> = key.iter().map(String::as_str).collect();
+    let schema = Schema::new(columns, &key)?;
+    let table = db.create_table(table, schema)?;
+    Ok(Created { table, named })
 }
 
-fn parquet_columns(path: &Path) -> Result<Vec<Column>, SqlError> {
-    let (builder, _) = parquet::open(path)?;
-    builder
-        .schema()
-        .fields()
-        .iter()
-        .map(|field| {
-            let data_type = of_arrow(field.data_type()).ok_or_else(|| {
-                SqlError::unsupported(format!(
-                    "column \"{}\" of the file has the type {}, which no table has",
-                    field.name(),
-                    field.data_type()
-                ))
-            })?;
-            Ok(Column::nullable(field.name().to_lowercase(), data_type))
+/// Columns, positions of those in the primary key, and names that were given.
+type Columns = (Vec<Column>, Vec<usize>, Vec<String>);
+
+/// Positions of the columns of a primary key, once the columns are known to be no more than a table
+/// has.
+fn check_columns(names: &[String], table: &str, key: &[&str]) -> Result<Vec<usize>, SqlError> {
+    if let Some(first) = names.get(COLUMNS_MAX) {
+        let count = names.len();
+        return Err(SqlError::new(
+            SqlErrorKind::Schema,
+            format!(
+                "the file has {count} columns and a table at most {COLUMNS_MAX}; the first too \
+                 many is \"{first}\""
+            ),
+        ));
+    }
+    let known = || names.iter().map(String::as_str);
+    key.iter()
+        .map(|name| {
+            names::find(known(), name)
+                .ok_or_else(|| names::unknown_column(name, Some(table), known()))
         })
         .collect()
+}
+
+fn parquet_columns(input: &Input, table: &str, key: &[&str]) -> Result<Columns, SqlError> {
+    let builder = parquet::open(input)?;
+    let fields = builder.schema().fields();
+    let names = names::of_header(fields.iter().map(|field| field.name().as_str()));
+    let key = check_columns(&names.names, table, key)?;
+    let columns = fields.iter().zip(names.names).map(|(field, name)| {
+        let data_type = of_arrow(field.data_type()).ok_or_else(|| {
+            SqlError::unsupported(format!(
+                "column \"{name}\" of the file has the type {}, which no table has",
+                field.data_type()
+            ))
+        })?;
+        Ok(Column::nullable(name, data_type))
+    });
+    Ok((columns.collect::<Result<_, SqlError>>()?, key, names.given))
 }
 
 /// The narrowest type of a column that holds every value of an Arrow type.
@@ -107,94 +133,53 @@ fn of_arrow(arrow: &ArrowType) -> Option<DataType> {
         {
             DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
         }
+        // A column without any value.
+        ArrowType::Null => DataType::Text,
         ArrowType::Dictionary(_, values) => of_arrow(values)?,
         ArrowType::RunEndEncoded(_, values) => of_arrow(values.data_type())?,
         _ => return None,
     })
 }
 
-fn csv_columns(path: &Path, shape: lines::Shape<'_>) -> Result<Vec<Column>, SqlError> {
-    let (file, _) = crate::copy::open(path)?;
-    let mut reader = lines::reader(file, shape);
-    let mut record = StringRecord::new();
-    if !lines::read(&mut reader, &mut record)? {
-        let message = format!("{} is empty; its first line must name columns", path.display());
+fn csv_columns(
+    input: &Input,
+    shape: Shape<'_>,
+    options: &LoadOptions,
+    table: &str,
+    key: &[&str],
+) -> Result<Columns, SqlError> {
+    let mut records = Records::new(input.reader()?, shape.delimiter);
+    let Some(header) = records.next()? else {
+        let message = format!("{} is empty; its first line must name columns", input.name());
         return Err(SqlError::new(SqlErrorKind::Input, message));
+    };
+    let names = names::of_header(header.iter().map(|field| field.text));
+    let line = header.line;
+    let (names, given) = (names.names, names.given);
+    let key = check_columns(&names, table, key)?;
+    let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(*name));
+    if let Some((_, name)) = twice {
+        return Err(lines::named_twice(name, line).with_hint(Some(
+            "give the columns different names in the first line of the file".to_owned(),
+        )));
     }
-    let names: Vec<String> = record
-        .iter()
-        .map(|name| name.trim_start_matches('\u{feff}').trim().to_lowercase())
-        .collect();
-    let mut found: Vec<Option<DataType>> = vec![None; names.len()];
-    while lines::read(&mut reader, &mut record)? {
-        lines::check_width(&record, names.len(), lines::line(&record))?;
-        for (field, found) in record.iter().zip(&mut found) {
-            if field != shape.null {
-                *found = Some(widen(*found, field));
+    let mut guesses = vec![Guess::new(); names.len()];
+    while let Some(record) = records.next()? {
+        let line = record.line;
+        record.check_len(names.len())?;
+        if let ([name], Some(line)) = (names.as_slice(), record.blank_line) {
+            return Err(lines::null_in(name, line));
+        }
+        for (at, (field, guess)) in record.iter().zip(&mut guesses).enumerate() {
+            if !shape.is_null(field) {
+                guess.add(field, options.truncate_timestamps);
+            } else if key.contains(&at) {
+                let error = lines::null_in(&names[at], line);
+                return Err(error.with_hint(Some("it is in the primary key".to_owned())));
             }
         }
     }
-    Ok(names
-        .into_iter()
-        .zip(found)
-        .map(|(name, found)| Column::nullable(name, found.unwrap_or(DataType::Text)))
-        .collect())
-}
-
-/// The type of a column that was of type `before` so far and has this field as well.
-fn widen(before: Option<DataType>, field: &str) -> DataType {
-    let is = |data_type| is_a(field, data_type);
-    match before {
-        None => CANDIDATES.into_iter().find(|candidate| is(*candidate)),
-        Some(same) if is(same) => Some(same),
-        Some(DataType::Int64) => Some(DataType::Float64).filter(|wider| is(*wider)),
-        Some(DataType::Date) => Some(DataType::Timestamp).filter(|wider| is(*wider)),
-        Some(_) => None,
-    }
-    .unwrap_or(DataType::Text)
-}
-
-/// Whether a field is surely of a type: a code with leading zeros is no number, and neither "t" nor
-/// "no" need be a truth value.
-fn is_a(field: &str, data_type: DataType) -> bool {
-    let bare = field.trim().trim_start_matches(['-', '+']);
-    let whole = bare.bytes().all(|byte| byte.is_ascii_digit());
-    let code = bare.len() > 1 && bare.starts_with('0') && !bare.starts_with("0.");
-    match data_type {
-        DataType::Int64 if code => false,
-        // A whole number too long for bigint would lose digits as a floating-point number.
-        DataType::Float64 if code || whole && !is_a(field, DataType::Int64) => false,
-        DataType::Bool => matches!(bare.to_ascii_lowercase().as_str(), "true" | "false"),
-        _ => text::parse(field, data_type).is_ok(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(fields: &[&str]) -> DataType {
-        fields.iter().fold(None, |before, field| Some(widen(before, field))).unwrap_or_else(|| {
-            panic!("there are fields");
-        })
-    }
-
-    #[test]
-    fn a_column_has_the_first_type_that_all_its_fields_are() {
-        assert_eq!(of(&["1", "-2"]), DataType::Int64);
-        assert_eq!(of(&["1", "2.5"]), DataType::Float64);
-        assert_eq!(of(&["true", "FALSE"]), DataType::Bool);
-        assert_eq!(of(&["2013-01-01", "2013-01-02"]), DataType::Date);
-        assert_eq!(of(&["2013-01-01", "2013-01-01T10:00:00Z"]), DataType::Timestamp);
-        assert_eq!(of(&["1", "x", "2"]), DataType::Text);
-        assert_eq!(of(&["2013-01-01", "5"]), DataType::Text);
-    }
-
-    #[test]
-    fn codes_that_look_like_numbers_stay_text() {
-        assert_eq!(of(&["007"]), DataType::Text);
-        assert_eq!(of(&["7", "007"]), DataType::Text);
-        assert_eq!(of(&["99999999999999999999"]), DataType::Text);
-        assert_eq!(of(&["t", "f"]), DataType::Text);
-    }
+    let columns = names.into_iter().zip(guesses);
+    let columns = columns.map(|(name, guess)| Column::nullable(name, guess.data_type())).collect();
+    Ok((columns, key, given))
 }

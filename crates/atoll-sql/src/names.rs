@@ -3,11 +3,15 @@
 //! `NAME-1`: in a name without quotes the letters A to Z are folded to lower case, as PostgreSQL does
 //! with UTF-8; all other letters, and quoted names, are taken as they stand. Definitions, changes
 //! and queries fold by this rule alone.
+//! `NAME-2`: a column that is made for a file has the name that it has there; SQL needs quotes for
+//! it unless it is a plain lower-case identifier.
 
-use sqlparser::ast::{Ident, ObjectName};
-use sqlparser::tokenizer::Span;
+use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};
+use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
+use sqlparser::tokenizer::{Span, Token};
 
 use crate::error::{SqlError, SqlErrorKind};
+use crate::parse;
 
 /// The one schema that a database has.
 pub(crate) const SCHEMA: &str = "public";
@@ -40,6 +44,73 @@ pub(crate) fn table_name(name: &ObjectName) -> Result<(String, Span), SqlError> 
         .at(schema.span)),
         [] => Err(SqlError::new(SqlErrorKind::Syntax, format!("{name} is not a table name"))),
     }
+}
+
+/// The names of a file's columns.
+pub(crate) struct FileNames {
+    /// A name for each, empty for none.
+    pub(crate) names: Vec<String>,
+    /// Those that have none in the file and were given one.
+    pub(crate) given: Vec<String>,
+}
+
+/// The names that a file gives to its columns, without blanks around them. Line breaks and other
+/// control characters, which no name may have, become spaces; a column without a name is called
+/// `column` and its number.
+pub(crate) fn of_header<'a>(fields: impl Iterator<Item = &'a str>) -> FileNames {
+    let mut names: Vec<String> =
+        fields.map(|name| name.replace(char::is_control, " ").trim().to_owned()).collect();
+    let mut given = Vec::new();
+    for at in 0..names.len() {
+        if names[at].is_empty() {
+            let mut name = format!("column{}", at + 1);
+            while find(names.iter().map(String::as_str), &name).is_some() {
+                name.push('_');
+            }
+            names[at].clone_from(&name);
+            given.push(name);
+        }
+    }
+    FileNames { names, given }
+}
+
+/// The position of a name: the same, or else the only one that is the same in lower case.
+pub(crate) fn find<'a>(
+    mut known: impl Iterator<Item = &'a str> + Clone,
+    name: &str,
+) -> Option<usize> {
+    if let Some(at) = known.clone().position(|other| other == name) {
+        return Some(at);
+    }
+    let lower = name.to_lowercase();
+    let mut same = |other: &str| other.to_lowercase() == lower;
+    let at = known.position(&mut same)?;
+    if known.any(same) { None } else { Some(at) }
+}
+
+/// A name as SQL takes it: in quotes unless it is a plain lower-case identifier.
+pub fn quoted_if_needed(name: &str) -> std::borrow::Cow<'_, str> {
+    if is_plain(name) { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")).into() }
+}
+
+/// Whether SQL takes a name without quotes for this very column.
+fn is_plain(name: &str) -> bool {
+    let allowed = |c: char| c == '_' || c.is_alphanumeric() && !c.is_ascii_uppercase();
+    let begins = name.starts_with(|c: char| !c.is_numeric());
+    if !begins || !name.chars().all(allowed) {
+        return false;
+    }
+    // The parser takes some words that other places of a statement, or other databases, do not.
+    let keyword = Token::make_keyword(name);
+    if matches!(keyword, Token::Word(word) if RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword)) {
+        return false;
+    }
+    let Ok(Statement::Query(query)) = parse::one(&format!("SELECT {name} FROM t")) else {
+        return false;
+    };
+    let SetExpr::Select(select) = *query.body else { return false };
+    matches!(select.projection.as_slice(),
+        [SelectItem::UnnamedExpr(Expr::Identifier(ident))] if ident.value == name)
 }
 
 /// The column that a name without qualifier stands for.
@@ -157,6 +228,36 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_without_a_name_are_given_one() {
+        let of = |fields: &[&str]| of_header(fields.iter().copied());
+        let header = of(&["", " Name ", "column3", "", "  "]);
+        assert_eq!(header.names, ["column1", "Name", "column3", "column4", "column5"]);
+        assert_eq!(header.given, ["column1", "column4", "column5"]);
+        assert_eq!(of(&["Column2", ""]).names, ["Column2", "column2_"]);
+        assert_eq!(of(&["Price\n(EUR)"]).names, ["Price (EUR)"]);
+    }
+
+    #[test]
+    fn a_name_is_found_as_it_stands_or_in_the_only_other_case() {
+        let find = |name| find(["Name", "name", "ID"].into_iter(), name);
+        assert_eq!((find("Name"), find("name"), find("NAME")), (Some(0), Some(1), None));
+        assert_eq!((find("id"), find("Id"), find("x")), (Some(2), Some(2), None));
+    }
+
+    #[test]
+    fn names_that_sql_takes_otherwise_are_quoted() {
+        for name in ["id", "_x1", "größe", "date", "name"] {
+            assert_eq!(quoted_if_needed(name), name);
+        }
+        for name in
+            ["Id", "order", "select", "from", "a b", "1st", "", "Größe", "a-b", "current_date"]
+        {
+            assert_eq!(quoted_if_needed(name), format!("\"{name}\""));
+        }
+        assert_eq!(quoted_if_needed("a\"b"), "\"a\"\"b\"");
+    }
 
     #[test]
     fn a_swap_of_two_letters_is_near() {

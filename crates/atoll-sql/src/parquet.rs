@@ -1,13 +1,19 @@
 //! Parquet files into a table, columns matched by name.
 
-use arrow_array::{ArrayRef, RecordBatch};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 use atoll::{Schema, Transaction, Value};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
 use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
 
-use crate::copy::{self, Progress, Source};
-use crate::error::{SqlError, SqlErrorKind};
+use crate::copy::{Loaded, Progress, Source};
+use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::input::{Content, Input};
 use crate::txn::Stop;
 use crate::{arrow_value, dml, names};
 
@@ -15,15 +21,25 @@ use crate::{arrow_value, dml, names};
 const BATCH_ROWS: usize = 8192;
 
 /// Opens a file and reads its footer.
-pub(crate) fn open(
-    path: &std::path::Path,
-) -> Result<(ParquetRecordBatchReaderBuilder<std::fs::File>, u64), SqlError> {
-    let (file, bytes) = copy::open(path)?;
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| {
-        let message = format!("{} is not a Parquet file: {}", path.display(), reason(&error));
-        SqlError::new(SqlErrorKind::Input, message)
-    })?;
-    Ok((builder, bytes))
+pub(crate) fn open(input: &Input) -> Result<ParquetRecordBatchReaderBuilder<Content>, SqlError> {
+    let name = input.name();
+    let fault = |message: String| SqlError::new(SqlErrorKind::Input, message);
+    let content = input.unpacked()?;
+    let bytes = content.len();
+    let ending = bytes.checked_sub(4).and_then(|at| content.get_bytes(at, 4).ok());
+    if ending.is_some_and(|ending| ending.as_ref() == b"PARE") {
+        return Err(fault(format!("{name} is an encrypted Parquet file, which cannot be read")));
+    }
+    let builder = ParquetRecordBatchReaderBuilder::try_new(content)
+        .map_err(|error| fault(format!("{name} is not a Parquet file: {}", reason(&error))))?;
+    let groups = builder.metadata().row_groups().iter();
+    if groups.flat_map(|group| group.columns()).any(|one| one.compression() == Compression::LZO) {
+        let message = format!("{name} is compressed with LZO, which cannot be read");
+        return Err(fault(message).with_hint(Some(
+            "write it with another compression, such as zstd, lz4 or snappy".to_owned(),
+        )));
+    }
+    Ok(builder)
 }
 
 /// Inserts every row of a Parquet file and says how many there were.
@@ -31,11 +47,12 @@ pub(crate) fn load(
     source: &Source,
     transaction: &mut Transaction,
     progress: &mut dyn FnMut(Progress),
-) -> Result<u64, Stop> {
-    let (builder, bytes_total) = open(&source.path)?;
+) -> Result<Loaded, Stop> {
+    let builder = open(&source.input)?;
+    let bytes_total = source.input.bytes();
     let schema = source.table.schema();
-    let fields: Vec<String> =
-        builder.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let fields = builder.schema().fields().iter().map(|field| field.name().as_str());
+    let fields = names::of_header(fields).names;
     let mut pairs = pair(schema, source, &fields)?;
     // The reader keeps the file's order of columns whatever order they were asked for in.
     pairs.sort_unstable();
@@ -48,13 +65,21 @@ pub(crate) fn load(
         .with_batch_size(BATCH_ROWS)
         .build()
         .map_err(|error| fault(reason(&error)))?;
+    let mut inserter = source.inserter()?;
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(|error| {
-            fault(format!("row {} or one of the next cannot be read: {error}", rows + 1))
+            let reason = error.to_string();
+            let reason = reason.strip_prefix("Parquet argument error: ").unwrap_or(&reason);
+            let reason = reason.strip_prefix("Parquet error: ").unwrap_or(reason);
+            fault(format!("row {} or one of the next cannot be read: {reason}", rows + 1))
         })?;
+        let batch = match source.options.truncate_timestamps {
+            true => cut_to_micros(&batch).map_err(|error| fault(error.to_string()))?,
+            false => batch,
+        };
         for_each_row(schema, &columns, &batch, rows, |row, place| {
-            source.insert(transaction, row, || place.to_owned())
+            inserter.insert(transaction, row, || place.to_owned())
         })?;
         rows += batch.num_rows() as u64;
         let share = (u128::from(bytes_total) * u128::from(rows))
@@ -64,7 +89,24 @@ pub(crate) fn load(
         progress(Progress { bytes_done, bytes_total, rows });
     }
     progress(Progress { bytes_done: bytes_total, bytes_total, rows });
-    Ok(rows)
+    Ok(inserter.loaded)
+}
+
+/// The batch without what is finer than a microsecond in its timestamps.
+fn cut_to_micros(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    // A dictionary of timestamps is taken apart later, and cannot be cut before.
+    let plain = batch.columns().iter().map(|array| {
+        let array = arrow_value::plain(array).map_err(ArrowError::CastError)?;
+        Ok(arrow_value::cut_to_micros(&array))
+    });
+    let arrays = plain.collect::<Result<Vec<ArrayRef>, ArrowError>>()?;
+    let fields = batch.schema();
+    let fields = fields.fields().iter().zip(&arrays).map(|(field, array)| {
+        Field::new(field.name(), array.data_type().clone(), field.is_nullable())
+    });
+    let schema = Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema, arrays, &options)
 }
 
 /// Hands every row of a batch on as values of the table's columns; `columns` says which column of
@@ -89,7 +131,15 @@ pub(crate) fn for_each_row(
             row[*column] = arrow_value::at(array, index)
                 .map_err(|reason| {
                     let name = &schema.columns()[*column].name;
-                    SqlError::new(SqlErrorKind::Type, format!("column \"{name}\": {reason}"))
+                    let message = format!("column \"{name}\": {reason}");
+                    let error = SqlError::new(SqlErrorKind::Type, message);
+                    match array.data_type() {
+                        // It is the only thing that can be wrong with one.
+                        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                            error.with_cause(Cause::FineTimestamp)
+                        }
+                        _ => error,
+                    }
                 })
                 .and_then(|literal| dml::column_value(schema, *column, literal))
                 .map_err(|error| error.within(&place(index)))?;
@@ -106,11 +156,11 @@ fn pair(
     fields: &[String],
 ) -> Result<Vec<(usize, usize)>, SqlError> {
     let fault = |message: String| SqlError::new(SqlErrorKind::Input, message);
+    let known = || schema.columns().iter().map(|column| column.name.as_str());
     let in_file = |name: &str| {
-        fields
-            .iter()
-            .position(|field| field == name)
-            .or_else(|| fields.iter().position(|field| field.to_lowercase() == name))
+        let at = names::find(fields.iter().map(String::as_str), name)?;
+        // Not a column of the file that is another column of the table.
+        (names::find(known(), &fields[at]) == schema.position(name)).then_some(at)
     };
     let mut pairs = Vec::new();
     for (column, definition) in schema.columns().iter().enumerate() {

@@ -5,11 +5,11 @@
 //! before it have been carried out.
 
 use sqlparser::ast::table_constraints::IndexConstraint;
-use sqlparser::ast::{CreateTableOptions, Expr, Ident, SqlOption, Statement};
+use sqlparser::ast::{CopyOption, CreateTableOptions, Expr, Ident, SqlOption, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{SqlError, SqlErrorKind};
 
@@ -28,6 +28,8 @@ pub(crate) type StatementTokens = Vec<TokenWithSpan>;
 /// Text that is not made of tokens, such as a string without its end.
 pub(crate) fn split(sql: &str) -> Result<Vec<StatementTokens>, SqlError> {
     let dialect = PostgreSqlDialect {};
+    // Some editors put a byte-order mark before a text.
+    let sql = sql.strip_prefix('\u{feff}').unwrap_or(sql);
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
     Ok(tokens
         .split(|token| token.token == Token::SemiColon)
@@ -51,6 +53,7 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
         }
     };
     let indexes = take_indexes(&mut tokens).map_err(placed)?;
+    let extra = take_copy_options(&mut tokens);
     let last = tokens.iter().rfind(|token| !is_space(token)).cloned();
     let dialect = PostgreSqlDialect {};
     let mut parser =
@@ -63,7 +66,121 @@ pub(crate) fn statement(mut tokens: StatementTokens) -> Result<Statement, SqlErr
     if let Statement::CreateTable(create) = &mut parsed {
         create.constraints.extend(indexes.into_iter().map(Into::into));
     }
+    if let Statement::Copy { options, .. } = &mut parsed {
+        options.extend(extra);
+    }
     Ok(parsed)
+}
+
+/// A `COPY` option that the parser does not know, as it was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ExtraOption<'a> {
+    pub(crate) name: &'a str,
+    /// The word or the string behind it.
+    pub(crate) value: Option<&'a str>,
+    pub(crate) span: Span,
+}
+
+/// The quotes of the name of an [`ExtraOption`]: no name can have them.
+const EXTRA: Option<char> = Some('=');
+
+impl<'a> ExtraOption<'a> {
+    /// The option, if it is one that the parser does not know.
+    pub(crate) fn of(option: &'a CopyOption) -> Option<Self> {
+        let CopyOption::ForceQuote(words) = option else { return None };
+        let name = words.first().filter(|name| name.quote_style == EXTRA)?;
+        let value = words.get(1).map(|value| value.value.as_str());
+        Some(Self { name: &name.value, value, span: name.span })
+    }
+}
+
+/// Takes the options out of `COPY … (option, …)` that the parser does not know. They come back in
+/// the one kind of its options that has several words.
+fn take_copy_options(tokens: &mut StatementTokens) -> Vec<CopyOption> {
+    const KNOWN: [Keyword; 11] = [
+        Keyword::FORMAT,
+        Keyword::FREEZE,
+        Keyword::DELIMITER,
+        Keyword::NULL,
+        Keyword::HEADER,
+        Keyword::QUOTE,
+        Keyword::ESCAPE,
+        Keyword::FORCE_QUOTE,
+        Keyword::FORCE_NOT_NULL,
+        Keyword::FORCE_NULL,
+        Keyword::ENCODING,
+    ];
+    let is = |token: &TokenWithSpan, wanted| match &token.token {
+        Token::Word(word) => word.keyword == wanted,
+        _ => false,
+    };
+    if !tokens.iter().find(|token| !is_space(token)).is_some_and(|first| is(first, Keyword::COPY)) {
+        return Vec::new();
+    }
+    // The last parentheses hold the options, unless they hold the columns before FROM.
+    let from = tokens.iter().rposition(|token| is(token, Keyword::FROM));
+    let open = tokens.iter().position(|token| {
+        token.token == Token::LParen && {
+            from.is_some_and(|from| token.span.start > tokens[from].span.start)
+        }
+    });
+    let close = tokens.iter().rposition(|token| token.token == Token::RParen);
+    let (Some(open), Some(close)) = (open, close.filter(|close| Some(*close) > open)) else {
+        return Vec::new();
+    };
+    let mut taken = Vec::new();
+    let mut kept: Vec<TokenWithSpan> = Vec::new();
+    for option in tokens[open + 1..close].split(is_comma) {
+        let words: Vec<&TokenWithSpan> = option.iter().filter(|token| !is_space(token)).collect();
+        match extra_option(&words, &KNOWN) {
+            Some(option) => taken.push(option),
+            None => {
+                if !kept.is_empty() {
+                    kept.push(TokenWithSpan { token: Token::Comma, span: option_span(option) });
+                }
+                kept.extend_from_slice(option);
+            }
+        }
+    }
+    if taken.is_empty() {
+        return taken;
+    }
+    if kept.iter().all(is_space) {
+        // Neither the parentheses nor WITH before them.
+        let with = tokens[..open].iter().rposition(|token| !is_space(token));
+        let start = with.filter(|at| is(&tokens[*at], Keyword::WITH)).unwrap_or(open);
+        tokens.drain(start..=close);
+    } else {
+        tokens.splice(open + 1..close, kept);
+    }
+    taken
+}
+
+fn option_span(option: &[TokenWithSpan]) -> Span {
+    option.first().map_or_else(Span::empty, |token| token.span)
+}
+
+/// The option that these words are, if the parser knows none that begins like it.
+fn extra_option(words: &[&TokenWithSpan], known: &[Keyword]) -> Option<CopyOption> {
+    let (name, value) = match words {
+        [name] => (name, None),
+        [name, value] => (name, Some(value)),
+        _ => return None,
+    };
+    let Token::Word(word) = &name.token else { return None };
+    if word.quote_style.is_some() || known.contains(&word.keyword) {
+        return None;
+    }
+    let mut idents = vec![Ident { value: word.value.clone(), quote_style: EXTRA, span: name.span }];
+    if let Some(value) = value {
+        let text = match &value.token {
+            Token::Word(word) => word.value.clone(),
+            Token::SingleQuotedString(text) | Token::Number(text, _) => text.clone(),
+            _ => return None,
+        };
+        idents.push(Ident { value: text, quote_style: None, span: value.span });
+    }
+    Some(CopyOption::ForceQuote(idents))
 }
 
 /// Takes `INDEX name (column, …)` out of `CREATE TABLE … (…)`. PostgreSQL, whose dialect is parsed,
@@ -333,6 +450,34 @@ mod tests {
         ] {
             assert_eq!(one(sql).unwrap_err().position(), Some(at), "{sql}");
         }
+    }
+
+    #[test]
+    fn copy_options_that_the_parser_does_not_know_are_kept() {
+        let of = |sql: &str| {
+            let Statement::Copy { options, .. } = one(sql).unwrap() else { panic!("{sql}") };
+            let extra: Vec<String> = options
+                .iter()
+                .filter_map(ExtraOption::of)
+                .map(|option| format!("{} {:?}", option.name, option.value))
+                .collect();
+            (options.len() - extra.len(), extra.join(", "))
+        };
+        for (options, known, wanted) in [
+            ("WITH (ON_CONFLICT skip)", 0, "ON_CONFLICT Some(\"skip\")"),
+            ("(on_conflict 'skip', FORMAT csv)", 1, "on_conflict Some(\"skip\")"),
+            ("WITH (FORMAT csv, A, HEADER, B 1)", 2, "A None, B Some(\"1\")"),
+            ("WITH (FORMAT csv, NULL 'ON_CONFLICT skip')", 2, ""),
+            ("WITH (FORCE_QUOTE (a))", 1, ""),
+            ("CSV HEADER", 0, ""),
+        ] {
+            for columns in ["", " (on_conflict, a)"] {
+                let sql = format!("COPY t{columns} FROM 'f.csv' {options}");
+                assert_eq!(of(&sql), (known, wanted.to_owned()), "{sql}");
+            }
+        }
+        let error = one("COPY t FROM 'f' WITH (ON_CONFLICT skip, FORMAT 7 8)").unwrap_err();
+        assert!(error.position().is_some_and(|(_, column)| column > 40), "{error:?}");
     }
 
     #[test]

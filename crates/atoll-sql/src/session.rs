@@ -154,8 +154,8 @@ impl SqlSession {
             Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 let db = self.writable("COPY")?;
                 let source = copy::source(db, &source, to, &target, (&options, &legacy_options))?;
-                self.apply(Change::Copy(source))
-                    .map(|rows| Outcome::done(format!("COPY {rows}"), rows))
+                let tally = source.tally.clone();
+                self.apply(Change::Copy(source)).map(|rows| Outcome::done(tally.tag(rows), rows))
             }
             Statement::StartTransaction { modes, statements, .. } => {
                 if !modes.is_empty() || !statements.is_empty() {

@@ -1,6 +1,6 @@
 //! Hashes of primary keys.
 
-use crate::types::{DataType, Schema, Value};
+use crate::types::{Column, DataType, Schema, Value};
 
 /// Hashes up to this one may stand for something else where hashes are kept.
 pub const RESERVED_MAX: u64 = 2;
@@ -143,27 +143,63 @@ fn bytes(bytes: &[u8]) -> u64 {
     mix(state ^ u64::from_le_bytes(last))
 }
 
-/// The key as people write it, for messages.
-pub fn display(key: &[Value], types: impl Iterator<Item = DataType>) -> String {
-    let parts: Vec<String> = key
-        .iter()
-        .zip(types)
-        .map(|(value, data_type)| match value {
-            Value::Null => "NULL".into(),
-            Value::Int16(value) => value.to_string(),
-            Value::Int32(value) | Value::Date(value) => value.to_string(),
-            Value::Int64(value) | Value::Timestamp(value) => value.to_string(),
-            Value::Float32(value) => value.to_string(),
-            Value::Float64(value) => value.to_string(),
-            Value::Bool(value) => value.to_string(),
-            Value::Decimal(value) => decimal(*value, data_type),
-            Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-            Value::Binary(bytes) => {
-                bytes.iter().fold("\\x".into(), |text, byte| format!("{text}{byte:02x}"))
-            }
-        })
-        .collect();
-    parts.join(", ")
+/// The values of some columns as a user writes them, for messages: `id = 7`, or
+/// `day = '2024-05-01', name = 'it''s'`.
+pub fn display(schema: &Schema, columns: &[usize], values: &[Value]) -> String {
+    let shown = columns.iter().zip(values).map(|(column, value)| {
+        let Column { name, data_type, .. } = &schema.columns()[*column];
+        format!("{name} = {}", literal(value, *data_type))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// A value as SQL writes it.
+fn literal(value: &Value, data_type: DataType) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Int16(value) => value.to_string(),
+        Value::Int32(value) => value.to_string(),
+        Value::Int64(value) => value.to_string(),
+        Value::Float32(value) => value.to_string(),
+        Value::Float64(value) => value.to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::Date(days) => format!("'{}'", date(i64::from(*days))),
+        Value::Timestamp(micros) => format!("'{}'", timestamp(*micros)),
+        Value::Decimal(value) => decimal(*value, data_type),
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Value::Binary(bytes) => {
+            let digits = bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+            format!("'\\x{digits}'")
+        }
+    }
+}
+
+/// `YYYY-MM-DD` of days since 1970-01-01, by the algorithm of Howard Hinnant ("chrono-compatible
+/// low-level date algorithms", 2013): years begin in March, eras have 400 years.
+fn date(days: i64) -> String {
+    const DAYS_OF_ERA: i64 = 146_097;
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(DAYS_OF_ERA), days.rem_euclid(DAYS_OF_ERA));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// `YYYY-MM-DD HH:MM:SS[.ffffff]` of microseconds since 1970-01-01 00:00.
+fn timestamp(micros: i64) -> String {
+    const SECOND: i64 = 1_000_000;
+    let (days, of_day) = (micros.div_euclid(86_400 * SECOND), micros.rem_euclid(86_400 * SECOND));
+    let (seconds, fraction) = (of_day / SECOND, of_day % SECOND);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let time = format!("{} {hours:02}:{minutes:02}:{seconds:02}", date(days));
+    match fraction {
+        0 => time,
+        _ => format!("{time}.{fraction:06}").trim_end_matches('0').to_owned(),
+    }
 }
 
 fn decimal(digits: i128, data_type: DataType) -> String {
@@ -181,8 +217,43 @@ fn decimal(digits: i128, data_type: DataType) -> String {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{hash_of_word, last_values, parts, word_of_key};
-    use crate::types::{DataType, Value};
+    use super::{display, hash_of_word, last_values, parts, word_of_key};
+    use crate::types::{Column, DataType, Schema, Value};
+
+    #[test]
+    fn values_are_shown_as_a_user_writes_them() {
+        let of = |data_type, value: Value| {
+            let columns = vec![Column::new("id", DataType::Int32), Column::new("c", data_type)];
+            let schema = Schema::new(columns, &["id"]).expect("it is a schema");
+            display(&schema, &[1], &[value])
+        };
+        for (days, wanted) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (11_016, "2000-02-29"),
+            (15_706, "2013-01-01"),
+            (-719_468, "0000-03-01"),
+            (2_932_896, "9999-12-31"),
+        ] {
+            assert_eq!(of(DataType::Date, Value::Date(days)), format!("c = '{wanted}'"));
+        }
+        for (micros, wanted) in [
+            (1_357_034_400_000_000, "2013-01-01 10:00:00"),
+            (-1, "1969-12-31 23:59:59.999999"),
+            (1_500_000, "1970-01-01 00:00:01.5"),
+        ] {
+            let shown = of(DataType::Timestamp, Value::Timestamp(micros));
+            assert_eq!(shown, format!("c = '{wanted}'"));
+        }
+        let money = DataType::Decimal { precision: 9, scale: 2 };
+        assert_eq!(of(money, Value::Decimal(-5)), "c = -0.05");
+        assert_eq!(of(DataType::Binary, Value::Binary(vec![0, 255])), "c = '\\x00ff'");
+        let columns = [("id", DataType::Int32), ("name", DataType::Text)];
+        let columns = columns.map(|(name, data_type)| Column::new(name, data_type));
+        let schema = Schema::new(columns.to_vec(), &["id"]).expect("it is a schema");
+        let values = [Value::from("it's"), Value::Int32(7)];
+        assert_eq!(display(&schema, &[1, 0], &values), "name = 'it''s', id = 7");
+    }
 
     #[test]
     fn different_words_have_different_hashes() {

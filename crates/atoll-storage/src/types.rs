@@ -338,8 +338,15 @@ impl Schema {
     /// floating-point type.
     pub fn new(columns: Vec<Column>, primary_key: &[&str]) -> Result<Self, StorageError> {
         let fault = |text: String| Err(StorageError::Schema(text));
-        if columns.is_empty() || columns.len() > COLUMNS_MAX {
-            return fault(format!("a table has 1 to {COLUMNS_MAX} columns, not {}", columns.len()));
+        if columns.is_empty() {
+            return fault("a table needs a column".into());
+        }
+        if let Some(first) = columns.get(COLUMNS_MAX) {
+            return fault(format!(
+                "a table has at most {COLUMNS_MAX} columns, not {}; the first too many is \"{}\"",
+                columns.len(),
+                first.name
+            ));
         }
         for (i, column) in columns.iter().enumerate() {
             check_name("column", &column.name)?;

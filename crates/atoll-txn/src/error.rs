@@ -15,20 +15,22 @@ pub enum Stop {
     #[error("the transaction was rolled back: {0}")]
     Abort(AbortReason),
     /// A row with this key exists. The transaction goes on as if nothing had been asked.
-    #[error("table \"{table}\" has a row with key ({key}) already")]
+    #[error("table \"{table}\" has a row with key {key} already")]
     DuplicateKey {
         /// The table.
         table: String,
-        /// The key as people write it.
+        /// The key as a user writes it, with its columns: `id = 7`.
         key: String,
     },
     /// Another row has these values in a unique index. The transaction has been rolled back.
-    #[error("the unique index \"{index}\" of \"{table}\" has these values already")]
+    #[error("table \"{table}\" has a row with {key} already, and its index \"{index}\" is unique")]
     DuplicateIndexKey {
         /// The table.
         table: String,
         /// The index.
         index: String,
+        /// The values as a user writes them, with their columns: `mail = 'ann@x.org'`.
+        key: String,
     },
     /// An update would change a key. The transaction goes on as if nothing had been asked.
     #[error(

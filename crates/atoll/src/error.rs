@@ -88,20 +88,22 @@ pub enum Error {
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// A row with this key exists.
-    #[error("table \"{table}\" has a row with key ({key}) already")]
+    #[error("table \"{table}\" has a row with key {key} already")]
     DuplicateKey {
         /// The table.
         table: String,
-        /// The key as people write it.
+        /// The key as a user writes it, with its columns: `id = 7`.
         key: String,
     },
     /// Another row has these values in a unique index. The transaction has been rolled back.
-    #[error("the unique index \"{index}\" of table \"{table}\" has these values already")]
+    #[error("table \"{table}\" has a row with {key} already, and its index \"{index}\" is unique")]
     DuplicateIndexKey {
         /// The table.
         table: String,
         /// The index.
         index: String,
+        /// The values as a user writes them, with their columns: `mail = 'ann@x.org'`.
+        key: String,
     },
     /// An update would change a key.
     #[error(
@@ -223,7 +225,9 @@ impl Error {
         match stop {
             Stop::Abort(reason) => Self::Aborted(reason),
             Stop::DuplicateKey { table, key } => Self::DuplicateKey { table, key },
-            Stop::DuplicateIndexKey { table, index } => Self::DuplicateIndexKey { table, index },
+            Stop::DuplicateIndexKey { table, index, key } => {
+                Self::DuplicateIndexKey { table, index, key }
+            }
             Stop::KeyUpdate { table, column } => Self::KeyUpdate { table, column },
             Stop::Storage(StorageError::Memory(error)) => Self::Memory(error),
             Stop::Storage(error) => Self::Storage(error),

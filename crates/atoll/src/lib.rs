@@ -40,6 +40,8 @@ pub use atoll_log::{LogError, LogsOptions};
 pub use atoll_machine as machine;
 pub use atoll_memory::MemoryError;
 pub use atoll_memory::lease::{LeaseError, NameState, RefusalCode, RuntimeDir};
+pub use atoll_storage::key::display as display_values;
+pub use atoll_storage::types::COLUMNS_MAX;
 pub use atoll_storage::{Column, DataType, SEGMENT_ROWS, Schema, StorageError, Value};
 pub use atoll_txn::{
     AbortReason, Buffers, IndexSpec, Range, RowOp, SchemeKind, TableOptions, TimestampKind,

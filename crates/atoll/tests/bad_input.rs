@@ -319,7 +319,7 @@ fn a_key_that_exists_and_a_key_that_would_change_are_refused() {
     let (db, table) = filled();
     let mut tx = db.begin().unwrap();
     let error = refused(&mut tx, |tx| tx.insert(&table, &row(3)));
-    assert_eq!(error.to_string(), "table \"goods\" has a row with key (3) already");
+    assert_eq!(error.to_string(), "table \"goods\" has a row with key id = 3 already");
     tx.insert(&table, &row(20)).unwrap();
     let error = refused(&mut tx, |tx| tx.insert(&table, &row(20)));
     assert!(matches!(error, Error::DuplicateKey { .. }), "its own row: {error}");

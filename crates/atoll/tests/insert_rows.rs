@@ -108,7 +108,7 @@ fn at_a_key_that_is_there_the_rows_before_have_been_inserted() {
                 let Err(TxnError::Error(Error::DuplicateKey { key, .. })) = &told else {
                     panic!("{scheme}: {told:?}");
                 };
-                assert_eq!(*key, taken.to_string());
+                assert_eq!(*key, format!("id = {taken}"));
                 // The transaction may go on, or commit what it has.
                 match given % 2 {
                     0 => tx.insert(&place.table, &row(200).map(Value::Int64)),

@@ -50,6 +50,7 @@ fn who_gives_a_value_of_a_unique_index_touches_all_partitions() {
         matches!(&taken, Error::DuplicateIndexKey { index, .. } if index == "by_name"),
         "{taken}"
     );
+    assert!(taken.to_string().contains("has a row with name = 7 already"), "{taken}");
     // Who takes a value away, or leaves it, looks for nobody.
     session.transaction_with(&first, |tx| tx.delete(&table, &row(0, 0i64)[..1])).unwrap();
     assert_eq!(table.row_count(), 0);

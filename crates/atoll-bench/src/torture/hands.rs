@@ -425,7 +425,8 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         match self.worker.insert(&self.table, &values) {
             Ok(()) => Ok(rows.len()),
             Err(Stop::DuplicateKey { key, .. }) => {
-                let taken = rows.iter().position(|row| row[ID].to_string() == key);
+                let name = &self.table.schema().columns()[ID].name;
+                let taken = rows.iter().position(|row| format!("{name} = {}", row[ID]) == key);
                 taken.ok_or_else(|| Halt::Error(format!("{key} was not to be inserted")))
             }
             Err(stop) => Err(stop.into()),

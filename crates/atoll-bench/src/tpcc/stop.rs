@@ -35,7 +35,7 @@ impl fmt::Display for Wrong {
                 write!(f, "a transaction found no row of \"{table}\" with key {key:?}")
             }
             Self::Duplicate { table, key } => {
-                write!(f, "a transaction was to insert ({key}) into \"{table}\", which had it")
+                write!(f, "a transaction was to insert {key} into \"{table}\", which had it")
             }
         }
     }

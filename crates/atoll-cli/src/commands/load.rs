@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use atoll::Database;
-use atoll_sql::Format;
+use atoll_sql::{Cause, Format, Input, LoadOptions, OnConflict, SqlError, quoted_if_needed};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use crate::args::{FileFormat, GlobalArgs, LoadArgs};
+use crate::args::{Conflict, FileFormat, GlobalArgs, LoadArgs};
 use crate::commands::work;
 use crate::error::{CliError, Result};
 use crate::output::Output;
@@ -17,10 +17,13 @@ use crate::session::Session;
 use crate::shell::Shell;
 use crate::size;
 
+/// The file that stands for the standard input.
+const STANDARD_INPUT: &str = "-";
+
 /// A file on its way into a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// The file.
+    /// The file; `-` is the standard input.
     pub file: PathBuf,
     /// The table.
     pub table: String,
@@ -30,6 +33,8 @@ pub struct Job {
     pub create: bool,
     /// What the file holds.
     pub format: Format,
+    /// What is done about rows and values that are refused otherwise.
+    pub options: LoadOptions,
 }
 
 /// A file that was loaded.
@@ -38,8 +43,14 @@ pub struct Done {
     table: String,
     file: String,
     rows: u64,
+    skipped: u64,
+    replaced: u64,
     bytes: u64,
     seconds: f64,
+    /// Columns of a table made for the file that SQL takes in quotes only.
+    quoted: Vec<String>,
+    /// Columns of it that have no name in the file, with the name that they were given.
+    named: Vec<String>,
 }
 
 /// Runs the command.
@@ -96,9 +107,19 @@ fn jobs(args: &LoadArgs) -> Result<Vec<Job>> {
             let key = keys.get(&table).or_else(|| keys.get("")).cloned().unwrap_or_default();
             let format = format(args, &file)?;
             let create = args.create || args.schema.is_none();
-            Ok(Job { file, table, key, create, format })
+            let options = options(args);
+            Ok(Job { file, table, key, create, format, options })
         })
         .collect()
+}
+
+fn options(args: &LoadArgs) -> LoadOptions {
+    let on_conflict = match args.on_conflict {
+        Conflict::Fail => OnConflict::Fail,
+        Conflict::Skip => OnConflict::Skip,
+        Conflict::Replace => OnConflict::Replace,
+    };
+    LoadOptions { on_conflict, truncate_timestamps: args.truncate_timestamps }
 }
 
 /// The primary key of each table; that of all tables stands under the empty name.
@@ -111,18 +132,34 @@ fn keys(keys: &[String], pairs: &[(String, PathBuf)]) -> Result<HashMap<String, 
                 "--key {key} is for table \"{table}\", which is not loaded"
             )));
         }
-        let columns = columns.split(',').map(|column| column.trim().to_owned()).collect();
-        found.insert(table.to_owned(), columns);
+        found.insert(table.to_owned(), split_names(columns));
     }
     Ok(found)
+}
+
+/// The names of a list; what stands in double quotes may have commas in it.
+pub fn split_names(list: &str) -> Vec<String> {
+    let mut quoted = false;
+    let parts = list.split(|c| {
+        quoted ^= c == '"';
+        c == ',' && !quoted
+    });
+    let bare = |part: &str| {
+        let part = part.trim();
+        let inner = part.strip_prefix('"').and_then(|part| part.strip_suffix('"'));
+        inner.map_or_else(|| part.to_owned(), |inner| inner.replace("\"\"", "\""))
+    };
+    parts.map(bare).collect()
 }
 
 /// The name that a table gets from its file: what stands before the first dot, in lower case.
 fn table_of(file: &Path) -> Result<String> {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let stem = name.split('.').next().unwrap_or_default().to_lowercase();
+    let stem = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     let plain = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '_' };
-    match stem.is_empty() {
+    // A pipe of the shell, /dev/fd/63, has a number.
+    let is_stream = file == Path::new(STANDARD_INPUT) || file.starts_with("/dev");
+    match stem.is_empty() || is_stream {
         false => Ok(stem.chars().map(plain).collect()),
         true => Err(CliError::with_hint(
             format!("the name of {} gives no name for a table", file.display()),
@@ -156,7 +193,8 @@ fn format(args: &LoadArgs, file: &Path) -> Result<Format> {
 pub fn unknown_format(file: &Path) -> CliError {
     CliError::with_hint(
         format!("the name of {} does not tell its format", file.display()),
-        "names end in .csv, .tsv or .parquet; `atoll load` also takes --format",
+        "names end in .csv, .tsv or .parquet, perhaps with .gz or .zst behind; `atoll load` also \
+         takes --format",
     )
 }
 
@@ -166,36 +204,73 @@ pub fn unknown_format(file: &Path) -> CliError {
 /// What was wrong with the file, and a table that cannot be made. Nothing is loaded then.
 pub fn load(database: &Database, job: &Job) -> Result<Done> {
     let begin = Instant::now();
-    let file = job.file.display().to_string();
-    let bytes = std::fs::metadata(&job.file).map_err(CliError::reading(&job.file))?.len();
-    let in_file = |error: atoll_sql::SqlError| {
-        let hint = error.hint().map(str::to_owned);
+    let input = open(&job.file)?;
+    let (file, bytes) = (input.name().to_owned(), input.bytes());
+    let in_file = |error: SqlError| {
+        let hint = way_out(&error).map_or_else(|| error.hint().map(str::to_owned), Some);
         // Some errors name the file themselves.
         let named = error.message().contains(&file);
         let message = if named { error.to_string() } else { format!("{file}: {error}") };
         CliError::Said { message, hint }
     };
+    let (mut quoted, mut named) = (Vec::new(), Vec::new());
     let exists = database.tables().contains(&job.table);
     if !exists {
         check_may_create(job)?;
         let key: Vec<&str> = job.key.iter().map(String::as_str).collect();
-        let made = atoll_sql::create_table_from(database, &job.table, &job.file, &job.format, &key);
-        made.map_err(in_file)?;
+        let (table, format, options) = (&job.table, &job.format, &job.options);
+        let made = atoll_sql::create_table_from(database, table, &input, format, options, &key);
+        let made = made.map_err(in_file)?;
+        named = made.named;
+        let columns = made.table.schema().columns().iter();
+        let shown = columns.map(|column| (&column.name, quoted_if_needed(&column.name)));
+        let needed = shown.filter(|(name, shown)| *name != shown);
+        quoted = needed.map(|(_, shown)| shown.into_owned()).collect();
     }
     let bar = progress_bar(bytes);
     bar.set_prefix(job.table.clone());
-    let loaded =
-        atoll_sql::copy_from(database, &job.table, &job.file, job.format.clone(), &mut |p| {
-            bar.set_length(p.bytes_total);
-            bar.set_position(p.bytes_done);
-            let seconds = begin.elapsed().as_secs_f64().max(0.001);
-            let rate = size::count((p.rows as f64 / seconds) as u64);
-            bar.set_message(format!("{} rows, {rate}/s", size::count(p.rows)));
-        });
+    let mut progress = |p: atoll_sql::Progress| {
+        bar.set_length(p.bytes_total);
+        bar.set_position(p.bytes_done);
+        let seconds = begin.elapsed().as_secs_f64().max(0.001);
+        let rate = size::count((p.rows as f64 / seconds) as u64);
+        bar.set_message(format!("{} rows, {rate}/s", size::count(p.rows)));
+    };
+    let (table, format, options) = (&job.table, &job.format, &job.options);
+    let loaded = atoll_sql::copy_from(database, table, &input, format, options, &mut progress);
     bar.finish_and_clear();
-    let rows = loaded.map_err(in_file)?;
+    let loaded = loaded.map_err(in_file)?;
     let seconds = begin.elapsed().as_secs_f64();
-    Ok(Done { table: job.table.clone(), file, rows, bytes, seconds })
+    let (table, rows) = (job.table.clone(), loaded.rows());
+    let (skipped, replaced) = (loaded.skipped, loaded.replaced);
+    Ok(Done { table, file, rows, skipped, replaced, bytes, seconds, quoted, named })
+}
+
+fn open(file: &Path) -> Result<Input> {
+    let opened = match file.to_str() {
+        Some(STANDARD_INPUT) => Input::spool("(standard input)", std::io::stdin().lock()),
+        _ => Input::open(file),
+    };
+    opened.map_err(|error| CliError::Said {
+        message: error.to_string(),
+        hint: error.hint().map(str::to_owned),
+    })
+}
+
+/// The option with which a load that has failed goes on, if there is one.
+fn way_out(error: &SqlError) -> Option<String> {
+    let hint = match error.cause()? {
+        Cause::DuplicateKey => {
+            "`atoll load` leaves such rows out with --on-conflict skip and lets them replace \
+             the others with --on-conflict replace; so does COPY … WITH (ON_CONFLICT skip)"
+        }
+        Cause::FineTimestamp => {
+            "`atoll load` cuts what is finer with --truncate-timestamps, and so does COPY … WITH \
+             (TRUNCATE_TIMESTAMPS)"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 fn check_may_create(job: &Job) -> Result<()> {
@@ -242,6 +317,22 @@ pub fn write(output: &mut Output, done: &Done) -> Result<()> {
         size::elapsed(Duration::from_secs_f64(seconds)),
     );
     output.line(&text)?;
+    if done.skipped > 0 {
+        let rows = size::counted(done.skipped, "row");
+        output.line(&format!("  {rows} skipped, whose key was there already"))?;
+    }
+    if done.replaced > 0 {
+        let rows = size::counted(done.replaced, "row");
+        output.line(&format!("  {rows} of them replaced another with the same key"))?;
+    }
+    if !done.named.is_empty() {
+        let named = done.named.join(", ");
+        output.line(&format!("  columns without a name in the file: {named}"))?;
+    }
+    if !done.quoted.is_empty() {
+        let quoted = done.quoted.join(", ");
+        output.line(&format!("  columns that SQL needs in quotes: {quoted}"))?;
+    }
     Ok(std::io::Write::flush(output)?)
 }
 
@@ -291,12 +382,34 @@ mod tests {
     }
 
     #[test]
+    fn names_in_quotes_may_have_commas() {
+        assert_eq!(split_names("a, B"), ["a", "B"]);
+        assert_eq!(split_names(r#""a,b" , "say ""x""","#), ["a,b", r#"say "x""#, ""]);
+    }
+
+    #[test]
+    fn streams_give_no_name_to_a_table() {
+        let csv = ["--format", "csv"];
+        for stream in ["-", "/dev/stdin", "/dev/fd/63"] {
+            assert!(parsed(&[&[stream], &csv[..]].concat()).is_err(), "{stream}");
+            let table = format!("t={stream}");
+            let jobs = parsed(&[&["--table", &table], &csv[..]].concat()).unwrap();
+            assert_eq!((jobs[0].table.as_str(), jobs[0].file.as_path()), ("t", Path::new(stream)));
+        }
+    }
+
+    #[test]
     fn the_format_comes_from_the_name_or_is_said() {
         let semicolon = &parsed(&["a.csv", "--delimiter", ";", "--null", "NA"]).unwrap()[0];
         let wanted = Format::Csv { header: true, delimiter: b';', null: "NA".to_owned() };
         assert_eq!(semicolon.format, wanted);
         assert_eq!(parsed(&["a.dat", "--format", "parquet"]).unwrap()[0].format, Format::Parquet);
         assert!(parsed(&["a.dat"]).is_err());
+        for name in ["a.csv.gz", "a.CSV.ZST", "a.csv.bz2"] {
+            assert_eq!(parsed(&[name]).unwrap()[0].format, Format::csv(), "{name}");
+        }
+        assert_eq!(parsed(&["a.pq.gz"]).unwrap()[0].format, Format::Parquet);
+        assert!(parsed(&["a.gz"]).is_err());
         assert!(parsed(&["a.parquet", "--no-header"]).is_err());
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use atoll::{Database, Table, Value};
-use atoll_sql::{Format, Progress, SqlSession};
+use atoll_sql::{Format, Input, LoadOptions, Progress, SqlSession};
 
 use super::files::Rows;
 use super::screen::Screen;
@@ -91,8 +91,11 @@ impl Board {
         let mut rows = 0;
         for table in ["planes", "weather"] {
             rows += screen.loading(table, |progress| {
-                let path = files.path(table);
-                Ok(atoll_sql::copy_from(&self.db, table, &path, Format::Parquet, progress)?)
+                let input = Input::open(&files.path(table))?;
+                let (format, options) = (Format::Parquet, LoadOptions::default());
+                let loaded =
+                    atoll_sql::copy_from(&self.db, table, &input, &format, &options, progress)?;
+                Ok(loaded.rows())
             })?;
         }
         for (table, key) in [(&self.airports, "faa"), (&self.airlines, "carrier")] {

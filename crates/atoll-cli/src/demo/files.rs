@@ -11,7 +11,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use atoll::{DataType, Database, DatabaseOptions, Schema, Snapshot, Value};
-use atoll_sql::{Format, Progress};
+use atoll_sql::{Format, Input, LoadOptions, Progress};
 
 use crate::error::{CliError, Result};
 
@@ -33,8 +33,10 @@ impl Rows {
     /// A file that cannot be read or has no such column.
     pub fn read(path: &Path, key: &str, progress: &mut dyn FnMut(Progress)) -> Result<Self> {
         let db = Database::create(DatabaseOptions::default())?;
-        atoll_sql::create_table_from(&db, TABLE, path, &Format::Parquet, &[key])?;
-        atoll_sql::copy_from(&db, TABLE, path, Format::Parquet, progress)?;
+        let input = Input::open(path)?;
+        let (format, options) = (Format::Parquet, LoadOptions::default());
+        atoll_sql::create_table_from(&db, TABLE, &input, &format, &options, &[key])?;
+        atoll_sql::copy_from(&db, TABLE, &input, &format, &options, progress)?;
         Self::of(&db.snapshot()?)
     }
 

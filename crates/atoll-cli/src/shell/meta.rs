@@ -123,7 +123,7 @@ pub fn parse(line: &str) -> Result<Meta> {
         (r"\load", [file, table, key @ ..]) if key.len() <= 1 => Ok(Meta::Load {
             file: PathBuf::from(file),
             table: (*table).to_owned(),
-            key: key.iter().flat_map(|key| key.split(',')).map(str::to_owned).collect(),
+            key: key.iter().flat_map(|key| load::split_names(key)).collect(),
         }),
         (r"\refresh", []) => Ok(Meta::Refresh),
         (r"\snapshots", []) => Ok(Meta::Snapshots),
@@ -256,7 +256,8 @@ fn refresh(shell: &mut Shell<'_>) -> Result<()> {
 
 fn load_file(shell: &mut Shell<'_>, file: PathBuf, table: String, key: Vec<String>) -> Result<()> {
     let format = Format::of_path(&file).ok_or_else(|| load::unknown_format(&file))?;
-    let job = load::Job { create: !key.is_empty(), file, table, key, format };
+    let options = atoll_sql::LoadOptions::default();
+    let job = load::Job { create: !key.is_empty(), file, table, key, format, options };
     let done = load::load(shell.session.database()?, &job)?;
     load::write(shell.output, &done)
 }

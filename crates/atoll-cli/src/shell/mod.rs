@@ -176,6 +176,8 @@ impl<'a> Shell<'a> {
             let line = std::str::from_utf8(&bytes).map_err(|_| {
                 CliError::new(format!("line {number} of {shown} is not UTF-8 text"))
             })?;
+            // Some editors put a byte-order mark before the first line.
+            let line = if number == 1 { line.trim_start_matches('\u{feff}') } else { line };
             if split::is_blank(&pending.text) {
                 pending = Pending { line: number, ..Pending::default() };
                 if meta::is_command(line) {

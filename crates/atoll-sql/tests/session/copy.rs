@@ -8,8 +8,10 @@ use arrow_array::{
     ArrayRef, DictionaryArray, Int16Array, Int64Array, LargeStringArray, RecordBatch, StringArray,
     TimestampNanosecondArray,
 };
-use atoll_sql::{Format, SqlErrorKind, SqlSession, copy_from};
+use atoll_sql::{Cause, Format, Input, LoadOptions, SqlErrorKind, SqlSession, copy_from};
 use parquet::arrow::ArrowWriter;
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
 use super::{database, error, rows, session, tag};
@@ -23,10 +25,19 @@ fn file(folder: &TempDir, name: &str, content: &str) -> PathBuf {
 }
 
 fn parquet_file(folder: &TempDir, columns: Vec<(&str, ArrayRef)>) -> PathBuf {
+    compressed_parquet_file(folder, columns, Compression::UNCOMPRESSED)
+}
+
+fn compressed_parquet_file(
+    folder: &TempDir,
+    columns: Vec<(&str, ArrayRef)>,
+    compression: Compression,
+) -> PathBuf {
     let path = folder.path().join("data.parquet");
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let out = std::fs::File::create(&path).unwrap();
-    let mut writer = ArrowWriter::try_new(out, batch.schema(), None).unwrap();
+    let properties = WriterProperties::builder().set_compression(compression).build();
+    let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     path
@@ -81,7 +92,10 @@ fn malformed_csv_names_its_place_and_leaves_the_table_empty() {
         ("1,a,1,2024-02-30\n", "line 1, column \"day\": \"2024-02-30\" is not a date"),
         ("1,\"a\nb\",1,\n2,b,1,never\n", "line 3, column \"day\""),
         ("1,a,1,\n1,b,2,\n", "line 2: "),
-        ("1,a,1,\n,b,2,\n", "line 2, column \"id\": \"\" is not an integer"),
+        ("1,a,1,\n,b,2,\n", "line 2, column \"id\" must not be NULL"),
+        ("1,a,1,\n\"\",b,2,\n", "line 2, column \"id\": \"\" is not an integer"),
+        ("1,a,1,\n2,\"b,2,\n3,c,1,\n", "line 2, field 2: the quote that opens here never"),
+        ("1,\"5\" pipe\",1,\n", "line 1, field 2: text follows the closing quote"),
     ];
     for (content, expected) in cases {
         let path = file(&folder, "bad.csv", content);
@@ -102,7 +116,10 @@ fn a_key_that_is_twice_in_a_file_leaves_the_table_empty() {
     let mut session = session(TABLE);
     let error = error(&mut session, &format!("COPY t FROM '{}'", path.display()));
     assert_eq!(error.kind(), SqlErrorKind::Constraint);
-    assert!(error.message().starts_with("line 9001: "), "{error}");
+    let wanted = "line 9001: table \"t\" has a row with key id = 77 already";
+    assert_eq!(error.message(), wanted);
+    assert_eq!(error.cause(), Some(Cause::DuplicateKey));
+    assert!(error.hint().unwrap().contains("ON_CONFLICT skip"), "{error:?}");
     assert_eq!(count(&mut session), "0");
 }
 
@@ -228,11 +245,258 @@ fn progress_ends_at_the_whole_file() {
     let mut session = SqlSession::on_database(db.clone());
     tag(&mut session, "CREATE TABLE t (id int PRIMARY KEY)");
     let mut seen = Vec::new();
-    let loaded = copy_from(&db, "t", &path, Format::csv(), &mut |p| seen.push(p)).unwrap();
-    assert_eq!(loaded, 20_000);
+    let input = Input::open(&path).unwrap();
+    let (format, options) = (Format::csv(), LoadOptions::default());
+    let loaded = copy_from(&db, "t", &input, &format, &options, &mut |p| seen.push(p)).unwrap();
+    assert_eq!((loaded.inserted, loaded.skipped, loaded.replaced), (20_000, 0, 0));
     assert!(seen.len() >= 3);
     assert!(seen.windows(2).all(|pair| pair[0].bytes_done <= pair[1].bytes_done));
     let last = seen.last().unwrap();
     assert_eq!((last.bytes_done, last.rows), (content.len() as u64, 20_000));
     assert_eq!(last.bytes_total, content.len() as u64);
+}
+
+#[test]
+fn quoted_fields_are_text_and_plain_ones_may_be_null() {
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, "a.csv", "1,,NULL\n2,\"\",\"NULL\"\n3,\" \",null\n4,\"NULL\",\"\"\n");
+    let table = "CREATE TABLE t (id int PRIMARY KEY, a text, b text)";
+    for (options, wanted) in [
+        ("FORMAT csv", ["1|NULL|NULL", "2||NULL", "3| |null", "4|NULL|"]),
+        ("FORMAT csv, NULL 'NULL'", ["1||NULL", "2||NULL", "3| |null", "4|NULL|"]),
+    ] {
+        let mut session = session(table);
+        tag(&mut session, &format!("COPY t FROM '{}' WITH ({options})", path.display()));
+        assert_eq!(rows(&mut session, "SELECT id, a, b FROM t ORDER BY id"), wanted);
+        let empty = "SELECT id FROM t WHERE a IS NULL OR b IS NULL ORDER BY id";
+        assert_eq!(rows(&mut session, empty), ["1"], "{options}");
+    }
+}
+
+#[test]
+fn an_empty_text_in_a_column_that_must_not_be_null_is_quoted() {
+    let folder = TempDir::new().unwrap();
+    let mut session = session("CREATE TABLE t (id int, part text, PRIMARY KEY (id, part))");
+    let path = file(&folder, "a.csv", "1,\"\"\n2,x\n");
+    assert_eq!(tag(&mut session, &format!("COPY t FROM '{}'", path.display())), "COPY 2");
+    let path = file(&folder, "b.csv", "3,x\n4,\n");
+    let null = error(&mut session, &format!("COPY t FROM '{}'", path.display()));
+    assert_eq!(null.message(), "line 2, column \"part\" must not be NULL");
+    assert!(null.hint().unwrap().contains("\"\""), "{null:?}");
+    assert_eq!(count(&mut session), "2");
+}
+
+#[test]
+fn a_blank_line_in_a_file_of_one_column_is_no_row_that_gets_lost() {
+    let folder = TempDir::new().unwrap();
+    let mut session = session("CREATE TABLE t (id text PRIMARY KEY)");
+    let path = file(&folder, "a.csv", "a\nb\n\n\n");
+    assert_eq!(tag(&mut session, &format!("COPY t FROM '{}'", path.display())), "COPY 2");
+    let path = file(&folder, "b.csv", "c\n\n\nd\n");
+    let blank = error(&mut session, &format!("COPY t FROM '{}'", path.display()));
+    assert_eq!(blank.message(), "line 2, column \"id\" must not be NULL");
+}
+
+#[test]
+fn a_byte_order_mark_is_part_of_no_value() {
+    let folder = TempDir::new().unwrap();
+    for (content, options) in [
+        ("\u{feff}id,name\n7,a\n", "HEADER"),
+        ("\u{feff}\"id\",\"name\"\n7,a\n", "HEADER"),
+        ("\u{feff}7,a\n", "HEADER FALSE"),
+    ] {
+        let path = file(&folder, "bom.csv", content);
+        let mut session = session("CREATE TABLE t (id int PRIMARY KEY, name text)");
+        tag(&mut session, &format!("COPY t FROM '{}' WITH ({options})", path.display()));
+        assert_eq!(rows(&mut session, "SELECT * FROM t"), ["7|a"]);
+    }
+    let mut session = session("\u{feff}CREATE TABLE t (id int PRIMARY KEY)");
+    tag(&mut session, "\u{feff}INSERT INTO t VALUES (1)");
+}
+
+#[test]
+fn keys_that_exist_are_skipped_or_replaced_if_that_is_wanted() {
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, "a.csv", "id,name\n1,new\n2,b\n2,again\n3,c\n");
+    let before = "CREATE TABLE t (id int PRIMARY KEY, name text, n int);
+        INSERT INTO t VALUES (1, 'old', 7)";
+    for (option, wanted, all) in [
+        ("skip", "COPY 2, 2 skipped", ["1|old|7", "2|b|NULL", "3|c|NULL"]),
+        (
+            "REPLACE",
+            "COPY 4, 2 of them replaced others",
+            ["1|new|NULL", "2|again|NULL", "3|c|NULL"],
+        ),
+    ] {
+        let mut session = session(before);
+        let sql = format!(
+            "COPY t FROM '{}' WITH (FORMAT csv, HEADER, ON_CONFLICT {option})",
+            path.display()
+        );
+        assert_eq!(tag(&mut session, &sql), wanted);
+        assert_eq!(rows(&mut session, "SELECT * FROM t ORDER BY id"), all);
+        // In a transaction, too.
+        tag(&mut session, "BEGIN");
+        assert!(tag(&mut session, &sql).contains(option.to_lowercase().as_str()));
+        tag(&mut session, "COMMIT");
+    }
+    let mut session = session(before);
+    for (options, kind, wanted) in [
+        ("ON_CONFLICT maybe", SqlErrorKind::Syntax, "ON_CONFLICT is fail, skip or replace"),
+        ("ON_CONFLICT", SqlErrorKind::Syntax, "ON_CONFLICT is fail, skip or replace"),
+        ("ON_ERROR ignore", SqlErrorKind::Unsupported, "WITH (ON_ERROR) is not supported"),
+        ("TRUNCATE_TIMESTAMPS 3", SqlErrorKind::Syntax, "is true or false, not 3"),
+    ] {
+        let sql = format!("COPY t FROM '{}' WITH ({options})", path.display());
+        let error = error(&mut session, &sql);
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.message().contains(wanted), "{error}");
+        assert!(error.position().is_some());
+    }
+}
+
+#[test]
+fn values_that_a_unique_index_has_are_told_and_skipped_but_never_replaced() {
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, "a.csv", "2,b@x,1990-05-01\n3,a@x,\n4,,\n5,,\n2,c@x,\n");
+    let before = "CREATE TABLE t (id int PRIMARY KEY, mail text, born date, UNIQUE (mail),
+        UNIQUE (born, mail)); INSERT INTO t VALUES (1, 'a@x', NULL)";
+    let copy = |option: &str| format!("COPY t FROM '{}' {option}", path.display());
+    let taken = "line 2: table \"t\" has a row with mail = 'a@x' already, and its index \
+                 \"t_mail_key\" is unique";
+    for option in ["", "WITH (ON_CONFLICT replace)"] {
+        let mut session = session(before);
+        let error = error(&mut session, &copy(option));
+        assert_eq!((error.message(), error.cause()), (taken, Some(Cause::DuplicateKey)));
+        assert_eq!(count(&mut session), "1");
+    }
+    let mut session = session(before);
+    assert_eq!(tag(&mut session, &copy("WITH (ON_CONFLICT skip)")), "COPY 3, 2 skipped");
+    let ids = rows(&mut session, "SELECT id FROM t ORDER BY id");
+    assert_eq!(ids, ["1", "2", "4", "5"]);
+}
+
+#[test]
+fn a_key_is_shown_as_it_is_written() {
+    let mut session = session(
+        "CREATE TABLE t (day date, name text, at timestamp, price decimal(9,2),
+        PRIMARY KEY (day, name, at, price));
+        INSERT INTO t VALUES ('2024-05-01', 'it''s', '2024-05-01 10:00:00.5', 1.5)",
+    );
+    let again = "INSERT INTO t VALUES ('2024-05-01', 'it''s', '2024-05-01 10:00:00.5', 1.5)";
+    let error = error(&mut session, again);
+    assert_eq!(
+        (error.kind(), error.cause()),
+        (SqlErrorKind::Constraint, Some(Cause::DuplicateKey))
+    );
+    assert_eq!(
+        error.message(),
+        "table \"t\" has a row with key day = '2024-05-01', name = 'it''s', \
+         at = '2024-05-01 10:00:00.5', price = 1.50 already"
+    );
+}
+
+#[test]
+fn fine_timestamps_are_refused_unless_they_may_be_cut() {
+    let folder = TempDir::new().unwrap();
+    let csv =
+        file(&folder, "a.csv", "1,2024-01-01 10:00:00.123456\n2,1969-12-31 23:59:59.999999999Z\n");
+    let nanos = TimestampNanosecondArray::from(vec![1_704_103_200_123_456_000, -1]);
+    let parquet = parquet_file(
+        &folder,
+        vec![("id", Arc::new(Int64Array::from(vec![1, 2]))), ("at", Arc::new(nanos))],
+    );
+    for (path, place) in [(csv, "line 2, column"), (parquet, "row 2: column")] {
+        let mut session = session("CREATE TABLE t (id bigint PRIMARY KEY, at timestamp)");
+        let copy = format!("COPY t FROM '{}'", path.display());
+        let fine = error(&mut session, &copy);
+        assert_eq!(fine.cause(), Some(Cause::FineTimestamp), "{fine}");
+        let wanted = "23:59:59.999999999";
+        assert!(fine.message().contains(place) && fine.message().contains(wanted), "{fine}");
+        assert!(fine.hint().unwrap().contains("TRUNCATE_TIMESTAMPS"), "{fine:?}");
+        assert_eq!(count(&mut session), "0");
+        let cut = format!("{copy} WITH (TRUNCATE_TIMESTAMPS)");
+        assert_eq!(tag(&mut session, &cut), "COPY 2");
+        assert_eq!(
+            rows(&mut session, "SELECT at FROM t ORDER BY id"),
+            ["2024-01-01T10:00:00.123456", "1969-12-31T23:59:59.999999"]
+        );
+    }
+}
+
+#[test]
+fn parquet_of_every_compression_is_read() {
+    let folder = TempDir::new().unwrap();
+    for compression in [
+        Compression::SNAPPY,
+        Compression::GZIP(GzipLevel::default()),
+        Compression::LZ4,
+        Compression::LZ4_RAW,
+        Compression::BROTLI(BrotliLevel::default()),
+        Compression::ZSTD(ZstdLevel::default()),
+    ] {
+        let ids: Vec<i64> = (0..1000).collect();
+        let columns: Vec<(&str, ArrayRef)> = vec![("id", Arc::new(Int64Array::from(ids)))];
+        let path = compressed_parquet_file(&folder, columns, compression);
+        let mut session = session("CREATE TABLE t (id bigint PRIMARY KEY)");
+        let copy = format!("COPY t FROM '{}'", path.display());
+        assert_eq!(tag(&mut session, &copy), "COPY 1000", "{compression:?}");
+    }
+}
+
+/// Compresses as `gzip` does.
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn compressed_files_are_read_whatever_their_name() {
+    let folder = TempDir::new().unwrap();
+    let content: String = (0..20_000).map(|id| format!("{id},name {id}\n")).collect();
+    let gzip = gzip(content.as_bytes());
+    let zstd = zstd::encode_all(content.as_bytes(), 1).unwrap();
+    for (name, bytes) in [("a.csv.gz", &gzip), ("a.csv.zst", &zstd), ("a.csv", &gzip)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let mut session = session("CREATE TABLE t (id bigint PRIMARY KEY, name text)");
+        let copy = format!("COPY t FROM '{}'", path.display());
+        assert_eq!(tag(&mut session, &copy), "COPY 20000", "{name}");
+        // Without its end nothing is loaded.
+        std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+        let mut session = self::session("CREATE TABLE t (id bigint PRIMARY KEY, name text)");
+        let error = error(&mut session, &copy);
+        assert!(error.message().contains(name) && error.message().contains("truncated"), "{error}");
+        assert_eq!(count(&mut session), "0");
+    }
+    let mut session = session("CREATE TABLE t (id bigint PRIMARY KEY, name text)");
+    let path = parquet_file(&folder, vec![("id", Arc::new(Int64Array::from(vec![1])))]);
+    let packed = folder.path().join("b.parquet.gz");
+    std::fs::write(&packed, self::gzip(&std::fs::read(path).unwrap())).unwrap();
+    assert_eq!(tag(&mut session, &format!("COPY t FROM '{}'", packed.display())), "COPY 1");
+    let other = file(&folder, "c.csv.xz", "\u{fd}");
+    std::fs::write(&other, [0xfd, b'7', b'z', b'X', b'Z', 0, 0]).unwrap();
+    let error = error(&mut session, &format!("COPY t FROM '{}'", other.display()));
+    assert!(error.message().contains("xz data"), "{error}");
+}
+
+#[test]
+fn a_fifo_is_read_once_and_whole() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let writer = std::thread::spawn({
+        let path = path.clone();
+        move || {
+            let content: String = (0..50_000).map(|id| format!("{id}\n")).collect();
+            std::fs::write(path, content).unwrap();
+        }
+    });
+    let mut session = session("CREATE TABLE t (id bigint PRIMARY KEY)");
+    let copy = format!("COPY t FROM '{}' WITH (FORMAT csv)", path.display());
+    assert_eq!(tag(&mut session, &copy), "COPY 50000");
+    writer.join().unwrap();
 }

@@ -104,6 +104,74 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
+/// The values of a key that [`encode`] has made for these columns, for messages; fewer if the bytes
+/// are no such key. Of two zeros and of several NaNs it is one.
+pub fn decode(columns: &[KeyColumn], mut key: &[u8]) -> Vec<Value> {
+    columns.iter().map_while(|column| decode_value(*column, &mut key)).collect()
+}
+
+fn decode_value(column: KeyColumn, key: &mut &[u8]) -> Option<Value> {
+    if column.nullable && take::<1>(key)? == [NULL] {
+        return Some(Value::Null);
+    }
+    Some(match column.data_type {
+        DataType::Int16 => Value::Int16(i16::from_be_bytes(take(key)?) ^ i16::MIN),
+        DataType::Int32 => Value::Int32(i32::from_be_bytes(take(key)?) ^ i32::MIN),
+        DataType::Date => Value::Date(i32::from_be_bytes(take(key)?) ^ i32::MIN),
+        DataType::Int64 => Value::Int64(i64::from_be_bytes(take(key)?) ^ i64::MIN),
+        DataType::Timestamp => Value::Timestamp(i64::from_be_bytes(take(key)?) ^ i64::MIN),
+        DataType::Decimal { precision, .. } if precision <= 18 => {
+            Value::Decimal(i128::from(i64::from_be_bytes(take(key)?) ^ i64::MIN))
+        }
+        DataType::Decimal { .. } => Value::Decimal(i128::from_be_bytes(take(key)?) ^ i128::MIN),
+        DataType::Float32 => {
+            let bits = u32::from_be_bytes(take(key)?);
+            let flip = if bits >> 31 == 1 { 1 << 31 } else { u32::MAX };
+            Value::Float32(f32::from_bits(bits ^ flip))
+        }
+        DataType::Float64 => {
+            let bits = u64::from_be_bytes(take(key)?);
+            let flip = if bits >> 63 == 1 { 1 << 63 } else { u64::MAX };
+            Value::Float64(f64::from_bits(bits ^ flip))
+        }
+        DataType::Bool => Value::Bool(take::<1>(key)? != [0]),
+        DataType::FixedBinary(width) => {
+            let (bytes, rest) = key.split_at_checked(width as usize)?;
+            *key = rest;
+            Value::Binary(bytes.to_vec())
+        }
+        DataType::Text => Value::Text(String::from_utf8(unescape(key)?).ok()?),
+        DataType::Binary => Value::Binary(unescape(key)?),
+    })
+}
+
+fn take<const N: usize>(key: &mut &[u8]) -> Option<[u8; N]> {
+    let (bytes, rest) = key.split_first_chunk()?;
+    *key = rest;
+    Some(*bytes)
+}
+
+/// Undoes [`escape`].
+fn unescape(key: &mut &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        match key.split_first()? {
+            (0, [0, rest @ ..]) => {
+                *key = rest;
+                return Some(bytes);
+            }
+            (0, [_, rest @ ..]) => {
+                bytes.push(0);
+                *key = rest;
+            }
+            (byte, rest) => {
+                bytes.push(*byte);
+                *key = rest;
+            }
+        }
+    }
+}
+
 /// Turns a prefix into the smallest key that is greater than all keys that begin with it. False if
 /// there is none (the prefix is empty or all 255); the prefix is then empty.
 pub fn successor(prefix: &mut Vec<u8>) -> bool {
@@ -119,4 +187,47 @@ pub fn successor(prefix: &mut Vec<u8>) -> bool {
 /// The upper bound that goes with [`successor`]: excludes what it made, or nothing.
 pub fn below(successor: &[u8]) -> Bound<&[u8]> {
     if successor.is_empty() { Bound::Unbounded } else { Bound::Excluded(successor) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KeyColumn, decode, encode};
+    use crate::types::{DataType, Value};
+
+    #[test]
+    fn values_come_back_from_their_key() {
+        let long = DataType::Decimal { precision: 30, scale: 2 };
+        let columns: Vec<(DataType, Vec<Value>)> = vec![
+            (DataType::Int16, vec![Value::Int16(i16::MIN), Value::Int16(-1), Value::Int16(7)]),
+            (DataType::Int32, vec![Value::Int32(i32::MAX), Value::Int32(-5)]),
+            (DataType::Int64, vec![Value::Int64(i64::MIN), Value::Int64(12)]),
+            (DataType::Date, vec![Value::Date(-1)]),
+            (DataType::Timestamp, vec![Value::Timestamp(-1), Value::Timestamp(1)]),
+            (DataType::Decimal { precision: 9, scale: 2 }, vec![Value::Decimal(-150)]),
+            (long, vec![Value::Decimal(-(1 << 90)), Value::Decimal(1 << 90)]),
+            (DataType::Float32, vec![Value::Float32(-1.5), Value::Float32(2.0)]),
+            (DataType::Float64, vec![Value::Float64(-1e300), Value::Float64(0.1)]),
+            (DataType::Bool, vec![Value::Bool(false), Value::Bool(true)]),
+            (DataType::FixedBinary(2), vec![Value::Binary(vec![0, 255])]),
+            (DataType::Text, vec![Value::from(""), Value::from("a\0b"), Value::from("\0\0")]),
+            (DataType::Binary, vec![Value::Binary(vec![0, 255, 0, 0]), Value::Null]),
+        ];
+        for (data_type, values) in columns {
+            // Behind a text, whose length is not known before, and nullable or not.
+            for nullable in [false, true] {
+                let text = KeyColumn { data_type: DataType::Text, nullable: false };
+                let key_columns = [text, KeyColumn { data_type, nullable }, text];
+                for value in values.iter().chain(nullable.then_some(&Value::Null)) {
+                    if *value == Value::Null && !nullable {
+                        continue;
+                    }
+                    let row = [Value::from("x\0"), value.clone(), Value::from("end")];
+                    let mut key = Vec::new();
+                    encode(&key_columns, &row, &mut key);
+                    assert_eq!(decode(&key_columns, &key), row);
+                    assert!(decode(&key_columns, &key[..key.len() - 1]).len() < row.len());
+                }
+            }
+        }
+    }
 }

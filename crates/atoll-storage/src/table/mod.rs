@@ -374,9 +374,8 @@ impl<M: Machine> Table<M> {
         key.all(|(column, value)| self.holds(row, *column, &value))
     }
 
-    /// A key as people write it.
+    /// A key as a user writes it, with the names of its columns.
     pub fn display_key(&self, wanted: &[Value]) -> String {
-        let types = self.schema.primary_key().iter().map(|at| self.column(*at).data_type);
-        key::display(wanted, types)
+        key::display(&self.schema, self.schema.primary_key(), wanted)
     }
 }

@@ -6,8 +6,8 @@
 use std::ops::Bound;
 
 use atoll_machine::Machine;
-use atoll_storage::ordered::{KEY_BYTES_MAX, KeyRange};
-use atoll_storage::{StorageError, Table};
+use atoll_storage::ordered::{KEY_BYTES_MAX, KeyRange, encode};
+use atoll_storage::{StorageError, Table, key};
 
 use super::entries::Entries;
 use super::scan::ScanRoom;
@@ -66,11 +66,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             if clash {
                 self.check_consistent()?;
                 // The row is in the table already, so there is no way back but this.
-                let index = self.txn.entries.made[self.txn.entries.added - 1].index;
-                let guard = self.engine.tables.guard(table.id());
+                let entry = self.txn.entries.made[self.txn.entries.added - 1];
+                let ordered = &self.engine.tables.guard(table.id()).indexes[entry.index];
+                let values = encode::decode(&ordered.key, self.txn.entries.key(&entry));
                 let stop = Stop::DuplicateIndexKey {
                     table: table.name().to_owned(),
-                    index: guard.indexes[index].name.clone(),
+                    index: ordered.name.clone(),
+                    key: key::display(table.schema(), &ordered.columns, &values),
                 };
                 self.abort(AbortReason::Finished);
                 return Err(stop);
