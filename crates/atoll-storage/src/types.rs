@@ -339,7 +339,7 @@ impl Schema {
     pub fn new(columns: Vec<Column>, primary_key: &[&str]) -> Result<Self, StorageError> {
         let fault = |text: String| Err(StorageError::Schema(text));
         if columns.is_empty() {
-            return fault("a table needs a column".into());
+            return fault(format!("a table has 1 to {COLUMNS_MAX} columns, not 0"));
         }
         if let Some(first) = columns.get(COLUMNS_MAX) {
             return fault(format!(
