@@ -232,9 +232,7 @@ fn collect_for<T>(need: Need, len: usize, mut make: impl FnMut(usize) -> T) -> A
         return Array { start, len, region: None };
     }
     let placed = Pool::with(|pool| pool.place(layout.size(), need));
-    let Some((region, start)) = placed else {
-        handle_alloc_error(layout)
-    };
+    let Some((region, start)) = placed else { handle_alloc_error(layout) };
     let start = start.cast::<T>();
     for at in 0..len {
         // SAFETY: the place is as large as the layout, aligned, and nobody else's. If `make`

@@ -71,9 +71,8 @@ fn a_mark_holds_in_the_process_that_made_it() {
     let of_parent = Mark::new();
     forked(|| {
         let of_child = Mark::new();
-        let of_grandchild = forked(|| {
-            !of_parent.is_here() && !of_child.is_here() && Mark::new().is_here()
-        });
+        let of_grandchild =
+            forked(|| !of_parent.is_here() && !of_child.is_here() && Mark::new().is_here());
         let all_right = !of_parent.is_here() && of_child.is_here();
         all_right && of_grandchild.status() == 0
     })
@@ -147,7 +146,8 @@ fn a_descriptor_leads_elsewhere_in_a_child() {
 fn a_mapping_is_read_only_in_a_child_until_it_is_unprotected() {
     let _alone = alone();
     let len = atoll_machine::page_bytes();
-    let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    let (prot, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping of one page, which nothing else uses.
     let page = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, flags, -1, 0) }.cast::<u8>();
     // SAFETY: the mapping is whole pages, and is never unmapped.

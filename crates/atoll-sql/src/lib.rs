@@ -21,6 +21,7 @@ mod copy;
 mod csv;
 mod ddl;
 mod dml;
+mod engines;
 mod error;
 mod eval;
 mod infer;
@@ -39,7 +40,7 @@ mod txn;
 mod types;
 
 pub use copy::{Format, Progress, copy_from};
-pub use error::{SqlError, SqlErrorKind};
+pub use error::{ChangeError, SqlError, SqlErrorKind};
 pub use infer::create_table_from;
 pub use names::tablespace_name;
 pub use parse::statement_is_complete;

@@ -216,9 +216,7 @@ impl Unshared {
     ///
     /// # Errors
     /// Those of `make`; no descriptor is left.
-    pub fn make<E: From<io::Error>>(
-        make: impl FnOnce() -> Result<OwnedFd, E>,
-    ) -> Result<Self, E> {
+    pub fn make<E: From<io::Error>>(make: impl FnOnce() -> Result<OwnedFd, E>) -> Result<Self, E> {
         let mut delay = delay();
         Ok(delay.unshare(make()?)?)
     }

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::pm::{self, PmCost, PmFile};
-use crate::fork::{self, Replaced};
 use super::{
     Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX, UnitBuffer,
 };
+use crate::fork::{self, Replaced};
 
 /// Zeroes are written in pieces of this size.
 const ZEROES_BYTES: usize = 1 << 20;

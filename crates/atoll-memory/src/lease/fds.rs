@@ -323,7 +323,8 @@ impl Epoll {
         let (to, room) = (events.as_mut_ptr(), events.len() as c_int);
         // SAFETY: FDS-2, the kernel writes at most `room` events to the local array.
         let count =
-            check(unsafe { libc::epoll_wait(self.fd.as_fd().as_raw_fd(), to, room, millis) })? as usize;
+            check(unsafe { libc::epoll_wait(self.fd.as_fd().as_raw_fd(), to, room, millis) })?
+                as usize;
         ready.extend(events.iter().take(count).map(|event| event.u64));
         Ok(())
     }

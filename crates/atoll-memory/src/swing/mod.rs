@@ -319,7 +319,11 @@ impl SwingMalloc {
     }
 
     fn check_writer(&self) -> Result<(), MemoryError> {
-        if self.writer_lock.is_some() && self.store.is_writable() { Ok(()) } else { Err(MemoryError::ReadOnly) }
+        if self.writer_lock.is_some() && self.store.is_writable() {
+            Ok(())
+        } else {
+            Err(MemoryError::ReadOnly)
+        }
     }
 
     fn latch(&self) -> MutexGuard<'_, State> {
