@@ -219,9 +219,14 @@ fn forks_while_other_threads_commit_and_read_spoil_nothing() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                let id = ROWS + committed.load(Ordering::Relaxed);
-                db.transaction(|tx| tx.insert(&table, &row(id, 1))).unwrap();
-                committed.fetch_add(1, Ordering::Relaxed);
+                let done = committed.load(Ordering::Relaxed);
+                if done < ROWS {
+                    db.transaction(|tx| tx.insert(&table, &row(ROWS + done, 1))).unwrap();
+                    committed.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    let key = [Value::Int64(ROWS)];
+                    db.transaction(|tx| tx.update(&table, &key, &[(1, 2i64.into())])).unwrap();
+                }
             }
         });
         scope.spawn(|| {
