@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
+use atoll::machine::fork::Mark;
 use atoll_sql::{ChangeError, SqlSession};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -29,20 +30,20 @@ pub(crate) struct Slot {
     core: Mutex<Option<Core>>,
     is_closed: AtomicBool,
     /// The process that it belongs to, in which its latch works.
-    home: atoll::machine::fork::Mark,
+    home: Mark,
+    pid: u32,
 }
 
 impl Slot {
     fn new(db: atoll::Database) -> Self {
         let core = Core { session: SqlSession::on_database(db.clone()), db };
-        let home = atoll::machine::fork::Mark::new();
-        Self { core: Mutex::new(Some(core)), is_closed: AtomicBool::new(false), home }
+        let (home, pid) = (Mark::new(), std::process::id());
+        Self { core: Mutex::new(Some(core)), is_closed: AtomicBool::new(false), home, pid }
     }
 
     fn check_home(&self) -> Outcome<()> {
         let remedy = "make a session of a database that this process owns";
-        let pid = std::os::unix::process::parent_id();
-        let forked = || atoll::Error::ForkedChild { what: "the session", pid, remedy };
+        let forked = || atoll::Error::ForkedChild { what: "the session", pid: self.pid, remedy };
         if self.home.is_here() { Ok(()) } else { Err(forked().into()) }
     }
 

@@ -147,12 +147,24 @@ impl Transaction {
         Ok(done?)
     }
 
-    /// As [`Transaction::with`], for what stores or holds something: a transaction that was open when
-    /// this process was forked is its parent's. What only reads changes nothing there.
+    /// As [`Transaction::with`], for all but reads of single rows: a transaction that was open when
+    /// this process was forked is its parent's. Such a read changes nothing of the parent's either,
+    /// and is too short for a check of its own.
     #[inline]
     fn change<R>(&mut self, body: impl FnOnce(&mut CoreWorker) -> Result<R, Stop>) -> TxnResult<R> {
-        self.inner.check_owner()?;
+        self.check_owner()?;
         self.with(body)
+    }
+
+    /// As [`Inner::check_owner`], with a mark that no other thread's cache line holds.
+    #[inline]
+    fn check_owner(&self) -> TxnResult<()> {
+        if self.is_owner() { Ok(()) } else { Ok(self.inner.check_owner()?) }
+    }
+
+    #[inline]
+    fn is_owner(&self) -> bool {
+        self.inner.mark().is_here()
     }
 
     /// Inserts a row, its values in the order of the columns.
@@ -450,7 +462,7 @@ impl Transaction {
         let look = &mut |row: &Row<'_>| seen.set(Some(look(row)));
         let take = &mut || seen.take().map_or(ControlFlow::Continue(()), &mut take);
         let table = &index.table.core;
-        self.with(|worker| worker.scan(table, index.number, &range, look, take))
+        self.change(|worker| worker.scan(table, index.number, &range, look, take))
     }
 
     /// Brings in, all at the same time, the cache lines that reading or changing these columns of
@@ -580,7 +592,7 @@ impl Transaction {
     }
 
     fn begin(&mut self, options: &TransactionOptions, hurried: bool) -> TxnResult<()> {
-        self.inner.check_owner()?;
+        self.check_owner()?;
         self.failed = false;
         let TransactionOptions { partitions, read_only, durability } = options;
         self.durability = *durability;
@@ -590,7 +602,7 @@ impl Transaction {
     /// What ended an attempt that the body gave up by itself: a conflict, if what the body has read
     /// could not be part of a transaction that commits.
     pub(crate) fn doubt(&mut self, end: TxnError) -> TxnError {
-        if !self.inner.is_owner() {
+        if !self.is_owner() {
             return end;
         }
         match self.worker.as_mut().map(|worker| worker.check_consistent()) {
@@ -601,7 +613,9 @@ impl Transaction {
 
     /// An attempt is over and did not commit: rolls back; whether an error was the reason.
     pub(crate) fn end_attempt(&mut self) -> bool {
-        if let Some(worker) = self.worker.as_mut().filter(|_| self.inner.is_owner()) {
+        if self.is_owner()
+            && let Some(worker) = &mut self.worker
+        {
             worker.abort(AbortReason::Requested);
         }
         self.failed
@@ -646,7 +660,7 @@ impl Drop for Attempts<'_> {
 impl Drop for Transaction {
     fn drop(&mut self) {
         let Some(mut worker) = self.worker.take() else { return };
-        if self.inner.is_owner() {
+        if self.is_owner() {
             worker.abort(AbortReason::Requested);
             self.inner.give_back(worker);
         } else {
