@@ -232,8 +232,8 @@ impl Database {
         Ok(py.detach(|| session.insert_rows(name, IncomingRows::read(reader)?))?)
     }
 
-    /// Runs one SQL statement in the session of the calling thread. A query runs on a snapshot that
-    /// is taken for it.
+    /// Runs one SQL statement in the session of the calling thread. A query runs on a snapshot
+    /// that is taken for it.
     fn sql(&self, py: Python<'_>, statement: &str) -> PyResult<QueryResult> {
         let session = self.own_session(py)?;
         let session = session.get();
@@ -269,8 +269,9 @@ impl Database {
         Ok(py.detach(|| db.publish(name, runtime_dir.as_deref()))?)
     }
 
-    /// Closes the database: what is open in its sessions is rolled back, its name goes, and its memory when the last snapshot of it in this
-    /// process has gone. Snapshots of other processes stay readable.
+    /// Closes the database: what is open in its sessions is rolled back, its name goes, and its
+    /// memory when the last snapshot of it in this process has gone. Snapshots of other processes
+    /// stay readable.
     fn close(&self, py: Python<'_>) {
         let Some(Held { db, locals, sessions }) = self.lock().take() else { return };
         drop(locals);

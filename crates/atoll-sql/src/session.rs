@@ -104,8 +104,9 @@ impl SqlSession {
         outcomes
     }
 
-    /// Makes a change that is not a statement: inside the transaction that is open, or as one of its
-    /// own, which is tried again when others make it abort. `body` says how many rows it touched.
+    /// Makes a change that is not a statement: inside the transaction that is open, or as one of
+    /// its own, which is tried again when others make it abort. `body` says how many rows it
+    /// touched.
     ///
     /// # Errors
     /// [`ChangeError::Database`] with what `body` or the commit failed with, nothing of it has been

@@ -160,8 +160,8 @@ impl Database {
         Self(Arc::new(Here::new(handle)))
     }
 
-    /// That this process owns it, and is not a child that was forked from the owner. Everything that
-    /// can fail begins with that.
+    /// That this process owns it, and is not a child that was forked from the owner. Everything
+    /// that can fail begins with that.
     ///
     /// # Errors
     /// [`Error::ForkedChild`].

@@ -273,7 +273,8 @@ fn a_name_and_a_folder_are_free_when_their_owner_is_gone_though_its_child_lives(
         std::thread::sleep(std::time::Duration::from_secs(60));
         true
     });
-    (ready.wait(), ready.wait());
+    ready.wait();
+    ready.wait();
     let connection = atoll::attach("db", Some(runtime_dir.path())).unwrap();
     let snapshot = connection.snapshot().unwrap();
     owner.kill();
