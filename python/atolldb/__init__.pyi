@@ -13,6 +13,7 @@ from .errors import (
     DuplicateKey as DuplicateKey,
     Error as Error,
     ForeignUser as ForeignUser,
+    ForkedChild as ForkedChild,
     InvalidValue as InvalidValue,
     NameTaken as NameTaken,
     NotContiguous as NotContiguous,
@@ -238,8 +239,25 @@ class Result:
     def fetchall(self) -> list[tuple[Any, ...]]: ...
     def _repr_html_(self) -> str: ...
 
+class Session(_Closing):
+    """Statements one after the other, with at most one transaction open at a time.
+
+    Closing it, as leaving a ``with`` block does, rolls back what was not committed.
+    """
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def sql(self, statement: str) -> Result:
+        """Run one SQL statement."""
+    def insert(self, name: str, data: _Data) -> int:
+        """Insert ``data`` into a table: in the open transaction, or in one of its own."""
+
 class Database(_Closing):
-    """A database that this process owns, perhaps built on snapshots of others."""
+    """A database that this process owns, perhaps built on snapshots of others.
+
+    Each thread has a session of its own for ``sql``, ``insert`` and ``create_table``. A transaction
+    that is open in it when the thread ends, or the database is closed, is rolled back.
+    """
 
     @property
     def name(self) -> str | None: ...
@@ -251,11 +269,13 @@ class Database(_Closing):
     def counters(self) -> Counters: ...
     def snapshots(self) -> list[SnapshotInfo]: ...
     def create_table(self, name: str, data: _Data, *, primary_key: str | Iterable[str]) -> int:
-        """Create a table and load ``data`` into it in one transaction."""
+        """Create a table and load ``data`` into it in one transaction; not while one is open."""
     def insert(self, name: str, data: _Data) -> int:
-        """Insert ``data`` into a table in one transaction."""
+        """Insert ``data`` into a table: in this thread's open transaction, or in one of its own."""
     def sql(self, statement: str) -> Result:
-        """Run one SQL statement."""
+        """Run one SQL statement in the session of this thread."""
+    def session(self) -> Session:
+        """One more session, for a transaction besides that of this thread."""
     def snapshot(self) -> Snapshot: ...
     def table(self, name: str) -> Table: ...
     def __getitem__(self, name: str, /) -> Table: ...

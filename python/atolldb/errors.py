@@ -66,6 +66,14 @@ class NotContiguous(InvalidValue):
     """A column that cannot be one NumPy array over the snapshot's memory; ``copy=True`` copies."""
 
 
+class ForkedChild(Error, RuntimeError):
+    """A database, session or connection of the process that this one was forked from.
+
+    Attach to the database by its name, read a snapshot that was taken before the fork, or make a
+    database of your own. Processes that are started with "spawn" have none of this.
+    """
+
+
 class Closed(Error):
     """The object was closed or released before."""
 

@@ -14,7 +14,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType as ArrowType, SchemaRef, TimeUnit};
-use atoll::{Column, DataType, Database, Schema, Table, Value};
+use atoll::{Column, DataType, Schema, Table, Transaction, TxnResult, Value};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
@@ -239,27 +239,25 @@ impl FittedRows {
         Ok(())
     }
 
-    /// Inserts the rows in one transaction; returns how many there were.
+    /// Inserts the rows; returns how many there were.
     ///
     /// # Errors
-    /// [`Fault::Atoll`]; nothing was inserted then.
-    pub(crate) fn insert(&self, db: &Database, table: &Table) -> Outcome<u64> {
+    /// Those of the first row that cannot be inserted.
+    pub(crate) fn insert(&self, transaction: &mut Transaction, table: &Table) -> TxnResult<u64> {
         let mut row = vec![Value::Null; self.types.len()];
-        Ok(db.transaction(|transaction| {
-            let mut rows = 0;
-            for (count, arrays) in &self.batches {
-                for at in 0..*count {
-                    for (column, array) in arrays.iter().enumerate() {
-                        if let Some(array) = array {
-                            row[column] = value(array.as_ref(), self.types[column], at);
-                        }
+        let mut rows = 0;
+        for (count, arrays) in &self.batches {
+            for at in 0..*count {
+                for (column, array) in arrays.iter().enumerate() {
+                    if let Some(array) = array {
+                        row[column] = value(array.as_ref(), self.types[column], at);
                     }
-                    transaction.insert(table, &row)?;
                 }
-                rows += *count as u64;
+                transaction.insert(table, &row)?;
             }
-            Ok(rows)
-        })?)
+            rows += *count as u64;
+        }
+        Ok(rows)
     }
 }
 

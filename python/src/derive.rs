@@ -1,11 +1,11 @@
 //! Databases of this process: empty ones, and ones built on snapshots.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll::DatabaseOptions;
-use atoll_sql::SqlSession;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -13,6 +13,7 @@ use crate::attach::snapshot_list;
 use crate::convert::{self, IncomingRows};
 use crate::errors::{Fault, Outcome};
 use crate::result::QueryResult;
+use crate::session::{Session, Sessions};
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 
@@ -20,10 +21,11 @@ use crate::table::Table;
 #[pyclass(frozen, module = "atolldb", name = "Database")]
 pub(crate) struct Database(Mutex<Option<Held>>);
 
-#[derive(Clone)]
 struct Held {
     db: atoll::Database,
-    session: Arc<Mutex<SqlSession>>,
+    /// A `threading.local`, whose attribute `session` is each thread's own.
+    locals: Py<PyAny>,
+    sessions: Arc<Sessions>,
 }
 
 /// The options of a database from Python's arguments.
@@ -55,8 +57,9 @@ pub(crate) fn build(
     options: DatabaseOptions,
 ) -> Outcome<Database> {
     let db = py.detach(|| atoll::Database::derive(bases, options))?;
-    let session = Arc::new(Mutex::new(SqlSession::on_database(db.clone())));
-    Ok(Database(Mutex::new(Some(Held { db, session }))))
+    let locals = py.import("threading").and_then(|threading| threading.call_method0("local"));
+    let (locals, sessions) = (locals.map_err(Fault::Python)?.unbind(), Arc::default());
+    Ok(Database(Mutex::new(Some(Held { db, locals, sessions }))))
 }
 
 /// A new, empty database.
@@ -106,9 +109,41 @@ pub(crate) fn derive(
 }
 
 impl Database {
-    fn held(&self) -> Outcome<Held> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or(Fault::Closed("the database is closed"))
+    /// With Python's lock and for a moment only, so that a fork finds it free.
+    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held<R>(&self, look: impl FnOnce(&Held) -> R) -> Outcome<R> {
+        let held = self.lock();
+        let held = held.as_ref().ok_or(Fault::Closed("the database is closed"))?;
+        held.db.check_owner()?;
+        Ok(look(held))
+    }
+
+    /// The database.
+    ///
+    /// # Errors
+    /// [`Fault::Closed`]; [`Fault::Atoll`] in a child that was forked from its process.
+    fn db(&self) -> Outcome<atoll::Database> {
+        self.held(|held| held.db.clone())
+    }
+
+    fn new_session(&self, py: Python<'_>) -> PyResult<Py<Session>> {
+        let (db, sessions) = self.held(|held| (held.db.clone(), Arc::clone(&held.sessions)))?;
+        Py::new(py, sessions.open(db))
+    }
+
+    /// The session of the calling thread.
+    fn own_session(&self, py: Python<'_>) -> PyResult<Py<Session>> {
+        let locals = self.held(|held| held.locals.clone_ref(py))?.into_bound(py);
+        let name = intern!(py, "session");
+        if let Some(session) = locals.getattr_opt(name)? {
+            return Ok(session.cast_into::<Session>()?.unbind());
+        }
+        let session = self.new_session(py)?;
+        locals.setattr(name, &session)?;
+        Ok(session)
     }
 }
 
@@ -117,13 +152,13 @@ impl Database {
     /// The name that it is published by, or None.
     #[getter]
     fn name(&self) -> Outcome<Option<String>> {
-        Ok(self.held()?.db.name())
+        Ok(self.db()?.name())
     }
 
     /// Names of its tables, those of the snapshots that it is built on included.
     #[getter]
     fn tables(&self, py: Python<'_>) -> Outcome<Vec<String>> {
-        let db = self.held()?.db;
+        let db = self.db()?;
         py.detach(|| {
             let mut names = db.tables();
             for name in db.bases().iter().flat_map(atoll::Snapshot::tables) {
@@ -138,13 +173,13 @@ impl Database {
     /// The snapshots that it is built on.
     #[getter]
     fn bases(&self) -> Outcome<Vec<Snapshot>> {
-        Ok(self.held()?.db.bases().iter().cloned().map(Snapshot::new).collect())
+        Ok(self.db()?.bases().iter().cloned().map(Snapshot::new).collect())
     }
 
     /// What it has done and what it uses: commits, aborts, bytes copied, memory, snapshots.
     #[getter]
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counters = self.held()?.db.counters();
+        let counters = self.db()?.counters();
         let facts = PyDict::new(py);
         facts.set_item("commits", counters.commits)?;
         facts.set_item("aborts", counters.aborts)?;
@@ -161,7 +196,7 @@ impl Database {
 
     /// The snapshots of the database that are held, by whom, and what they cost.
     fn snapshots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let db = self.held()?.db;
+        let db = self.db()?;
         let snapshots = py.detach(|| db.snapshots());
         snapshot_list(py, &snapshots)
     }
@@ -180,52 +215,46 @@ impl Database {
         data: &Bound<'_, PyAny>,
         primary_key: &Bound<'_, PyAny>,
     ) -> PyResult<u64> {
-        let db = self.held()?.db;
+        let session = self.own_session(py)?;
         let key = match primary_key.extract::<String>() {
             Ok(one) => vec![one],
             Err(_) => primary_key.extract::<Vec<String>>()?,
         };
-        let reader = convert::reader(data)?;
-        Ok(py.detach(|| {
-            let rows = IncomingRows::read(reader)?;
-            let schema = rows.schema(&key)?;
-            let rows = rows.fit(&schema)?;
-            rows.check_key(name, &schema)?;
-            let table = db.create_table(name, schema)?;
-            rows.insert(&db, &table)
-        })?)
+        let (session, reader) = (session.get(), convert::reader(data)?);
+        Ok(py.detach(|| session.create_with_rows(name, IncomingRows::read(reader)?, &key))?)
     }
 
-    /// Inserts `data` into a table in one transaction, columns matched by name; returns the number
-    /// of rows.
+    /// Inserts `data` into a table, columns matched by name; returns the number of rows. Part of
+    /// the transaction that is open in this thread's session, or a transaction of its own.
     fn insert(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let db = self.held()?.db;
-        let reader = convert::reader(data)?;
-        Ok(py.detach(|| {
-            let table = db.table(name)?;
-            IncomingRows::read(reader)?.fit(table.schema())?.insert(&db, &table)
-        })?)
+        let session = self.own_session(py)?;
+        let (session, reader) = (session.get(), convert::reader(data)?);
+        Ok(py.detach(|| session.insert_rows(name, IncomingRows::read(reader)?))?)
     }
 
-    /// Runs one SQL statement. A query runs on a snapshot that is taken for it.
-    fn sql(&self, py: Python<'_>, statement: &str) -> Outcome<QueryResult> {
-        let held = self.held()?;
-        py.detach(|| {
-            let mut session = held.session.lock().unwrap_or_else(PoisonError::into_inner);
-            let outcome = session.execute(statement);
-            QueryResult::new(outcome.map_err(|error| Fault::Sql(error, statement.to_owned()))?)
-        })
+    /// Runs one SQL statement in the session of the calling thread. A query runs on a snapshot
+    /// that is taken for it.
+    fn sql(&self, py: Python<'_>, statement: &str) -> PyResult<QueryResult> {
+        let session = self.own_session(py)?;
+        let session = session.get();
+        Ok(py.detach(|| session.execute(statement))?)
+    }
+
+    /// A session besides the calling thread's own, for a transaction of its own; `with` closes it,
+    /// which rolls back what is open.
+    fn session(&self, py: Python<'_>) -> PyResult<Py<Session>> {
+        self.new_session(py)
     }
 
     /// Takes a snapshot for this process.
     fn snapshot(&self, py: Python<'_>) -> Outcome<Snapshot> {
-        let db = self.held()?.db;
+        let db = self.db()?;
         Ok(Snapshot::new(py.detach(|| db.snapshot())?))
     }
 
     /// A table of a snapshot that is taken for it.
     fn table(&self, py: Python<'_>, name: &str) -> Outcome<Table> {
-        let db = self.held()?.db;
+        let db = self.db()?;
         Ok(Table::new(py.detach(|| db.snapshot()?.table(name))?))
     }
 
@@ -236,15 +265,18 @@ impl Database {
     /// Gives the database a name by which other processes attach to it.
     #[pyo3(signature = (name, runtime_dir = None))]
     fn publish(&self, py: Python<'_>, name: &str, runtime_dir: Option<PathBuf>) -> Outcome<()> {
-        let db = self.held()?.db;
+        let db = self.db()?;
         Ok(py.detach(|| db.publish(name, runtime_dir.as_deref()))?)
     }
 
-    /// Closes the database: its name goes, and its memory when the last snapshot of it in this
-    /// process has gone. Snapshots of other processes stay readable.
+    /// Closes the database: what is open in its sessions is rolled back, its name goes, and its
+    /// memory when the last snapshot of it in this process has gone. Snapshots of other processes
+    /// stay readable.
     fn close(&self, py: Python<'_>) {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(held));
+        let Some(Held { db, locals, sessions }) = self.lock().take() else { return };
+        drop(locals);
+        let open = sessions.close_all();
+        py.detach(|| drop((open, db)));
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -257,11 +289,12 @@ impl Database {
     }
 
     fn __repr__(&self) -> String {
-        match self.held() {
+        match self.db() {
+            Err(Fault::Atoll(_)) => "<atolldb.Database of the parent process>".to_owned(),
             Err(_) => "<atolldb.Database, closed>".to_owned(),
-            Ok(held) => {
-                let name = held.db.name().map_or_else(String::new, |name| format!(" \"{name}\""));
-                let (tables, bases) = (held.db.tables().len(), held.db.bases().len());
+            Ok(db) => {
+                let name = db.name().map_or_else(String::new, |name| format!(" \"{name}\""));
+                let (tables, bases) = (db.tables().len(), db.bases().len());
                 format!("<atolldb.Database{name}: {tables} own tables, built on {bases} snapshots>")
             }
         }

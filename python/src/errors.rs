@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     NotContiguous(String),
     /// An argument of a type that is not understood.
     Type(String),
+    /// What Python says.
+    Python(PyErr),
 }
 
 /// Result of an operation below Python.
@@ -92,6 +94,7 @@ fn of_lease(error: &LeaseError) -> &'static str {
         LeaseError::OwnerGone { .. } | LeaseError::Closed { .. } | LeaseError::Timeout { .. } => {
             "OwnerGone"
         }
+        LeaseError::ForkedChild { .. } => "ForkedChild",
         LeaseError::Refused { code, .. } => match code {
             RefusalCode::SnapshotLimit => "SnapshotLimit",
             RefusalCode::Expired => "SnapshotExpired",
@@ -110,6 +113,7 @@ fn of_atoll(error: &atoll::Error) -> &'static str {
         atoll::Error::Storage(error) => of_storage(error),
         atoll::Error::Memory(error) => of_memory(error),
         atoll::Error::Lease(error) => of_lease(error),
+        atoll::Error::ForkedChild { .. } => "ForkedChild",
         atoll::Error::DuplicateKey { .. } | atoll::Error::DuplicateIndexKey { .. } => {
             "DuplicateKey"
         }
@@ -136,6 +140,7 @@ fn of_sql(kind: SqlErrorKind) -> (&'static str, &'static str) {
         SqlErrorKind::Unsupported => ("SqlError", "unsupported"),
         SqlErrorKind::Aborted => ("SqlError", "aborted"),
         SqlErrorKind::Expired => ("SnapshotExpired", "expired"),
+        SqlErrorKind::ForkedChild => ("ForkedChild", "forked child"),
         SqlErrorKind::Input => ("SqlError", "input"),
         SqlErrorKind::Database => ("SqlError", "database"),
         _ => ("SqlError", "query"),
@@ -152,7 +157,7 @@ fn raise_sql(py: Python<'_>, error: &SqlError, sql: &str) -> PyResult<PyErr> {
         (Some(Cause::DuplicateKey), (_, kind)) => ("SqlDuplicateKey", kind),
         (_, of_kind) => of_kind,
     };
-    if class == "SnapshotExpired" {
+    if matches!(class, "SnapshotExpired" | "ForkedChild") {
         return raise(py, class, error.message());
     }
     let rendered = error.render(sql);
@@ -171,6 +176,7 @@ impl From<Fault> for PyErr {
     fn from(fault: Fault) -> Self {
         Python::attach(|py| {
             let raised = match &fault {
+                Fault::Python(error) => Ok(error.clone_ref(py)),
                 Fault::Atoll(error) => raise(py, of_atoll(error), &error.to_string()),
                 Fault::Sql(error, sql) => raise_sql(py, error, sql),
                 Fault::Arrow(error) => raise(py, "InvalidValue", &error.to_string()),

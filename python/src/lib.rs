@@ -16,6 +16,7 @@ mod numpy;
 mod render;
 mod result;
 mod schema;
+mod session;
 mod snapshot;
 mod stream;
 mod table;
@@ -26,6 +27,8 @@ use pyo3::prelude::*;
 /// The compiled half of the package `atolldb`; import `atolldb` instead.
 #[pymodule]
 fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Python's lock is held, so no other thread forks meanwhile.
+    atoll::machine::fork::prepare();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attach::Connection>()?;
     module.add_class::<snapshot::Snapshot>()?;
@@ -34,6 +37,7 @@ fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<result::QueryResult>()?;
     module.add_class::<schema::Schema>()?;
     module.add_class::<derive::Database>()?;
+    module.add_class::<session::Session>()?;
     module.add_function(wrap_pyfunction!(attach::attach, module)?)?;
     module.add_function(wrap_pyfunction!(derive::create, module)?)?;
     module.add_function(wrap_pyfunction!(derive::derive, module)?)

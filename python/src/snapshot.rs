@@ -10,9 +10,6 @@ use crate::errors::{Fault, Outcome};
 use crate::result::QueryResult;
 use crate::table::Table;
 
-/// Idle sessions that a snapshot keeps: one for each thread that queries it at a time.
-const SESSIONS_MAX: usize = 4;
-
 /// A frozen, consistent view of a database: what had committed when it was taken, and nothing else.
 ///
 /// Tables, columns, arrays and results that came from it keep what they need of it.
@@ -22,12 +19,7 @@ pub(crate) struct Snapshot {
     epoch: u64,
     take_ns: u64,
     attach_ns: u64,
-    held: Mutex<Option<Held>>,
-}
-
-struct Held {
-    snapshot: atoll::Snapshot,
-    sessions: Vec<SqlSession>,
+    held: Mutex<Option<atoll::Snapshot>>,
 }
 
 impl Snapshot {
@@ -38,11 +30,12 @@ impl Snapshot {
             epoch: snapshot.epoch(),
             take_ns: snapshot.take_ns(),
             attach_ns: snapshot.attach_ns(),
-            held: Mutex::new(Some(Held { snapshot, sessions: Vec::new() })),
+            held: Mutex::new(Some(snapshot)),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<Held>> {
+    /// With Python's lock and for a moment only, so that a fork finds it free.
+    fn held(&self) -> MutexGuard<'_, Option<atoll::Snapshot>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,20 +45,7 @@ impl Snapshot {
     /// [`Fault::Closed`] when it was released.
     pub(crate) fn inner(&self) -> Outcome<atoll::Snapshot> {
         let released = Fault::Closed("the snapshot was released; take a new one");
-        self.held().as_ref().map(|held| held.snapshot.clone()).ok_or(released)
-    }
-
-    fn run(&self, query: &str) -> Outcome<QueryResult> {
-        let snapshot = self.inner()?;
-        let idle = self.held().as_mut().and_then(|held| held.sessions.pop());
-        let mut session = idle.unwrap_or_else(|| SqlSession::on_snapshot(snapshot));
-        let outcome = session.execute(query);
-        if let Some(held) = self.held().as_mut()
-            && held.sessions.len() < SESSIONS_MAX
-        {
-            held.sessions.push(session);
-        }
-        QueryResult::new(outcome.map_err(|error| Fault::Sql(error, query.to_owned()))?)
+        self.held().clone().ok_or(released)
     }
 }
 
@@ -141,7 +121,11 @@ impl Snapshot {
 
     /// Runs a query. Threads may query one snapshot at the same time.
     fn sql(&self, py: Python<'_>, query: &str) -> Outcome<QueryResult> {
-        py.detach(|| self.run(query))
+        let snapshot = self.inner()?;
+        py.detach(|| {
+            let outcome = SqlSession::on_snapshot(snapshot).execute(query);
+            QueryResult::new(outcome.map_err(|error| Fault::Sql(error, query.to_owned()))?)
+        })
     }
 
     /// A database of one's own that shows the tables of this snapshot too.

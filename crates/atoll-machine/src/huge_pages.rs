@@ -22,9 +22,10 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::binding::page_bytes;
+use crate::fork;
 use crate::machine::WordLine;
 
 /// Bytes of a huge page on the machines that this runs on.
@@ -107,9 +108,11 @@ struct Pool {
 static POOL: Mutex<Pool> = Mutex::new(Pool { filling: [None, None], ready: Vec::new() });
 
 impl Pool {
-    fn latch() -> MutexGuard<'static, Self> {
+    /// Does something with the pool; no child is forked meanwhile, which could never use it.
+    fn with<R>(work: impl FnOnce(&mut Self) -> R) -> R {
+        let _no_fork = fork::delay();
         // Nothing panics halfway through a change.
-        POOL.lock().unwrap_or_else(PoisonError::into_inner)
+        work(&mut POOL.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A place of so many bytes.
@@ -145,9 +148,9 @@ impl Pool {
 /// where the system refuses. They are the process's until arrays have taken them, so ask for no
 /// more than is free: a system may rather end a process than refuse.
 pub fn make_ready(bytes: usize) {
-    while Pool::latch().ready.len() * REGION_BYTES < bytes {
+    while Pool::with(|pool| pool.ready.len()) * REGION_BYTES < bytes {
         let Some(region) = Region::map(REGION_BYTES).filter(Region::touch) else { return };
-        Pool::latch().ready.push(region);
+        Pool::with(|pool| pool.ready.push(region));
     }
 }
 
@@ -228,9 +231,8 @@ fn collect_for<T>(need: Need, len: usize, mut make: impl FnMut(usize) -> T) -> A
         let start = NonNull::from(Box::leak(values)).cast();
         return Array { start, len, region: None };
     }
-    let Some((region, start)) = Pool::latch().place(layout.size(), need) else {
-        handle_alloc_error(layout)
-    };
+    let placed = Pool::with(|pool| pool.place(layout.size(), need));
+    let Some((region, start)) = placed else { handle_alloc_error(layout) };
     let start = start.cast::<T>();
     for at in 0..len {
         // SAFETY: the place is as large as the layout, aligned, and nobody else's. If `make`
@@ -262,7 +264,8 @@ mod tests {
     fn memory_that_was_made_ready_is_what_the_next_arrays_get() {
         // Other tests may begin regions of their own now, but not while this one counts.
         let _first = (collect(1 << 20, |at| at), collect_words(1000, line));
-        let ready = || Pool::latch().ready.iter().map(|region| region.start).collect::<Vec<_>>();
+        let starts = |pool: &mut Pool| pool.ready.iter().map(|region| region.start).collect();
+        let ready = || -> Vec<_> { Pool::with(starts) };
         make_ready(3 * REGION_BYTES - 1);
         let before = ready();
         assert!(before.len() >= 3);

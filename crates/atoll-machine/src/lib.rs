@@ -17,6 +17,7 @@
 //! | [`binding`] | how does memory come to lie on a node, and where does it lie? |
 //! | [`memory_limit`] | how much memory may this process use, and a node still take? |
 //! | [`huge_pages`] | how do large arrays come to lie on huge pages? |
+//! | [`fork`] | what does a forked child leave alone of its parent's? |
 //! | [`hints`] | how is the processor told what will be touched next? |
 //! | [`lines`] | how do bytes leave the caches for persistent memory? |
 //! | [`medium`] | where do bytes lie that outlive the process, and what survives a crash? |
@@ -31,6 +32,7 @@
 pub mod affinity;
 pub mod binding;
 pub mod error;
+pub mod fork;
 pub mod hints;
 pub mod huge_pages;
 pub mod ids;

@@ -169,6 +169,13 @@ pub enum MemoryError {
     },
 }
 
+impl From<io::Error> for MemoryError {
+    /// Of a descriptor that is to be kept from forked children.
+    fn from(source: io::Error) -> Self {
+        Self::System { call: "eventfd", source }
+    }
+}
+
 impl MemoryError {
     /// The error of the system call that just failed in this thread.
     pub(crate) fn last_os(call: &'static str) -> MemoryError {

@@ -39,6 +39,8 @@ pub enum SqlErrorKind {
     Aborted,
     /// The snapshot outlived its limits.
     Expired,
+    /// The database belongs to the process that this one was forked from.
+    ForkedChild,
     /// A file could not be read, or does not hold what it should.
     Input,
     /// A query that failed while it was planned or run.
@@ -162,6 +164,47 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
+/// Why a change that is not a statement was not made.
+#[derive(Debug)]
+pub enum ChangeError {
+    /// The session, or the transaction that is open in it, does not take it.
+    Session(SqlError),
+    /// The database does not.
+    Database(atoll::Error),
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(error) => error.fmt(f),
+            Self::Database(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ChangeError {}
+
+impl From<SqlError> for ChangeError {
+    fn from(error: SqlError) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<atoll::Error> for ChangeError {
+    fn from(error: atoll::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<ChangeError> for SqlError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Session(error) => error,
+            ChangeError::Database(error) => Self::from(error),
+        }
+    }
+}
+
 impl From<&atoll::Error> for SqlError {
     fn from(error: &atoll::Error) -> Self {
         use atoll::StorageError as Storage;
@@ -178,6 +221,7 @@ impl From<&atoll::Error> for SqlError {
             ) => SqlErrorKind::Type,
             atoll::Error::SnapshotExpired(_) => SqlErrorKind::Expired,
             atoll::Error::Aborted(_) => SqlErrorKind::Aborted,
+            atoll::Error::ForkedChild { .. } => SqlErrorKind::ForkedChild,
             _ => SqlErrorKind::Database,
         };
         let duplicate = matches!(

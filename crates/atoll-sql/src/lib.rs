@@ -21,6 +21,7 @@ mod copy;
 mod csv;
 mod ddl;
 mod dml;
+mod engines;
 mod error;
 mod eval;
 mod guess;
@@ -43,7 +44,7 @@ mod txn;
 mod types;
 
 pub use copy::{Format, LoadOptions, Loaded, OnConflict, Progress, copy_from};
-pub use error::{Cause, SqlError, SqlErrorKind};
+pub use error::{Cause, ChangeError, SqlError, SqlErrorKind};
 pub use infer::{Created, create_table_from};
 pub use input::Input;
 pub use names::{quoted_if_needed, tablespace_name};

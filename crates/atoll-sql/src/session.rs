@@ -1,15 +1,15 @@
 //! A session: statements one after the other, on a live database or on one snapshot.
 
-use atoll::{Database, Durability, Snapshot};
+use atoll::{Database, Durability, Snapshot, Transaction, TransactionOptions, TxnResult};
 use sqlparser::ast::{Insert, ObjectType, Statement};
 
 use crate::dml::{self, Change};
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{ChangeError, SqlError, SqlErrorKind};
 use crate::parse::{self, StatementTokens};
-use crate::query::{Engine, QueryResult};
+use crate::query::QueryResult;
 use crate::settings::{self, Assignment, Chosen, Setting};
 use crate::txn::{self, OpenTransaction};
-use crate::{copy, ddl, parquet};
+use crate::{copy, ddl, engines, parquet};
 
 /// What a statement did.
 #[derive(Debug, Clone)]
@@ -47,10 +47,11 @@ enum Target {
 }
 
 /// A session. It may move between threads; it runs one statement at a time.
+///
+/// In a child that is forked from its process, one on a snapshot goes on working, and one on a
+/// database is refused ([`SqlErrorKind::ForkedChild`]).
 pub struct SqlSession {
     target: Target,
-    /// Made when the first query comes: a session that only writes needs no threads for queries.
-    engine: Option<Engine>,
     /// What its commits are to survive.
     chosen: Chosen,
 }
@@ -67,7 +68,7 @@ impl SqlSession {
     }
 
     fn on(target: Target) -> Self {
-        Self { target, engine: None, chosen: Chosen::default() }
+        Self { target, chosen: Chosen::default() }
     }
 
     /// Whether a transaction is open: `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
@@ -103,7 +104,56 @@ impl SqlSession {
         outcomes
     }
 
+    /// Makes a change that is not a statement: inside the transaction that is open, or as one of
+    /// its own, which is tried again when others make it abort. `body` says how many rows it
+    /// touched.
+    ///
+    /// # Errors
+    /// [`ChangeError::Database`] with what `body` or the commit failed with, nothing of it has been
+    /// changed then; [`ChangeError::Session`] for a session on a snapshot and a transaction that
+    /// takes no further statement. An open transaction takes none after any of these.
+    pub fn change(
+        &mut self,
+        mut body: impl FnMut(&mut Transaction) -> TxnResult<u64> + Send + 'static,
+    ) -> Result<u64, ChangeError> {
+        self.check_owner()?;
+        self.writable("a change")?;
+        let durability = self.chosen.now();
+        match &mut self.target {
+            Target::Database { open: Some(open), .. } => open.run(Box::new(body)),
+            Target::Database { db, open: None } => {
+                let options = TransactionOptions { durability, ..TransactionOptions::default() };
+                let done =
+                    db.session()?.transaction_with(&options, |transaction| body(transaction));
+                Ok(done?)
+            }
+            Target::Snapshot(_) => {
+                Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes").into())
+            }
+        }
+    }
+
+    /// That no transaction is open, for something that cannot be part of one and is not a
+    /// statement.
+    ///
+    /// # Errors
+    /// There is one, or the session reads a snapshot, or [`SqlErrorKind::ForkedChild`].
+    pub fn check_no_transaction(&self, what: &str) -> Result<(), SqlError> {
+        self.check_owner()?;
+        self.outside_transaction(what).map(drop)
+    }
+
+    /// That the database is this process's own: the thread of a transaction that is open does not
+    /// exist in a forked child.
+    fn check_owner(&self) -> Result<(), SqlError> {
+        match &self.target {
+            Target::Database { db, .. } => Ok(db.check_owner()?),
+            Target::Snapshot(_) => Ok(()),
+        }
+    }
+
     fn carry_out(&mut self, parsed: Result<Statement, SqlError>) -> Result<Outcome, SqlError> {
+        self.check_owner()?;
         let outcome = parsed.and_then(|statement| self.dispatch(statement));
         if outcome.is_err()
             && let Target::Database { open: Some(open), .. } = &mut self.target
@@ -302,11 +352,7 @@ impl SqlSession {
             Target::Database { db, open: None } => db.snapshot()?,
         };
         snapshot.check()?;
-        let engine = match &mut self.engine {
-            Some(engine) => engine,
-            none => none.insert(Engine::new()?),
-        };
-        engine.run(&snapshot, statement)
+        engines::lend(|engine| engine.run(&snapshot, statement))
     }
 
     fn begin(&mut self) -> Result<Outcome, SqlError> {

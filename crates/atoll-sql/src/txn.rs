@@ -13,10 +13,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use atoll::{Database, Transaction, TransactionOptions, TxnError};
+use atoll::machine::fork::Here;
+use atoll::{Database, Transaction, TransactionOptions, TxnError, TxnResult};
 
 use crate::dml::Change;
-use crate::error::{SqlError, SqlErrorKind};
+use crate::error::{ChangeError, SqlError, SqlErrorKind};
 use crate::settings::Choice;
 
 /// Attempts before a statement gives up against others.
@@ -86,18 +87,30 @@ pub(crate) fn run(
     ))
 }
 
+/// A change that is not a statement.
+type Body = Box<dyn FnMut(&mut Transaction) -> TxnResult<u64> + Send>;
+
 enum Request {
     Apply(Change),
+    Run(Body),
     Commit(Choice),
 }
 
+type Reply = Result<u64, ChangeError>;
+
 /// A transaction that a session holds open.
 pub(crate) struct OpenTransaction {
+    /// Its thread does not exist in a forked child.
+    line: Here<Line>,
+    failed: bool,
+}
+
+/// The thread of a transaction, and the way to it.
+struct Line {
     /// `None` once the thread was told to end.
     requests: Option<Sender<Request>>,
-    replies: Receiver<Result<u64, SqlError>>,
+    replies: Receiver<Reply>,
     thread: Option<JoinHandle<()>>,
-    failed: bool,
 }
 
 impl OpenTransaction {
@@ -116,8 +129,9 @@ impl OpenTransaction {
                 let message = format!("no thread could be started for the transaction: {error}");
                 SqlError::new(SqlErrorKind::Database, message)
             })?;
-        let open = Self { requests: Some(requests), replies, thread: Some(thread), failed: false };
-        open.reply().map(|_| open)
+        let line = Line { requests: Some(requests), replies, thread: Some(thread) };
+        line.reply()?;
+        Ok(Self { line: Here::new(line), failed: false })
     }
 
     /// Applies a change and says how many rows it touched.
@@ -125,8 +139,20 @@ impl OpenTransaction {
     /// # Errors
     /// Those of the change; from then on, and after an abort, that the transaction has failed.
     pub(crate) fn apply(&mut self, change: Change) -> Result<u64, SqlError> {
+        self.ask(Request::Apply(change)).map_err(SqlError::from)
+    }
+
+    /// Makes a change that is not a statement, and says how many rows it touched.
+    ///
+    /// # Errors
+    /// As [`OpenTransaction::apply`].
+    pub(crate) fn run(&mut self, body: Body) -> Reply {
+        self.ask(Request::Run(body))
+    }
+
+    fn ask(&mut self, request: Request) -> Reply {
         self.check()?;
-        let reply = self.ask(Request::Apply(change));
+        let reply = self.line.ask(request);
         self.failed = reply.is_err();
         reply
     }
@@ -160,21 +186,24 @@ impl OpenTransaction {
         if self.failed {
             return Ok(false);
         }
-        self.ask(Request::Commit(durability)).map(|_| true)
+        self.ask(Request::Commit(durability))?;
+        Ok(true)
     }
+}
 
-    fn ask(&mut self, request: Request) -> Result<u64, SqlError> {
+impl Line {
+    fn ask(&self, request: Request) -> Reply {
         let requests = self.requests.as_ref().ok_or_else(gone)?;
         requests.send(request).map_err(|_| gone())?;
         self.reply()
     }
 
-    fn reply(&self) -> Result<u64, SqlError> {
+    fn reply(&self) -> Reply {
         self.replies.recv().map_err(|_| gone())?
     }
 }
 
-impl Drop for OpenTransaction {
+impl Drop for Line {
     /// Ends the thread, which rolls back what was not committed, and waits for it.
     fn drop(&mut self) {
         self.requests = None;
@@ -190,7 +219,7 @@ fn gone() -> SqlError {
 }
 
 /// The life of a transaction's thread.
-fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Result<u64, SqlError>>) {
+fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Reply>) {
     let mut transaction = match db.begin() {
         Ok(transaction) => {
             // The first answer is for `begin`; if nobody waits for it, the loop ends at once.
@@ -198,16 +227,20 @@ fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Result<u6
             transaction
         }
         Err(error) => {
-            let _ = answers.send(Err(SqlError::from(error)));
+            let _ = answers.send(Err(error.into()));
             return;
         }
     };
     while let Ok(request) = requests.recv() {
         let reply = match request {
-            Request::Apply(change) => change.apply(&mut transaction).map_err(failure),
+            Request::Apply(change) => {
+                change.apply(&mut transaction).map_err(|stop| failure(stop).into())
+            }
+            Request::Run(mut body) => body(&mut transaction).map_err(change_failure),
             Request::Commit(durability) => {
                 transaction.set_durability(durability);
-                let result = transaction.commit().map(|()| 0).map_err(|e| failure(e.into()));
+                let committed = transaction.commit().map(|()| 0);
+                let result = committed.map_err(|error| failure(error.into()).into());
                 // If nobody listens any more, nobody is left to be told.
                 let _ = answers.send(result);
                 return;
@@ -218,6 +251,13 @@ fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Result<u6
         }
     }
     transaction.rollback();
+}
+
+fn change_failure(error: TxnError) -> ChangeError {
+    match error {
+        TxnError::Error(error) => error.into(),
+        abort => failure(abort.into()).into(),
+    }
 }
 
 fn failure(stop: Stop) -> SqlError {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use atoll_machine::{Machine, Native};
+use atoll_machine::{Machine, Native, fork};
 use atoll_memory::Store;
 use atoll_memory::lease::{Client, Descriptor, RuntimeDir};
 
@@ -16,7 +16,8 @@ use crate::snapshot::{Origin, Snapshot, SnapshotParts};
 /// while a snapshot of it lives or an attachment that brought it.
 static STORES: Mutex<Option<HashMap<u128, Weak<Store>>>> = Mutex::new(None);
 
-/// A connection to a database of another process.
+/// A connection to a database of another process. A forked child attaches for itself: this one is
+/// refused there ([`atoll_memory::lease::LeaseError::ForkedChild`]).
 pub struct Attachment {
     client: Client,
     /// Keeps what was mapped once from being mapped again for each snapshot.
@@ -97,6 +98,8 @@ fn open(mut descriptor: Descriptor, begin: u64) -> Result<Snapshot> {
 
 /// The store of a descriptor, mapped now if it was not.
 fn mapped(descriptor: &Descriptor) -> Result<Arc<Store>> {
+    // A child that is forked while another thread has the latch would never get it.
+    let _no_fork = fork::delay();
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
     let stores = stores.get_or_insert_with(HashMap::new);
     if let Some(store) = stores.get(&descriptor.store_id).and_then(Weak::upgrade) {

@@ -1,7 +1,7 @@
 //! What a database tells of itself.
 
 /// What a database has done and what it uses.
-#[derive(Debug, Clone, Copy, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub struct Counters {
     /// Transactions committed.
     pub commits: u64,

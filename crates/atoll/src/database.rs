@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_log::LogError;
+use atoll_machine::fork::Here;
 use atoll_machine::{FileMedium, Medium, Topology};
 use atoll_memory::lease::{RuntimeDir, Server};
 use atoll_storage::Schema;
@@ -32,8 +33,13 @@ use crate::transaction::{Transaction, TransactionOptions};
 
 /// A database, owned by this process and in its memory. Clones are the same database; its memory
 /// goes when the last clone and the last snapshot in this process have gone.
+///
+/// A child that is forked from this process cannot use it: whatever can fail does so there, with
+/// [`Error::ForkedChild`], the rest shows a database without tables that has done nothing, and
+/// dropping it there changes nothing. A child reads snapshots that were taken before the fork,
+/// attaches by name like any other process, and has databases of its own.
 #[derive(Clone)]
-pub struct Database(Arc<Handle>);
+pub struct Database(Arc<Here<Handle>>);
 
 struct Handle {
     /// Stops before the rest goes.
@@ -150,7 +156,23 @@ impl Database {
         let (server, _keeper) = (Mutex::default(), Keeper::start(&inner));
         let notes = flusher.as_ref().map(Flusher::notes).unwrap_or_default();
         let flusher = Mutex::new(flusher);
-        Self(Arc::new(Handle { server, _keeper, flusher, notes, recovery, inner }))
+        let handle = Handle { server, _keeper, flusher, notes, recovery, inner };
+        Self(Arc::new(Here::new(handle)))
+    }
+
+    /// That this process owns it, and is not a child that was forked from the owner. Everything
+    /// that can fail begins with that.
+    ///
+    /// # Errors
+    /// [`Error::ForkedChild`].
+    pub fn check_owner(&self) -> Result<()> {
+        self.owned().map(drop)
+    }
+
+    #[inline]
+    fn owned(&self) -> Result<&Arc<Inner>> {
+        let inner = &self.0.inner;
+        inner.check_owner().map(|()| inner)
     }
 
     /// What commits survive that do not ask for something else; `None` for a database that is in
@@ -164,7 +186,7 @@ impl Database {
     /// # Errors
     /// [`Error::NotDurable`].
     pub fn log_bytes(&self) -> Result<u64> {
-        let acknowledger = self.0.inner.acknowledger.get().ok_or(Error::NotDurable)?;
+        let acknowledger = self.owned()?.acknowledger.get().ok_or(Error::NotDurable)?;
         Ok(acknowledger.logs.bytes())
     }
 
@@ -181,8 +203,9 @@ impl Database {
     /// [`Error::NotDurable`], [`Error::Log`], those of [`Database::snapshot`]. The checkpoint
     /// before counts then.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        let inner = self.owned()?;
         let flusher = lock(&self.0.flusher);
-        flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(&self.0.inner)
+        flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(inner)
     }
 
     /// Writes a copy into a folder that is empty or is made: a database of its own, as this one is
@@ -201,9 +224,9 @@ impl Database {
     /// # Errors
     /// As there.
     pub fn backup_on(&self, medium: &dyn Medium) -> Result<BackupReport> {
+        let inner = self.owned()?;
         let flusher = lock(&self.0.flusher);
-        let flusher = flusher.as_ref().ok_or(Error::NotDurable)?;
-        flusher.backup(&self.0.inner, medium)
+        flusher.as_ref().ok_or(Error::NotDurable)?.backup(inner, medium)
     }
 
     /// Marks this moment in the logs, so that the database can be restored to it: with exactly what
@@ -213,7 +236,7 @@ impl Database {
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`].
     pub fn mark(&self) -> Result<Moment> {
-        let logs = &self.0.inner.acknowledger.get().ok_or(Error::NotDurable)?.logs;
+        let logs = &self.owned()?.acknowledger.get().ok_or(Error::NotDurable)?.logs;
         let mark = logs.mark(now_us)?;
         logs.settle(mark.gsn)?;
         Ok(Moment { gsn: mark.gsn, time_us: mark.time_us })
@@ -222,7 +245,10 @@ impl Database {
     /// What is wrong with its durability: flushes, files and checkpoints that have failed, also
     /// where no transaction waits for them. Never waits for any of them.
     pub fn health(&self) -> Health {
-        let Handle { notes, inner, .. } = &*self.0;
+        let Handle { notes, inner, .. } = &**self.0;
+        if !inner.is_owner() {
+            return Health::default();
+        }
         let logs = inner.acknowledger.get().map(|acknowledger| acknowledger.logs.failures());
         let spill = inner.check_spill().err().map(|error| error.to_string());
         notes.health(logs.unwrap_or_default(), spill)
@@ -234,18 +260,22 @@ impl Database {
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`].
     pub fn flush(&self) -> Result<()> {
-        let acknowledger = self.0.inner.acknowledger.get().ok_or(Error::NotDurable)?;
+        let acknowledger = self.owned()?.acknowledger.get().ok_or(Error::NotDurable)?;
         Ok(acknowledger.logs.flush()?)
     }
 
     /// Flushes of the logs so far; 0 for a database that is in memory only.
     pub fn flushes(&self) -> u64 {
-        self.0.inner.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
+        let Ok(inner) = self.owned() else { return 0 };
+        inner.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
     }
 
     /// Checkpoints since it was opened, those taken by itself included; 0 for a database that is in
     /// memory only.
     pub fn checkpoints(&self) -> u64 {
+        if self.owned().is_err() {
+            return 0;
+        }
         lock(&self.0.flusher).as_ref().map_or(0, Flusher::checkpoints)
     }
 
@@ -256,6 +286,7 @@ impl Database {
     /// [`Error::Log`]: what was committed without [`crate::Durability::Strict`] may be lost; with
     /// [`LogError::NotArchived`] it is closed, and only the archive lacks something.
     pub fn close(self) -> Result<()> {
+        self.owned()?;
         match lock(&self.0.flusher).as_mut() {
             Some(flusher) => flusher.close(),
             None => Ok(()),
@@ -272,21 +303,23 @@ impl Database {
     /// [`Error::SnapshotExpired`] or [`Error::LocalBase`] when it is built on a snapshot that
     /// cannot be handed on.
     pub fn publish(&self, name: &str, runtime_dir: Option<&Path>) -> Result<()> {
+        let inner = self.owned()?;
         let mut server = lock(&self.0.server);
         if let Some(server) = &*server {
             return Err(Error::Published(server.name().to_owned()));
         }
-        for base in &self.0.inner.bases {
+        for base in &inner.bases {
             base.check()?;
             base.descriptor()?;
         }
-        let publication = Arc::new(Publication::new(&self.0.inner));
+        let publication = Arc::new(Publication::new(inner));
         *server = Some(Server::start(name, &RuntimeDir::open(runtime_dir)?, publication)?);
         Ok(())
     }
 
     /// The name that it is published by.
     pub fn name(&self) -> Option<String> {
+        self.owned().ok()?;
         lock(&self.0.server).as_ref().map(|server| server.name().to_owned())
     }
 
@@ -313,7 +346,7 @@ impl Database {
         schema: Schema,
         options: &TableOptions,
     ) -> Result<Table> {
-        let engine = &self.0.inner.engine;
+        let engine = &self.owned()?.engine;
         let count = self.tablespaces();
         // Checked here too, because in memory there is no log that would.
         if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
@@ -323,7 +356,7 @@ impl Database {
         if let Some(acknowledger) = self.0.inner.acknowledger.get() {
             acknowledger.acknowledge_all()?;
         }
-        Ok(Table { core, engine: Arc::clone(engine) })
+        Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
     }
 
     /// A table by name.
@@ -331,13 +364,14 @@ impl Database {
     /// # Errors
     /// [`Error::Storage`] when there is none.
     pub fn table(&self, name: &str) -> Result<Table> {
-        let engine = &self.0.inner.engine;
-        Ok(Table { core: engine.table(name)?, engine: Arc::clone(engine) })
+        let engine = &self.owned()?.engine;
+        Ok(Table { core: engine.table(name)?, engine: Here::new(Arc::clone(engine)) })
     }
 
     /// The names of its own tables in the order of creation.
     pub fn tables(&self) -> Vec<String> {
-        let tables = self.0.inner.engine.all_tables();
+        let Ok(inner) = self.owned() else { return Vec::new() };
+        let tables = inner.engine.all_tables();
         tables.iter().map(|table| table.name().to_owned()).collect()
     }
 
@@ -407,7 +441,7 @@ impl Database {
 
     /// What its transactions have spent their time on.
     pub fn accounting(&self) -> Accounting {
-        let counts = self.0.inner.engine.counts();
+        let counts = self.owned().map(|inner| inner.engine.counts()).unwrap_or_default();
         let reasons = atoll_txn::AbortReason::ALL.iter().map(|reason| reason.name());
         let components = Component::ALL.iter().map(|component| component.name());
         Accounting {
@@ -423,17 +457,18 @@ impl Database {
     /// [`Error::SnapshotLimit`], [`Error::TooManySnapshots`], [`Error::Memory`],
     /// [`Error::SnapshotExpired`] for a base.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.0.inner.snapshot(self.name().unwrap_or_default(), false)
+        self.owned()?.snapshot(self.name().unwrap_or_default(), false)
     }
 
     /// The snapshots that are held, and by whom.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
-        lock(&self.0.inner.leases).list(self.0.inner.memory())
+        let Ok(inner) = self.owned() else { return Vec::new() };
+        lock(&inner.leases).list(inner.memory())
     }
 
     /// What it has done and what it uses.
     pub fn counters(&self) -> Counters {
-        self.0.inner.counters()
+        self.owned().map(|inner| inner.counters()).unwrap_or_default()
     }
 
     /// What its budget of memory is and how it is kept; `None` without one. Takes a look at every
@@ -442,7 +477,7 @@ impl Database {
     /// # Errors
     /// [`Error::Memory`] when the system does not tell.
     pub fn budget(&self) -> Result<Option<Budget>> {
-        self.0.inner.evictor.as_ref().map(Evictor::budget).transpose()
+        self.owned()?.evictor.as_ref().map(Evictor::budget).transpose()
     }
 
     /// The machine that it runs on.

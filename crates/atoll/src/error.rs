@@ -38,6 +38,19 @@ pub enum Error {
         /// The process that has it open, if it is known.
         pid: Option<u32>,
     },
+    /// Something of the process that this one was forked from.
+    #[error(
+        "{what} belongs to process {pid}, from which this process was forked, and is of no use \
+         here: {remedy}"
+    )]
+    ForkedChild {
+        /// What was used.
+        what: &'static str,
+        /// The process that it belongs to.
+        pid: u32,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A database that is only in memory was asked for something that needs files.
     #[error("the database is in memory only; open it in a folder to make it durable")]
     NotDurable,

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use atoll_machine::fork::{Here, Legacy, Mark};
 use atoll_machine::{Machine, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer};
 use atoll_memory::{Memory, Purpose};
@@ -48,6 +49,11 @@ pub(crate) struct Inner {
     pub(crate) evictor: Option<Evictor>,
     /// Of a durable database.
     pub(crate) acknowledger: OnceLock<Acknowledger>,
+    /// The process that owns it.
+    mark: Mark,
+    pid: u32,
+    /// Leases that this process has let go of and forked children may be reading from.
+    inherited: Mutex<Vec<(LeaseId, Legacy)>>,
 }
 
 /// A snapshot that was just taken.
@@ -100,7 +106,34 @@ impl Inner {
             errands: Arc::default(),
             evictor,
             acknowledger: OnceLock::new(),
+            mark: Mark::new(),
+            pid: std::process::id(),
+            inherited: Mutex::default(),
         }))
+    }
+
+    /// That this process owns the database. In a child that was forked from its owner all of it is
+    /// refused: shared memory would be changed behind the owner's back, and whatever latches were
+    /// held at the fork are held for ever.
+    ///
+    /// # Errors
+    /// [`Error::ForkedChild`].
+    #[inline]
+    pub(crate) fn check_owner(&self) -> Result<()> {
+        if self.mark.is_here() { Ok(()) } else { Err(self.forked()) }
+    }
+
+    #[cold]
+    fn forked(&self) -> Error {
+        let remedy = "publish it there and attach to it here by its name, read a snapshot that was \
+                      taken before the fork, or make a database of your own";
+        Error::ForkedChild { what: "the database", pid: self.pid, remedy }
+    }
+
+    /// Whether this process owns the database.
+    #[inline]
+    pub(crate) fn is_owner(&self) -> bool {
+        self.mark.is_here()
     }
 
     /// See [`DatabaseOptions::ready_bytes`].
@@ -137,6 +170,7 @@ impl Inner {
     }
 
     pub(crate) fn worker(&self) -> Result<CoreWorker> {
+        self.check_owner()?;
         let pooled = lock(&self.workers).pop();
         match pooled {
             Some(worker) => Ok(worker),
@@ -154,6 +188,7 @@ impl Inner {
     pub(crate) fn take(&self, id: LeaseId, holder: Peer, is_own: bool) -> Result<Taken> {
         self.bases.iter().try_for_each(Snapshot::check)?;
         let memory = self.memory();
+        self.end_inherited();
         let _taking = lock(&self.taking);
         lock(&self.leases).may_take(memory)?;
         let begin = Native::now_ns();
@@ -204,12 +239,36 @@ impl Inner {
         memory.release(lease.epoch)
     }
 
+    /// A snapshot in this process has gone. Returns whether memory can be reclaimed now: its lease
+    /// goes on while a child that was forked meanwhile may be reading.
+    pub(crate) fn let_go(&self, id: LeaseId, legacy: Option<Legacy>) -> bool {
+        match legacy {
+            Some(legacy) if legacy.has_readers() => {
+                lock(&self.inherited).push((id, legacy));
+                false
+            }
+            _ => self.end_lease(id),
+        }
+    }
+
+    /// Ends the leases that only children have read from that are gone by now. Returns whether
+    /// memory can be reclaimed.
+    pub(crate) fn end_inherited(&self) -> bool {
+        let ended: Vec<_> =
+            lock(&self.inherited).extract_if(.., |(_, legacy)| !legacy.has_readers()).collect();
+        ended.iter().fold(false, |any, (id, _)| self.end_lease(*id) | any)
+    }
+
     pub(crate) fn snapshot(self: &Arc<Self>, name: String, is_own: bool) -> Result<Snapshot> {
+        self.check_owner()?;
+        // Before there is anything to be read. What is the database's own no child can reach.
+        let legacy = (!is_own).then(Legacy::new);
         let begin = Native::now_ns();
         let id = lock(&self.leases).local_id();
         let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
         let taken = self.take(id, holder, is_own)?;
-        let origin = Origin::Here { _lease: LocalLease { inner: Arc::clone(self), id } };
+        let lease = LocalLease { inner: Here::new(Arc::clone(self)), id, legacy };
+        let origin = Origin::Here { _lease: lease };
         Snapshot::open(SnapshotParts {
             database: name,
             store: Arc::clone(self.memory().store()),

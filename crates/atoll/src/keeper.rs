@@ -62,7 +62,7 @@ impl Keeper {
             move || {
                 while let Some(reclaim) = errands.next() {
                     let Some(inner) = inner.upgrade() else { return };
-                    if reclaim {
+                    if inner.end_inherited() || reclaim {
                         inner.memory().reclaim();
                     }
                     inner.enforce();

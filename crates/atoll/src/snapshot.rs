@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_buffer::Buffer;
+use atoll_machine::fork::{Here, Legacy, Mark};
 use atoll_memory::lease::{Descriptor, LeaseId, dup_tree};
 use atoll_memory::{MemoryError, Store, View};
 use atoll_storage::reader::{self, TableView};
@@ -37,13 +38,16 @@ pub(crate) enum Origin {
 
 /// A lease in the book of a database of this process; ends when dropped.
 pub(crate) struct LocalLease {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Here<Arc<Inner>>,
     pub(crate) id: LeaseId,
+    /// What forked children may go on reading.
+    pub(crate) legacy: Option<Legacy>,
 }
 
 impl Drop for LocalLease {
     fn drop(&mut self) {
-        if self.inner.end_lease(self.id) {
+        // The book is the owner's: a forked child ends nothing.
+        if self.inner.is_owner() && self.inner.let_go(self.id, self.legacy.take()) {
             self.inner.memory().reclaim();
         }
     }
@@ -83,6 +87,9 @@ pub(crate) struct Shared {
     patched: Mutex<HashMap<ColumnKey, PatchedColumn>>,
     /// Columns of texts whose first so many slots were found sound.
     sound: Mutex<HashSet<(ColumnKey, usize)>>,
+    /// A forked child does without the two: another thread may have had their latches at the fork,
+    /// and has them there for ever.
+    mark: Mark,
 }
 
 // Arrow asks this of whatever keeps the memory of its buffers. A panic cannot leave a snapshot half
@@ -93,7 +100,9 @@ impl UnwindSafe for Shared {}
 /// A frozen, consistent view of a whole database: what had committed at the cut and nothing else.
 ///
 /// Clones, tables, segments and Arrow buffers all keep it; its lease ends when the last of them
-/// goes, or with this process.
+/// goes, or with this process. A child that is forked reads it too, and keeps the lease: of a
+/// database of another process until it has dropped all of them, of one of its parent until it has
+/// ended or called `exec`.
 #[derive(Clone)]
 pub struct Snapshot(Arc<Shared>);
 
@@ -123,6 +132,7 @@ impl Snapshot {
             bytes_patched: AtomicU64::new(0),
             patched: Mutex::default(),
             sound: Mutex::default(),
+            mark: Mark::new(),
         })))
     }
 
@@ -247,16 +257,22 @@ impl Shared {
         key: ColumnKey,
         make: impl FnOnce() -> PatchedColumn,
     ) -> PatchedColumn {
+        if !self.mark.is_here() {
+            return make();
+        }
         let mut patched = self.patched.lock().unwrap_or_else(PoisonError::into_inner);
         patched.entry(key).or_insert_with(make).clone()
     }
 
     pub(crate) fn is_sound(&self, key: ColumnKey, slots: usize) -> bool {
-        self.sound.lock().unwrap_or_else(PoisonError::into_inner).contains(&(key, slots))
+        self.mark.is_here()
+            && self.sound.lock().unwrap_or_else(PoisonError::into_inner).contains(&(key, slots))
     }
 
     pub(crate) fn set_sound(&self, key: ColumnKey, slots: usize) {
-        self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert((key, slots));
+        if self.mark.is_here() {
+            self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert((key, slots));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables and segments of a snapshot, as Arrow arrays over the memory where they lie.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::BooleanBuffer;
@@ -19,7 +19,8 @@ use crate::snapshot::Shared;
 pub struct SnapshotTable {
     shared: Arc<Shared>,
     table: Arc<TableView>,
-    arrow: OnceLock<SchemaRef>,
+    /// Made with the table: a forked child would wait for ever for a thread that was making it.
+    arrow: SchemaRef,
 }
 
 /// 8,192 rows of a table of a snapshot; keeps the snapshot.
@@ -43,7 +44,12 @@ pub struct Contiguous {
 
 impl SnapshotTable {
     pub(crate) fn new(shared: Arc<Shared>, table: Arc<TableView>) -> Self {
-        Self { shared, table, arrow: OnceLock::new() }
+        let field = |column: &Column| {
+            Field::new(&column.name, export::arrow_type(column.data_type), column.nullable)
+        };
+        let fields: Vec<_> = table.schema.columns().iter().map(field).collect();
+        let arrow = Arc::new(arrow_schema::Schema::new(fields));
+        Self { shared, table, arrow }
     }
 
     pub(crate) fn id(&self) -> TableId {
@@ -62,13 +68,7 @@ impl SnapshotTable {
 
     /// The same as an Arrow schema.
     pub fn arrow_schema(&self) -> SchemaRef {
-        Arc::clone(self.arrow.get_or_init(|| {
-            let columns = self.table.schema.columns().iter();
-            let field = |column: &Column| {
-                Field::new(&column.name, export::arrow_type(column.data_type), column.nullable)
-            };
-            Arc::new(arrow_schema::Schema::new(columns.map(field).collect::<Vec<_>>()))
-        }))
+        Arc::clone(&self.arrow)
     }
 
     /// Segments, empty ones included.

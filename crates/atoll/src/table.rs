@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_machine::Native;
+use atoll_machine::fork::Here;
 use atoll_storage::Schema;
 
 use crate::error::{Error, Result};
@@ -26,7 +27,8 @@ impl Index {
 #[derive(Clone)]
 pub struct Table {
     pub(crate) core: Arc<atoll_storage::Table<Native>>,
-    pub(crate) engine: Engine,
+    /// Never the last to let go of it in a forked child.
+    pub(crate) engine: Here<Engine>,
 }
 
 impl Table {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_machine::Native;
+use atoll_machine::fork::Here;
 use atoll_storage::Value;
 use atoll_txn::{
     AbortReason, Begin, Buffers, Committed, Range, RowAccess, RowOp, Stop, Touch, Want,
@@ -101,7 +102,8 @@ pub struct TransactionOptions {
 ///
 /// It belongs to one thread: a worker is at work for it.
 pub struct Transaction {
-    inner: Arc<Inner>,
+    /// Never the last to let go of it in a forked child.
+    inner: Here<Arc<Inner>>,
     /// No other has it.
     number: u64,
     worker: Option<CoreWorker>,
@@ -116,6 +118,7 @@ impl Transaction {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (worker, durability) = (Some(worker), None);
+        let inner = Here::new(inner);
         Self { inner, number, worker, failed: false, durability, _not_send: PhantomData }
     }
 
@@ -144,6 +147,26 @@ impl Transaction {
         Ok(done?)
     }
 
+    /// As [`Transaction::with`], for all but reads of single rows: a transaction that was open when
+    /// this process was forked is its parent's. Such a read changes nothing of the parent's either,
+    /// and is too short for a check of its own.
+    #[inline]
+    fn change<R>(&mut self, body: impl FnOnce(&mut CoreWorker) -> Result<R, Stop>) -> TxnResult<R> {
+        self.check_owner()?;
+        self.with(body)
+    }
+
+    /// As [`Inner::check_owner`], with a mark that no other thread's cache line holds.
+    #[inline]
+    fn check_owner(&self) -> TxnResult<()> {
+        if self.is_owner() { Ok(()) } else { Ok(self.inner.check_owner()?) }
+    }
+
+    #[inline]
+    fn is_owner(&self) -> bool {
+        self.inner.mark().is_here()
+    }
+
     /// Inserts a row, its values in the order of the columns.
     ///
     /// # Errors
@@ -156,7 +179,7 @@ impl Transaction {
         if row.len() != schema.columns().len() {
             schema.check_row(row).map_err(Stop::from)?;
         }
-        self.with(|worker| worker.insert(&table.core, row))
+        self.change(|worker| worker.insert(&table.core, row))
     }
 
     /// Inserts rows, as if one after the other, but faster. Their values lie one after the other,
@@ -169,7 +192,7 @@ impl Transaction {
         if rows.is_empty() {
             return Ok(());
         }
-        self.with(|worker| worker.insert(&table.core, rows))
+        self.change(|worker| worker.insert(&table.core, rows))
     }
 
     /// Reads the row with this primary key; `None` when there is none.
@@ -228,7 +251,7 @@ impl Transaction {
         key: &[Value],
         changes: &[(usize, Value)],
     ) -> TxnResult<bool> {
-        self.with(|worker| worker.update(&table.core, key, changes))
+        self.change(|worker| worker.update(&table.core, key, changes))
     }
 
     /// Calls `body` with the row with this primary key to read and change it; `None` when there is
@@ -246,7 +269,7 @@ impl Transaction {
     ) -> TxnResult<Option<R>> {
         let mut result = None;
         let edit = &mut |row: &mut RowEdit<'_>| result = Some(body(row));
-        let found = self.with(|worker| worker.update_with(&table.core, key, edit))?;
+        let found = self.change(|worker| worker.update_with(&table.core, key, edit))?;
         Ok(result.filter(|_| found))
     }
 
@@ -299,7 +322,7 @@ impl Transaction {
         wants: impl Fn(usize) -> Want<'c>,
         mut body: impl FnMut(usize, Visit<'_, '_>),
     ) -> TxnResult<()> {
-        self.with(|worker| worker.visit(&table.core, keys, &wants, &mut body))
+        self.change(|worker| worker.visit(&table.core, keys, &wants, &mut body))
     }
 
     /// Does an operation for each of these keys, in their order: reads a column into the output,
@@ -353,7 +376,7 @@ impl Transaction {
         buffers: Buffers<'_>,
         mut absent: impl FnMut(usize),
     ) -> TxnResult<()> {
-        self.with(|worker| worker.apply(&table.core, keys, ops, buffers, &mut absent))
+        self.change(|worker| worker.apply(&table.core, keys, ops, buffers, &mut absent))
     }
 
     /// Lets `body` read and replace single values of a table, one after the other: the fastest way
@@ -408,7 +431,7 @@ impl Transaction {
             let body = body.take().expect("a worker calls it once");
             result = Some(body(&mut Access { rows, failed: &mut failed }));
         };
-        self.with(|worker| worker.access(&table.core, access))?;
+        self.change(|worker| worker.access(&table.core, access))?;
         self.failed |= failed;
         result.expect("a worker calls it")
     }
@@ -418,7 +441,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::insert`].
     pub fn delete(&mut self, table: &Table, key: &[Value]) -> TxnResult<bool> {
-        self.with(|worker| worker.delete(&table.core, key))
+        self.change(|worker| worker.delete(&table.core, key))
     }
 
     /// Goes through the rows of a range of an ordered index, in its order. `look` takes from a row
@@ -439,7 +462,7 @@ impl Transaction {
         let look = &mut |row: &Row<'_>| seen.set(Some(look(row)));
         let take = &mut || seen.take().map_or(ControlFlow::Continue(()), &mut take);
         let table = &index.table.core;
-        self.with(|worker| worker.scan(table, index.number, &range, look, take))
+        self.change(|worker| worker.scan(table, index.number, &range, look, take))
     }
 
     /// Brings in, all at the same time, the cache lines that reading or changing these columns of
@@ -541,7 +564,7 @@ impl Transaction {
 
     /// Commits; others see it, and nobody may be told yet.
     pub(crate) fn commit_unacknowledged(&mut self) -> TxnResult<Committed> {
-        self.with(|worker| worker.commit().map(|()| worker.committed()))
+        self.change(|worker| worker.commit().map(|()| worker.committed()))
     }
 
     /// Whether a commit may be told of without waiting.
@@ -569,6 +592,7 @@ impl Transaction {
     }
 
     fn begin(&mut self, options: &TransactionOptions, hurried: bool) -> TxnResult<()> {
+        self.check_owner()?;
         self.failed = false;
         let TransactionOptions { partitions, read_only, durability } = options;
         self.durability = *durability;
@@ -578,6 +602,9 @@ impl Transaction {
     /// What ended an attempt that the body gave up by itself: a conflict, if what the body has read
     /// could not be part of a transaction that commits.
     pub(crate) fn doubt(&mut self, end: TxnError) -> TxnError {
+        if !self.is_owner() {
+            return end;
+        }
         match self.worker.as_mut().map(|worker| worker.check_consistent()) {
             Some(Err(Stop::Abort(reason))) => TxnError::Abort(reason),
             _ => end,
@@ -586,7 +613,9 @@ impl Transaction {
 
     /// An attempt is over and did not commit: rolls back; whether an error was the reason.
     pub(crate) fn end_attempt(&mut self) -> bool {
-        if let Some(worker) = &mut self.worker {
+        if self.is_owner()
+            && let Some(worker) = &mut self.worker
+        {
             worker.abort(AbortReason::Requested);
         }
         self.failed
@@ -630,9 +659,13 @@ impl Drop for Attempts<'_> {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        if let Some(mut worker) = self.worker.take() {
+        let Some(mut worker) = self.worker.take() else { return };
+        if self.is_owner() {
             worker.abort(AbortReason::Requested);
             self.inner.give_back(worker);
+        } else {
+            // Its rows, locks and undo are the parent's, which rolls back or commits by itself.
+            std::mem::forget(worker);
         }
     }
 }

@@ -14,6 +14,7 @@ use super::pm::{self, PmCost, PmFile};
 use super::{
     Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX, UnitBuffer,
 };
+use crate::fork::{self, Replaced};
 
 /// Zeroes are written in pieces of this size.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -54,16 +55,16 @@ fn path_text(path: &Path) -> String {
 /// Name of the file that is locked; it says which process has it.
 pub const LOCK_FILE: &str = "lock";
 
-/// The lock goes with the descriptor, however the process ends.
+/// The lock goes with the descriptor, however the process ends; a forked child does not have it.
 #[derive(Debug)]
-struct FileLock(Option<File>);
+struct FileLock(Option<(File, Replaced)>);
 
 impl Locked for FileLock {}
 
 impl Drop for FileLock {
     /// Lets go at once, even if a child of this process that is being started has the descriptor.
     fn drop(&mut self) {
-        if let Some(file) = &self.0 {
+        if let Some((file, _)) = &self.0 {
             // If that fails, it goes when the last descriptor does.
             let _ = flock(file, libc::LOCK_UN);
         }
@@ -77,7 +78,9 @@ struct OrdinaryFile {
     path: String,
     may_write: bool,
     /// The same file past the system's cache, where that can be; found out when first asked for.
-    direct: OnceLock<Option<File>>,
+    direct: OnceLock<Option<(File, Replaced)>>,
+    /// A forked child must not write to it.
+    _withheld: Replaced,
 }
 
 impl FileMedium {
@@ -149,17 +152,18 @@ impl Medium for FileMedium {
         options.read(true).write(how != Open::Read).create_new(how == Open::Create).mode(0o600);
         let path = self.path(name);
         let what = if how == Open::Create { "create" } else { "open" };
-        let opened = options.open(self.root.join(name));
-        let file = opened.map_err(|source| MediumError::new(what, &path, source))?;
+        let opened = open_withheld(&options, &self.root.join(name));
+        let (file, withheld) = opened.map_err(|source| MediumError::new(what, &path, source))?;
         match self.kind {
             MediumKind::Pm | MediumKind::EmulatedPm
                 if how != Open::Read && pm::can_map(&file, self.cost) =>
             {
-                Ok(Arc::new(PmFile::new(file, path, self.cost)?))
+                Ok(Arc::new(PmFile::new((file, withheld), path, self.cost)?))
             }
             _ => {
                 let (may_write, direct) = (how != Open::Read, OnceLock::new());
-                Ok(Arc::new(OrdinaryFile { file, path, may_write, direct }))
+                let _withheld = withheld;
+                Ok(Arc::new(OrdinaryFile { file, path, may_write, direct, _withheld }))
             }
         }
     }
@@ -227,7 +231,7 @@ impl Medium for FileMedium {
         let failed = |source| MediumError::new("lock", path.to_string_lossy(), source);
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(failed)?;
+        let (file, withheld) = open_withheld(options, &path).map_err(failed)?;
         if let Err(holder) = flock(&file, libc::LOCK_EX).map_err(failed)? {
             return Ok(Err(holder));
         }
@@ -239,7 +243,7 @@ impl Medium for FileMedium {
         {
             return Err(error);
         }
-        Ok(Ok(Box::new(FileLock(Some(file)))))
+        Ok(Ok(Box::new(FileLock(Some((file, withheld))))))
     }
 
     fn lock_to_read(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError> {
@@ -249,8 +253,9 @@ impl Medium for FileMedium {
         }
         let path = self.root.join(LOCK_FILE);
         let failed = |source| MediumError::new("lock", path.to_string_lossy(), source);
-        let file = match File::open(&path) {
-            Ok(file) => file,
+        let opened = open_withheld(OpenOptions::new().read(true), &path);
+        let (file, withheld) = match opened {
+            Ok(opened) => opened,
             // A copy without the file: whoever had it open would have made one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Ok(Box::new(FileLock(None))));
@@ -258,7 +263,7 @@ impl Medium for FileMedium {
             Err(error) => return Err(failed(error)),
         };
         let locked = flock(&file, libc::LOCK_SH).map_err(failed)?;
-        Ok(locked.map(|()| Box::new(FileLock(Some(file))) as _))
+        Ok(locked.map(|()| Box::new(FileLock(Some((file, withheld)))) as _))
     }
 
     fn path(&self, name: &str) -> String {
@@ -268,6 +273,14 @@ impl Medium for FileMedium {
     fn on_file_system(&self) -> Option<&Path> {
         Some(&self.root)
     }
+}
+
+/// Opens a file that forked children do not get.
+fn open_withheld(options: &OpenOptions, path: &Path) -> io::Result<(File, Replaced)> {
+    let mut no_fork = fork::delay();
+    let file = options.open(path)?;
+    let withheld = no_fork.withhold(&file)?;
+    Ok((file, withheld))
 }
 
 /// Locks a file at once, or says who has it, if that is known.
@@ -303,7 +316,7 @@ pub(super) fn write_zeroes<E>(
 
 /// The file again, past the system's cache, if its file system says that it can be in units
 /// of [`UNIT_BYTES_MAX`].
-fn open_direct(file: &File, may_write: bool) -> Option<File> {
+fn open_direct(file: &File, may_write: bool) -> Option<(File, Replaced)> {
     let mut facts = std::mem::MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: the descriptor is open, the path a live, zero-terminated string, and `facts` a valid
     // place for the answer; zeroed bytes are a valid `libc::statx`.
@@ -323,7 +336,8 @@ fn open_direct(file: &File, may_write: bool) -> Option<File> {
     // Not by its name, which may be another file's by now.
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut options = OpenOptions::new();
-    options.read(true).write(may_write).custom_flags(libc::O_DIRECT).open(again).ok()
+    options.read(true).write(may_write).custom_flags(libc::O_DIRECT);
+    open_withheld(&options, again.as_ref()).ok()
 }
 
 /// Whether a place and the memory for it begin and end with units.
@@ -336,7 +350,8 @@ fn are_units(offset: u64, bytes: &[u8]) -> bool {
 
 impl OrdinaryFile {
     fn direct(&self) -> Option<&File> {
-        self.direct.get_or_init(|| open_direct(&self.file, self.may_write)).as_ref()
+        let direct = self.direct.get_or_init(|| open_direct(&self.file, self.may_write));
+        direct.as_ref().map(|(file, _)| file)
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> MediumError {
@@ -415,7 +430,8 @@ mod tests {
         let file = File::create(folder.path().join(LOCK_FILE)).unwrap();
         flock(&file, libc::LOCK_EX).unwrap().unwrap();
         let of_the_child = file.try_clone().unwrap();
-        let locked = FileLock(Some(file));
+        let withheld = fork::delay().withhold(&file).unwrap();
+        let locked = FileLock(Some((file, withheld)));
         assert!(medium.lock().unwrap().is_err());
         drop(locked);
         assert!(medium.lock().unwrap().is_ok());

@@ -23,6 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use super::{MediumError, MediumFile, file};
+use crate::fork::{self, Replaced};
 use crate::lines::{self, Lines, Processor, copy_through};
 use crate::machine::Machine;
 use crate::native::Native;
@@ -90,6 +91,8 @@ pub(super) trait Backing: fmt::Debug + Send + Sync {
 pub(super) struct Kernel {
     file: File,
     flags: libc::c_int,
+    /// A forked child must not write to it.
+    _withheld: Replaced,
 }
 
 impl Backing for Kernel {
@@ -139,6 +142,8 @@ pub(super) struct Mapped {
     capacity: usize,
     /// Of the file.
     size: usize,
+    /// A forked child can only read it.
+    is_protected: bool,
 }
 
 // SAFETY: the mapping belongs to the value, and stores into it are ordered by whoever writes to
@@ -149,6 +154,9 @@ unsafe impl Sync for Mapped {}
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        if self.is_protected {
+            fork::unprotect(self.address.as_ptr());
+        }
         // SAFETY: this is the mapping that `map` made, and nobody uses it any more.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.capacity) };
     }
@@ -170,13 +178,20 @@ impl Mapped {
         file: libc::c_int,
     ) -> io::Result<Self> {
         let capacity = (size + 1).next_multiple_of(STEP_BYTES);
+        let is_protected = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+        // No child is forked between making the mapping and registering it.
+        let mut no_fork = is_protected.then(fork::delay);
         // SAFETY: a new mapping, at a place that the kernel chooses.
         let address = unsafe { libc::mmap(std::ptr::null_mut(), capacity, access, flags, file, 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { address, capacity, size })
+        if let Some(no_fork) = &mut no_fork {
+            // SAFETY: the mapping that was just made, of whole pages; `drop` ends this first.
+            unsafe { no_fork.protect(address.as_ptr(), capacity) };
+        }
+        Ok(Self { address, capacity, size, is_protected })
     }
 
     /// Addresses for a file that is not there: who touches one gets a signal.
@@ -239,7 +254,11 @@ impl PmFile {
     ///
     /// # Errors
     /// [`MediumError`].
-    pub(super) fn new(file: File, path: String, cost: Option<PmCost>) -> Result<Self, MediumError> {
+    pub(super) fn new(
+        (file, _withheld): (File, Replaced),
+        path: String,
+        cost: Option<PmCost>,
+    ) -> Result<Self, MediumError> {
         let flags = if cost.is_some() { libc::MAP_SHARED } else { SYNC };
         let size = file.metadata().and_then(|known| {
             // A copy of a file may have got holes: PM-1.
@@ -249,7 +268,7 @@ impl PmFile {
             Ok(known.len())
         });
         let size = size.map_err(|source| MediumError::new("map", &path, source))?;
-        Self::on(Kernel { file, flags }, size as usize, path, cost)
+        Self::on(Kernel { file, flags, _withheld }, size as usize, path, cost)
     }
 }
 

@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use atoll_machine::fork::{Mark, Unshared};
+
 use super::Descriptor;
 use super::error::{LeaseError, RefusalCode};
 use super::fds;
@@ -36,13 +38,16 @@ pub struct Client {
     name: String,
     owner: Owner,
     timeout: Duration,
+    /// A forked child has no line of its own.
+    mark: Mark,
+    pid: u32,
     line: Mutex<Line>,
 }
 
 #[derive(Debug)]
 struct Line {
     /// None after a request failed half-way.
-    socket: Option<OwnedFd>,
+    socket: Option<Unshared>,
     buffer: Vec<u8>,
 }
 
@@ -70,7 +75,11 @@ impl Client {
         let name = Name::new(name)?;
         let path = dir.socket_path(&name)?;
         let name = name.as_str().to_owned();
-        let socket = fds::connect(&path, Some(timeout)).map_err(|e| match e.kind() {
+        let socket = Unshared::make(|| fds::socket_with(timeout)).and_then(|socket| {
+            fds::connect_to(socket.as_fd(), &path)?;
+            Ok(socket)
+        });
+        let socket = socket.map_err(|e| match e.kind() {
             ErrorKind::NotFound => LeaseError::UnknownName {
                 name: name.clone(),
                 known: dir.known(),
@@ -93,6 +102,8 @@ impl Client {
             owner: Owner { database: name.clone(), product: String::new(), pid: server.pid },
             name,
             timeout,
+            mark: Mark::new(),
+            pid: std::process::id(),
             line: Mutex::new(line),
         };
         client.owner = client.hello(server.uid)?;
@@ -110,7 +121,7 @@ impl Client {
     /// # Errors
     /// [`LeaseError::Refused`] with the owner's reason, after which the connection is still good;
     /// [`LeaseError::Timeout`], [`LeaseError::Closed`], [`LeaseError::FdsLost`] and
-    /// [`LeaseError::Wire`], after which it is closed.
+    /// [`LeaseError::Wire`], after which it is closed; [`LeaseError::ForkedChild`].
     pub fn take(&self) -> Result<Descriptor, LeaseError> {
         self.request(&Message::Take, |message, fds| match message {
             Message::Offer(tree) => descriptor(tree, fds).map_err(LeaseError::Wire),
@@ -183,6 +194,9 @@ impl Client {
         request: &Message,
         accept: impl FnOnce(Message, Vec<OwnedFd>) -> Result<T, LeaseError>,
     ) -> Result<T, LeaseError> {
+        if !self.mark.is_here() {
+            return Err(LeaseError::ForkedChild { name: self.name.clone(), pid: self.pid });
+        }
         // A panic elsewhere cannot leave the line half-way: it is taken out while in use.
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = line.socket.take().ok_or_else(|| self.closed())?;
@@ -199,7 +213,7 @@ impl Client {
         Ok(accepted)
     }
 
-    fn send(&self, socket: &OwnedFd, bytes: &[u8], deadline: Instant) -> Result<(), LeaseError> {
+    fn send(&self, socket: &Unshared, bytes: &[u8], deadline: Instant) -> Result<(), LeaseError> {
         loop {
             match fds::send(socket.as_fd(), bytes, &[]) {
                 Ok(()) => return Ok(()),
@@ -213,7 +227,7 @@ impl Client {
 
     fn receive(
         &self,
-        socket: &OwnedFd,
+        socket: &Unshared,
         buffer: &mut [u8],
         deadline: Instant,
     ) -> Result<(Message, Vec<OwnedFd>), LeaseError> {

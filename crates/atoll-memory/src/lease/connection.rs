@@ -4,7 +4,9 @@
 //! connection. A failure here closes one connection and nothing else (`LEASE-3`).
 
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use atoll_machine::fork::Unshared;
 
 use super::error::{LeaseError, RefusalCode};
 use super::fds::{self, Credentials};
@@ -13,7 +15,7 @@ use super::{Descriptor, Offer, Peer};
 
 /// A client's connection.
 pub(super) struct Connection {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Unshared,
     pub(super) from: Credentials,
     /// Known after `Hello`.
     pub(super) peer: Option<Peer>,

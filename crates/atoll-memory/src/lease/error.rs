@@ -193,6 +193,17 @@ pub enum LeaseError {
         /// The name.
         name: String,
     },
+    /// A connection that the parent of this process has made.
+    #[error(
+        "the connection to {name:?} belongs to process {pid}, from which this process was forked; \
+         attach again in this process"
+    )]
+    ForkedChild {
+        /// The name.
+        name: String,
+        /// The process that connected.
+        pid: u32,
+    },
     /// A snapshot is built on more others than one message can carry.
     #[error(
         "the snapshot consists of {descriptors} snapshots and {limit} can be handed over at once; \
@@ -248,6 +259,13 @@ impl LeaseError {
             theirs,
             theirs_product,
         }
+    }
+}
+
+impl From<io::Error> for LeaseError {
+    /// Of a descriptor that is to be kept from forked children.
+    fn from(source: io::Error) -> Self {
+        Self::Io { doing: "keep a descriptor from forked children", source }
     }
 }
 

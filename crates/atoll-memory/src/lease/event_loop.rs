@@ -12,9 +12,11 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use atoll_machine::fork::Unshared;
 
 use super::connection::{Connection, End, no_lease, offer_tree, push_fds, refuse, reject, send};
 use super::error::{LeaseError, RefusalCode};
@@ -35,15 +37,15 @@ const ACCEPTS: usize = 16;
 
 pub(super) struct EventLoop {
     name: String,
-    listener: OwnedFd,
+    listener: Unshared,
     /// Kept so that its token stays registered.
-    _stop: OwnedFd,
+    _stop: Unshared,
     publisher: Arc<dyn Publisher>,
     epoll: Epoll,
     uid: u32,
     connections: HashMap<u64, Connection>,
     /// The writing ends, by lease number.
-    leases: HashMap<u64, OwnedFd>,
+    leases: HashMap<u64, Unshared>,
     /// Number of the next connection or lease.
     next: u64,
     resting_until: Option<Instant>,
@@ -53,8 +55,8 @@ pub(super) struct EventLoop {
 impl EventLoop {
     pub(super) fn new(
         name: String,
-        listener: OwnedFd,
-        stop: OwnedFd,
+        listener: Unshared,
+        stop: Unshared,
         publisher: Arc<dyn Publisher>,
     ) -> io::Result<Self> {
         let epoll = Epoll::new()?;
@@ -106,7 +108,7 @@ impl EventLoop {
 
     fn accept(&mut self) {
         for _ in 0..ACCEPTS {
-            match fds::accept(self.listener.as_fd()) {
+            match Unshared::make(|| fds::accept(self.listener.as_fd())) {
                 Ok(socket) => self.welcome_socket(socket),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted) => {}
@@ -118,7 +120,7 @@ impl EventLoop {
         }
     }
 
-    fn welcome_socket(&mut self, socket: OwnedFd) {
+    fn welcome_socket(&mut self, socket: Unshared) {
         let Ok(from) = fds::peer(socket.as_fd()) else {
             return;
         };

@@ -12,10 +12,12 @@
 use std::ffi::c_int;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
+
+use atoll_machine::fork::{self, Unshared};
 
 /// Longest path of a socket, in bytes, without its closing zero byte.
 pub(super) const MAX_SOCKET_PATH: usize = 107;
@@ -98,24 +100,33 @@ pub(super) fn listen(socket: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::listen(socket.as_raw_fd(), 128) }).map(drop)
 }
 
-/// Connects to the socket at `path`; sending, receiving and connecting then wait at most
-/// `timeout` and fail with `WouldBlock` after it. Without a timeout nothing waits.
-pub(super) fn connect(path: &Path, timeout: Option<Duration>) -> io::Result<OwnedFd> {
-    let socket = packet_socket(if timeout.is_some() { 0 } else { libc::SOCK_NONBLOCK })?;
-    if let Some(timeout) = timeout {
-        // A zero timeval would mean to wait for ever.
-        let timeout = timeout.max(Duration::from_millis(1));
-        let time = libc::timeval {
-            tv_sec: timeout.as_secs().min(1 << 31) as libc::time_t,
-            tv_usec: timeout.subsec_micros() as libc::suseconds_t,
-        };
-        set_option(&socket, libc::SO_RCVTIMEO, &time)?;
-        set_option(&socket, libc::SO_SNDTIMEO, &time)?;
-    }
+/// A socket for a client: sending, receiving and connecting wait at most `timeout` and fail with
+/// `WouldBlock` after it.
+pub(super) fn socket_with(timeout: Duration) -> io::Result<OwnedFd> {
+    let socket = packet_socket(0)?;
+    // A zero timeval would mean to wait for ever.
+    let timeout = timeout.max(Duration::from_millis(1));
+    let time = libc::timeval {
+        tv_sec: timeout.as_secs().min(1 << 31) as libc::time_t,
+        tv_usec: timeout.subsec_micros() as libc::suseconds_t,
+    };
+    set_option(&socket, libc::SO_RCVTIMEO, &time)?;
+    set_option(&socket, libc::SO_SNDTIMEO, &time)?;
+    Ok(socket)
+}
+
+/// A socket that is connected to the one at `path`. Nothing waits.
+pub(super) fn connect_at_once(path: &Path) -> io::Result<OwnedFd> {
+    let socket = packet_socket(libc::SOCK_NONBLOCK)?;
+    connect_to(socket.as_fd(), path)?;
+    Ok(socket)
+}
+
+/// Connects a socket to the one at `path`.
+pub(super) fn connect_to(socket: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let (address, len) = address(path)?;
     // SAFETY: FDS-2, `address` is a local of `len` bytes.
-    check(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
-    Ok(socket)
+    check(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
 }
 
 fn set_option(socket: &OwnedFd, option: c_int, value: &libc::timeval) -> io::Result<()> {
@@ -249,12 +260,15 @@ unsafe fn collect(header: &libc::msghdr, fds: &mut Vec<OwnedFd>) {
     }
 }
 
-/// A pipe as (reading end, writing end).
-pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+/// A pipe as (reading end, writing end), of which a forked child gets neither: a reading end that
+/// stayed there would keep a lease that is somebody else's.
+pub(super) fn pipe() -> io::Result<(Unshared, Unshared)> {
+    let mut no_fork = fork::delay();
     let mut ends: [c_int; 2] = [-1; 2];
     // SAFETY: FDS-2, pipe2 writes two ints.
     check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) })?;
-    Ok((own(ends[0])?, own(ends[1])?))
+    let (reading, writing) = (own(ends[0])?, own(ends[1])?);
+    no_fork.unshare_both(reading, writing)
 }
 
 /// An event counter that can be polled.
@@ -268,13 +282,14 @@ pub(super) const READABLE: u32 = libc::EPOLLIN as u32;
 
 /// A set of descriptors to wait for, each known by a token.
 pub(super) struct Epoll {
-    fd: OwnedFd,
+    fd: Unshared,
 }
 
 impl Epoll {
     pub(super) fn new() -> io::Result<Self> {
         // SAFETY: takes no pointers.
-        own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(|fd| Self { fd })
+        let made = Unshared::make(|| own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }));
+        made.map(|fd| Self { fd })
     }
 
     /// Starts waiting for `events`; hang-up and error are always waited for.
@@ -295,7 +310,7 @@ impl Epoll {
 
     fn control(&self, op: c_int, fd: BorrowedFd<'_>, events: u32, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events, u64: token };
-        let (epoll, fd) = (self.fd.as_raw_fd(), fd.as_raw_fd());
+        let (epoll, fd) = (self.fd.as_fd().as_raw_fd(), fd.as_raw_fd());
         // SAFETY: FDS-2, `event` is a local.
         check(unsafe { libc::epoll_ctl(epoll, op, fd, &raw mut event) }).map(drop)
     }
@@ -308,7 +323,8 @@ impl Epoll {
         let (to, room) = (events.as_mut_ptr(), events.len() as c_int);
         // SAFETY: FDS-2, the kernel writes at most `room` events to the local array.
         let count =
-            check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), to, room, millis) })? as usize;
+            check(unsafe { libc::epoll_wait(self.fd.as_fd().as_raw_fd(), to, room, millis) })?
+                as usize;
         ready.extend(events.iter().take(count).map(|event| event.u64));
         Ok(())
     }

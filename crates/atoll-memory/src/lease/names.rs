@@ -179,7 +179,7 @@ impl RuntimeDir {
     /// now believe that its name is taken.
     fn probe(&self, name: &Name) -> Option<(NameState, Option<u32>)> {
         let path = self.socket_path(name).ok()?;
-        match fds::connect(&path, None) {
+        match fds::connect_at_once(&path) {
             Ok(socket) => {
                 let pid = fds::peer(socket.as_fd()).ok().map(|p| p.pid).filter(|pid| *pid != 0);
                 Some((NameState::Alive, pid))

@@ -10,14 +10,18 @@
 //!   can be removed between opening and locking it; then it is opened again.)
 //! - `OWNED-2`: a socket at `NAME.sock` listens as long as its owner lives.
 //!
+//! - `OWNED-3`: no forked child has the lock or the socket, however long it outlives the owner.
+//!
 //! An owner that is killed anywhere in between leaves files that step 1 and 2 of the next one
 //! replace.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use atoll_machine::fork::{Mark, Unshared};
 
 use super::error::LeaseError;
 use super::fds;
@@ -28,9 +32,9 @@ pub(super) struct OwnedName {
     name: Name,
     socket: PathBuf,
     lock_path: PathBuf,
-    _lock: File,
+    _lock: Unshared,
     /// A forked child inherits the value but must not remove the parent's files.
-    pid: u32,
+    mark: Mark,
 }
 
 impl OwnedName {
@@ -39,13 +43,15 @@ impl OwnedName {
         dir.check(fds::effective_uid(), false)?;
         let socket = dir.socket_path(&name)?;
         let lock_path = dir.path().join(format!("{}.lock", name.as_str()));
-        let mut lock = lock(&name, &lock_path)?;
-        let pid = std::process::id();
-        lock.set_len(0)
-            .and_then(|()| lock.rewind())
-            .and_then(|()| lock.write_all(pid.to_string().as_bytes()))
-            .map_err(LeaseError::io("write the owner's process id to the lock file"))?;
-        Ok(Self { name, socket, lock_path, _lock: lock, pid })
+        let lock = Unshared::make(|| {
+            let mut lock = lock(&name, &lock_path)?;
+            lock.set_len(0)
+                .and_then(|()| lock.rewind())
+                .and_then(|()| lock.write_all(std::process::id().to_string().as_bytes()))
+                .map_err(LeaseError::io("write the owner's process id to the lock file"))?;
+            Ok::<_, LeaseError>(lock.into())
+        })?;
+        Ok(Self { name, socket, lock_path, _lock: lock, mark: Mark::new() })
     }
 
     pub(super) fn name(&self) -> &Name {
@@ -58,12 +64,12 @@ impl OwnedName {
 
     /// Whether this is the process that claimed the name, and not a forked child of it.
     pub(super) fn is_mine(&self) -> bool {
-        std::process::id() == self.pid
+        self.mark.is_here()
     }
 
     /// Makes the socket under another name and moves it to its place when it listens; what an
     /// earlier owner left there is replaced.
-    pub(super) fn listen(&self) -> Result<OwnedFd, LeaseError> {
+    pub(super) fn listen(&self) -> Result<Unshared, LeaseError> {
         // As long as the socket's own name, so it fits an address; no database's name starts so.
         let fresh = self.socket.with_file_name(format!(".{}.new", self.name.as_str()));
         match fs::remove_file(&fresh) {
@@ -72,7 +78,8 @@ impl OwnedName {
             }
             _ => {}
         }
-        let listener = fds::bind(&fresh).map_err(LeaseError::io("make the socket"))?;
+        let listener = Unshared::make(|| fds::bind(&fresh));
+        let listener = listener.map_err(LeaseError::io("make the socket"))?;
         fs::set_permissions(&fresh, Permissions::from_mode(0o600))
             .and_then(|()| fds::listen(listener.as_fd()))
             .and_then(|()| fs::rename(&fresh, &self.socket))

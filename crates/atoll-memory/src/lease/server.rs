@@ -7,10 +7,11 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+
+use atoll_machine::fork::{Here, Unshared};
 
 use super::Publisher;
 use super::error::LeaseError;
@@ -22,8 +23,8 @@ use super::owned::OwnedName;
 /// A database that other processes can find; see the [module](super).
 pub struct Server {
     owned: OwnedName,
-    stop: File,
-    thread: Option<JoinHandle<()>>,
+    stop: Here<File>,
+    thread: Option<Here<JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -35,8 +36,7 @@ impl std::fmt::Debug for Server {
 impl Server {
     /// Publishes `publisher` under `name`.
     ///
-    /// A process that forks must not rely on leases that its child inherited: use exec, which
-    /// closes them.
+    /// A child that is forked from this process serves nobody and keeps neither name nor socket.
     ///
     /// # Errors
     /// [`LeaseError::BadName`], [`LeaseError::NameTaken`], [`LeaseError::PathTooLong`],
@@ -48,10 +48,11 @@ impl Server {
     ) -> Result<Self, LeaseError> {
         let owned = OwnedName::claim(Name::new(name)?, dir)?;
         let stop = fds::event().map_err(LeaseError::io("make an event counter"))?;
-        let heard = stop.try_clone().map_err(LeaseError::io("make an event counter"))?;
+        let heard = Unshared::make(|| stop.try_clone());
+        let heard = heard.map_err(LeaseError::io("make an event counter"))?;
         let listener = owned.listen()?;
         let thread = spawn(name.to_owned(), listener, heard, publisher)?;
-        Ok(Self { owned, stop: File::from(stop), thread: Some(thread) })
+        Ok(Self { owned, stop: Here::new(File::from(stop)), thread: Some(Here::new(thread)) })
     }
 
     /// The name that the database is published under.
@@ -67,8 +68,8 @@ impl Server {
 
 fn spawn(
     name: String,
-    listener: OwnedFd,
-    stop: OwnedFd,
+    listener: Unshared,
+    stop: Unshared,
     publisher: Arc<dyn Publisher>,
 ) -> Result<JoinHandle<()>, LeaseError> {
     let mut events = EventLoop::new(name, listener, stop, publisher)
@@ -81,13 +82,10 @@ fn spawn(
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else {
+        // In a forked child the thread does not exist and the files are the parent's.
+        let Some(thread) = self.thread.take().and_then(Here::into_inner) else {
             return;
         };
-        // In a forked child the thread does not exist and the files are the parent's.
-        if !self.owned.is_mine() {
-            return;
-        }
         self.owned.hide();
         // An event counter takes 2^64 - 2 signals before a write can fail.
         let _ = self.stop.write_all(&1u64.to_ne_bytes());

@@ -3,6 +3,7 @@
 //! Invariants:
 //! - `MAP-1`: `base .. base + len` stays mapped, shared, with the same protection, until the
 //!   `Mapping` is dropped.
+//!   A forked child is the exception: a writable mapping is read-only there ([`fork`]).
 //! - `MAP-2`: `base` is a multiple of [`CHUNK_BYTES`], so that an extent that is aligned in the
 //!   store is aligned in memory and huge pages can be used.
 //!
@@ -10,6 +11,7 @@
 
 use super::CHUNK_BYTES;
 use crate::error::MemoryError;
+use atoll_machine::fork;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
@@ -18,6 +20,7 @@ use std::ptr;
 pub(super) struct Mapping {
     base: *mut u8,
     len: usize,
+    writable: bool,
 }
 
 // SAFETY: MAP-1: the address range belongs to the process, not to a thread; who may write which
@@ -40,6 +43,8 @@ impl Mapping {
         else {
             return Err(too_large);
         };
+        // No child is forked between making the mapping and registering it.
+        let mut no_fork = writable.then(fork::delay);
         // A reservation with room to align; the store then replaces the aligned part of it.
         // SAFETY: a new anonymous mapping at an address of the kernel's choice.
         let room = unsafe {
@@ -82,7 +87,11 @@ impl Mapping {
             if lead < chunk {
                 libc::munmap(base.add(len).cast(), chunk - lead);
             }
-            Ok(Mapping { base, len })
+            // The mapping was made above, and is unmapped after the registration has ended.
+            if let Some(no_fork) = &mut no_fork {
+                no_fork.protect(base, len);
+            }
+            Ok(Mapping { base, len, writable })
         }
     }
 
@@ -178,6 +187,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.writable {
+            fork::unprotect(self.base);
+        }
         // SAFETY: the range was mapped by `new` and is unmapped only here.
         unsafe {
             libc::munmap(self.base.cast(), self.len);

@@ -16,6 +16,8 @@
 //! - `STORE-3`: a failed call leaves ledger, limit and file as they were.
 //! - `STORE-4`: the ledger is of one process. Only one process may commit in a store at a time;
 //!   the allocator's writer lock sees to it.
+//! - `STORE-5`: a forked child of the process that maps a store for writing reads it and can do
+//!   nothing else: mapping and descriptor are read-only there.
 
 mod header;
 mod ledger;
@@ -25,6 +27,7 @@ mod space;
 mod sys;
 
 use crate::error::{MemoryError, Shortage};
+use atoll_machine::fork::{self, Mark, Replaced, Unshared};
 use header::{ENCODED_BYTES, Header};
 pub(crate) use header::{HEADER_BYTES, fnv1a, read_u32, read_u64};
 use ledger::Ledger;
@@ -68,9 +71,12 @@ impl std::fmt::Display for StoreId {
 #[derive(Debug)]
 pub struct Store {
     mapping: Mapping,
+    /// In a forked child `fd` leads to the same file, open for reading only (`STORE-5`).
+    _in_children: Option<Replaced>,
     fd: OwnedFd,
     header: Header,
     writable: bool,
+    mark: Mark,
     /// Whether it lies on a file whose pages come and go, and not in memory.
     is_on_file: bool,
     limit_bytes: u64,
@@ -149,6 +155,7 @@ impl Store {
         pages_move: bool,
     ) -> Result<Store, MemoryError> {
         let header = Header { id: StoreId(sys::random_u128()?), capacity_bytes, pages_move };
+        let in_children = read_only_in_children(&fd)?;
         let mapping = Mapping::new(fd.as_fd(), capacity_bytes, true)?;
         mapping.advise(options.huge_pages);
         if pages_move {
@@ -160,9 +167,11 @@ impl Store {
         }
         let store = Store {
             mapping,
+            _in_children: Some(in_children),
             fd,
             header,
             writable: true,
+            mark: Mark::new(),
             is_on_file,
             limit_bytes: options.limit_bytes,
             ledger: Ledger::new(capacity_bytes / CHUNK_BYTES),
@@ -219,6 +228,7 @@ impl Store {
         }
         let header = Header::decode(&bytes[..got], file_bytes)?;
         let fd = OwnedFd::from(file);
+        let in_children = writable.then(|| read_only_in_children(&fd)).transpose()?;
         let mapping = Mapping::new(fd.as_fd(), header.capacity_bytes, writable)?;
         mapping.advise(false);
         if header.pages_move {
@@ -229,9 +239,11 @@ impl Store {
         let (latch, claim_ended) = (Mutex::new(Vec::new()), Condvar::new());
         Ok(Store {
             mapping,
+            _in_children: in_children,
             fd,
             header,
             writable,
+            mark: Mark::new(),
             is_on_file,
             limit_bytes,
             ledger,
@@ -252,10 +264,10 @@ impl Store {
         self.header.capacity_bytes
     }
 
-    /// Whether this mapping may be written.
+    /// Whether this mapping may be written: it was made for that, and by this process.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.writable
+        self.writable && self.mark.is_here()
     }
 
     /// The address of offset 0; the same for the life of the `Store`, a multiple of 2 MiB.
@@ -268,7 +280,7 @@ impl Store {
     /// bytes may be written.
     #[must_use]
     pub fn base_mut(&self) -> Option<*mut u8> {
-        self.writable.then(|| self.mapping.base())
+        self.is_writable().then(|| self.mapping.base())
     }
 
     /// The address of `len` bytes at `offset`, or `None` if they do not lie in the store.
@@ -329,12 +341,12 @@ impl Store {
     }
 
     /// Takes the store's writer lock, held until the descriptor is dropped or the process ends.
-    pub(crate) fn lock_for_writing(&self) -> Result<OwnedFd, MemoryError> {
-        if !self.writable {
+    pub(crate) fn lock_for_writing(&self) -> Result<Unshared, MemoryError> {
+        if !self.is_writable() {
             return Err(MemoryError::ReadOnly);
         }
         // An open file of its own: the lock must not be shared with descriptors passed around.
-        let fd = sys::reopen_read_only(self.fd())?;
+        let fd = Unshared::make(|| sys::reopen_read_only(self.fd()))?;
         if sys::try_lock(&fd)? { Ok(fd) } else { Err(MemoryError::InUse) }
     }
 
@@ -361,6 +373,13 @@ impl AsFd for Store {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd()
     }
+}
+
+/// Lets a store's own descriptor lead to the same file in forked children, for reading only: what
+/// gives space back or takes it (`STORE-2`) fails there.
+fn read_only_in_children(fd: &OwnedFd) -> Result<Replaced, MemoryError> {
+    let read_only = sys::reopen_read_only(fd.as_fd())?;
+    Ok(fork::delay().replace(fd.as_fd(), read_only))
 }
 
 /// The capacity in whole chunks.

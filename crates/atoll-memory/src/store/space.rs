@@ -62,7 +62,7 @@ impl Store {
         reach: Reach,
     ) -> Result<(), MemoryError> {
         self.check(offset, len)?;
-        if !self.writable {
+        if !self.is_writable() {
             return Err(MemoryError::ReadOnly);
         }
         let chunks = touched(offset, len);
@@ -99,7 +99,7 @@ impl Store {
     /// committed before they are used again. Parts of chunks at the ends stay as they are, and so
     /// does what the file system refuses to take back.
     pub fn decommit(&self, offset: u64, len: u64) {
-        if !self.writable || self.check(offset, len).is_err() {
+        if !self.is_writable() || self.check(offset, len).is_err() {
             return;
         }
         let (first, end) = (offset.div_ceil(CHUNK_BYTES), (offset + len) / CHUNK_BYTES);

@@ -8,7 +8,7 @@ use crate::error::MemoryError;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -105,9 +105,9 @@ pub(super) fn reopen_read_only(fd: BorrowedFd<'_>) -> Result<OwnedFd, MemoryErro
 }
 
 /// Takes the file's writer lock for as long as `fd` is open; `false` if another has it.
-pub(super) fn try_lock(fd: &OwnedFd) -> Result<bool, MemoryError> {
+pub(super) fn try_lock(fd: &impl AsFd) -> Result<bool, MemoryError> {
     // SAFETY: a plain call on an owned descriptor.
-    if unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+    if unsafe { libc::flock(fd.as_fd().as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
         return Ok(true);
     }
     match io::Error::last_os_error() {

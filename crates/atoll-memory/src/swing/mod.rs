@@ -21,11 +21,11 @@ mod tree;
 
 use crate::error::MemoryError;
 use crate::store::{Reach, Store};
+use atoll_machine::fork::Unshared;
 use large::LargeTable;
 use layout::{Layout, SWING_AT, SWING_BYTES};
 use magazine::Magazines;
 use partial::PartialBlocks;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{ALLOCATED, Node, Tree};
@@ -90,7 +90,7 @@ pub struct SwingMalloc {
     warm_bytes: AtomicU64,
     layout: Layout,
     /// SWING-3; `None` in a handle for inspection.
-    writer_lock: Option<OwnedFd>,
+    writer_lock: Option<Unshared>,
     store: Arc<Store>,
 }
 
@@ -161,7 +161,7 @@ impl SwingMalloc {
         Ok(swing)
     }
 
-    fn over(store: Arc<Store>, layout: Layout, writer_lock: Option<OwnedFd>) -> SwingMalloc {
+    fn over(store: Arc<Store>, layout: Layout, writer_lock: Option<Unshared>) -> SwingMalloc {
         let base = store.base().cast_mut();
         // SAFETY: the layout fits the capacity, which the store keeps mapped (STORE-1); the `Arc`
         // lives as long as tree and table. They change nothing unless `writer_lock` is there, and
@@ -319,7 +319,11 @@ impl SwingMalloc {
     }
 
     fn check_writer(&self) -> Result<(), MemoryError> {
-        if self.writer_lock.is_some() { Ok(()) } else { Err(MemoryError::ReadOnly) }
+        if self.writer_lock.is_some() && self.store.is_writable() {
+            Ok(())
+        } else {
+            Err(MemoryError::ReadOnly)
+        }
     }
 
     fn latch(&self) -> MutexGuard<'_, State> {
@@ -330,7 +334,8 @@ impl SwingMalloc {
 
 impl Drop for SwingMalloc {
     fn drop(&mut self) {
-        if self.writer_lock.is_some() {
+        // Not in a forked child, where the store cannot be written.
+        if self.writer_lock.is_some() && self.store.is_writable() {
             self.give_back(&self.magazines.drain());
         }
     }

@@ -1,0 +1,237 @@
+//! What the handlers of a fork look at, and the handlers.
+//!
+//! The lock of the registry is held by the thread that forks from before the fork until after it,
+//! in the parent and in the child, so the child finds the registry whole (`FORK-1`).
+
+use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{GENERATION, Here};
+
+/// See the module.
+pub struct Registry {
+    /// Mappings that become read-only in a child: lengths by address.
+    mappings: BTreeMap<usize, usize>,
+    /// Descriptors that lead elsewhere in a child: where, by their numbers.
+    descriptors: BTreeMap<RawFd, RawFd>,
+    /// An empty file, which stands in the place of what a child does not get.
+    stand_in: Option<OwnedFd>,
+    /// Values that a child would go on reading.
+    legacies: usize,
+    /// Forks with a pipe so far.
+    forks: u64,
+    /// Children that may be reading, and what they have forked.
+    heirs: Vec<Heir>,
+    /// The pipe of the fork that is under way.
+    pipe: Option<io::Result<(OwnedFd, OwnedFd)>>,
+}
+
+struct Heir {
+    fork: u64,
+    /// The writing end of its pipe; without one nothing tells that it has ended.
+    end: Option<OwnedFd>,
+}
+
+static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    mappings: BTreeMap::new(),
+    descriptors: BTreeMap::new(),
+    stand_in: None,
+    legacies: 0,
+    forks: 0,
+    heirs: Vec::new(),
+    pipe: None,
+});
+
+/// The lock, while a thread forks.
+struct Held(UnsafeCell<Option<MutexGuard<'static, Registry>>>);
+
+// SAFETY: only the handlers use it, and each only on the thread that has the lock (`FORK-1`).
+unsafe impl Sync for Held {}
+
+static HELD: Held = Held(UnsafeCell::new(None));
+
+fn lock_as_it_is() -> MutexGuard<'static, Registry> {
+    // Nothing under the lock panics halfway through a change.
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sets the handlers up, once.
+///
+/// # Panics
+/// When there is no memory for them.
+#[inline]
+pub fn set_up() {
+    if !HAS_HANDLERS.load(Ordering::Acquire) {
+        set_up_now();
+    }
+}
+
+#[cold]
+fn set_up_now() {
+    let _registry = lock_as_it_is();
+    if !HAS_HANDLERS.load(Ordering::Acquire) {
+        // SAFETY: three functions that live as long as the program.
+        let rc = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+        assert_eq!(rc, 0, "no memory for three handlers of forks");
+        HAS_HANDLERS.store(true, Ordering::Release);
+    }
+}
+
+/// Locks the registry.
+pub fn lock() -> MutexGuard<'static, Registry> {
+    set_up();
+    lock_as_it_is()
+}
+
+extern "C" fn before() {
+    let mut registry = lock_as_it_is();
+    registry.before();
+    // SAFETY: this thread has the lock.
+    unsafe { *HELD.0.get() = Some(registry) };
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: this thread has had the lock since `before`.
+    if let Some(mut registry) = unsafe { (*HELD.0.get()).take() } {
+        registry.in_parent();
+    }
+}
+
+extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: this is a copy of the thread that has had the lock since `before`, and the only one.
+    if let Some(mut registry) = unsafe { (*HELD.0.get()).take() } {
+        registry.in_child();
+    }
+}
+
+impl Registry {
+    /// The number of an empty file.
+    pub fn stand_in(&mut self) -> io::Result<RawFd> {
+        if let Some(file) = &self.stand_in {
+            return Ok(file.as_raw_fd());
+        }
+        // SAFETY: takes no pointers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call has just made it.
+        self.stand_in = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok(fd)
+    }
+
+    /// Lets a descriptor lead to `other` in children; returns its number.
+    pub fn replace(&mut self, fd: &impl AsFd, other: RawFd) -> RawFd {
+        let number = fd.as_fd().as_raw_fd();
+        self.descriptors.insert(number, other);
+        number
+    }
+
+    /// Lets children inherit a descriptor as it is.
+    pub fn keep(&mut self, number: RawFd) {
+        self.descriptors.remove(&number);
+    }
+
+    /// Closes a descriptor before any child can inherit it.
+    pub fn close(&mut self, fd: &mut Here<OwnedFd>) {
+        self.keep(fd.as_raw_fd());
+        if let Some(stand_in) = &self.stand_in {
+            // SAFETY: both are open; the caller's destructor closes the empty file instead.
+            unsafe { libc::dup3(stand_in.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) };
+        }
+    }
+
+    pub fn protect(&mut self, address: usize, len: usize) {
+        self.mappings.insert(address, len);
+    }
+
+    pub fn unprotect(&mut self, address: usize) {
+        self.mappings.remove(&address);
+    }
+
+    /// Returns the number of the last fork.
+    pub fn add_legacy(&mut self) -> u64 {
+        self.legacies += 1;
+        self.forks
+    }
+
+    pub fn remove_legacy(&mut self) {
+        self.legacies -= 1;
+    }
+
+    /// Whether a child of a later fork than `since` may be reading.
+    pub fn has_heirs(&mut self, since: u64) -> bool {
+        if self.forks == since {
+            return false;
+        }
+        self.heirs.retain(Heir::may_live);
+        self.heirs.iter().any(|heir| heir.fork > since)
+    }
+
+    fn before(&mut self) {
+        self.heirs.retain(Heir::may_live);
+        self.pipe = (self.legacies > 0).then(pipe);
+    }
+
+    fn in_parent(&mut self) {
+        // After a fork that failed the reading end goes all the same, and with it the heir.
+        if let Some(pipe) = self.pipe.take() {
+            self.forks += 1;
+            self.heirs.push(Heir { fork: self.forks, end: pipe.ok().map(|(_, end)| end) });
+        }
+    }
+
+    /// `FORK-3`.
+    fn in_child(&mut self) {
+        for (address, len) in &self.mappings {
+            // SAFETY: whole pages of a mapping that is there (`Delay::protect`); nobody stores into
+            // it in a child.
+            unsafe { libc::mprotect(*address as *mut libc::c_void, *len, libc::PROT_READ) };
+        }
+        for (number, other) in &self.descriptors {
+            // SAFETY: both are open descriptors; their owners in the child may close the numbers,
+            // and those lead to other files from now on (`FORK-2`).
+            unsafe { libc::dup3(*other, *number, libc::O_CLOEXEC) };
+        }
+        // Of the parent, not freed: `FORK-3`.
+        mem::forget(mem::take(&mut self.mappings));
+        mem::forget(mem::take(&mut self.descriptors));
+        self.heirs.drain(..).for_each(drop);
+        self.legacies = 0;
+        if let Some(Ok((reading, writing))) = self.pipe.take() {
+            // Open until this process ends, or calls exec, and in whatever it forks.
+            let _ = reading.into_raw_fd();
+            drop(writing);
+        }
+    }
+}
+
+impl Heir {
+    /// The kernel reports an error at the writing end of a pipe that nobody can read.
+    fn may_live(&self) -> bool {
+        let Some(end) = &self.end else { return true };
+        let mut wanted = libc::pollfd { fd: end.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one live `pollfd`.
+        let ready = unsafe { libc::poll(&raw mut wanted, 1, 0) };
+        ready <= 0 || wanted.revents & libc::POLLERR == 0
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [RawFd; 2] = [-1; 2];
+    // SAFETY: room for two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made both.
+    let [reading, writing] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok((reading, writing))
+}

@@ -1,0 +1,195 @@
+//! Sessions on databases of this process: one for each thread that works on one, and more.
+//!
+//! - `SESSION-1`: a session holds its database open until it, or the database, is closed; closing
+//!   the database rolls back what is open in any of its sessions. A statement that runs meanwhile
+//!   comes to its end first.
+//! - `SESSION-2`: no latch is held while Python's lock is waited for, or is waited for with it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+
+use atoll::machine::fork::Mark;
+use atoll_sql::{ChangeError, SqlSession};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::convert::{self, IncomingRows};
+use crate::errors::{Fault, Outcome};
+use crate::result::QueryResult;
+
+const CLOSED: Fault = Fault::Closed("the session is closed, or its database is");
+
+/// A session and its database.
+pub(crate) struct Core {
+    db: atoll::Database,
+    session: SqlSession,
+}
+
+/// Where a session is until it is closed.
+pub(crate) struct Slot {
+    core: Mutex<Option<Core>>,
+    is_closed: AtomicBool,
+    /// The process that it belongs to, in which its latch works.
+    home: Mark,
+    pid: u32,
+}
+
+impl Slot {
+    fn new(db: atoll::Database) -> Self {
+        let core = Core { session: SqlSession::on_database(db.clone()), db };
+        let (home, pid) = (Mark::new(), std::process::id());
+        Self { core: Mutex::new(Some(core)), is_closed: AtomicBool::new(false), home, pid }
+    }
+
+    fn check_home(&self) -> Outcome<()> {
+        let remedy = "make a session of a database that this process owns";
+        let forked = || atoll::Error::ForkedChild { what: "the session", pid: self.pid, remedy };
+        if self.home.is_here() { Ok(()) } else { Err(forked().into()) }
+    }
+
+    /// Works with the session, one caller after the other.
+    fn with<R>(&self, work: impl FnOnce(&mut Core) -> Outcome<R>) -> Outcome<R> {
+        self.check_home()?;
+        let done = {
+            let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = core.as_mut().filter(|_| !self.is_closed.load(Ordering::SeqCst));
+            open.ok_or(CLOSED).and_then(work)
+        };
+        // Whoever closed it meanwhile has left the rest to this thread.
+        if self.is_closed.load(Ordering::SeqCst) {
+            drop(self.take());
+        }
+        done
+    }
+
+    /// Closes it: at once, or when the statement that runs has come to its end.
+    fn take(&self) -> Option<Core> {
+        if !self.home.is_here() {
+            return None;
+        }
+        self.is_closed.store(true, Ordering::SeqCst);
+        match self.core.try_lock() {
+            Ok(mut core) => core.take(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// The sessions of a database, to be closed with it.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<Vec<Weak<Slot>>>);
+
+impl Sessions {
+    /// With Python's lock, and without waiting, so that a fork finds it free (`SESSION-2`).
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Slot>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new session on a database.
+    pub(crate) fn open(&self, db: atoll::Database) -> Session {
+        let slot = Arc::new(Slot::new(db));
+        let mut known = self.lock();
+        known.retain(|slot| slot.strong_count() > 0);
+        known.push(Arc::downgrade(&slot));
+        Session(slot)
+    }
+
+    /// Closes all of them; what is returned is dropped without Python's lock.
+    pub(crate) fn close_all(&self) -> Vec<Core> {
+        let known = std::mem::take(&mut *self.lock());
+        known.iter().filter_map(Weak::upgrade).filter_map(|slot| slot.take()).collect()
+    }
+}
+
+/// A session on a database of this process: statements one after the other, with at most one
+/// transaction open at a time. Threads may share one; they take turns.
+#[pyclass(frozen, module = "atolldb", name = "Session")]
+pub(crate) struct Session(Arc<Slot>);
+
+impl Session {
+    /// Runs a statement.
+    pub(crate) fn execute(&self, statement: &str) -> Outcome<QueryResult> {
+        self.0.with(|core| {
+            let outcome = core.session.execute(statement);
+            QueryResult::new(outcome.map_err(|error| Fault::Sql(error, statement.to_owned()))?)
+        })
+    }
+
+    /// Inserts rows into a table.
+    pub(crate) fn insert_rows(&self, name: &str, rows: IncomingRows) -> Outcome<u64> {
+        // What reads the rows may run Python code that uses this very session, so it comes before.
+        let table = self.0.with(|core| Ok(core.db.table(name)?))?;
+        let rows = rows.fit(table.schema())?;
+        self.0.with(|core| {
+            let inserted = core.session.change(move |tx| rows.insert(tx, &table));
+            inserted.map_err(fault)
+        })
+    }
+
+    /// Creates a table and inserts rows into it.
+    pub(crate) fn create_with_rows(
+        &self,
+        name: &str,
+        rows: IncomingRows,
+        key: &[String],
+    ) -> Outcome<u64> {
+        let schema = rows.schema(key)?;
+        let rows = rows.fit(&schema)?;
+        rows.check_key(name, &schema)?;
+        self.0.with(|core| {
+            let outside = core.session.check_no_transaction("create_table");
+            outside.map_err(|error| Fault::Sql(error, String::new()))?;
+            let table = core.db.create_table(name, schema)?;
+            core.session.change(move |tx| rows.insert(tx, &table)).map_err(fault)
+        })
+    }
+}
+
+fn fault(error: ChangeError) -> Fault {
+    match error {
+        ChangeError::Session(error) => Fault::Sql(error, String::new()),
+        ChangeError::Database(error) => error.into(),
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Whether a transaction is open: `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
+    #[getter]
+    fn in_transaction(&self, py: Python<'_>) -> Outcome<bool> {
+        py.detach(|| self.0.with(|core| Ok(core.session.in_transaction())))
+    }
+
+    /// Runs one SQL statement. A query runs on a snapshot that is taken for it.
+    fn sql(&self, py: Python<'_>, statement: &str) -> Outcome<QueryResult> {
+        py.detach(|| self.execute(statement))
+    }
+
+    /// Inserts `data` into a table, columns matched by name; returns the number of rows. Part of
+    /// the transaction that is open in this session, or a transaction of its own.
+    fn insert(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+        self.0.check_home()?;
+        let reader = convert::reader(data)?;
+        Ok(py.detach(|| self.insert_rows(name, IncomingRows::read(reader)?))?)
+    }
+
+    /// Closes the session. What is open in it is rolled back.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.0.take()));
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
+        self.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        let closed = if self.0.is_closed.load(Ordering::SeqCst) { ", closed" } else { "" };
+        format!("<atolldb.Session{closed}>")
+    }
+}
