@@ -23,13 +23,13 @@ use datafusion::logical_expr::logical_plan::{
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
-    Operator, lit,
+    Operator, WindowFrameBound, WindowFrameUnits, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
 use super::canonical::canonical;
 use super::operands::{self, Typed};
-use super::{cast, guard, merging, plan_error, sum, temporal};
+use super::{cast, extreme, guard, merging, plan_error, sum, temporal};
 use crate::error::SqlErrorKind;
 
 /// What a plan is in.
@@ -465,8 +465,22 @@ impl Scope<'_> {
     fn window(&self, mut function: WindowFunction) -> Result<Expr> {
         let params = &mut function.params;
         params.order_by = sort_keys(std::mem::take(&mut params.order_by), &self.schema)?;
+        let frame = &params.window_frame;
+        let distances: Vec<&ScalarValue> = [&frame.start_bound, &frame.end_bound]
+            .into_iter()
+            .filter_map(|bound| match bound {
+                WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => Some(by),
+                WindowFrameBound::CurrentRow => None,
+            })
+            .filter(|by| !by.is_null())
+            .collect();
+        let is_measured = frame.units == WindowFrameUnits::Range && !distances.is_empty();
         for key in &mut params.order_by {
-            key.expr = operands::frame_key(self.typed(std::mem::take(&mut key.expr))?)?;
+            let value = self.typed(std::mem::take(&mut key.expr))?;
+            key.expr = match is_measured {
+                true => operands::distance_key(value, &distances)?,
+                false => operands::frame_key(value)?,
+            };
         }
         // Partitions are found in sorted rows, so their keys are keys of an order too.
         for key in &mut params.partition_by {
@@ -474,6 +488,12 @@ impl Scope<'_> {
             *key = canonical(value.expr, &value.arrow);
         }
         params.args = self.arguments(function.fun.name(), std::mem::take(&mut params.args))?;
+        // Over truth values these are the same, and can be kept over a moving window.
+        match function.fun.name() {
+            "bool_and" => function.fun = extreme::low().into(),
+            "bool_or" => function.fun = extreme::high().into(),
+            _ => {}
+        }
         if matches!(function.fun.name(), "lag" | "lead") && params.args.len() == 3 {
             // The value and what stands for a missing one have one type.
             let both = [0, 2].map(|at| self.typed(std::mem::take(&mut params.args[at])));

@@ -23,9 +23,17 @@ use datafusion::logical_expr::{
 
 /// The aggregates of this module.
 pub(crate) fn aggregates() -> Vec<AggregateUDF> {
-    [(Side::Low, min_udaf()), (Side::High, max_udaf())]
-        .map(|(side, builtin)| AggregateUDF::from(Extreme { side, builtin }))
-        .to_vec()
+    [low(), high()].map(Arc::unwrap_or_clone).to_vec()
+}
+
+/// `min`.
+pub(crate) fn low() -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(Extreme { side: Side::Low, builtin: min_udaf() }))
+}
+
+/// `max`.
+pub(crate) fn high() -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(Extreme { side: Side::High, builtin: max_udaf() }))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -436,8 +436,10 @@ pub(crate) fn in_list(
         }
         let mut aligned = aligned(all, Number::merged)?.into_iter();
         if let Some(first) = aligned.next() {
-            let list = aligned.map(|item| item.expr).collect();
-            found = Some(Expr::InList(InList::new(Box::new(compared(first)), list, negated)));
+            // Constants are looked up by their bits.
+            let list = aligned.map(|item| canonical(item.expr, &item.arrow)).collect();
+            let value = Box::new(canonical(first.expr, &first.arrow));
+            found = Some(Expr::InList(InList::new(value, list, negated)));
         }
     }
     for item in singles {
@@ -510,6 +512,25 @@ pub(crate) fn concat(left: Typed, right: Typed) -> Result<Expr> {
         false => side.into_type(&ArrowType::Utf8View),
     };
     Ok(plain(text(left)?, Operator::StringConcat, text(right)?))
+}
+
+/// A number by which the frame of a window is measured, in a type that holds it with the distance
+/// added: DataFusion takes the distance for a value of the key's type, and what overflows for NULL.
+pub(crate) fn distance_key(value: Typed, distances: &[&ScalarValue]) -> Result<Expr> {
+    let scale = distances.iter().filter_map(|distance| {
+        let (_, scale) = text::decimal(distance.try_as_str().flatten()?.trim())?;
+        Some(scale)
+    });
+    let scale = scale.max().unwrap_or(0);
+    match value.number() {
+        Some(number) if number.is_float() => value.into_type(&ArrowType::Float64),
+        Some(number) => {
+            let wide = Number::Decimal { precision: DIGITS_MAX, scale };
+            value.into_type(&number.merged(wide).arrow())
+        }
+        None => Ok(value),
+    }
+    .map(|value| value.expr)
 }
 
 /// A key of an order: DataFusion cannot keep a frame over bytes, but over the text that stands for
