@@ -1,0 +1,103 @@
+"""Statements that are kept as tests, with PostgreSQL's answer: `kept.txt`.
+
+An entry is a few lines of SQL, the last of them the statement; then lines that begin with `--`:
+
+    -- types: int4 text            what PostgreSQL calls the columns
+    -- row: ["1", null]            each row, in JSON, as the texts that PostgreSQL writes
+    -- error: 22003 overflow …     instead of both, where it fails
+    -- allow: quotient, -, zero, order
+                                   what `compare` allows for, if anything
+
+Empty lines separate entries. A line that begins with `#` is a remark.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import answers
+from .answers import Answer, Failure
+from .compare import compare
+from .tree import FLOAT_SUM, QUOTIENT, SUM_OF_REAL
+
+FILE = Path(__file__).with_name("kept.txt")
+_FLAGS = {"quotient": QUOTIENT, "sum": FLOAT_SUM, "real": SUM_OF_REAL}
+
+
+@dataclass
+class Entry:
+    """A kept statement, what comes before it, and the answer that is expected."""
+
+    setup: list
+    sql: str
+    answer: Answer
+    flags: list = field(default_factory=list)
+    either_zero: bool = False
+    ordered: bool = False
+    remark: str = ""
+
+    def difference(self, answer):
+        """How an answer differs from the one that is expected, or None."""
+        return compare(
+            self.answer, answer, self.flags, either_zero=self.either_zero, ordered=self.ordered
+        )
+
+    def text(self):
+        lines = [f"# {line}" for line in self.remark.splitlines()]
+        lines += [f"{statement};" for statement in (*self.setup, self.sql)]
+        failure = self.answer.failure
+        if failure:
+            lines.append(f"-- error: {failure.code} {failure.sort}: {failure.message}")
+        else:
+            lines.append(f"-- types: {' '.join(self.answer.types)}")
+            lines += [f"-- row: {json.dumps(r, ensure_ascii=False)}" for r in self.answer.texts]
+            names = [_name(flag) for flag in self.flags]
+            extra = ["zero"] * self.either_zero + ["order"] * self.ordered
+            if extra or any(name != "-" for name in names):
+                lines.append(f"-- allow: {', '.join(names + extra)}")
+        return "\n".join(lines) + "\n"
+
+
+def _name(flags):
+    found = [name for name, flag in _FLAGS.items() if flags & flag]
+    return "+".join(found) or "-"
+
+
+def of(setup, statement, answer, remark=""):
+    """The entry of a statement's tree."""
+    return Entry(
+        setup, statement.render(), answer, statement.column_flags(),
+        statement.is_one_of_equals(), statement.total_order, remark,
+    )  # fmt: skip
+
+
+def read(text):
+    """The entries of a file."""
+    return [_entry(block) for block in text.strip().split("\n\n") if ";\n" in block]
+
+
+def _entry(block):
+    sql, types, rows, failure, allowed, remark = [], [], [], None, [], []
+    for line in block.splitlines():
+        if line.startswith("#"):
+            remark.append(line[1:].strip())
+        elif line.startswith("-- types: "):
+            types = line[10:].split()
+        elif line.startswith("-- row: "):
+            rows.append(json.loads(line[8:]))
+        elif line.startswith("-- error: "):
+            code, _, rest = line[10:].partition(" ")
+            sort, _, message = rest.partition(": ")
+            failure = Failure(sort, code, message)
+        elif line.startswith("-- allow: "):
+            allowed = line[10:].split(", ")
+        else:
+            assert line.endswith(";"), f"a line without its semicolon: {line}"
+            sql.append(line[:-1])
+    flags = [
+        sum(_FLAGS[word] for word in name.split("+") if word != "-")
+        for name in allowed if name not in ("zero", "order")
+    ] or [0] * len(types)  # fmt: skip
+    answer = Answer(failure=failure) if failure else answers.of_texts(types, rows)
+    return Entry(sql[:-1], sql[-1], answer, flags, "zero" in allowed, "order" in allowed,
+                 "\n".join(remark))  # fmt: skip
