@@ -14,10 +14,11 @@ STRICT_FUNCTION = f"""
 CREATE OR REPLACE FUNCTION public.{STRICT}(n numeric, scale int) RETURNS numeric
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF n = 'NaN' OR n = 'Infinity' OR n = '-Infinity' THEN
+    IF n = 'NaN' OR n = 'Infinity' OR n = '-Infinity'
+        OR abs(round(n, scale)) >= 10::numeric ^ (38 - scale)
+    THEN
         RAISE numeric_value_out_of_range;
     END IF;
-    PERFORM CASE WHEN scale >= 0 THEN n::numeric(38, scale) END;
     RETURN n;
 END $$
 """

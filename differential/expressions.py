@@ -45,10 +45,10 @@ def literal(rng, type_):
         return null(type_)
     if type_ in INTEGERS:
         number = int(values.random_text(rng, type_))
-        # A number alone is int4 if it fits, int8 if it fits that; a sign is an operator.
+        # A number alone is int4 if it fits, with its sign, and otherwise int8.
         low, high = INTEGER_RANGES["int4"]
-        plain = (type_ == "int4" and low < number) or (type_ == "int8" and abs(number) > high)
-        if plain and abs(number) < 2**63 and rng.random() < 0.8:
+        plain = type_ == "int4" or type_ == "int8" and not low <= number <= high
+        if plain and rng.random() < 0.8:
             return Expr(type_, f"({number})" if number < 0 else str(number), shape="literal")
         return typed_literal(rng, type_, str(number))
     if type_ == "numeric":

@@ -5,6 +5,7 @@ or after a join. So nothing there may fail, but for a single condition over a si
 """
 
 from . import expressions, windows
+from .expressions import Scope
 from .sqltypes import ALL, FLOATS, INTEGERS, NUMBERS, comparable
 from .tree import (
     AGGREGATE,
@@ -44,7 +45,7 @@ def ids_of(sources):
 
 def constant(rng, _tables):
     """SELECT without FROM."""
-    scope = expressions.Scope(rng)
+    scope = Scope(rng)
     depth = rng.choice((1, 2, 2, 3))
     return Select(items_of(scope, rng.choice((1, 1, 2)), depth))
 
@@ -60,7 +61,7 @@ def single(rng, tables):
     """One table, few rows where something may fail."""
     source = From(rng.choice(("t1", "t1", "t2", "t3")), "a")
     columns = columns_of([source], tables)
-    scope = expressions.Scope(rng, columns, fallible=rng.random() < 0.75)
+    scope = Scope(rng, columns, fallible=rng.random() < 0.75)
     select = Select(items_of(scope, rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 2, 3))), [source])
     if scope.fallible and rng.random() < 0.8:
         select.where = few_rows(rng, source.alias)
@@ -131,7 +132,7 @@ def join_condition(rng, tables, before, source):
         second = rng.choice(same if rng.random() < 0.6 else fitting)
         conditions.append(Expr("bool", "{} = {}", [first, second]))
     if source.join != "FULL JOIN" and rng.random() < 0.35:
-        scope = expressions.Scope(rng, left + right, fallible=False)
+        scope = Scope(rng, left + right, fallible=False)
         extra = expressions.generate(scope, "bool", 2)
         conditions = [extra] if rng.random() < 0.3 else [*conditions, extra]
     if len(conditions) == 1:
@@ -142,7 +143,7 @@ def join_condition(rng, tables, before, source):
 def join(rng, tables):
     sources = joined_sources(rng, tables)
     columns = columns_of(sources, tables)
-    scope = expressions.Scope(rng, columns, fallible=rng.random() < 0.15)
+    scope = Scope(rng, columns, fallible=rng.random() < 0.15)
     items = items_of(scope, rng.choice((1, 2, 3)), rng.choice((0, 1, 2)))
     if rng.random() < 0.6:
         items += rng.sample(ids_of(sources), 1)
@@ -159,7 +160,7 @@ def join(rng, tables):
 def aggregate(rng, scope, type_, over=""):
     """An aggregate function of the type, or None; also the one of a window (`over`)."""
     own = 0 if over else AGGREGATE
-    inner = expressions.Scope(rng, scope.columns, scope.fallible and rng.random() < 0.2)
+    inner = Scope(rng, scope.columns, scope.fallible and rng.random() < 0.2)
     distinct = "DISTINCT " if not over and rng.random() < 0.15 else ""
     tame = {c.type: c for c in scope.columns if c.form.endswith((".x", ".x4", ".k"))}
     choices = ["extreme"] if type_ not in ("bool", "bytea") else ["logic"] * (type_ == "bool")
@@ -174,7 +175,7 @@ def aggregate(rng, scope, type_, over=""):
             return Expr("int8", "count(*)", own=own, shape="aggregate")
         argument = expressions.generate(inner, rng.choice(ALL), 1)
     elif what == "logic":
-        name = rng.choice(("bool_and", "bool_or", "every"))
+        name = rng.choice(("bool_and", "bool_or"))
         argument = expressions.generate(inner, "bool", 1)
     elif what == "extreme":
         name = rng.choice(("min", "max"))
@@ -212,7 +213,7 @@ def grouped(rng, tables):
     if rng.random() < 0.25:
         sources = joined_sources(rng, tables, most=2)
     columns = columns_of(sources, tables)
-    scope = expressions.Scope(rng, columns, fallible=rng.random() < 0.4)
+    scope = Scope(rng, columns, fallible=rng.random() < 0.4)
     keys = []
     for _ in range(rng.choice((0, 1, 1, 2, 3))):
         known = [c for c in columns if c.form[2:] in ("k", "b", "i2", "t", "d")]
@@ -226,7 +227,7 @@ def grouped(rng, tables):
     firm = [key for key in firm if key.type not in FLOATS]
     # The digits of a numeric that stands for its group are not said either: see the text of it.
     firm = [key for key in firm if key.type != "numeric" or key.shape == "column"]
-    outer = expressions.Scope(
+    outer = Scope(
         rng, firm, rng.random() < 0.5, leaves=lambda t: aggregate(rng, scope, t)
     )
     items = [key for key in keys if rng.random() < 0.8]
@@ -240,7 +241,8 @@ def grouped(rng, tables):
     if rng.random() < 0.4:
         select.where = expressions.generate(scope.safe(), "bool", 2)
     if keys and rng.random() < 0.25:
-        having = over_aggregates(outer.safe(), "bool", 2)
+        firm = Scope(rng, outer.columns, False, lambda t: aggregate(rng, scope.safe(), t))
+        having = over_aggregates(firm, "bool", 2)
         if not inexact(having):
             select.having = having
     return select
@@ -250,7 +252,7 @@ def over_aggregates(outer, type_, depth):
     """An expression over groups; the exact parts of it are exact."""
     made = expressions.generate(outer, type_, depth)
     if made.shape != "aggregate" and inexact(made):
-        return expressions.generate(expressions.Scope(outer.rng, outer.columns, False), type_, 1)
+        return expressions.generate(Scope(outer.rng, outer.columns, False), type_, 1)
     return made
 
 
@@ -263,7 +265,7 @@ def windowed(rng, tables):
     if rng.random() < 0.15:
         sources = joined_sources(rng, tables, most=2)
     columns = columns_of(sources, tables)
-    scope = expressions.Scope(rng, columns, fallible=False)
+    scope = Scope(rng, columns, fallible=False)
     ids = ids_of(sources)
     items = [*ids] if rng.random() < 0.8 else []
     for _ in range(rng.choice((1, 1, 2))):
@@ -289,7 +291,7 @@ def united(rng, tables):
         source = From(rng.choice(("t1", "t2", "t3")), "a")
         bare = rng.random() < 0.2
         columns = [] if bare else columns_of([source], tables)
-        scope = expressions.Scope(rng, columns, fallible)
+        scope = Scope(rng, columns, fallible)
         items = [union_item(scope, t, first=at == 0, pair=count == 2) for t in types]
         part = Select(items, [] if bare else [source])
         if not bare:

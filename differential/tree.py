@@ -39,10 +39,14 @@ class Expr:
         """SQL text. `strict`: a numeric that Atoll cannot hold is an error, see `deliberate`."""
         if not self.args:
             return self.form
-        text = self.form.format(*(arg.render(strict) for arg in self.args))
-        if strict and self.type == "numeric":
-            return f"{STRICT}({text}, {min(self.scale, 38)})"
-        return text
+        if not strict or self.type != "numeric":
+            return self.form.format(*(arg.render(strict) for arg in self.args))
+        args = (arg.render(strict) for arg in self.args)
+        if self.shape in ("list", "case"):
+            # Its branches get its digits.
+            args = (held(text, self.scale) if arg.type == "numeric" and arg.shape != "quoted"
+                    else text for arg, text in zip(self.args, args, strict=True))  # fmt: skip
+        return held(self.form.format(*args), self.scale)
 
     def with_args(self, args, form=None):
         return Expr(
@@ -56,6 +60,11 @@ class Expr:
         yield self
         for arg in self.args:
             yield from arg.walk()
+
+
+def held(text, scale):
+    """The numeric that a text makes, if Atoll can hold it with so many digits behind the point."""
+    return f"{STRICT}({text}, {min(scale, 38)})"
 
 
 def cast_name(type_, digits=None):
@@ -111,8 +120,15 @@ class Select:
     def copy(self, **changes):
         return replace(self, **changes)
 
-    def head(self, strict):
-        items = ", ".join(f"{e.render(strict)} AS c{i + 1}" for i, e in enumerate(self.items))
+    def head(self, scales=None):
+        strict = scales is not None
+        texts = [e.render(strict) for e in self.items]
+        if strict:
+            texts = [
+                held(text, scales[at]) if e.type == "numeric" and e.shape != "quoted" else text
+                for at, (e, text) in enumerate(zip(self.items, texts, strict=True))
+            ]
+        items = ", ".join(f"{text} AS c{at + 1}" for at, text in enumerate(texts))
         text = f"SELECT {'DISTINCT ' if self.distinct else ''}{items}"
         if self.sources:
             text += " FROM " + "".join(source.render(strict) for source in self.sources)
@@ -125,9 +141,12 @@ class Select:
         return text
 
     def render(self, strict=False):
-        text = self.head(strict)
+        # What stands in one column has one type.
+        scales = [max(s.items[at].scale for s in self.selects()) for at in range(len(self.items))]
+        scales = scales if strict else None
+        text = self.head(scales)
         for operator, other in self.others:
-            text += f" {operator} {other.head(strict)}"
+            text += f" {operator} {other.head(scales)}"
         if self.order:
             text += " ORDER BY " + ", ".join(o.render(strict) for o in self.order)
         if self.limit is not None:
