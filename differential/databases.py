@@ -137,7 +137,7 @@ class Postgres:
     def load(self, tables):
         self.must(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
         self.must(f"CREATE SCHEMA {self.schema}")
-        self.must(f"SET search_path = {self.schema}")
+        self.must(f"SET search_path = {self.schema}, public")
         for table in tables:
             for statement in table.statements():
                 self.must(statement)
@@ -226,9 +226,7 @@ class DuckDB:
         import duckdb
 
         try:
-            cursor = self.connection.execute(sql)
-            table = cursor.to_arrow_table()
-            return answers.of_arrow(table)
+            return answers.of_arrow(self.connection.sql(sql).to_arrow_table())
         except duckdb.Error as error:
             return Answer(failure=Failure("other", type(error).__name__, str(error)))
 

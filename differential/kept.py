@@ -18,10 +18,13 @@ from pathlib import Path
 from . import answers
 from .answers import Answer, Failure
 from .compare import compare
-from .tree import FLOAT_SUM, QUOTIENT, SUM_OF_REAL
+from .databases import Atoll, Postgres
+from .deliberate import types_allowed
+from .tree import BARE_INTEGER, FLOAT_SUM, QUOTIENT, SUM_OF_REAL
 
 FILE = Path(__file__).with_name("kept.txt")
-_FLAGS = {"quotient": QUOTIENT, "sum": FLOAT_SUM, "real": SUM_OF_REAL}
+_FLAGS = {"quotient": QUOTIENT, "sum": FLOAT_SUM, "real": SUM_OF_REAL,
+          "integer": BARE_INTEGER}  # fmt: skip
 
 
 @dataclass
@@ -38,9 +41,10 @@ class Entry:
 
     def difference(self, answer):
         """How an answer differs from the one that is expected, or None."""
-        return compare(
+        difference = compare(
             self.answer, answer, self.flags, either_zero=self.either_zero, ordered=self.ordered
         )
+        return None if difference and types_allowed(difference, self.flags) else difference
 
     def text(self):
         lines = [f"# {line}" for line in self.remark.splitlines()]
@@ -101,3 +105,20 @@ def _entry(block):
     answer = Answer(failure=failure) if failure else answers.of_texts(types, rows)
     return Entry(sql[:-1], sql[-1], answer, flags, "zero" in allowed, "order" in allowed,
                  "\n".join(remark))  # fmt: skip
+
+
+def check(path, address):
+    """Asks both databases for the statements of a file; gives (entry, what is wrong or None)."""
+    postgres, atoll = Postgres(address, "kept"), Atoll()
+    for entry in read(Path(path).read_text(encoding="utf-8")):
+        postgres.load([])
+        atoll.load([])
+        for statement in entry.setup:
+            postgres.must(statement)
+            atoll.database.sql(statement)
+        theirs, wrong = postgres.answer(entry.sql), None
+        if theirs.texts != entry.answer.texts or theirs.failure != entry.answer.failure:
+            wrong = "PostgreSQL answers otherwise than is written"
+        elif difference := entry.difference(atoll.answer(entry.sql)):
+            wrong = f"{difference.what} {difference.detail}".strip()
+        yield entry, wrong

@@ -146,6 +146,8 @@ def smaller_expressions(expr, select):
     """Expressions that are smaller in one place, from the outside to the inside."""
     yield from instead_of(expr, select)
     for at, arg in enumerate(expr.args):
+        if expr.shape == "ordered" and arg.form.endswith(".id"):
+            continue
         for smaller in smaller_expressions(arg, select):
             yield expr.with_args(expr.args[:at] + (smaller,) + expr.args[at + 1 :])
 
@@ -231,6 +233,8 @@ def _plainer_window(expr):
     if ordered:
         keys = ordered[1].split(", ")
         for at in range(len(keys)):
+            if expr.shape == "ordered" and expr.args[first + at].form.endswith(".id"):
+                continue
             left = keys[:at] + keys[at + 1 :]
             order = f"ORDER BY {', '.join(left)}" if left else ""
             changed = clauses[: ordered.start()] + order + clauses[ordered.end(1) :]

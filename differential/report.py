@@ -72,3 +72,15 @@ def markdown(options, counts, groups, pairs):
         lines += [f"- {theirs} / {ours}: `{sql[:300]}`", f"  - PostgreSQL: {message}"]
         lines += [f"  - Atoll: {other.splitlines()[0][:200]}"]
     return "\n".join(lines) + "\n"
+
+
+def show_kept(checked):
+    """What became of kept statements; gives the exit status."""
+    total = wrong = 0
+    for entry, what in checked:
+        total += 1
+        if what:
+            wrong += 1
+            print(f"{what}:\n{entry.text()}")
+    print(f"{total} kept statements, {wrong} differ")
+    return 1 if wrong else 0

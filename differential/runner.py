@@ -33,7 +33,7 @@ def arguments(given=None):
     add("--minimise-crashes", action="store_true", help="also those that crash")
     add("--keep", action="store_true", help="append the differences to differential/kept.txt")
     add("--findings", metavar="FILE", help="write the differences there, grouped, as Markdown")
-    add("--sql", metavar="STATEMENT", help="only ask both databases this, without tables")
+    add("--kept", metavar="FILE", help="only ask both databases for the statements kept there")
     return parser.parse_args(given)
 
 
@@ -136,8 +136,10 @@ def main(given=None):
     server = Server()
     try:
         setup = Postgres(server.address(), "setup")
-        setup.must(deliberate.STRICT_FUNCTION)
+        setup.must(deliberate.FUNCTIONS)
         setup.close()
+        if options.kept:
+            return report.show_kept(kept.check(options.kept, server.address()))
         counts, findings, pairs = run(options, server.address())
     finally:
         server.close()

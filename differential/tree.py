@@ -1,5 +1,6 @@
 """Statements as trees that can be rendered, and made smaller by `minimise`."""
 
+import re
 from dataclasses import dataclass, field, replace
 
 from .sqltypes import SQL_NAMES
@@ -14,16 +15,21 @@ WINDOW = 32
 EITHER_ZERO = 64  # is one of several equal values: 0.0 or -0.0
 NULL = 128  # is the literal NULL; not handed on
 SUM_OF_REAL = 256
-#: The function that returns a numeric, or fails where it has more than 38 digits.
-STRICT = "held_by_atoll"
+BARE_INTEGER = 512  # is digits and nothing else; of columns only, see `column_flags`
+# How a statement is rendered: as it is; so that PostgreSQL fails where a numeric has more digits
+# than Atoll's; so that PostgreSQL computes nothing while it plans. See `deliberate`.
+PLAIN, STRICT, LATE = "plain", "strict", "late"
+#: The functions of these: the numeric, or an error; any value.
+HELD, COMPUTED_LATE = "held_by_atoll", "computed_late"
 
 
 class Expr:
     """An expression: a form with `{}` for each of its parts.
 
     `shape` says what it is where that matters: "literal", "column", "case", "list" "in"
-    (some parts may be left out), "quoted" (it takes its type from its place). A numeric of Atoll
-    has `scale` digits behind the point and 38 in all.
+    (some parts may be left out), "quoted" (it takes its type from its place), "ordered" (a window
+    that needs the ids in its order). A numeric of Atoll has `scale` digits behind the point and
+    38 in all.
     """
 
     __slots__ = ("args", "flags", "form", "own", "scale", "shape", "type")
@@ -35,13 +41,13 @@ class Expr:
         for arg in self.args:
             self.flags |= arg.flags
 
-    def render(self, strict=False):
-        """SQL text. `strict`: a numeric that Atoll cannot hold is an error, see `deliberate`."""
+    def render(self, mode=PLAIN):
         if not self.args:
-            return self.form
-        if not strict or self.type != "numeric":
-            return self.form.format(*(arg.render(strict) for arg in self.args))
-        args = (arg.render(strict) for arg in self.args)
+            late = mode == LATE and self.shape == "literal"
+            return f"{COMPUTED_LATE}({self.form})" if late else self.form
+        args = (arg.render(mode) for arg in self.args)
+        if mode != STRICT or self.type != "numeric":
+            return self.form.format(*args)
         if self.shape in ("list", "case"):
             # Its branches get its digits.
             args = (held(text, self.scale) if arg.type == "numeric" and arg.shape != "quoted"
@@ -64,7 +70,7 @@ class Expr:
 
 def held(text, scale):
     """The numeric that a text makes, if Atoll can hold it with so many digits behind the point."""
-    return f"{STRICT}({text}, {min(scale, 38)})"
+    return f"{HELD}({text}, {min(scale, 38)})"
 
 
 def cast_name(type_, digits=None):
@@ -81,13 +87,13 @@ class From:
     join: str = ""
     on: Expr | None = None
 
-    def render(self, strict):
+    def render(self, mode):
         text = f"{self.table} AS {self.alias}" if self.table != self.alias else self.table
         if not self.join:
             return text
         if self.join == ",":
             return f", {text}"
-        on = f" ON {self.on.render(strict)}" if self.on else ""
+        on = f" ON {self.on.render(mode)}" if self.on else ""
         return f" {self.join} {text}{on}"
 
 
@@ -96,8 +102,8 @@ class Order:
     expr: Expr
     how: str = ""
 
-    def render(self, strict):
-        return f"{self.expr.render(strict)}{self.how}"
+    def render(self, mode):
+        return f"{self.expr.render(mode)}{self.how}"
 
 
 @dataclass
@@ -120,10 +126,9 @@ class Select:
     def copy(self, **changes):
         return replace(self, **changes)
 
-    def head(self, scales=None):
-        strict = scales is not None
-        texts = [e.render(strict) for e in self.items]
-        if strict:
+    def head(self, mode, scales):
+        texts = [e.render(mode) for e in self.items]
+        if mode == STRICT:
             texts = [
                 held(text, scales[at]) if e.type == "numeric" and e.shape != "quoted" else text
                 for at, (e, text) in enumerate(zip(self.items, texts, strict=True))
@@ -131,24 +136,23 @@ class Select:
         items = ", ".join(f"{text} AS c{at + 1}" for at, text in enumerate(texts))
         text = f"SELECT {'DISTINCT ' if self.distinct else ''}{items}"
         if self.sources:
-            text += " FROM " + "".join(source.render(strict) for source in self.sources)
+            text += " FROM " + "".join(source.render(mode) for source in self.sources)
         if self.where:
-            text += f" WHERE {self.where.render(strict)}"
+            text += f" WHERE {self.where.render(mode)}"
         if self.group:
-            text += " GROUP BY " + ", ".join(e.render(strict) for e in self.group)
+            text += " GROUP BY " + ", ".join(e.render(mode) for e in self.group)
         if self.having:
-            text += f" HAVING {self.having.render(strict)}"
+            text += f" HAVING {self.having.render(mode)}"
         return text
 
-    def render(self, strict=False):
+    def render(self, mode=PLAIN):
         # What stands in one column has one type.
         scales = [max(s.items[at].scale for s in self.selects()) for at in range(len(self.items))]
-        scales = scales if strict else None
-        text = self.head(scales)
+        text = self.head(mode, scales)
         for operator, other in self.others:
-            text += f" {operator} {other.head(scales)}"
+            text += f" {operator} {other.head(mode, scales)}"
         if self.order:
-            text += " ORDER BY " + ", ".join(o.render(strict) for o in self.order)
+            text += " ORDER BY " + ", ".join(o.render(mode) for o in self.order)
         if self.limit is not None:
             text += f" LIMIT {self.limit}"
         if self.offset is not None:
@@ -182,7 +186,11 @@ class Select:
     def column_flags(self):
         """For each column of the answer the flags of what stands in it."""
         flags = [0] * len(self.items)
-        for select in self.selects():
-            for at, expr in enumerate(select.items):
-                flags[at] |= expr.flags
+        selects = list(self.selects())
+        for at in range(len(flags)):
+            items = [select.items[at] for select in selects]
+            for item in items:
+                flags[at] |= item.flags
+            if all(re.fullmatch(r"\(?-?\d+\)?", item.form) for item in items):
+                flags[at] |= BARE_INTEGER
         return flags

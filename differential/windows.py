@@ -95,7 +95,8 @@ def over(scope, call, ids, total, frame):
     if moved and call.form.startswith(("first_value", "last_value", "nth_value")):
         return Expr("int8", f"count(*) OVER ({' '.join(clauses)})", args[len(call.args) :],
                     own=WINDOW, shape="window")  # fmt: skip
-    return Expr(call.type, form, args, own=own, scale=call.scale, shape="window")
+    shape = "ordered" if total else "window"
+    return Expr(call.type, form, args, own=own, scale=call.scale, shape=shape)
 
 
 def frame_limits(rng, frame):

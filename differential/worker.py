@@ -53,9 +53,6 @@ class Worker:
         self.options, self.beat = options, beat
         self.postgres = Postgres(address, f"worker{number}")
         self.scratch = Postgres(address, f"worker{number}_small")
-        self.postgres.must("SET search_path = public")
-        if number == 0:
-            self.postgres.must(deliberate.STRICT_FUNCTION)
         self.atoll, self.small = Atoll(), Atoll()
         self.seen = Counter()
 
@@ -63,7 +60,6 @@ class Worker:
         rng = random.Random(f"{self.options.seed} {batch}")
         made = tables.make(rng)
         self.postgres.load(made)
-        self.postgres.must(f"SET search_path = {self.postgres.schema}, public")
         self.beat(batch, "loading tables")
         self.atoll.load(made)
         result = BatchResult(batch, Counter(), [])
@@ -85,7 +81,7 @@ class Worker:
             if result is not None:
                 count_agreement(result, theirs, ours, sql)
             return None
-        name = deliberate.reason(statement, difference, postgres)
+        name = deliberate.reason(statement, difference, postgres, atoll)
         if name:
             if result is not None:
                 result.counts[f"deliberate: {name}"] += 1
@@ -138,7 +134,6 @@ class Worker:
     def _still_with(self, small, statement, signature):
         self.beat(-1, statement.render())
         self.scratch.load(small)
-        self.scratch.must(f"SET search_path = {self.scratch.schema}, public")
         self.small.load(small)
         difference = self.differ(statement, self.scratch, self.small)
         return difference is not None and signature_of(difference) == signature
