@@ -54,8 +54,19 @@ def wide_numeric(statement, difference, postgres, _atoll):
         return None
     if any(e.type == "numeric" and e.scale > 38 for e in statement.walk()):
         return "numeric-38"
-    strict = postgres.answer(statement.render(STRICT))
-    return "numeric-38" if strict.failure and strict.failure.code == "22003" else None
+    # An aggregate is computed whether or not what stands around it needs it.
+    parts = [statement] + [
+        select.copy(items=[expr], having=None, others=[], order=[], limit=None, offset=None)
+        for select in statement.selects()
+        for root in (*select.items, *filter(None, [select.having]))
+        for expr in root.walk()
+        if expr.own & AGGREGATE and expr.type == "numeric"
+    ]
+    for part in parts:
+        strict = postgres.answer(part.render(STRICT))
+        if strict.failure and strict.failure.code == "22003":
+            return "numeric-38"
+    return None
 
 
 def types_of_columns(statement, difference, _postgres, _atoll):

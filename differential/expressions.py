@@ -193,6 +193,8 @@ def make_cast(scope, type_, depth, loose):
         made = text_for(scope, type_, depth)
     else:
         made = generate(scope, source, depth)
+    if type_ == "text" and made.flags & EITHER_ZERO:
+        return None
     if source == "numeric" and type_ == "text":
         # The digits behind the point are a value's own in PostgreSQL, the type's in Atoll.
         if not scope.fallible:
@@ -353,6 +355,8 @@ def make_concat(scope, type_, depth, loose):
         # Beside a text any type will do.
         other = scope.rng.choice(("int4", "bool", "date", "float8", "timestamp"))
         parts[1] = generate(scope, other, depth)
+        if parts[1].flags & EITHER_ZERO:
+            return None
         scope.rng.shuffle(parts)
     return Expr(type_, "({} || {})", _operands(scope.rng, *parts))
 

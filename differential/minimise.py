@@ -1,7 +1,7 @@
 """Makes a statement smaller, then its tables, while its difference stays.
 
-`candidates` proposes smaller statements, the boldest first; the first that still differs in the same
-way takes the statement's place, and all begins again. PostgreSQL decides what is valid.
+`candidates` proposes smaller statements, the boldest first; the first that still differs in the
+same way takes the statement's place, and all begins again. PostgreSQL decides what is valid.
 """
 
 import re
@@ -102,7 +102,8 @@ def _smaller_select(select):
                 rest = [type(source)(rest[0].table, rest[0].alias), *rest[1:]]
             yield select.copy(sources=rest)
         if source.join not in ("", ",", "CROSS JOIN", "JOIN"):
-            yield _with_source(select, at, type(source)(source.table, source.alias, "JOIN", source.on))
+            inner = type(source)(source.table, source.alias, "JOIN", source.on)
+            yield _with_source(select, at, inner)
         if source.on:
             for smaller in smaller_expressions(source.on, select):
                 new = type(source)(source.table, source.alias, source.join, smaller)
@@ -229,7 +230,8 @@ def _plainer_window(expr):
             kept = expr.args[: first + keys - 1] + expr.args[first + keys :]
             yield expr.with_args(kept, expr.form.replace("PARTITION BY {}, ", "PARTITION BY ", 1))
         first += keys
-    ordered = re.search(r"ORDER BY (\{\}[^,)]*?(?:, \{\}[^,)]*?)*)( ROWS| RANGE| GROUPS|\))", clauses)
+    key = r"\{\}[^,)]*?"
+    ordered = re.search(rf"ORDER BY ({key}(?:, {key})*)( ROWS| RANGE| GROUPS|\))", clauses)
     if ordered:
         keys = ordered[1].split(", ")
         for at in range(len(keys)):

@@ -23,7 +23,9 @@ def grouped(findings):
         by_signature[signature] += len(group)
     order = sorted(
         groups.items(),
-        key=lambda item: (-by_signature[item[0][0]], item[0][0], -len(item[1]), len(item[1][0].sql)),
+        key=lambda item: (
+            -by_signature[item[0][0]], item[0][0], -len(item[1]), len(item[1][0].sql)
+        ),  # fmt: skip
     )
     return [group for _, group in order]
 
@@ -43,7 +45,8 @@ def show(options, counts, groups, pairs, seconds):
 
 def _text(finding):
     lines = [*finding.setup, finding.sql]
-    answers = [("PostgreSQL", finding.postgres), ("Atoll", finding.atoll), ("DuckDB", finding.duckdb)]
+    names = ("postgres", "PostgreSQL"), ("atoll", "Atoll"), ("duckdb", "DuckDB")
+    answers = [(name, getattr(finding, field)) for field, name in names]
     lines += [f"-- {name}: {answer}" for name, answer in answers if answer]
     return "\n".join("  " + line[:600] for line in lines)
 

@@ -1,13 +1,14 @@
 """Runs statements by seed in several processes, and reports what differs.
 
-A process that dies, or stays with one statement for too long, is a difference as well: its statement is
-reported, and another process goes on with the next batch.
+A process that dies, or stays with one statement for too long, is a difference as well: its
+statement is reported, and another process goes on with the next batch.
 """
 
 import argparse
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -22,7 +23,8 @@ STUCK_S = 120
 
 def arguments(given=None):
     parser = argparse.ArgumentParser(
-        prog="python -m differential", description="Compares Atoll's SQL with PostgreSQL's."
+        prog="python -m differential",
+        description="Compares the answers of Atoll and PostgreSQL to generated SQL.",
     )
     add = parser.add_argument
     add("--seed", type=int, default=1)
@@ -47,6 +49,7 @@ class Process:
         self.process = multiprocessing.get_context("fork").Process(
             target=worker.main,
             args=(address, number, options, batches, theirs, self.beat_file.fileno()),
+            daemon=True,
         )
         self.process.start()
         theirs.close()
@@ -133,6 +136,8 @@ def run(options, address):
 def main(given=None):
     options = arguments(given)
     started = time.monotonic()
+    # So that PostgreSQL is stopped then as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     server = Server()
     try:
         setup = Postgres(server.address(), "setup")

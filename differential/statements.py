@@ -21,6 +21,10 @@ from .tree import (
 from .wrong import make_wrong
 
 
+#: What a statement reads; t3 is small or empty.
+TABLES = ("t1", "t1", "t1", "t2", "t2", "t3")
+
+
 def make(rng, tables):
     """A statement over the tables."""
     maker = rng.choices([m for m, _ in MAKERS], [w for _, w in MAKERS])[0]
@@ -59,12 +63,12 @@ def items_of(scope, count, depth, loose=True):
 
 def single(rng, tables):
     """One table, few rows where something may fail."""
-    source = From(rng.choice(("t1", "t1", "t2", "t3")), "a")
+    source = From(rng.choice(TABLES), "a")
     columns = columns_of([source], tables)
     scope = Scope(rng, columns, fallible=rng.random() < 0.75)
     select = Select(items_of(scope, rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 2, 3))), [source])
     if scope.fallible and rng.random() < 0.8:
-        select.where = few_rows(rng, source.alias)
+        select.where = few_rows(rng, source, tables)
         if rng.random() < 0.2:
             select.where = expressions.generate(scope, "bool", 2)
     elif rng.random() < 0.7:
@@ -76,9 +80,11 @@ def single(rng, tables):
     return select
 
 
-def few_rows(rng, alias):
-    ids = [str(rng.randrange(1, 20)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-    form = f"{alias}.id = {ids[0]}" if len(ids) == 1 else f"{alias}.id IN ({', '.join(ids)})"
+def few_rows(rng, source, tables):
+    count = max(len(table.rows) for table in tables if table.name == source.table)
+    ids = [str(rng.randrange(1, count + 2)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+    name = f"{source.alias}.id"
+    form = f"{name} = {ids[0]}" if len(ids) == 1 else f"{name} IN ({', '.join(ids)})"
     return Expr("bool", form, own=expressions.COLUMN)
 
 
@@ -105,7 +111,7 @@ def direction(rng):
 
 def joined_sources(rng, tables, most=3):
     """Tables that are joined, one after the other."""
-    names = [rng.choice(("t1", "t2", "t2", "t3")) for _ in range(rng.choice((2, 2, most)))]
+    names = [rng.choice(("t1", "t2", "t2", "t2", "t3")) for _ in range(rng.choice((2, 2, most)))]
     sources = [From(names[0], "a")]
     for name, alias in zip(names[1:], "bc", strict=False):
         source = From(name, alias)
@@ -213,7 +219,7 @@ def aggregate(rng, scope, type_, over=""):
 
 def grouped(rng, tables):
     """GROUP BY, HAVING and aggregates."""
-    sources = [From(rng.choice(("t1", "t1", "t2", "t3")), "a")]
+    sources = [From(rng.choice(TABLES), "a")]
     if rng.random() < 0.25:
         sources = joined_sources(rng, tables, most=2)
     columns = columns_of(sources, tables)
@@ -265,7 +271,7 @@ def inexact(expr):
 
 
 def windowed(rng, tables):
-    sources = [From(rng.choice(("t1", "t1", "t2", "t3")), "a")]
+    sources = [From(rng.choice(TABLES), "a")]
     if rng.random() < 0.15:
         sources = joined_sources(rng, tables, most=2)
     columns = columns_of(sources, tables)
@@ -304,7 +310,7 @@ def united(rng, tables):
         part = Select(items, [] if bare else [source])
         if not bare:
             part.where = (
-                few_rows(rng, "a") if fallible
+                few_rows(rng, source, tables) if fallible
                 else expressions.generate(scope, "bool", 2) if rng.random() < 0.4 else None
             )  # fmt: skip
         parts.append(part)

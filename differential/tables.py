@@ -93,6 +93,7 @@ def make(rng):
     for name, most in (("t1", 24), ("t2", 9), ("t3", 3)):
         count = rng.randrange(most // 2, most + 1) if name != "t3" else rng.randrange(most + 1)
         nulls = rng.choice((0.05, 0.15, 0.3))
-        rows = [[_value(rng, column, row, nulls) for column in COLUMNS] for row in range(1, count + 1)]
+        rows = range(1, count + 1)
+        rows = [[_value(rng, column, row, nulls) for column in COLUMNS] for row in rows]
         tables.append(Table(name, list(COLUMNS), rows))
     return tables

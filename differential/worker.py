@@ -7,6 +7,7 @@ nor what happened before changes a statement.
 import os
 import random
 import re
+import signal
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
@@ -119,7 +120,9 @@ class Worker:
         signature = signature_of(difference)
         small = None
         if self.options.minimise:
-            small = minimise_tables(made, statement, lambda t: self._still_with(t, statement, signature))
+            small = minimise_tables(
+                made, statement, lambda some: self._still_with(some, statement, signature)
+            )
         small = small if small is not None else made
         setup = [s for table in small for s in table.statements()]
         self.scratch.load(small)
@@ -156,7 +159,8 @@ def signature_of(difference):
     """What differs, with the message of the failure but for what it is about."""
     failure = difference.atoll.failure or difference.postgres.failure
     if not failure:
-        return f"{difference.what} {difference.detail if difference.what == 'types' else ''}".strip()
+        detail = difference.detail if difference.what == "types" else ""
+        return f"{difference.what} {detail}".strip()
     message = re.sub(r"\"[^\"]*\"|'[^']*'", "…", failure.message.splitlines()[0])
     message = re.sub(r"-?\d[\d.,e+-]*", "N", message)
     return f"{difference.what}: {failure.sort}: {message[:60]}"
@@ -201,6 +205,7 @@ def main(address, number, options, batches, connection, beat_file):
         text = f"{batch}\n{sql}".encode()[:60_000]
         os.pwrite(beat_file, len(text).to_bytes(4, "little") + text, 0)
 
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         worker = Worker(address, number, options, beat)
         for batch, count in batches:
