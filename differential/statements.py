@@ -70,7 +70,8 @@ def single(rng, tables):
     if scope.fallible and rng.random() < 0.8:
         select.where = few_rows(rng, source, tables)
         if rng.random() < 0.2:
-            select.where = expressions.generate(scope, "bool", 2)
+            # One condition: PostgreSQL computes those of an AND in an order of its own.
+            select.where = Expr("bool", "({} IS TRUE)", [expressions.generate(scope, "bool", 2)])
     elif rng.random() < 0.7:
         select.where = expressions.generate(scope.safe(), "bool", 3)
     if rng.random() < 0.1:

@@ -45,7 +45,12 @@ class Expr:
         if not self.args:
             late = mode == LATE and self.shape == "literal"
             return f"{COMPUTED_LATE}({self.form})" if late else self.form
-        args = (arg.render(mode) for arg in self.args)
+        args = [arg.render(mode) for arg in self.args]
+        if mode == LATE and self.own & FALLIBLE:
+            # A literal in quotes takes its type from here, and an interval is not computed.
+            args = (text if arg.shape in ("quoted", "literal", "interval")
+                    else f"{COMPUTED_LATE}({text})"
+                    for arg, text in zip(self.args, args, strict=True))  # fmt: skip
         if mode != STRICT or self.type != "numeric":
             return self.form.format(*args)
         if self.shape in ("list", "case"):
