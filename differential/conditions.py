@@ -19,7 +19,7 @@ def pair(scope, depth):
         # A numeric in quotes may have any digits; of 2 are all numerics.
         operands[1] = expressions.quoted(rng, left)
         rng.shuffle(operands)
-    return expressions._operands(rng, *operands)
+    return expressions.operands(rng, *operands)
 
 
 def comparison(scope, _type, depth, _loose):

@@ -7,7 +7,7 @@ What keeps an answer unambiguous is kept by construction:
 2. PostgreSQL computes what is constant while it plans, whether or not it is reached. What may
    fail therefore reads a column, unless there are no columns (`_may_fail`).
 3. PostgreSQL does not compute the operands of a strict operator that has a constant NULL. An
-   operand that may fail therefore stands beside no literal NULL (`_operands`).
+   operand that may fail therefore stands beside no literal NULL (`operands`).
 """
 
 from . import conditions, values
@@ -134,11 +134,11 @@ def _may_fail(scope, made):
     return not scope.columns and not scope.leaves or bool(made.flags & COLUMN)
 
 
-def _operands(rng, *operands):
+def operands(rng, *made):
     """The operands, none of them a literal NULL where another may fail."""
-    if any(o.flags & FALLIBLE for o in operands):
-        return [o if not o.is_null() else _instead(rng, o) for o in operands]
-    return list(operands)
+    if any(one.flags & FALLIBLE for one in made):
+        return [one if not one.is_null() else _instead(rng, one) for one in made]
+    return list(made)
 
 
 def _instead(rng, operand):
@@ -184,8 +184,9 @@ def make_cast(scope, type_, depth, loose):
         return None
     source = rng.choice(sources)
     digits = None
-    if type_ == "numeric" and (source in ("text", "numeric", *FLOATS) or rng.random() < 0.4):
-        if not loose or source == "numeric" or rng.random() < 0.8:
+    exact = not loose or source == "numeric" or rng.random() < 0.8
+    if type_ == "numeric" and exact:
+        if source in ("text", "numeric", *FLOATS) or rng.random() < 0.4:
             digits = rng.choice(((9, 2), (38, 10), (38, 0), (12, 4), (5, 1), (18, 6)))
     if not scope.fallible and _cast_fails(source, type_, digits):
         return None
@@ -250,7 +251,7 @@ def make_arithmetic(scope, type_, depth, loose):
     if not scope.fallible:
         return None
     rng.shuffle(pair)
-    left, right = _operands(rng, *(generate(scope, t, depth) for t in pair))
+    left, right = operands(rng, *(generate(scope, t, depth) for t in pair))
     if rng.random() < 0.08 and not right.is_null():
         right = quoted(rng, right.type, right.scale if right.scale in (0, 2, 10) else 2)
         if pair[1] != type_ or pair[0] != type_:
@@ -300,7 +301,7 @@ def make_case(scope, type_, depth, loose):
     if what == "nullif":
         first = generate(scope, type_, depth)
         second = generate(scope, type_, depth)
-        return Expr(type_, "NULLIF({}, {})", _operands(rng, first, second), scale=first.scale)
+        return Expr(type_, "NULLIF({}, {})", operands(rng, first, second), scale=first.scale)
     if what == "extreme":
         if type_ == "bytea":
             return None
@@ -358,7 +359,7 @@ def make_concat(scope, type_, depth, loose):
         if parts[1].flags & EITHER_ZERO:
             return None
         scope.rng.shuffle(parts)
-    return Expr(type_, "({} || {})", _operands(scope.rng, *parts))
+    return Expr(type_, "({} || {})", operands(scope.rng, *parts))
 
 
 def make_temporal(scope, type_, depth, loose):
@@ -366,23 +367,23 @@ def make_temporal(scope, type_, depth, loose):
     rng = scope.rng
     if type_ == "int4":
         days = [generate(scope, "date", depth), generate(scope, "date", depth)]
-        return Expr("int4", "({} - {})", _operands(rng, *days))
+        return Expr("int4", "({} - {})", operands(rng, *days))
     if not scope.fallible:
         return None
     if type_ == "date":
         days = Expr("int4", str(rng.choice((0, 1, 7, 31, 365, 1000))), shape="literal")
         if rng.random() < 0.5:
             days = cast(rng, generate(scope, "int2", min(depth, 1)), "int4")
-        form, operands = f"({{}} {rng.choice('+-')} {{}})", [generate(scope, "date", depth), days]
+        form, parts = f"({{}} {rng.choice('+-')} {{}})", [generate(scope, "date", depth), days]
         if rng.random() < 0.15:
-            form, operands = "({} + {})", operands[::-1]
-        return Expr("date", form, _operands(rng, *operands), own=FALLIBLE)
+            form, parts = "({} + {})", parts[::-1]
+        return Expr("date", form, operands(rng, *parts), own=FALLIBLE)
     interval = Expr("interval", f"INTERVAL '{rng.choice(values.INTERVALS)}'", shape="interval")
     moment = generate(scope, rng.choice(("date", "timestamp")), depth)
-    form, operands = f"({{}} {rng.choice('+-')} {{}})", [moment, interval]
+    form, parts = f"({{}} {rng.choice('+-')} {{}})", [moment, interval]
     if rng.random() < 0.15:
-        form, operands = "({} + {})", operands[::-1]
-    return Expr("timestamp", form, operands, own=FALLIBLE)
+        form, parts = "({} + {})", parts[::-1]
+    return Expr("timestamp", form, parts, own=FALLIBLE)
 
 
 #: How to make an expression of each type, and how often.

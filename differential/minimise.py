@@ -162,9 +162,7 @@ def instead_of(expr, select):
     for part in inside:
         if part.type != expr.type and part.type != "interval":
             yield part
-    if expr.args:
-        yield from _literals(expr)
-    elif expr.shape == "column":
+    if expr.args or expr.shape == "column":
         yield from _literals(expr)
     yield from _fewer_parts(expr)
     if " OVER (" in expr.form:

@@ -32,7 +32,6 @@ def arguments(given=None):
     add("--jobs", type=int, default=os.cpu_count())
     add("--minimise", action="store_true", help="make the statements that differ smaller")
     add("--each", type=int, default=5, help="differences to show of each signature and process")
-    add("--minimise-crashes", action="store_true", help="also those that crash")
     add("--keep", action="store_true", help="append the differences to differential/kept.txt")
     add("--findings", metavar="FILE", help="write the differences there, grouped, as Markdown")
     add("--kept", metavar="FILE", help="only ask both databases for the statements kept there")

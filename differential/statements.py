@@ -20,7 +20,6 @@ from .tree import (
 )
 from .wrong import make_wrong
 
-
 #: What a statement reads; t3 is small or empty.
 TABLES = ("t1", "t1", "t1", "t2", "t2", "t3")
 

@@ -99,9 +99,6 @@ class Worker:
         known = difference.what not in ("values", "rows")
         if self.seen[signature] > (self.options.each if known else 20 * self.options.each):
             return
-        if difference.what == "atoll crashed" and not self.options.minimise_crashes:
-            result.findings.append(self._finding(made, statement, statement, result.batch))
-            return
         original = statement
         if self.options.minimise:
             statement = minimise(statement, lambda s: self._still(s, signature))

@@ -34,7 +34,7 @@ if [ ! -x .venv/bin/pip ]; then
   python3 -m venv .venv
 fi
 
-wanted=$(cat python/requirements.txt demo/requirements.txt differential/requirements.txt | sha256sum)
+wanted=$(cat {python,demo,differential}/requirements.txt | sha256sum)
 if [ "$(cat .venv/requirements.sha256 2>/dev/null)" != "$wanted" ]; then
   say "installing Python packages into .venv"
   .venv/bin/pip install --quiet --disable-pip-version-check \
