@@ -54,19 +54,28 @@ def wide_numeric(statement, difference, postgres, _atoll):
         return None
     if any(e.type == "numeric" and e.scale > 38 for e in statement.walk()):
         return "numeric-38"
-    # An aggregate is computed whether or not what stands around it needs it.
-    parts = [statement] + [
-        select.copy(items=[expr], having=None, others=[], order=[], limit=None, offset=None)
-        for select in statement.selects()
-        for root in (*select.items, *filter(None, [select.having]))
-        for expr in root.walk()
-        if expr.own & AGGREGATE and expr.type == "numeric"
-    ]
-    for part in parts:
+    for part in (statement, *sums(statement)):
         strict = postgres.answer(part.render(STRICT))
         if strict.failure and strict.failure.code == "22003":
             return "numeric-38"
     return None
+
+
+def sums(statement):
+    """Each aggregate alone, since it is computed whether or not what stands around it needs it.
+
+    A sum is that of amounts, since the numbers may be added in any order.
+    """
+    for select in statement.selects():
+        for root in (*select.items, *filter(None, [select.having])):
+            for expr in root.walk():
+                if not expr.own & AGGREGATE or expr.type != "numeric":
+                    continue
+                form = re.sub(r"^(sum|avg)\((.*?)\{\}\)", r"sum(\2abs({}))", expr.form)
+                alone = expr.with_args(expr.args, form)
+                yield select.copy(
+                    items=[alone], having=None, others=[], order=[], limit=None, offset=None
+                )
 
 
 def types_of_columns(statement, difference, _postgres, _atoll):

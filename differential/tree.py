@@ -43,7 +43,9 @@ class Expr:
 
     def render(self, mode=PLAIN):
         if not self.args:
-            late = mode == LATE and self.shape == "literal"
+            # Beside a constant NULL nothing is computed, so that nothing would fail.
+            late = mode == LATE or (mode == STRICT and self.is_null())
+            late = late and self.shape == "literal"
             return f"{COMPUTED_LATE}({self.form})" if late else self.form
         args = [arg.render(mode) for arg in self.args]
         if mode == LATE and self.own & FALLIBLE:
