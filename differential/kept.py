@@ -122,3 +122,13 @@ def check(path, address):
         elif difference := entry.difference(atoll.answer(entry.sql)):
             wrong = f"{difference.what} {difference.detail}".strip()
         yield entry, wrong
+
+
+def move(path, checked):
+    """Moves entries that agree, all others stay in the file."""
+    agreed = [entry.text() for entry, wrong in checked if not wrong]
+    if agreed and Path(path).resolve() != FILE:
+        left = [entry.text() for entry, wrong in checked if wrong]
+        with FILE.open("a", encoding="utf-8") as file:
+            file.write("".join("\n" + text for text in agreed))
+        Path(path).write_text("\n".join(left), encoding="utf-8")

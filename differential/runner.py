@@ -32,7 +32,8 @@ def arguments(given=None):
     add("--jobs", type=int, default=os.cpu_count())
     add("--minimise", action="store_true", help="make the statements that differ smaller")
     add("--each", type=int, default=5, help="differences to show of each signature and process")
-    add("--keep", action="store_true", help="append the differences to differential/kept.txt")
+    add("--keep", action="store_true", help="append the differences to differential/kept.txt; "
+        "with --kept move those there that have ceased to differ")  # fmt: skip
     add("--findings", metavar="FILE", help="write the differences there, grouped, as Markdown")
     add("--kept", metavar="FILE", help="only ask both databases for the statements kept there")
     return parser.parse_args(given)
@@ -143,7 +144,10 @@ def main(given=None):
         setup.must(deliberate.FUNCTIONS)
         setup.close()
         if options.kept:
-            return report.show_kept(kept.check(options.kept, server.address()))
+            checked = list(kept.check(options.kept, server.address()))
+            if options.keep:
+                kept.move(options.kept, checked)
+            return report.show_kept(checked)
         counts, findings, pairs = run(options, server.address())
     finally:
         server.close()
