@@ -17,6 +17,7 @@ from .tree import (
     STRICT,
     SUM_OF_REAL,
     WINDOW,
+    Expr,
     Select,
 )
 
@@ -54,7 +55,7 @@ def wide_numeric(statement, difference, postgres, _atoll):
         return None
     if any(e.type == "numeric" and e.scale > 38 for e in statement.walk()):
         return "numeric-38"
-    for part in (statement, *sums(statement)):
+    for part in (statement, *sums(statement), *branches(statement)):
         strict = postgres.answer(part.render(STRICT))
         if strict.failure and strict.failure.code == "22003":
             return "numeric-38"
@@ -76,6 +77,26 @@ def sums(statement):
                 yield select.copy(
                     items=[alone], having=None, others=[], order=[], limit=None, offset=None
                 )
+
+
+def branches(statement):
+    """What gives several numerics the same digits, alone.
+
+    A CASE or COALESCE of a condition, since a row may be dropped before it is computed; the
+    value and the default of lag and lead.
+    """
+    for select in statement.selects():
+        conditions = [select.where, *(source.on for source in select.sources)]
+        for root in filter(None, conditions):
+            for expr in root.walk():
+                if expr.type == "numeric" and expr.shape in ("list", "case"):
+                    yield Select([expr], select.sources)
+        for root in select.items:
+            for expr in root.walk():
+                if expr.type == "numeric" and expr.form.startswith(("lag(", "lead(")):
+                    value = Expr("numeric", "COALESCE({})", expr.args[:1], scale=expr.scale,
+                                 shape="list")  # fmt: skip
+                    yield Select([value], select.sources)
 
 
 def types_of_columns(statement, difference, _postgres, _atoll):

@@ -150,6 +150,10 @@ def smaller_expressions(expr, select):
         if expr.shape == "ordered" and arg.form.endswith(".id"):
             continue
         for smaller in smaller_expressions(arg, select):
+            # Of another type a quotient or a sum would have another type as well, which its
+            # flags would not say.
+            if smaller.type != arg.type and (" / " in expr.form or expr.shape == "aggregate"):
+                continue
             yield expr.with_args(expr.args[:at] + (smaller,) + expr.args[at + 1 :])
 
 

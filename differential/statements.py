@@ -296,7 +296,6 @@ def united(rng, tables):
     types = [rng.choice(ALL + NUMBERS) for _ in range(rng.choice((1, 1, 2, 3)))]
     count = rng.choice((2, 2, 2, 3))
     words = ["UNION", "UNION ALL", "UNION", "UNION ALL", "INTERSECT", "EXCEPT"]
-    words += ["INTERSECT ALL", "EXCEPT ALL"]
     operators = [rng.choice(words) for _ in range(count - 1)]
     # The right side of INTERSECT is not computed where the left is empty.
     fallible = rng.random() < 0.3 and all(word.startswith("UNION") for word in operators)

@@ -128,7 +128,8 @@ def test_a_statement_shrinks_to_what_matters(seed):
         statement = statements.make(rng, made)
     small = minimise.minimise(statement, lambda s: " * " in s.render())
     assert " * " in small.render()
-    assert len(list(small.walk())) <= 3, small.render()
+    # Below an aggregate or a quotient the types stay, and so perhaps a cast.
+    assert len(list(small.walk())) <= 8, small.render()
 
 
 def test_tables_shrink_to_the_rows_that_matter():
