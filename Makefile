@@ -15,13 +15,18 @@ TARGETS ?= $(basename $(notdir $(sort $(wildcard fuzz/fuzz_targets/*.rs))))
 # Memory of the process and of one allocation in MiB, and seconds that an input may take.
 FUZZ_LIMITS := -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=20 -max_len=4096 -len_control=0
 
-.PHONY: run test setup build release wheel check test-lower test-upper test-python loom fuzz clean
+# Of `make differential`: how many statements, and which.
+STATEMENTS ?= 100000
+SEED ?= 1
+
+.PHONY: run test setup build release wheel check test-lower test-upper test-python \
+  test-differential differential postgres loom fuzz clean
 
 run: build wheel
 	@echo "== running the demonstration"
 	$(TARGET)/release/atoll demo --python $(PYTHON)
 
-test: setup test-lower loom test-upper test-python
+test: setup test-lower loom test-upper test-python test-differential
 	@echo "== all tests passed"
 
 setup:
@@ -71,6 +76,18 @@ test-upper: setup
 test-python: wheel
 	@echo "== testing the Python package"
 	$(PYTHON) -m pytest -q python/tests
+
+test-differential: wheel postgres
+	@echo "== comparing 2,000 statements with PostgreSQL"
+	$(PYTHON) -m differential --statements 2000 --seed 1 --minimise
+
+# Some minutes; differences are made small and shown, `--keep` adds them to the kept tests.
+differential: wheel postgres
+	@echo "== comparing $(STATEMENTS) statements with PostgreSQL"
+	$(PYTHON) -m differential --statements $(STATEMENTS) --seed $(SEED) --minimise
+
+postgres: setup
+	@scripts/setup.sh postgres
 
 clean:
 	cargo clean

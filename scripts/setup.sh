@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, running and testing need and the machine lacks: a C compiler (two
-# dependencies are in C) and a Python environment in .venv. Prints what it does; quiet when there
-# is nothing to do.
+# dependencies are in C) and a Python environment in .venv; with the word `postgres` PostgreSQL as
+# well, whose answers SQL is compared with. Prints what it does; quiet when there is nothing to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,10 +34,16 @@ if [ ! -x .venv/bin/pip ]; then
   python3 -m venv .venv
 fi
 
-wanted=$(cat python/requirements.txt demo/requirements.txt | sha256sum)
+wanted=$(cat {python,demo,differential}/requirements.txt | sha256sum)
 if [ "$(cat .venv/requirements.sha256 2>/dev/null)" != "$wanted" ]; then
   say "installing Python packages into .venv"
   .venv/bin/pip install --quiet --disable-pip-version-check \
-    -r python/requirements.txt -r demo/requirements.txt
+    -r python/requirements.txt -r demo/requirements.txt -r differential/requirements.txt
   printf '%s\n' "$wanted" >.venv/requirements.sha256
+fi
+
+# Debian keeps these programs beside each other in a folder for each version, not in the path.
+if [ "${1:-}" = postgres ] && ! command -v initdb >/dev/null &&
+  ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+  install_packages postgresql
 fi
