@@ -12,6 +12,7 @@ use arrow_schema::DataType as ArrowType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, TableReference};
+use datafusion::common::{JoinType, NullEquality};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Exists, InList, InSubquery, ScalarFunction, SetComparison, Sort as SortKey,
     WindowFunction,
@@ -101,6 +102,7 @@ fn plan_types(plan: LogicalPlan, outer: Outer<'_>) -> Result<LogicalPlan> {
             Ok(LogicalPlan::Filter(filter))
         }
         LogicalPlan::Join(join) => join_keys(join),
+        LogicalPlan::Window(window) => window_numbers(LogicalPlan::Window(window)),
         LogicalPlan::Union(union) => union_types(union),
         LogicalPlan::Sort(mut sort) => {
             sort.expr = sort_keys(sort.expr, &scope.schema)?;
@@ -124,8 +126,26 @@ fn join_inputs(mut join: Join, outer: Outer<'_>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Join(join))
 }
 
+/// Whether a join stands for INTERSECT or EXCEPT: all columns of both sides are its keys, and NULL
+/// equals NULL.
+fn is_set_operation(join: &Join) -> bool {
+    let columns = join.left.schema().fields().len();
+    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull
+        && join.on.len() == columns
+        && join.right.schema().fields().len() == columns
+}
+
 /// The keys of a join, which are pairs of expressions that are compared.
 fn join_keys(mut join: Join) -> Result<LogicalPlan> {
+    if is_set_operation(&join) {
+        // The result has the type that both sides merge into, as that of UNION has.
+        let fields = join.left.schema().fields().iter().zip(join.right.schema().fields());
+        let wanted: Vec<Option<ArrowType>> = fields
+            .map(|(a, b)| operands::merged([a.data_type(), b.data_type()].into_iter()))
+            .collect();
+        join.left = Arc::new(with_types(Arc::unwrap_or_clone(join.left), &wanted)?);
+    }
     let (left, right) = (Arc::clone(join.left.schema()), Arc::clone(join.right.schema()));
     join.on = join
         .on
@@ -145,6 +165,22 @@ fn sort_keys(keys: Vec<SortKey>, schema: &DFSchema) -> Result<Vec<SortKey>> {
             Ok(SortKey { expr: canonical(key.expr, &arrow), ..key })
         })
         .collect()
+}
+
+/// The numbers that windows give to rows are signed.
+fn window_numbers(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = plan.recompute_schema()?;
+    let wanted: Vec<Option<ArrowType>> = plan
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| match field.data_type() {
+            ArrowType::UInt64 if field.name().starts_with("ntile(") => Some(ArrowType::Int32),
+            ArrowType::UInt64 => Some(ArrowType::Int64),
+            _ => None,
+        })
+        .collect();
+    with_types(plan, &wanted)
 }
 
 /// A plan whose columns have the given types; `None` leaves a column as it is.
@@ -308,6 +344,17 @@ impl Scope<'_> {
                     other => other,
                 })
             }
+            // DataFusion's own say otherwise in its two kinds of plans whether they may be NULL.
+            Expr::IsTrue(inner) => self.is_known(*inner, false),
+            Expr::IsNotTrue(inner) => Ok(Expr::Not(Box::new(self.is_known(*inner, false)?))),
+            Expr::IsFalse(inner) => self.is_known(*inner, true),
+            Expr::IsNotFalse(inner) => Ok(Expr::Not(Box::new(self.is_known(*inner, true)?))),
+            Expr::IsUnknown(inner) => {
+                Ok(Expr::IsNull(Box::new(operands::truth(self.typed(*inner)?)?)))
+            }
+            Expr::IsNotUnknown(inner) => {
+                Ok(Expr::IsNotNull(Box::new(operands::truth(self.typed(*inner)?)?)))
+            }
             Expr::Not(inner) => Ok(Expr::Not(Box::new(operands::truth(self.typed(*inner)?)?))),
             Expr::Between(Between { expr, negated, low, high }) => {
                 let value = self.typed(*expr)?;
@@ -357,6 +404,16 @@ impl Scope<'_> {
             Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo => {
                 operands::arithmetic(left, op, right)
             }
+            // As the key of a join it may lose the pairs of NULL: DataFusion makes a plain equality of
+            // it where it puts joins in another order.
+            Op::IsNotDistinctFrom
+                if left.expr.any_column_refs() && right.expr.any_column_refs() =>
+            {
+                let (left, right) = operands::comparison(left, op, right)?;
+                let both_null = left.clone().is_null().and(right.clone().is_null());
+                let both = left.clone().is_not_null().and(right.clone().is_not_null());
+                Ok(both.and(left.eq(right)).or(both_null))
+            }
             Op::Eq
             | Op::NotEq
             | Op::Lt
@@ -373,6 +430,16 @@ impl Scope<'_> {
                 Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr))))
             }
         }
+    }
+
+    /// Whether a condition is known to be true, or false if it is `negated`.
+    fn is_known(&self, condition: Expr, negated: bool) -> Result<Expr> {
+        let condition = operands::truth(self.typed(condition)?)?;
+        let holds = match negated {
+            true => Expr::Not(Box::new(condition.clone())),
+            false => condition.clone(),
+        };
+        Ok(Expr::IsNotNull(Box::new(condition)).and(holds))
     }
 
     /// AND or OR of two conditions.
@@ -395,15 +462,14 @@ impl Scope<'_> {
             }
             "nullif" if typed.len() == 2 => {
                 let (other, value) = (typed.remove(1), typed.remove(0));
-                let (left, right) =
-                    operands::comparison(value.narrowed()?, Operator::Eq, other.narrowed()?)?;
-                // Its type is the one in which the first value was compared.
-                let null = ScalarValue::try_from(&self.typed(left.clone())?.arrow)?;
-                let is_equal = left.clone().eq(right);
+                let (value, other) = (value.narrowed()?, other.narrowed()?);
+                let is_equal = operands::compare(value.clone(), Operator::Eq, other.clone())?;
+                let result = operands::kept_by_nullif(value, &other)?;
+                let null = ScalarValue::try_from(&result.arrow)?;
                 let case = Case::new(
                     None,
                     vec![(Box::new(is_equal), Box::new(lit(null)))],
-                    Some(Box::new(left)),
+                    Some(Box::new(result.expr)),
                 );
                 return Ok(Expr::Case(case));
             }

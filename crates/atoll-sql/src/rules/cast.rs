@@ -22,7 +22,8 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 
-use super::{external, show};
+use super::number::Number;
+use super::{external, plan_error, show};
 use crate::arrow_value;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::literal::Literal;
@@ -183,6 +184,13 @@ pub(crate) fn expression(expr: Expr, from: &ArrowType, to: &ArrowType) -> Result
     if from == to {
         return Ok(expr);
     }
+    if !exists(from, to) {
+        let name = |arrow| {
+            column_type(arrow).map_or_else(|| arrow.to_string(), |t: DataType| t.to_string())
+        };
+        let message = format!("{} cannot be cast to {}", name(from), name(to));
+        return Err(plan_error(SqlErrorKind::Type, message));
+    }
     if let Expr::Literal(value, metadata) = &expr
         && (column_type(to).is_some() && (column_type(from).is_some() || value.is_null()))
     {
@@ -201,6 +209,19 @@ pub(crate) fn expression(expr: Expr, from: &ArrowType, to: &ArrowType) -> Result
         return Ok(Expr::Cast(ArrowCast::new(Box::new(expr), to.clone())));
     }
     Ok(ScalarUDF::from(Cast::new(to.clone())).call(vec![expr]))
+}
+
+/// Whether there is a cast between two types of columns; others are not for this module to refuse.
+fn exists(from: &ArrowType, to: &ArrowType) -> bool {
+    use DataType as T;
+    let (Some(from), Some(to)) = (column_type(from), column_type(to)) else { return true };
+    let is_number = |data_type: DataType| Number::of(&arrow_type(data_type)).is_some();
+    match (from, to) {
+        (T::Text, _) | (_, T::Text) => true,
+        (T::Bool, T::Int32) | (T::Int32 | T::Int64, T::Bool) => true,
+        (T::Date | T::Timestamp, T::Date | T::Timestamp) => true,
+        (from, to) => from == to || is_number(from) && is_number(to),
+    }
 }
 
 /// Whether Arrow's own cast gives the same for every value and raises no error.

@@ -7,7 +7,9 @@
 use arrow_schema::{DataType as ArrowType, IntervalUnit, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr,
+};
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, ScalarUDF, lit};
 use sqlparser::ast::BinaryOperator;
 
@@ -150,7 +152,7 @@ impl ExprPlanner for QuotedLiterals {
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::And | Op::Or => None,
             _ => return Ok(PlannerResult::Original(raw)),
         };
-        let (left, right) = (Typed::new(raw.left, schema)?, Typed::new(raw.right, schema)?);
+        let (left, right) = (settled(raw.left, schema)?, settled(raw.right, schema)?);
         if let (Some(operation), Some(a), Some(b)) = (arithmetic, left.number(), right.number()) {
             // Refused in our words, before the planner does it in its own.
             a.result(operation, b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
@@ -162,6 +164,27 @@ impl ExprPlanner for QuotedLiterals {
         let (left, right) = (left.expr, right.expr);
         Ok(PlannerResult::Original(RawBinaryExpr { op: raw.op, left, right }))
     }
+
+    fn plan_aggregate(&self, mut raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        // The columns are not known here; a CASE of literals is what would be refused.
+        let nothing = DFSchema::empty();
+        for argument in &mut raw.args {
+            if !argument.any_column_refs() {
+                *argument = settled(std::mem::take(argument), &nothing)?.expr;
+            }
+        }
+        Ok(PlannerResult::Original(raw))
+    }
+}
+
+/// An expression with the type that it will have: the planner takes that of CASE from its first
+/// branch, which may be a quoted literal.
+fn settled(expr: Expr, schema: &DFSchema) -> Result<Typed> {
+    let expr = match expr {
+        Expr::Case(inner) => Expr::Case(case(inner, schema)?),
+        other => other,
+    };
+    Typed::new(expr, schema)
 }
 
 fn operation(op: Operator) -> Operation {
@@ -531,6 +554,23 @@ pub(crate) fn distance_key(value: Typed, distances: &[&ScalarValue]) -> Result<E
         None => Ok(value),
     }
     .map(|value| value.expr)
+}
+
+/// What `NULLIF(value, other)` gives where the two differ. PostgreSQL has operators for two types of
+/// integers, of floating-point numbers and of times; for any others the value is converted first.
+pub(crate) fn kept_by_nullif(value: Typed, other: &Typed) -> Result<Typed> {
+    let value = value.beside(other)?;
+    let wanted = match (value.number(), other.number()) {
+        (Some(a), Some(b)) if a.is_float() == b.is_float() => match (a, b) {
+            (Number::Decimal { .. }, _) | (_, Number::Decimal { .. }) if !a.is_float() => {
+                a.operand(Number::Decimal { precision: 1, scale: 0 })
+            }
+            _ => a,
+        },
+        (Some(a), Some(b)) => a.operand(b),
+        _ => return Ok(value),
+    };
+    value.into_type(&wanted.arrow())
 }
 
 /// A key of an order: DataFusion cannot keep a frame over bytes, but over the text that stands for
