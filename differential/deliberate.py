@@ -158,4 +158,62 @@ def at_run(difference):
     return failure.code.startswith("22") if difference.postgres.failure else True
 
 
-RULES = (wide_numeric, types_of_columns, planned_constants, not_computed)
+#: What Atoll says of a statement that it refuses, and PostgreSQL does not.
+_REFUSED = re.compile(
+    r"invalid window frame: start bound"
+    r"|duplicate unqualified field name|require unique expression names|would have the name"
+    r"|must appear in the GROUP BY clause|column in HAVING"
+    r"|only supports signed numeric|requires a boolean expression"
+    r"|cannot infer common argument type|cannot coerce arithmetic expression Utf8"
+    r"|non-boolean predicate"
+)
+#: What PostgreSQL says of an operator or a function that it has not, and Atoll has.
+_EXTRA = re.compile(
+    r"operator does not exist: .* % |function (min|max)\((bytea|boolean)\) does not exist"
+)
+
+
+def refused(_statement, difference, _postgres, _atoll):
+    """Atoll refuses what it cannot do; it must say so with one of a few words."""
+    if difference.what == "atoll failed" and _REFUSED.search(difference.atoll.failure.message):
+        return "refused"
+    return None
+
+
+def extra(_statement, difference, _postgres, _atoll):
+    """Atoll has an operator or a function that PostgreSQL has not."""
+    if difference.what == "postgres failed" and _EXTRA.search(difference.postgres.failure.message):
+        return "extra"
+    return None
+
+
+def duration(_statement, difference, _postgres, _atoll):
+    """The difference of two timestamps is a duration, which a data frame takes, not an interval."""
+    pairs = zip(difference.postgres.types, difference.atoll.types, strict=True)
+    if difference.what not in ("values", "types"):
+        return None
+    others = [pair for pair in pairs if pair[0] != pair[1]]
+    is_duration = all(a == "interval" and b.startswith("duration") for a, b in others)
+    return "duration" if others and is_duration else None
+
+
+def shortest_digits(_statement, difference, _postgres, _atoll):
+    """A float as text may end with other digits, as long as they read back as the same float."""
+    if difference.what != "values":
+        return None
+    theirs, ours = (sorted(map(_read_back, a.rows)) for a in (difference.postgres, difference.atoll))
+    return "shortest-digits" if theirs == ours else None
+
+
+def _read_back(row):
+    """The row with its texts that are floats as the floats that they stand for."""
+    def one(value):
+        try:
+            return str(float(value)) if isinstance(value, str) and "e" in value else str(value)
+        except ValueError:
+            return value
+    return tuple(one(value) for value in row)
+
+
+RULES = (wide_numeric, types_of_columns, planned_constants, not_computed, refused, extra,
+         duration, shortest_digits)  # fmt: skip

@@ -163,10 +163,11 @@ fn time_of_day(text: &str) -> Option<Result<i64, String>> {
     Some(Ok(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(micros)))
 }
 
-/// Bytes: `\x` and hexadecimal digits, or the text's own bytes.
+/// Bytes: `\x` and hexadecimal digits, or the text's own bytes, in which `\\` is a backslash and `\ooo`
+/// the byte with this octal number (PostgreSQL's manual, chapter 8.4).
 pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let Some(hex) = text.strip_prefix("\\x").or_else(|| text.strip_prefix("\\X")) else {
-        return Ok(text.as_bytes().to_vec());
+        return escaped(text);
     };
     let fault = || format!("{} is not pairs of hexadecimal digits", quote(text));
     if hex.len() % 2 != 0 || !hex.is_ascii() {
@@ -176,6 +177,32 @@ pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
         .step_by(2)
         .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).map_err(|_| fault()))
         .collect()
+}
+
+fn escaped(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        bytes.push(match (first, after) {
+            (b'\\', [b'\\', after @ ..]) => {
+                rest = after;
+                b'\\'
+            }
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                rest = after;
+                (a - b'0') * 64 + (b - b'0') * 8 + (c - b'0')
+            }
+            (b'\\', _) => {
+                return Err(format!(
+                    "{} has a backslash that begins neither \\\\ nor \\ooo in octal digits",
+                    quote(text)
+                ));
+            }
+            (byte, _) => *byte,
+        });
+    }
+    Ok(bytes)
 }
 
 /// The digits of a number and how many of them stand behind the point; `None` if the text is not
@@ -307,6 +334,8 @@ mod tests {
     fn bytes_are_hexadecimal_behind_their_mark() {
         assert_eq!(bytes("\\x0aFF"), Ok(vec![10, 255]));
         assert_eq!(bytes("abc"), Ok(b"abc".to_vec()));
+        assert_eq!(bytes("a\\\\b\\001"), Ok(b"a\\b\x01".to_vec()));
+        assert!(bytes("\\").is_err());
         assert!(bytes("\\x0").is_err());
         assert!(bytes("\\xzz").is_err());
         assert!(parse("\\x00", DataType::FixedBinary(2)).unwrap_err().contains("1 bytes, not 2"));

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use arrow_schema::DataType as ArrowType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, JoinType, NullEquality};
 use datafusion::common::{DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, TableReference};
-use datafusion::common::{JoinType, NullEquality};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Exists, InList, InSubquery, ScalarFunction, SetComparison, Sort as SortKey,
     WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{
-    Distinct, Join, Projection, RecursiveQuery, Subquery, Union, Values,
+    Distinct, Join, Projection, RecursiveQuery, Subquery, Union, Values, Window,
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -102,7 +102,7 @@ fn plan_types(plan: LogicalPlan, outer: Outer<'_>) -> Result<LogicalPlan> {
             Ok(LogicalPlan::Filter(filter))
         }
         LogicalPlan::Join(join) => join_keys(join),
-        LogicalPlan::Window(window) => window_numbers(LogicalPlan::Window(window)),
+        LogicalPlan::Window(window) => window_keys(window).and_then(window_numbers),
         LogicalPlan::Union(union) => union_types(union),
         LogicalPlan::Sort(mut sort) => {
             sort.expr = sort_keys(sort.expr, &scope.schema)?;
@@ -165,6 +165,55 @@ fn sort_keys(keys: Vec<SortKey>, schema: &DFSchema) -> Result<Vec<SortKey>> {
             Ok(SortKey { expr: canonical(key.expr, &arrow), ..key })
         })
         .collect()
+}
+
+/// Keys of windows that are expressions become columns of the input: DataFusion reasons about
+/// the order of expressions in one way when it sorts and in another when it checks the order.
+fn window_keys(mut window: Window) -> Result<LogicalPlan> {
+    let mut keys: Vec<Expr> = Vec::new();
+    let mut column_of = |key: &mut Expr| {
+        if matches!(key, Expr::Column(_) | Expr::Literal(..)) {
+            return;
+        }
+        let at = keys.iter().position(|known| known == key).unwrap_or_else(|| {
+            keys.push(key.clone());
+            keys.len() - 1
+        });
+        *key = Expr::Column(Column::new_unqualified(format!("__window_key_{at}")));
+    };
+    let columns = window.input.schema().fields().len();
+    let names = NamePreserver::new_for_projection();
+    let mut named = Vec::with_capacity(window.window_expr.len());
+    for expr in std::mem::take(&mut window.window_expr) {
+        let name = names.save(&expr);
+        let keyed = expr.transform_up(|mut node| {
+            if let Expr::WindowFunction(function) = &mut node {
+                function.params.partition_by.iter_mut().for_each(&mut column_of);
+                function.params.order_by.iter_mut().for_each(|key| column_of(&mut key.expr));
+            }
+            Ok(Transformed::yes(node))
+        })?;
+        named.push(name.restore(keyed.data));
+    }
+    if keys.is_empty() {
+        window.window_expr = named;
+        return LogicalPlan::Window(window).recompute_schema();
+    }
+    let mut projected: Vec<Expr> = window.input.schema().iter().map(Expr::from).collect();
+    let keys = keys.into_iter().enumerate();
+    projected.extend(keys.map(|(at, key)| key.alias(format!("__window_key_{at}"))));
+    let keyed = Projection::try_new(projected, window.input)?;
+    let keyed = Window::try_new(named, Arc::new(LogicalPlan::Projection(keyed)))?;
+    // The columns of the input, and what the windows add; not the keys.
+    let kept: Vec<Expr> = keyed
+        .schema
+        .iter()
+        .filter(|(_, field)| !field.name().starts_with("__window_key_"))
+        .map(Expr::from)
+        .collect();
+    debug_assert!(kept.len() >= columns);
+    let plan = Projection::try_new(kept, Arc::new(LogicalPlan::Window(keyed)))?;
+    Ok(LogicalPlan::Projection(plan))
 }
 
 /// The numbers that windows give to rows are signed.
@@ -336,13 +385,16 @@ impl Scope<'_> {
                 let value = self.typed(*expr)?;
                 let to = temporal::wanted_type(&field, &value.arrow);
                 let expr = cast::expression(value.expr, &value.arrow, &to)?;
-                Ok(match expr {
-                    // A cast stays around it: it says that the literal has this type (`narrowed`).
-                    Expr::Literal(ScalarValue::Int64(_), _) => {
-                        Expr::Cast(Cast::new(Box::new(expr), to))
-                    }
-                    other => other,
-                })
+                let looks_untyped = match &expr {
+                    Expr::Literal(ScalarValue::Int64(_), _) => true,
+                    Expr::Literal(value, _) => value.try_as_str().flatten().is_some(),
+                    _ => false,
+                };
+                // The cast stays around a literal that would be taken for one without a type.
+                match looks_untyped {
+                    true => Ok(Expr::Cast(Cast::new(Box::new(expr), to))),
+                    false => Ok(expr),
+                }
             }
             // DataFusion's own say otherwise in its two kinds of plans whether they may be NULL.
             Expr::IsTrue(inner) => self.is_known(*inner, false),
@@ -524,7 +576,14 @@ impl Scope<'_> {
         if !matches!(name, "sum" | "avg" | "min" | "max") {
             return Ok(arguments);
         }
-        let narrowed = |argument| Ok(self.typed(argument)?.narrowed()?.expr);
+        let narrowed = |argument| {
+            let value = self.typed(argument)?.narrowed()?;
+            if matches!(name, "sum" | "avg") && value.arrow.is_string() {
+                let message = format!("{name} takes numbers, not text; cast the text");
+                return Err(plan_error(SqlErrorKind::Type, message));
+            }
+            Ok(value.expr)
+        };
         arguments.into_iter().map(narrowed).collect()
     }
 

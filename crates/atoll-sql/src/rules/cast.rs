@@ -149,8 +149,14 @@ pub(crate) fn convert(value: Literal, to: DataType) -> Result<Value, String> {
             let shown = value.show();
             let (digits, from) = match &value {
                 L::Decimal(digits, from) => (*digits, *from),
-                L::Text(written) => text::decimal(written.trim())
-                    .ok_or_else(|| format!("{shown} is not a decimal number"))?,
+                L::Text(written) => text::decimal(written.trim()).ok_or_else(|| {
+                    match written.trim().parse::<f64>() {
+                        Ok(number) if number.is_finite() => {
+                            format!("{shown} has more digits than {to} holds")
+                        }
+                        _ => format!("{shown} is not a decimal number"),
+                    }
+                })?,
                 float if float.float().is_finite() => {
                     // Too near to zero for 38 digits is zero; too large is out of range below.
                     float_digits(float).unwrap_or(if float.float().abs() < 1.0 {
@@ -171,6 +177,13 @@ pub(crate) fn convert(value: Literal, to: DataType) -> Result<Value, String> {
         }
         (L::Bool(value), T::Int16 | T::Int32 | T::Int64) => L::Integer(value.into()).into_value(to),
         (L::Integer(value), T::Bool) => Ok(Value::Bool(value != 0)),
+        // The time of day goes, as it does from a timestamp.
+        (L::Text(written), T::Date) if text::date(written.trim()).is_err() => {
+            match text::timestamp(written.trim()) {
+                Ok(micros) => convert(L::Timestamp(micros), to),
+                Err(_) => L::Text(written).into_value(to),
+            }
+        }
         (L::Timestamp(micros), T::Date) => i32::try_from(micros.div_euclid(text::DAY_US))
             .map(Value::Date)
             .map_err(|_| "the date is out of range".to_owned()),

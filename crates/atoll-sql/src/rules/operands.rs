@@ -5,12 +5,15 @@
 //! nor a number for text.
 
 use arrow_schema::{DataType as ArrowType, IntervalUnit, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr,
 };
-use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, ScalarUDF, lit};
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator, ScalarUDF, lit,
+};
 use sqlparser::ast::BinaryOperator;
 
 use super::arith::Arithmetic;
@@ -180,11 +183,15 @@ impl ExprPlanner for QuotedLiterals {
 /// An expression with the type that it will have: the planner takes that of CASE from its first
 /// branch, which may be a quoted literal.
 fn settled(expr: Expr, schema: &DFSchema) -> Result<Typed> {
-    let expr = match expr {
-        Expr::Case(inner) => Expr::Case(case(inner, schema)?),
-        other => other,
+    let settle = |node: Expr| match node {
+        Expr::Cast(Cast { expr, field }) => {
+            let to = temporal::wanted_type(&field, &expr.get_type(schema)?);
+            Ok(Transformed::yes(Expr::Cast(Cast::new(expr, to))))
+        }
+        Expr::Case(inner) => case(inner, schema).map(|case| Transformed::yes(Expr::Case(case))),
+        other => Ok(Transformed::no(other)),
     };
-    Typed::new(expr, schema)
+    Typed::new(expr.transform_up(settle)?.data, schema)
 }
 
 fn operation(op: Operator) -> Operation {
@@ -258,6 +265,7 @@ fn numeric(left: Typed, operation: Operation, right: Typed) -> Result<Expr> {
 
 /// The negative of a number; that of the smallest integer is out of range.
 pub(crate) fn negative(side: Typed) -> Result<Expr> {
+    let side = side.narrowed()?;
     match side.number() {
         Some(number @ (Number::Int16 | Number::Int32 | Number::Int64)) => {
             let zero = Typed { expr: lit(0i64), arrow: ArrowType::Int64 };
@@ -495,6 +503,8 @@ pub(crate) fn case(case: Case, schema: &DFSchema) -> Result<Case> {
         let value = typed(value)?;
         let mut all = vec![value.clone()];
         for when in whens {
+            // Only to refuse what cannot be compared.
+            comparison(value.clone(), Operator::Eq, when.clone())?;
             all.push(when.beside(&value)?);
         }
         let mut aligned = aligned(all, Number::operand)?.into_iter();
@@ -527,7 +537,7 @@ pub(crate) fn concat(left: Typed, right: Typed) -> Result<Expr> {
     let is_bytes = |side: &Typed| {
         matches!(side.arrow, ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView)
     };
-    if !(left.is_text() || right.is_text()) || is_bytes(&left) || is_bytes(&right) {
+    if !(left.is_text() || right.is_text()) || is_bytes(&left) && is_bytes(&right) {
         return Ok(plain(left, Operator::StringConcat, right));
     }
     let text = |side: Typed| match side.is_text() || !is_scalar(&side) {

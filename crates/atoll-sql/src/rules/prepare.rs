@@ -25,6 +25,32 @@ pub(crate) fn statement(statement: &mut Statement) -> Result<(), SqlError> {
 
 struct Preparation;
 
+/// `CAST(expr AS data_type)`.
+fn typed(expr: Expr, data_type: SqlType) -> Expr {
+    let (kind, expr) = (CastKind::Cast, Box::new(expr));
+    Expr::Cast { kind, expr, data_type, array: false, format: None }
+}
+
+/// The text of an interval with `HH:MM[:SS]`, which the planner does not know, in words.
+fn with_clock_in_words(text: &str) -> String {
+    let words = text.split_whitespace().map(|word| {
+        let (sign, clock) = match word.strip_prefix('-') {
+            Some(clock) => ("-", clock),
+            None => ("", word.strip_prefix('+').unwrap_or(word)),
+        };
+        let parts: Vec<&str> = clock.split(':').collect();
+        let is_digits = |part: &&str| part.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        match parts.as_slice() {
+            [hours, minutes, rest @ ..] if rest.len() < 2 && parts.iter().all(is_digits) => {
+                let seconds = rest.first().unwrap_or(&"0");
+                format!("{sign}{hours} hours {sign}{minutes} minutes {sign}{seconds} seconds")
+            }
+            _ => word.to_owned(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// The smallest bigint. Its digits by themselves are too many for one and have become a decimal.
 fn smallest(expr: &Expr) -> Option<Expr> {
     let Expr::UnaryOp { op: UnaryOperator::Minus, expr: digits } = expr else { return None };
@@ -46,6 +72,16 @@ impl VisitorMut for Preparation {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
+                if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) =
+                    condition
+                {
+                    let quoted = condition.clone();
+                    *condition = typed(quoted, SqlType::Boolean);
+                }
+            }
+        }
         let mut open = vec![query.body.as_ref()];
         while let Some(body) = open.pop() {
             let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { continue };
@@ -62,6 +98,13 @@ impl VisitorMut for Preparation {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if let Expr::Interval(interval) = expr
+            && let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
+                interval.value.as_mut()
+            && interval.leading_field.is_none()
+        {
+            *text = with_clock_in_words(text);
+        }
         if let Some(smallest) = smallest(expr) {
             *expr = smallest;
             return ControlFlow::Continue(());
@@ -101,13 +144,7 @@ impl VisitorMut for Preparation {
         };
         let text = Value::SingleQuotedString(digits);
         let text = Expr::Value(ValueWithSpan { value: text, span: *span });
-        *expr = Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new(text),
-            data_type,
-            array: false,
-            format: None,
-        };
+        *expr = typed(text, data_type);
         ControlFlow::Continue(())
     }
 }

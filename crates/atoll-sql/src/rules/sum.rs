@@ -267,6 +267,8 @@ impl AggregateUDFImpl for Total {
         }
         match argument {
             ArrowType::Null => Ok(vec![ArrowType::Float64]),
+            // While a statement is planned a CASE with a quoted literal looks like text.
+            text if text.is_string() && !self.is_hidden => Ok(vec![ArrowType::Float64]),
             ArrowType::Duration(_) | ArrowType::Interval(_) => Ok(arguments.to_vec()),
             other => Err(plan_error(
                 SqlErrorKind::Type,
