@@ -5,6 +5,7 @@ looks at as much as it can, so that it takes nothing else with it; most ask a da
 """
 
 import re
+import struct
 
 from .compare import compare
 from .tree import (
@@ -38,6 +39,10 @@ CREATE FUNCTION public.{COMPUTED_LATE}(value anyelement) RETURNS anyelement
 LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN value; END $$;
 """
 _DIGITS = re.compile(r"38 digits|more digits than|is not a decimal number|numeric", re.IGNORECASE)
+#: A value, and the digits behind the point that it would need to have.
+_HELD = re.compile(
+    r"-?(?P<whole>\d+)(\.\d+)? has more digits than decimal\(\d+,(?P<scale>\d+)\) holds"
+)
 
 
 def reason(statement, difference, postgres, atoll):
@@ -54,6 +59,9 @@ def wide_numeric(statement, difference, postgres, _atoll):
     if difference.what != "atoll failed" or not _DIGITS.search(difference.atoll.failure.message):
         return None
     if any(e.type == "numeric" and e.scale > 38 for e in statement.walk()):
+        return "numeric-38"
+    held = _HELD.search(difference.atoll.failure.message)
+    if held and len(held["whole"]) + int(held["scale"]) > 38:
         return "numeric-38"
     for part in (statement, *sums(statement), *branches(statement)):
         strict = postgres.answer(part.render(STRICT))
@@ -169,7 +177,7 @@ _REFUSED = re.compile(
 )
 #: What PostgreSQL says of an operator or a function that it has not, and Atoll has.
 _EXTRA = re.compile(
-    r"operator does not exist: .* % |function (min|max)\((bytea|boolean)\) does not exist"
+    r"operator does not exist: (.* % |date [+-] bigint|bigint \+ date)|function (min|max)\((bytea|boolean)\) does not exist"
 )
 
 
@@ -209,8 +217,10 @@ def _read_back(row):
     """The row with its texts that are floats as the floats that they stand for."""
     def one(value):
         try:
-            return str(float(value)) if isinstance(value, str) and "e" in value else str(value)
-        except ValueError:
+            if isinstance(value, str) and "e" in value:
+                return str(struct.unpack("f", struct.pack("f", float(value)))[0])
+            return str(value)
+        except (ValueError, OverflowError):
             return value
     return tuple(one(value) for value in row)
 

@@ -287,6 +287,8 @@ def make_minus(scope, type_, depth, loose):
     if inner.is_null():
         return None
     own = FALLIBLE if type_ in INTEGERS else 0
+    if inner.form == "(-9223372036854775808)":
+        return inner  # PostgreSQL takes both signs for a part of the number, a numeric then
     return Expr(type_, "(- {})", [inner], own=own, scale=inner.scale)
 
 

@@ -198,6 +198,6 @@ class Select:
             items = [select.items[at] for select in selects]
             for item in items:
                 flags[at] |= item.flags
-            if all(re.fullmatch(r"\(?-?\d+\)?", item.form) for item in items):
+            if any(re.fullmatch(r"[()\s-]*\d+\)*", item.render()) for item in items):
                 flags[at] |= BARE_INTEGER
         return flags

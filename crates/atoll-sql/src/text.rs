@@ -82,7 +82,9 @@ fn float<T: FromStr + Copy + Into<f64>>(text: &str, data_type: DataType) -> Resu
     let trimmed = text.trim();
     let value: T = trimmed.parse().map_err(|_| format!("{} is not a number", quote(text)))?;
     let named = trimmed.contains(['n', 'N']);
-    if value.into().is_infinite() && !named {
+    let mantissa = trimmed.split(['e', 'E']).next().unwrap_or(trimmed);
+    let vanished = value.into() == 0.0 && mantissa.contains(|c: char| ('1'..='9').contains(&c));
+    if value.into().is_infinite() && !named || vanished {
         return Err(format!("{} is out of range for {data_type}", quote(text)));
     }
     // "-NaN" is the NaN that there is (`COMPARE-1`).
@@ -90,9 +92,10 @@ fn float<T: FromStr + Copy + Into<f64>>(text: &str, data_type: DataType) -> Resu
 }
 
 fn boolean(text: &str) -> Result<bool, String> {
+    // As in PostgreSQL, the beginning of a word will do where it is no other's.
     match text.trim().to_ascii_lowercase().as_str() {
-        "t" | "true" | "y" | "yes" | "on" | "1" => Ok(true),
-        "f" | "false" | "n" | "no" | "off" | "0" => Ok(false),
+        "t" | "tr" | "tru" | "true" | "y" | "ye" | "yes" | "on" | "1" => Ok(true),
+        "f" | "fa" | "fal" | "fals" | "false" | "n" | "no" | "of" | "off" | "0" => Ok(false),
         _ => Err(format!("{} is neither true nor false", quote(text))),
     }
 }
@@ -327,6 +330,9 @@ mod tests {
         assert_eq!(parse("1e3", DataType::Float64), Ok(Value::Float64(1000.0)));
         assert!(parse("1e400", DataType::Float64).unwrap_err().contains("out of range"));
         assert!(parse("1e39", DataType::Float32).unwrap_err().contains("out of range"));
+        assert!(parse("1e-46", DataType::Float32).unwrap_err().contains("out of range"));
+        assert!(parse("1e-400", DataType::Float64).unwrap_err().contains("out of range"));
+        assert_eq!(parse("0e-400", DataType::Float64), Ok(Value::Float64(0.0)));
         assert_eq!(parse("-Infinity", DataType::Float64), Ok(Value::Float64(f64::NEG_INFINITY)));
     }
 

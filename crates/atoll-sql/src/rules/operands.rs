@@ -155,7 +155,15 @@ impl ExprPlanner for QuotedLiterals {
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::And | Op::Or => None,
             _ => return Ok(PlannerResult::Original(raw)),
         };
-        let (left, right) = (settled(raw.left, schema)?, settled(raw.right, schema)?);
+        let is_quoted =
+            |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.try_as_str().is_some());
+        let one_is_quoted = is_quoted(&raw.left) || is_quoted(&raw.right);
+        let side = |expr| {
+            let value = Typed::new(expr, schema)?;
+            // Only where it decides what a quoted literal is: the analyzer sees the final types.
+            if value.is_text() || one_is_quoted { settled(value.expr, schema) } else { Ok(value) }
+        };
+        let (left, right) = (side(raw.left)?, side(raw.right)?);
         if let (Some(operation), Some(a), Some(b)) = (arithmetic, left.number(), right.number()) {
             // Refused in our words, before the planner does it in its own.
             a.result(operation, b).map_err(|reason| plan_error(SqlErrorKind::Type, reason))?;
@@ -465,13 +473,21 @@ pub(crate) fn in_list(
             // Only to refuse what cannot be compared.
             comparison(value.clone(), op, item.clone())?;
         }
-        let mut aligned = aligned(all, Number::merged)?.into_iter();
-        if let Some(first) = aligned.next() {
-            // Constants are looked up by their bits.
-            let list = aligned.map(|item| canonical(item.expr, &item.arrow)).collect();
-            let value = Box::new(canonical(first.expr, &first.arrow));
-            found = Some(Expr::InList(InList::new(value, list, negated)));
-        }
+        // The constants become the type into which all merge, which is compared with the value's.
+        let value = all[0].clone();
+        let mut all = aligned(all, Number::merged)?;
+        all.remove(0);
+        let common = all[0].number().zip(value.number()).map(|(a, b)| a.comparison(b));
+        let in_common = |item: Typed| match &common {
+            Some(common) if !item.arrow.is_null() => item.into_type(common),
+            _ => Ok(item),
+        };
+        all = all.into_iter().map(in_common).collect::<Result<_>>()?;
+        let first = in_common(value)?;
+        // Constants are looked up by their bits.
+        let list = all.into_iter().map(|item| canonical(item.expr, &item.arrow)).collect();
+        let value = Box::new(canonical(first.expr, &first.arrow));
+        found = Some(Expr::InList(InList::new(value, list, negated)));
     }
     for item in singles {
         let one = compare(value.clone(), op, item)?;
@@ -577,6 +593,7 @@ pub(crate) fn kept_by_nullif(value: Typed, other: &Typed) -> Result<Typed> {
             }
             _ => a,
         },
+        (Some(a), Some(_)) if a.is_float() => a,
         (Some(a), Some(b)) => a.operand(b),
         _ => return Ok(value),
     };

@@ -25,6 +25,19 @@ pub(crate) fn statement(statement: &mut Statement) -> Result<(), SqlError> {
 
 struct Preparation;
 
+/// The number that is negated twice: both signs belong to the number, which may be too large for the
+/// type that it has with one of them.
+fn negated_twice(expr: &Expr) -> Option<Expr> {
+    let negated = |expr: &Expr| match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(expr.as_ref().clone()),
+        _ => None,
+    };
+    let Expr::Nested(inner) = negated(expr)? else { return None };
+    negated(&inner).filter(|number| {
+        matches!(number, Expr::Value(ValueWithSpan { value: Value::Number(..), .. }))
+    })
+}
+
 /// `CAST(expr AS data_type)`.
 fn typed(expr: Expr, data_type: SqlType) -> Expr {
     let (kind, expr) = (CastKind::Cast, Box::new(expr));
@@ -104,6 +117,9 @@ impl VisitorMut for Preparation {
             && interval.leading_field.is_none()
         {
             *text = with_clock_in_words(text);
+        }
+        if let Some(number) = negated_twice(expr) {
+            *expr = number;
         }
         if let Some(smallest) = smallest(expr) {
             *expr = smallest;
