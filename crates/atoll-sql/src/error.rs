@@ -326,6 +326,11 @@ fn translate(error: &DataFusionError) -> SqlError {
             SqlError::unsupported(sentence(text))
         }
         DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
+            ArrowError::ExternalError(inner) if inner.is::<SqlError>() => {
+                inner.downcast_ref::<SqlError>().cloned().unwrap_or_else(|| {
+                    SqlError::new(SqlErrorKind::Query, sentence(&inner.to_string()))
+                })
+            }
             ArrowError::DivideByZero => SqlError::new(SqlErrorKind::Query, "division by zero"),
             other => SqlError::new(SqlErrorKind::Query, sentence(&other.to_string())),
         },

@@ -145,6 +145,7 @@ fn join_keys(mut join: Join) -> Result<LogicalPlan> {
             .map(|(a, b)| operands::merged([a.data_type(), b.data_type()].into_iter()))
             .collect();
         join.left = Arc::new(with_types(Arc::unwrap_or_clone(join.left), &wanted)?);
+        join.right = Arc::new(with_types(Arc::unwrap_or_clone(join.right), &wanted)?);
     }
     let (left, right) = (Arc::clone(join.left.schema()), Arc::clone(join.right.schema()));
     join.on = join
@@ -573,7 +574,16 @@ impl Scope<'_> {
 
     /// Whole numbers that are written as arguments of an aggregate have the type of PostgreSQL.
     fn arguments(&self, name: &str, arguments: Vec<Expr>) -> Result<Vec<Expr>> {
-        if !matches!(name, "sum" | "avg" | "min" | "max") {
+        let of_values = matches!(name, "first_value" | "last_value" | "lag" | "lead");
+        if !of_values && !matches!(name, "sum" | "avg" | "min" | "max") {
+            return Ok(arguments);
+        }
+        if of_values {
+            // The others say how far and how many.
+            let mut arguments = arguments;
+            if let Some(value) = arguments.first_mut() {
+                *value = self.typed(std::mem::take(value))?.narrowed()?.expr;
+            }
             return Ok(arguments);
         }
         let narrowed = |argument| {

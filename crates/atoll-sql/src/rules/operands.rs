@@ -192,6 +192,12 @@ impl ExprPlanner for QuotedLiterals {
 /// branch, which may be a quoted literal.
 fn settled(expr: Expr, schema: &DFSchema) -> Result<Typed> {
     let settle = |node: Expr| match node {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if matches!(op, Operator::Plus | Operator::Minus) =>
+        {
+            let (left, right) = (Typed::new(*left, schema)?, Typed::new(*right, schema)?);
+            arithmetic(left, op, right).map(Transformed::yes)
+        }
         Expr::Cast(Cast { expr, field }) => {
             let to = temporal::wanted_type(&field, &expr.get_type(schema)?);
             Ok(Transformed::yes(Expr::Cast(Cast::new(expr, to))))
