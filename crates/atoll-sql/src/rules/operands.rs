@@ -155,6 +155,10 @@ impl ExprPlanner for QuotedLiterals {
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::And | Op::Or => None,
             _ => return Ok(PlannerResult::Original(raw)),
         };
+        if [&raw.left, &raw.right].iter().any(|side| side.get_type(schema).is_err()) {
+            // The planner says which column is not there, and where.
+            return Ok(PlannerResult::Original(raw));
+        }
         let is_quoted =
             |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.try_as_str().is_some());
         let one_is_quoted = is_quoted(&raw.left) || is_quoted(&raw.right);

@@ -25,6 +25,11 @@ fn an_error_points_at_its_place() {
     assert_eq!((value.kind(), value.position()), (SqlErrorKind::Type, Some((2, 20))));
     let column = error(&mut session, "SELECT id,\n  vv FROM t");
     assert_eq!((column.kind(), column.position()), (SqlErrorKind::UnknownColumn, Some((2, 3))));
+    let compared = error(&mut session, "SELECT id\nFROM t\nWHERE 1 + vv = 1");
+    assert_eq!(
+        (compared.kind(), compared.position()),
+        (SqlErrorKind::UnknownColumn, Some((3, 11)))
+    );
     let table = error(&mut session, "SELECT * FROM tt");
     assert_eq!((table.kind(), table.position()), (SqlErrorKind::UnknownTable, Some((1, 15))));
     let syntax = error(&mut session, "SELEKT 1");
