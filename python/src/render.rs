@@ -1,8 +1,9 @@
 //! A result as a small table, for terminals and notebooks.
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
+use atoll_sql::show_moment;
 
 /// Rows that are shown; of the rest only the number is told.
 const ROWS_SHOWN: usize = 20;
@@ -21,7 +22,11 @@ fn cells(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, A
             .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
             .collect::<Result<Vec<_>, _>>()?;
         for at in 0..shown {
-            rows.push(columns.iter().map(|column| clip(&column.value(at).to_string())).collect());
+            let cell = |column: usize| match show_moment(batch.column(column), at) {
+                Some(moment) if batch.column(column).is_valid(at) => clip(&moment),
+                _ => clip(&columns[column].value(at).to_string()),
+            };
+            rows.push((0..columns.len()).map(cell).collect());
         }
         if rows.len() == ROWS_SHOWN {
             break;

@@ -227,3 +227,33 @@ def test_many_rows_go_through():
         assert numpy.array_equal(database["t"]["v"].to_numpy(), table["v"].to_numpy())
         assert database["t"].num_rows == count
         assert database["t"].primary_key == ["id"]
+
+
+def test_dates_beyond_datetime_are_text_and_never_none(database):
+    far = pyarrow.table(
+        {
+            "id": [1, 2, 3],
+            "d": pyarrow.array([2**31 - 1, -(2**31), 0], pyarrow.date32()),
+            "ts": pyarrow.array([2**63 - 1, -62_135_596_800_000_001, None], pyarrow.timestamp("us")),
+        }
+    )
+    database.create_table("far", far, primary_key="id")
+    result = database.sql("SELECT d, ts FROM far ORDER BY id")
+    assert result.fetchall() == [
+        ("5881580-07-11", "294247-01-10 04:00:54.775807"),
+        ("5877642-06-23 BC", "0001-12-31 23:59:59.999999 BC"),
+        (datetime.date(1970, 1, 1), None),
+    ]
+    assert "5881580-07-11" in repr(result) and "NULL" in repr(result)
+    assert result.to_arrow().column("d").to_pylist()[2] == datetime.date(1970, 1, 1)
+
+
+def test_times_of_all_centuries_are_computed_and_now_fits_a_column(database):
+    row = database.sql(
+        "SELECT TIMESTAMP '9999-12-31 23:59:59' - INTERVAL '1 day' AS a,"
+        " DATE '0001-01-01' + 1 AS b, EXTRACT(YEAR FROM TIMESTAMP '2300-01-01') AS c,"
+        " now() > TIMESTAMP '2024-01-01' AS d"
+    ).fetchall()[0]
+    assert row == (
+        datetime.datetime(9999, 12, 30, 23, 59, 59), datetime.date(1, 1, 2), 2300, True
+    )  # fmt: skip

@@ -1,8 +1,8 @@
 //! Names in statements: folding as PostgreSQL does it, and the names near a mistyped one.
 //!
-//! `NAME-1`: in a name without quotes the letters A to Z are folded to lower case, as PostgreSQL does
-//! with UTF-8; all other letters, and quoted names, are taken as they stand. Definitions, changes
-//! and queries fold by this rule alone.
+//! `NAME-1`: in a name without quotes the letters A to Z are folded to lower case, as PostgreSQL
+//! does with UTF-8; all other letters, and quoted names, are taken as they stand. Definitions,
+//! changes and queries fold by this rule alone.
 //! `NAME-2`: a column that is made for a file has the name that it has there; SQL needs quotes for
 //! it unless it is a plain lower-case identifier.
 

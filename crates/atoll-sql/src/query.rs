@@ -94,7 +94,8 @@ impl Engine {
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, SCHEMA);
-        // DataFusion's two kinds of plans do not always agree on what may be NULL, which harms nothing.
+        // DataFusion's two kinds of plans do not always agree on what may be NULL, which harms
+        // nothing.
         config.options_mut().execution.skip_physical_aggregate_schema_check = true;
         let parser = &mut config.options_mut().sql_parser;
         parser.collect_spans = true;

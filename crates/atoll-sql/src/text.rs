@@ -166,8 +166,8 @@ fn time_of_day(text: &str) -> Option<Result<i64, String>> {
     Some(Ok(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(micros)))
 }
 
-/// Bytes: `\x` and hexadecimal digits, or the text's own bytes, in which `\\` is a backslash and `\ooo`
-/// the byte with this octal number (PostgreSQL's manual, chapter 8.4).
+/// Bytes: `\x` and hexadecimal digits, or the text's own bytes, in which `\\` is a backslash and
+/// `\ooo` the byte with this octal number (PostgreSQL's manual, chapter 8.4).
 pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let Some(hex) = text.strip_prefix("\\x").or_else(|| text.strip_prefix("\\X")) else {
         return escaped(text);

@@ -1,7 +1,7 @@
 //! The walk over a plan that gives every expression the types of PostgreSQL.
 //!
-//! The rule runs before DataFusion's own coercion, from the leaves of a plan to its root, so that an
-//! expression sees the final types of its inputs. Columns that a subquery takes from outside get
+//! The rule runs before DataFusion's own coercion, from the leaves of a plan to its root, so that
+//! an expression sees the final types of its inputs. Columns that a subquery takes from outside get
 //! their final types when the walk enters the subquery.
 //!
 //! `ANALYZE-1`: output columns keep their names; only types and expressions change.
@@ -457,8 +457,8 @@ impl Scope<'_> {
             Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo => {
                 operands::arithmetic(left, op, right)
             }
-            // As the key of a join it may lose the pairs of NULL: DataFusion makes a plain equality of
-            // it where it puts joins in another order.
+            // As the key of a join it may lose the pairs of NULL: DataFusion makes a plain equality
+            // of it where it puts joins in another order.
             Op::IsNotDistinctFrom
                 if left.expr.any_column_refs() && right.expr.any_column_refs() =>
             {

@@ -2,12 +2,13 @@
 //! steps on single values for `INSERT` and `UPDATE`.
 //!
 //! A batch is computed without looking at its result first; flags that the loop collects on the way
-//! tell whether any value may be wrong, and only then are the rows looked at one by one. So a column
-//! without overflow costs one vectorised loop.
+//! tell whether any value may be wrong, and only then are the rows looked at one by one. So a
+//! column without overflow costs one vectorised loop.
 //!
 //! `ARITH-1`: a result that its type does not hold is an error that names operation and operands.
 //! `ARITH-2`: rows that are NULL never raise an error, whatever their bytes are.
-//! `ARITH-3`: NaN results have the sign bit clear, so that NaN sorts above all numbers (`COMPARE-1`).
+//! `ARITH-3`: NaN results have the sign bit clear, so that NaN sorts above all numbers
+//! (`COMPARE-1`).
 
 use std::sync::Arc;
 
@@ -354,7 +355,8 @@ impl<N: Copy> Side<'_, N> {
 
 impl Operands<'_> {
     /// Applies a step to every row. `step` gives a value and flags, which are collected; where
-    /// `is_suspect` finds that they tell of a fault, or no step is given, `exact` decides row by row.
+    /// `is_suspect` finds that they tell of a fault, or no step is given, `exact` decides row by
+    /// row.
     fn each<T: ArrowPrimitiveType, F: Copy + Default>(
         &self,
         step: Option<impl Fn(T::Native, T::Native) -> (T::Native, F)>,
@@ -458,7 +460,8 @@ impl Operands<'_> {
                 self.each::<T, _>(Some(step), or, is_bad, exact)
             }
             Operation::Divide | Operation::Modulo => {
-                let none: Option<fn(T::Native, T::Native) -> (T::Native, T::Native)> = None;
+                // Each row is looked at: a divisor may be zero.
+                let none = false.then_some(|a: T::Native, b| a.flagged(operation, b));
                 self.each::<T, _>(none, or, is_bad, exact)
             }
         }

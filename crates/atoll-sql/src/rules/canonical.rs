@@ -1,9 +1,9 @@
 //! One form for floating-point numbers that count as the same.
 //!
-//! `COMPARE-1`: as in PostgreSQL, `-0.0` equals `0.0`, and all NaN are equal and above every number.
-//! Arrow compares and groups zeros that way, but it sorts by bits, and a NaN with its sign bit set
-//! (which a processor makes of `0 / 0`) below everything. So sort keys, and operands of comparisons
-//! that a function computed, go through [`Canonical`].
+//! `COMPARE-1`: as in PostgreSQL, `-0.0` equals `0.0`, and all NaN are equal and above every
+//! number. Arrow compares and groups zeros that way, but it sorts by bits, and a NaN with its sign
+//! bit set (which a processor makes of `0 / 0`) below everything. So sort keys, and operands of
+//! comparisons that a function computed, go through [`Canonical`].
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Operands that are evaluated only for the rows for which they count.
 //!
 //! In PostgreSQL `x <> 0 AND 10 / x > 1` never divides by zero. DataFusion evaluates both sides of
-//! AND and OR for whole batches, and turns a CASE of truth values into AND and OR. That is faster and
-//! gives the same result, unless a side fails for a row that the other side excludes. So a query
-//! runs as it is first, and a second time with guards if it fails: each AND, OR and CASE with an
-//! operand that can fail then becomes a CASE of numbers, whose branches DataFusion evaluates for
+//! AND and OR for whole batches, and turns a CASE of truth values into AND and OR. That is faster
+//! and gives the same result, unless a side fails for a row that the other side excludes. So a
+//! query runs as it is first, and a second time with guards if it fails: each AND, OR and CASE with
+//! an operand that can fail then becomes a CASE of numbers, whose branches DataFusion evaluates for
 //! the rows that reach them.
 
 use arrow_schema::DataType as ArrowType;
@@ -60,8 +60,8 @@ pub(crate) fn logical(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
         return None;
     }
     let not_left = Expr::Not(Box::new(left.clone()));
-    // The side that decides by itself, the one that leaves it to the right side, and the rest: where
-    // the left side is NULL, the right side decides if it is the deciding value.
+    // The side that decides by itself, the one that leaves it to the right side, and the rest:
+    // where the left side is NULL, the right side decides if it is the deciding value.
     let (decided, verdict, open, rest) = match op {
         Operator::And => (not_left, FALSE, left.clone(), unknown().and(right.clone())),
         _ => (left.clone(), TRUE, not_left, unknown().or(right.clone())),

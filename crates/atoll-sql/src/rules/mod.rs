@@ -2,9 +2,9 @@
 //!
 //! DataFusion plans and runs queries, but its types follow other rules than PostgreSQL's: a double
 //! beside a decimal becomes a decimal, sums and products wrap, casts truncate. This module replaces
-//! those rules. [`Analyzer`] rewrites a plan before DataFusion's own coercion sees it, so that every
-//! operator has operands of the types that PostgreSQL would give them; the functions that it puts
-//! in are those that `INSERT` and `UPDATE` use for single values.
+//! those rules. [`Analyzer`] rewrites a plan before DataFusion's own coercion sees it, so that
+//! every operator has operands of the types that PostgreSQL would give them; the functions that it
+//! puts in are those that `INSERT` and `UPDATE` use for single values.
 //!
 //! In reading order: [`number`] (types of numbers), [`arith`] (operators), [`cast`] and [`show`]
 //! (casts and text), [`temporal`] (dates and times), [`operands`] (which types operands get),

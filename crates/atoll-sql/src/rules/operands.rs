@@ -592,8 +592,9 @@ pub(crate) fn distance_key(value: Typed, distances: &[&ScalarValue]) -> Result<E
     .map(|value| value.expr)
 }
 
-/// What `NULLIF(value, other)` gives where the two differ. PostgreSQL has operators for two types of
-/// integers, of floating-point numbers and of times; for any others the value is converted first.
+/// What `NULLIF(value, other)` gives where the two differ. PostgreSQL has operators for two types
+/// of integers, of floating-point numbers and of times; for any others the value is converted
+/// first.
 pub(crate) fn kept_by_nullif(value: Typed, other: &Typed) -> Result<Typed> {
     let value = value.beside(other)?;
     let wanted = match (value.number(), other.number()) {

@@ -25,8 +25,8 @@ pub(crate) fn statement(statement: &mut Statement) -> Result<(), SqlError> {
 
 struct Preparation;
 
-/// The number that is negated twice: both signs belong to the number, which may be too large for the
-/// type that it has with one of them.
+/// The number that is negated twice: both signs belong to the number, which may be too large for
+/// the type that it has with one of them.
 fn negated_twice(expr: &Expr) -> Option<Expr> {
     let negated = |expr: &Expr| match expr {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(expr.as_ref().clone()),

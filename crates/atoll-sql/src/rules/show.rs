@@ -4,9 +4,9 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType};
 use arrow_schema::{DataType as ArrowType, TimeUnit};
-use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 
 use crate::literal::Literal;
+use crate::text::DAY_US;
 
 /// A number's shortest digits that read back as the same number, with an exponent where PostgreSQL
 /// writes one: below -4, and from 15 digits (`real`: 6) on.
@@ -55,41 +55,50 @@ pub(crate) fn real(value: f32) -> String {
     special(value.into()).map_or_else(|| float(&format!("{value:e}"), 6), str::to_owned)
 }
 
-/// A date as `YYYY-MM-DD`, with `BC` behind the years before 1.
-pub fn date(days: i32) -> String {
-    match NaiveDate::from_epoch_days(days) {
-        Some(date) => {
-            let (shown, era) = day(date);
-            format!("{shown}{era}")
-        }
-        // Beyond the calendar of chrono, whose years are those of PostgreSQL and more.
-        None => format!("day {days} since 1970-01-01"),
-    }
+/// Year, month and day of a day since 1970-01-01 in the Gregorian calendar, of any year; year 0 is
+/// 1 BC. By counting eras of 400 years, which begin on March 1.
+fn civil(days: i64) -> (i64, i64, i64) {
+    const DAYS_OF_ERA: i64 = 146_097;
+    // March 1 of year 0.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(DAYS_OF_ERA), days.rem_euclid(DAYS_OF_ERA));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + i64::from(month <= 2);
+    (year, month, day)
 }
 
-fn day(date: NaiveDate) -> (String, &'static str) {
-    let (year, era) = match date.year() {
-        year @ 1.. => (year, ""),
-        before => (1 - before, " BC"),
-    };
-    (format!("{year:04}-{:02}-{:02}", date.month(), date.day()), era)
+/// A day as `YYYY-MM-DD`, and what stands behind the years before 1.
+fn day(days: i64) -> (String, &'static str) {
+    let (year, month, day) = civil(days);
+    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    (format!("{year:04}-{month:02}-{day:02}"), era)
+}
+
+/// A date as `YYYY-MM-DD`, with `BC` behind the years before 1.
+pub fn date(days: i32) -> String {
+    let (shown, era) = day(days.into());
+    format!("{shown}{era}")
 }
 
 /// A timestamp as `YYYY-MM-DD HH:MM:SS[.ffffff]`.
 pub fn timestamp(micros: i64) -> String {
-    let Some(moment) = DateTime::from_timestamp_micros(micros) else {
-        return format!("{micros} µs since 1970-01-01");
-    };
-    let (shown, era) = day(moment.date_naive());
-    let fraction = moment.time().nanosecond() / 1000;
+    let (shown, era) = day(micros.div_euclid(DAY_US));
+    let of_day = micros.rem_euclid(DAY_US);
+    let (seconds, fraction) = (of_day / 1_000_000, of_day % 1_000_000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let fraction = match fraction {
         0 => String::new(),
         _ => format!(".{fraction:06}").trim_end_matches('0').to_owned(),
     };
-    format!("{shown} {}{fraction}{era}", moment.format("%H:%M:%S"))
+    format!("{shown} {hour:02}:{minute:02}:{second:02}{fraction}{era}")
 }
 
-/// The text of a date or a timestamp in an array, of whatever year; `None` for values of other types.
+/// The text of a date or a timestamp in an array, of whatever year; `None` for values of other
+/// types.
 pub fn moment(array: &dyn Array, row: usize) -> Option<String> {
     match array.data_type() {
         ArrowType::Date32 => Some(date(array.as_primitive::<Date32Type>().value(row))),
@@ -155,6 +164,16 @@ mod tests {
         assert_eq!(date(2_932_897), "10000-01-01");
         assert_eq!(timestamp(-1), "1969-12-31 23:59:59.999999");
         assert_eq!(timestamp(1_500_000), "1970-01-01 00:00:01.5");
-        assert_eq!(date(i32::MAX), "day 2147483647 since 1970-01-01");
+        assert_eq!(date(i32::MAX), "5881580-07-11");
+        assert_eq!(timestamp(i64::MAX), "294247-01-10 04:00:54.775807");
+        // The calendar of another library, day by day over some centuries and era by era.
+        for days in (-800_000..900_000).step_by(7).chain((-90_000_000..90_000_000).step_by(146_097))
+        {
+            let known = chrono::NaiveDate::from_epoch_days(days).map(|d| {
+                use chrono::Datelike;
+                (i64::from(d.year()), i64::from(d.month()), i64::from(d.day()))
+            });
+            assert_eq!(Some(civil(days.into())), known, "day {days}");
+        }
     }
 }

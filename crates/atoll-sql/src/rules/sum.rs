@@ -609,8 +609,9 @@ impl GroupsAccumulator for Groups {
 }
 
 /// Floating-point numbers in a moving window, as a queue made of two stacks: values come in at the
-/// back, and the front holds, for each value still in it, the sum of it and of those behind it. When
-/// the front is used up the back is turned over, so each value is added twice and never subtracted.
+/// back, and the front holds, for each value still in it, the sum of it and of those behind it.
+/// When the front is used up the back is turned over, so each value is added twice and never
+/// subtracted.
 #[derive(Debug)]
 struct FloatWindow {
     kind: Kind,

@@ -1,8 +1,8 @@
 //! Dates, timestamps and the names of types in expressions.
 //!
-//! `TIME-1`: a timestamp is microseconds since 1970 in 64 bits wherever it comes from, so every date
-//! from year 1 to 9999 works in every expression. DataFusion's own default, nanoseconds, ends in
-//! 2262.
+//! `TIME-1`: a timestamp is microseconds since 1970 in 64 bits wherever it comes from, so every
+//! date from year 1 to 9999 works in every expression. DataFusion's own default, nanoseconds, ends
+//! in 2262.
 
 use std::collections::HashMap;
 use std::sync::Arc;
