@@ -49,6 +49,51 @@ fn a_script_from_a_pipe_may_have_comments_commands_and_statements_over_lines() {
     assert!(out.ends_with("│ a;b  │\n╰──────╯\n1 row\n"), "{out}");
 }
 
+/// A megabyte of semicolons in a text, on one line and on many, and in comments. Each semicolon
+/// would take a scan of the whole if it were not remembered what it stands in.
+#[test]
+fn semicolons_that_end_nothing_cost_no_scan_each() {
+    let world = World::new();
+    let many = ";".repeat(1 << 20);
+    let lines = ";;;;;;;;;;;;;;;\n".repeat(1 << 16);
+    let script = format!(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, b TEXT);\n\
+         INSERT INTO t VALUES (1, '{many}');\n\
+         INSERT INTO t VALUES (2, $a${lines}$a$);\n\
+         /* {lines} */ -- {many}\n\
+         SELECT id, char_length(b) AS n FROM t ORDER BY id"
+    );
+    let rows = world.pipe(&["sql", "bank", "--json"], &script).json().pop().unwrap();
+    assert_eq!(rows["rows"], serde_json::json!([[1, 1 << 20], [2, 1 << 20]]));
+    let begin = "SELECT 1 AS a;".repeat(1 << 12);
+    let out = world.pipe(&["sql", "bank", "--json"], &begin).json();
+    assert_eq!(out.len(), 1 << 12);
+}
+
+#[test]
+fn a_dollar_sign_inside_a_name_opens_no_string() {
+    let world = World::new();
+    let script = "CREATE TABLE t$1 (a$b$c INT PRIMARY KEY);\n\
+                  INSERT INTO t$1 VALUES (1);\nSELECT a$b$c FROM t$1;";
+    let out = world.pipe(&["sql", "bank", "--json"], script).json();
+    assert_eq!(out[2]["columns"][0]["name"], "a$b$c");
+}
+
+#[test]
+fn a_byte_order_mark_before_a_script_is_no_part_of_it() {
+    let world = World::new();
+    let script = "\u{feff}SELECT 1 AS a;";
+    assert_eq!(world.pipe(&["sql", "bank", "--json"], script).json().len(), 1);
+    assert_eq!(world.run(&["sql", "bank", "--json", "-c", script]).json().len(), 1);
+    let file = world.file("s.sql", "\u{feff}\\d\nSELECT 1;");
+    let out = world.run(&["sql", "bank", "-f", file.to_str().unwrap()]).ok();
+    assert!(out.starts_with("no tables yet"), "{out}");
+    // A script behind another one, and one that a script runs.
+    let file = file.to_str().unwrap();
+    let out = world.pipe(&["sql", "bank", "-f", file, "-f", "-"], "\u{feff}\\d\n").ok();
+    assert_eq!(out.matches("no tables yet").count(), 2, "{out}");
+}
+
 #[test]
 fn results_are_json_for_programs() {
     let world = World::new();

@@ -1,8 +1,8 @@
 //! The shell: statements and `\` commands, typed by a person or read from a script.
 //!
 //! Input is text in lines. A line that starts with `\` where a statement could start is a command
-//! of the shell ([`meta`]); everything else is collected until [`atoll_sql::statement_is_complete`]
-//! says that a statement has ended. Statements run one at a time, and each result is written before
+//! of the shell ([`meta`]); everything else is collected until an [`atoll_sql::StatementScanner`] says
+//! that a statement has ended. Statements run one at a time, and each result is written before
 //! the next statement starts.
 //!
 //! A script stops at its first error. A person is told of the error and goes on.
@@ -27,6 +27,7 @@ use crate::output::{Output, say};
 use crate::render::table::Fit;
 use crate::render::{json, rows};
 use crate::session::Session;
+use crate::shell::split::Pending;
 use crate::size;
 
 /// Rows that are shown on a terminal unless `\rows` says otherwise.
@@ -61,18 +62,6 @@ pub struct Shell<'a> {
     settings: Settings,
     /// Scripts that are being read, the innermost last.
     scripts: usize,
-}
-
-/// A text that is being read, statement by statement.
-#[derive(Default)]
-struct Pending {
-    text: String,
-    /// Line on which `text` starts, from 1.
-    line: u64,
-    /// Characters of that line before `text`.
-    column: u64,
-    /// Bytes of `text` in which no statement ends.
-    searched: usize,
 }
 
 impl<'a> Shell<'a> {
@@ -178,8 +167,8 @@ impl<'a> Shell<'a> {
             })?;
             // Some editors put a byte-order mark before the first line.
             let line = if number == 1 { line.trim_start_matches('\u{feff}') } else { line };
-            if split::is_blank(&pending.text) {
-                pending = Pending { line: number, ..Pending::default() };
+            if pending.is_blank() {
+                pending = Pending::at_line(number);
                 if meta::is_command(line) {
                     if self.command(line)? == Flow::Quit {
                         return Ok(Flow::Quit);
@@ -187,27 +176,29 @@ impl<'a> Shell<'a> {
                     continue;
                 }
             }
-            pending.text.push_str(line);
+            pending.push(line);
             self.run_complete(&mut pending, name)?;
         }
-        if !split::is_blank(&pending.text) {
-            self.run_statement(&pending.text, pending.origin(name))?;
-        }
+        self.run_rest(pending, name)?;
         Ok(Flow::Continue)
     }
 
     /// Runs the statements that are complete and leaves the rest.
     fn run_complete(&mut self, pending: &mut Pending, name: Option<&str>) -> Result<()> {
-        while let Some(end) = split::first_end(&pending.text, pending.searched) {
-            let statement: String = pending.text.drain(..end).collect();
-            let origin = pending.origin(name);
-            pending.pass(&statement);
-            if !split::is_blank(statement.trim_end_matches(';')) {
-                self.run_statement(&statement, origin)?;
+        while let Some(piece) = pending.next() {
+            if !piece.is_empty() {
+                self.run_statement(&piece.text, piece.origin(name))?;
             }
         }
-        pending.searched = pending.text.len();
         Ok(())
+    }
+
+    /// Runs what is left at the end of a text.
+    fn run_rest(&mut self, pending: Pending, name: Option<&str>) -> Result<()> {
+        match pending.rest() {
+            Some(piece) => self.run_statement(&piece.text, piece.origin(name)),
+            None => Ok(()),
+        }
     }
 
     /// Runs what a person typed: one or more statements, or a command.
@@ -219,11 +210,10 @@ impl<'a> Shell<'a> {
             say("the statement above has no end and was not run");
             return self.command(command);
         }
-        let mut pending = Pending { text: text.to_owned(), line: 1, ..Pending::default() };
+        let mut pending = Pending::at_line(1);
+        pending.push(text);
         self.run_complete(&mut pending, None)?;
-        if !split::is_blank(&pending.text) {
-            self.run_statement(&pending.text, None)?;
-        }
+        self.run_rest(pending, None)?;
         Ok(Flow::Continue)
     }
 
@@ -285,26 +275,6 @@ impl<'a> Shell<'a> {
             return String::new();
         }
         self.output.style.dim(&format!("  ({})", size::elapsed(elapsed)))
-    }
-}
-
-impl Pending {
-    /// Where `text` starts in a script with a name.
-    fn origin(&self, name: Option<&str>) -> Option<Origin> {
-        let (line, column) = (self.line, self.column);
-        name.map(|script| Origin { script: script.to_owned(), line, column })
-    }
-
-    /// Moves the place of `text` behind what was before it.
-    fn pass(&mut self, before: &str) {
-        self.searched = 0;
-        let breaks = before.bytes().filter(|byte| *byte == b'\n').count() as u64;
-        self.line += breaks;
-        if breaks > 0 {
-            self.column = 0;
-        }
-        let last = before.rsplit('\n').next().unwrap_or(before);
-        self.column += last.chars().count() as u64;
     }
 }
 
