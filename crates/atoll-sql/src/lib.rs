@@ -29,6 +29,7 @@ mod infer;
 mod input;
 mod literal;
 mod names;
+mod panics;
 mod parquet;
 mod parse;
 mod provider;
@@ -43,6 +44,7 @@ mod statement_end;
 mod text;
 mod txn;
 mod types;
+mod wording;
 
 pub use copy::{Format, LoadOptions, Loaded, OnConflict, Progress, copy_from};
 pub use error::{Cause, ChangeError, SqlError, SqlErrorKind};
