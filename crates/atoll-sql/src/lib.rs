@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod arrow_value;
+mod clauses;
 mod copy;
 mod csv;
 mod ddl;

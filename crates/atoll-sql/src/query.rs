@@ -32,7 +32,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::operands::QuotedLiterals;
 use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{extreme, merging, prepare, sum};
-use crate::{panics, wording};
+use crate::{clauses, panics, wording};
 
 /// What a query returned. Its buffers may be the snapshot's; they keep the snapshot's lease.
 #[derive(Debug, Clone)]
@@ -137,12 +137,21 @@ impl Engine {
         snapshot: &Snapshot,
         mut statement: Statement,
     ) -> Result<QueryResult, SqlError> {
+        clauses::check(&mut statement, &|name| self.is_scalar(name))?;
         prepare::statement(&mut statement)?;
         check_tables(&statement, snapshot)?;
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
         let result = self.block_on(self.collect(statement));
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
         result
+    }
+
+    /// Whether a function of this name works on single values.
+    fn is_scalar(&self, name: &str) -> bool {
+        let state = self.context.state();
+        state.scalar_functions().contains_key(name)
+            && !state.aggregate_functions().contains_key(name)
+            && !state.window_functions().contains_key(name)
     }
 
     /// Whether a query has panicked, which may have left the engine half changed.

@@ -137,3 +137,53 @@ fn messages_say_what_to_do() {
         assert_eq!(said(sql), wanted, "{sql}");
     }
 }
+
+/// Clauses that would change what a query returns, or do something, and would be passed over.
+#[test]
+fn clauses_that_are_not_carried_out_are_refused() {
+    let mut session = session(TABLES);
+    for (sql, named) in [
+        ("SELECT * FROM t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE"),
+        ("SELECT * FROM t TABLESAMPLE SYSTEM (10) REPEATABLE (1)", "TABLESAMPLE"),
+        ("SELECT (SELECT count(*) FROM t TABLESAMPLE SYSTEM (1))", "TABLESAMPLE"),
+        ("SELECT * FROM t FOR UPDATE", "FOR UPDATE"),
+        ("SELECT * FROM t FOR SHARE NOWAIT", "FOR SHARE"),
+        ("SELECT * FROM (SELECT * FROM t FOR UPDATE SKIP LOCKED) x", "FOR UPDATE"),
+        ("SELECT * FROM t ORDER BY id FETCH FIRST 1 ROWS WITH TIES", "WITH TIES"),
+        ("SELECT * FROM t ORDER BY id FETCH FIRST 50 PERCENT ROWS ONLY", "PERCENT"),
+        ("SELECT id INTO x FROM t", "SELECT … INTO"),
+        ("SELECT * FROM generate_series(1, 3) WITH ORDINALITY", "WITH ORDINALITY"),
+        ("SELECT * FROM unnest(ARRAY[1]) WITH ORDINALITY", "WITH ORDINALITY"),
+        ("SELECT abs(id) FILTER (WHERE false) FROM t", "FILTER"),
+        ("SELECT abs(DISTINCT id) FROM t", "DISTINCT"),
+        ("SELECT abs(id) OVER (ORDER BY id) FROM t", "OVER"),
+        ("SELECT abs(id ORDER BY id) FROM t", "ORDER BY"),
+        ("SELECT CAST(name AS varchar(1)) FROM t", "VARCHAR(1)"),
+        ("EXPLAIN (COSTS) SELECT 1", "COSTS"),
+        ("EXPLAIN (ANALYZE, FORMAT JSON) SELECT 1", "FORMAT"),
+        ("EXPLAIN (ANALYZE 7) SELECT 1", "ANALYZE"),
+    ] {
+        let message = error(&mut session, sql).message().to_owned();
+        assert!(message.contains(named), "{sql}: {message}");
+    }
+}
+
+#[test]
+fn clauses_that_mean_the_same_do_the_same() {
+    let mut session = session(TABLES);
+    let mut plan = |sql: &str| rows(&mut session, sql).join("\n");
+    assert!(plan("EXPLAIN (ANALYZE) SELECT id FROM t").contains("metrics="));
+    assert!(plan("EXPLAIN (ANALYZE true, VERBOSE) SELECT id FROM t").contains("metrics="));
+    for sql in ["EXPLAIN SELECT id FROM t", "EXPLAIN (ANALYZE off) SELECT id FROM t"] {
+        assert!(!plan(sql).contains("metrics="), "{sql}");
+    }
+    for (sql, wanted) in [
+        ("SELECT id FROM t ORDER BY id FETCH FIRST 1 ROWS ONLY", "1"),
+        ("SELECT id FROM t ORDER BY id OFFSET 1 FETCH NEXT ROW ONLY", "2"),
+        ("SELECT id FROM t ORDER BY id OFFSET 1 ROW FETCH FIRST 5 ROWS ONLY", "2"),
+        ("SELECT count(DISTINCT name) FILTER (WHERE id > 1) FROM t", "1"),
+        ("SELECT max(id) OVER () FROM t LIMIT 1", "2"),
+    ] {
+        assert_eq!(plan(sql), wanted, "{sql}");
+    }
+}
