@@ -433,6 +433,37 @@ fn a_table_lies_in_the_folder_of_the_tablespace_that_it_was_made_in() {
     assert!(out.contains("t: 0 rows") && !out.contains("Tablespace"), "{out}");
 }
 
+/// A script whose output is closed has failed when a part of it was not run.
+#[test]
+fn a_closed_output_is_an_error_where_statements_are_left() {
+    let world = World::new();
+    let closed = |words: &[&str], text: &str| {
+        let mut command = world.command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        // It may have ended before it has read all.
+        let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+        let ended = child.wait_with_output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    let cut = "error: the output was closed, and the rest of the script was not run\n";
+    let failed = (Some(1), cut.to_owned());
+    for script in ["SELECT 1; SELECT 2", "SELECT 1;\n\n-- x\nSELECT 2", "SELECT 1;\n\\d\n"] {
+        assert_eq!(closed(&["sql", "bank"], script), failed, "{script}");
+        assert_eq!(closed(&["sql", "bank", "-c", script], ""), failed, "{script}");
+    }
+    assert_eq!(closed(&["sql", "bank", "-c", "SELECT 1", "-c", "SELECT 2"], ""), failed);
+    let inner = world.file("inner.sql", "SELECT 1;");
+    let script = format!("\\i {}\nSELECT 2;", inner.display());
+    assert_eq!(closed(&["sql", "bank"], &script), failed);
+    // The last statement has run, and what it said goes nowhere.
+    let done = (Some(0), String::new());
+    for script in ["SELECT 1", "SELECT 1;\n-- x\n;", "SELECT 1;\n\\q\nSELECT 2;"] {
+        assert_eq!(closed(&["sql", "bank"], script), done, "{script}");
+    }
+}
+
 #[test]
 fn a_database_is_restored_to_a_moment_from_a_backup_and_archived_logs() {
     let world = World::new();

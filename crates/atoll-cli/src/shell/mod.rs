@@ -27,7 +27,7 @@ use crate::output::{Output, say};
 use crate::render::table::Fit;
 use crate::render::{json, rows};
 use crate::session::Session;
-use crate::shell::split::Pending;
+use crate::shell::split::{Item, Pending, Script};
 use crate::size;
 
 /// Rows that are shown on a terminal unless `\rows` says otherwise.
@@ -103,17 +103,26 @@ impl<'a> Shell<'a> {
     /// # Errors
     /// The first error.
     pub fn run_scripts(&mut self, script: &ScriptArgs) -> Result<()> {
+        let mut left = script.scripts.len() + script.commands.len();
+        // What comes behind a source whose output was closed is not run.
+        let mut cut = |done: Result<Flow>| {
+            left -= 1;
+            match done {
+                Err(CliError::OutputClosed) if left > 0 => Err(CliError::ScriptCut),
+                done => done,
+            }
+        };
         for path in &script.scripts {
-            let flow = match path.to_str() {
-                Some("-") => self.run_script(io::stdin().lock(), Some("(standard input)"))?,
-                _ => self.run_file(path)?,
+            let done = match path.to_str() {
+                Some("-") => self.run_script(io::stdin().lock(), Some("(standard input)")),
+                _ => self.run_file(path),
             };
-            if flow == Flow::Quit {
+            if cut(done)? == Flow::Quit {
                 return Ok(());
             }
         }
         for command in &script.commands {
-            if self.run_script(command.as_bytes(), None)? == Flow::Quit {
+            if cut(self.run_script(command.as_bytes(), None))? == Flow::Quit {
                 break;
             }
         }
@@ -152,53 +161,23 @@ impl<'a> Shell<'a> {
         flow
     }
 
-    fn read_script(&mut self, mut reader: impl BufRead, name: Option<&str>) -> Result<Flow> {
-        let shown = name.unwrap_or("(command line)");
-        let mut pending = Pending::default();
-        let mut bytes = Vec::new();
-        for number in 1.. {
-            bytes.clear();
-            let read = reader.read_until(b'\n', &mut bytes);
-            if read.map_err(CliError::reading(Path::new(shown)))? == 0 {
-                break;
-            }
-            let line = std::str::from_utf8(&bytes).map_err(|_| {
-                CliError::new(format!("line {number} of {shown} is not UTF-8 text"))
-            })?;
-            // Some editors put a byte-order mark before the first line.
-            let line = if number == 1 { line.trim_start_matches('\u{feff}') } else { line };
-            if pending.is_blank() {
-                pending = Pending::at_line(number);
-                if meta::is_command(line) {
-                    if self.command(line)? == Flow::Quit {
-                        return Ok(Flow::Quit);
-                    }
-                    continue;
+    fn read_script(&mut self, reader: impl BufRead, name: Option<&str>) -> Result<Flow> {
+        let mut script = Script::new(reader, name);
+        while let Some(item) = script.next()? {
+            let done = match item {
+                Item::Command(line) => self.command(&line),
+                Item::Statement(piece) => {
+                    let origin = piece.origin(name);
+                    self.run_statement(&piece.text, origin).map(|()| Flow::Continue)
                 }
+            };
+            match done {
+                Ok(Flow::Continue) => {}
+                Err(CliError::OutputClosed) => return Err(script.cut()),
+                ended => return ended,
             }
-            pending.push(line);
-            self.run_complete(&mut pending, name)?;
         }
-        self.run_rest(pending, name)?;
         Ok(Flow::Continue)
-    }
-
-    /// Runs the statements that are complete and leaves the rest.
-    fn run_complete(&mut self, pending: &mut Pending, name: Option<&str>) -> Result<()> {
-        while let Some(piece) = pending.next() {
-            if !piece.is_empty() {
-                self.run_statement(&piece.text, piece.origin(name))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs what is left at the end of a text.
-    fn run_rest(&mut self, pending: Pending, name: Option<&str>) -> Result<()> {
-        match pending.rest() {
-            Some(piece) => self.run_statement(&piece.text, piece.origin(name)),
-            None => Ok(()),
-        }
     }
 
     /// Runs what a person typed: one or more statements, or a command.
@@ -212,8 +191,14 @@ impl<'a> Shell<'a> {
         }
         let mut pending = Pending::at_line(1);
         pending.push(text);
-        self.run_complete(&mut pending, None)?;
-        self.run_rest(pending, None)?;
+        while let Some(piece) = pending.next() {
+            if !piece.is_empty() {
+                self.run_statement(&piece.text, None)?;
+            }
+        }
+        if let Some(piece) = pending.rest() {
+            self.run_statement(&piece.text, None)?;
+        }
         Ok(Flow::Continue)
     }
 

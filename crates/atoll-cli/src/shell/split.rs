@@ -1,8 +1,83 @@
 //! A text that is read statement by statement.
 
+use std::io::BufRead;
+use std::path::Path;
+
 use atoll_sql::StatementScanner;
 
-use crate::error::Origin;
+use crate::error::{CliError, Origin, Result};
+use crate::shell::meta;
+
+/// What comes next in a script.
+pub enum Item {
+    /// A line that is a command of the shell.
+    Command(String),
+    /// A statement.
+    Statement(Piece),
+}
+
+/// A script that is being read.
+pub struct Script<'n, R> {
+    reader: R,
+    /// What it is called in errors; `None` for the command line.
+    name: Option<&'n str>,
+    /// Lines that were read.
+    lines: u64,
+    bytes: Vec<u8>,
+    pending: Pending,
+}
+
+impl<'n, R: BufRead> Script<'n, R> {
+    /// A script; `name` is told with its errors.
+    pub fn new(reader: R, name: Option<&'n str>) -> Self {
+        let (bytes, pending) = (Vec::new(), Pending::default());
+        Self { reader, name, lines: 0, bytes, pending }
+    }
+
+    /// The next statement or command; `None` at the end.
+    ///
+    /// # Errors
+    /// A script that cannot be read, and text that is not UTF-8.
+    pub fn next(&mut self) -> Result<Option<Item>> {
+        let shown = self.name.unwrap_or("(command line)");
+        loop {
+            while let Some(piece) = self.pending.next() {
+                if !piece.is_empty() {
+                    return Ok(Some(Item::Statement(piece)));
+                }
+            }
+            self.bytes.clear();
+            let read = self.reader.read_until(b'\n', &mut self.bytes);
+            if read.map_err(CliError::reading(Path::new(shown)))? == 0 {
+                return Ok(std::mem::take(&mut self.pending).rest().map(Item::Statement));
+            }
+            self.lines += 1;
+            let line = std::str::from_utf8(&self.bytes).map_err(|_| {
+                CliError::new(format!("line {} of {shown} is not UTF-8 text", self.lines))
+            })?;
+            // Some editors put a byte-order mark before the first line.
+            let line = if self.lines == 1 { line.trim_start_matches('\u{feff}') } else { line };
+            if self.pending.is_blank() {
+                self.pending = Pending::at_line(self.lines);
+                if meta::is_command(line) {
+                    return Ok(Some(Item::Command(line.to_owned())));
+                }
+            }
+            self.pending.push(line);
+        }
+    }
+
+    /// The error of a script whose output was closed: one that it has not run to its end, if it
+    /// goes on.
+    pub fn cut(&mut self) -> CliError {
+        match self.next() {
+            Ok(Some(Item::Command(line))) if meta::is_quit(&line) => CliError::OutputClosed,
+            Ok(Some(_)) => CliError::ScriptCut,
+            Ok(None) => CliError::OutputClosed,
+            Err(error) => error,
+        }
+    }
+}
 
 /// The part of a text that was read and not yet carried out. Each byte is looked at once, however
 /// the text comes.
