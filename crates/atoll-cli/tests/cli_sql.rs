@@ -397,7 +397,8 @@ fn a_table_lies_in_the_folder_of_the_tablespace_that_it_was_made_in() {
     let err = world.run(&[&few[..], &folders, &["-c", "SELECT 1"]].concat()).failed();
     assert!(err.contains("3 folders are given") && err.contains("for 2, one for each"), "{err}");
     let wrong = "CREATE TABLE third (id bigint PRIMARY KEY) TABLESPACE node2";
-    let err = world.run(&["sql", "bank", "--nodes", "2", "-c", wrong]).failed();
+    let other = ["sql", "other", "--nodes", "2", "--data", "other", "-c", wrong];
+    let err = world.run(&other).err;
     assert!(err.contains("tablespace \"node2\" does not exist"), "{err}");
     assert!(err.contains("hint: the tablespaces are node0, node1"), "{err}");
     let place = |prefix: &str| {
@@ -427,10 +428,27 @@ fn a_table_lies_in_the_folder_of_the_tablespace_that_it_was_made_in() {
     assert_eq!(json[0]["rows"], rows);
     assert_eq!(json[1]["tablespace"], "node1");
     place("home");
-    // In memory, on a machine that is not divided, there is nothing to tell.
-    let alone = "CREATE TABLE t (id bigint PRIMARY KEY) TABLESPACE node0";
-    let out = world.run(&["sql", "bank", "--nodes", "1", "-c", alone, "-c", r"\d t"]).ok();
+    // In memory there are no tablespaces.
+    let table = "CREATE TABLE t (id bigint PRIMARY KEY)";
+    let out = world.run(&["sql", "bank", "-c", table, "-c", r"\d t"]).ok();
     assert!(out.contains("t: 0 rows") && !out.contains("Tablespace"), "{out}");
+    let named = "CREATE TABLE t (id bigint PRIMARY KEY) TABLESPACE node0";
+    let err = world.run(&["sql", "bank", "-c", named]).failed();
+    assert!(err.contains("in memory only has no tablespaces"), "{err}");
+}
+
+#[test]
+fn nodes_are_for_what_can_be_divided() {
+    let world = World::new();
+    for words in [
+        &["sql", "bank", "--nodes", "2", "-c", "SELECT 1"][..],
+        &["list", "--nodes", "2"],
+        &["attach", "bank", "--nodes", "2"],
+        &["bench", "floor", "--nodes", "2"],
+    ] {
+        let err = world.run(words).failed();
+        assert!(err.contains("--nodes has no meaning for"), "{words:?}: {err}");
+    }
 }
 
 /// A script whose output is closed has failed when a part of it was not run.
