@@ -359,6 +359,8 @@ fn unknown_field(field: &Column, valid: &[Column]) -> SqlError {
     let columns = valid
         .iter()
         .filter(|column| table.is_none() || table_of(column) == table)
+        // One without a name of its own cannot be written.
+        .filter(|column| wording::in_sql(&column.name) == column.name)
         .map(|column| column.name.as_str());
     names::unknown_column(field.name(), table.as_deref(), columns)
 }

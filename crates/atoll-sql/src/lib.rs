@@ -56,3 +56,4 @@ pub use query::QueryResult;
 pub use rules::show::{date as show_date, moment as show_moment, timestamp as show_timestamp};
 pub use session::{Outcome, SqlSession};
 pub use statement_end::{StatementScanner, statement_is_complete};
+pub use wording::in_words_of_sql;

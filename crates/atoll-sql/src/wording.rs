@@ -38,10 +38,9 @@ pub(crate) fn of_missing(text: &str) -> SqlError {
         return SqlError::unsupported("a part of this query is not supported");
     }
     // Some messages are the name of the clause alone.
-    if told.chars().all(|c| c.is_uppercase() || c == ' ') {
-        return SqlError::unsupported(format!("{told} is not supported"));
-    }
-    SqlError::unsupported(told)
+    let says_so = ["support", "implement"].iter().any(|word| told.contains(word));
+    let is_not = if says_so { "" } else { " is not supported" };
+    SqlError::unsupported(format!("{told}{is_not}"))
 }
 
 /// The error that a message about what a library never expects is: as a rule a fault.
@@ -134,6 +133,15 @@ fn known(text: &str) -> Option<SqlError> {
         let hint = "a join does it, as a rule";
         return Some(SqlError::unsupported(message).with_hint(Some(hint.to_owned())));
     }
+    if let Some(pair) = between(text, "common type to coerce ", " in LIKE expression") {
+        let message = format!("LIKE compares texts, not {}", in_sql(pair));
+        return query(message, "CAST both sides to text");
+    }
+    if text.contains("Must be a supported arrow type name")
+        && let Some(name) = between(text, "nsupported type '", "'")
+    {
+        return query(format!("there is no type '{name}'"), "CAST takes the types of SQL");
+    }
     if text.contains("nsupported ast node") || text.contains("nsupported AST node") {
         return Some(SqlError::unsupported("a part of this query is not supported"));
     }
@@ -152,8 +160,9 @@ fn no_such_call(call: &str, text: &str) -> SqlError {
     for line in text.split("Candidate functions:").nth(1).unwrap_or("").lines() {
         let told = in_sql(line.trim().trim_end_matches('.'));
         let said = !told.is_empty() && told.starts_with(name) && !shows_insides(&told);
-        // Types that no column and no literal has.
-        if said && !told.contains("Duration") && !takes.contains(&told) {
+        // Types that no column and no literal has, and functions that look at the types themselves.
+        let odd = ["Duration", "UserDefined"].iter().any(|odd| told.contains(odd));
+        if said && !odd && !takes.contains(&told) {
             takes.push(told);
         }
     }
@@ -275,6 +284,11 @@ fn simple_type(word: &str) -> Option<&'static str> {
 fn is_generic(word: &str) -> bool {
     let list = ["Decimal32", "Decimal64", "Decimal128", "Decimal256", "Timestamp", "Interval"];
     list.contains(&word) || ["FixedSizeBinary", "List", "LargeList", "Dictionary"].contains(&word)
+}
+
+/// What a library says about a value or a type, in the words of SQL.
+pub fn in_words_of_sql(text: &str) -> String {
+    in_sql(&sentence(text))
 }
 
 /// A text with the types and the values of Arrow as SQL writes them.

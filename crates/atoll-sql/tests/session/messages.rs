@@ -74,6 +74,8 @@ fn no_message_shows_the_insides_of_a_library() {
         "SELECT abs(-9223372036854775808)",
         "SELECT TOP 1 id FROM t",
         "SELECT repeat('x', 10000000000)",
+        "SELECT arrow_cast(1, 'Int99')",
+        "SELECT r.x FROM (SELECT 1) r",
         "SHOW nope",
     ] {
         let found = error(&mut session, sql);
@@ -116,6 +118,18 @@ fn messages_say_what_to_do() {
         ),
         ("SELECT abss(1)", "function abss does not exist | did you mean abs?"),
         ("SELECT pg_sleep(1)", "function pg_sleep does not exist | "),
+        (
+            "SELECT sum(name) FROM t",
+            "there is no function sum(text) | CAST the arguments to types that sum takes",
+        ),
+        (
+            "SELECT id LIKE 1 FROM t",
+            "LIKE compares texts, not bigint and bigint | CAST both sides to text",
+        ),
+        (
+            "SELECT count(DISTINCT id, name) FROM t",
+            "COUNT DISTINCT with multiple arguments is not supported | ",
+        ),
         (
             "SELECT bit_and(name) FROM t",
             "there is no function bit_and(text) | there is bit_and(bigint); CAST the arguments",
