@@ -179,7 +179,9 @@ impl From<Fault> for PyErr {
                 Fault::Python(error) => Ok(error.clone_ref(py)),
                 Fault::Atoll(error) => raise(py, of_atoll(error), &error.to_string()),
                 Fault::Sql(error, sql) => raise_sql(py, error, sql),
-                Fault::Arrow(error) => raise(py, "InvalidValue", &error.to_string()),
+                Fault::Arrow(error) => {
+                    raise(py, "InvalidValue", &atoll_sql::in_words_of_sql(&error.to_string()))
+                }
                 Fault::Closed(what) => raise(py, "Closed", what),
                 Fault::UnknownColumn(text) => raise(py, "UnknownColumn", text),
                 Fault::Value(text) => raise(py, "InvalidValue", text),
