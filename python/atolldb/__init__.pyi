@@ -213,7 +213,9 @@ class Column:
     ) -> numpy.ndarray[Any, Any]: ...
     def to_arrow(self) -> pyarrow.ChunkedArray[Any]: ...
     def to_polars(self) -> polars.Series: ...
-    def to_numpy(self, copy: bool = False, *, masked: bool = False) -> numpy.ndarray[Any, Any]:
+    def to_numpy(
+        self, copy: bool | None = None, *, masked: bool = False
+    ) -> numpy.ndarray[Any, Any]:
         """One NumPy array: read-only over the snapshot's memory, or with ``copy`` one's own."""
 
 class Result:
