@@ -118,6 +118,7 @@ fn of_atoll(error: &atoll::Error) -> &'static str {
             "DuplicateKey"
         }
         atoll::Error::KeyUpdate { .. } => "InvalidValue",
+        atoll::Error::InheritedTable(_) => "ReadOnly",
         atoll::Error::SnapshotExpired(_) => "SnapshotExpired",
         atoll::Error::SnapshotLimit { .. } | atoll::Error::TooManySnapshots(_) => "SnapshotLimit",
         atoll::Error::Published(_) => "NameTaken",

@@ -220,6 +220,7 @@ impl From<&atoll::Error> for SqlError {
             atoll::Error::Storage(
                 Storage::Type { .. } | Storage::TooLong { .. } | Storage::ColumnCount { .. },
             ) => SqlErrorKind::Type,
+            atoll::Error::InheritedTable(_) => SqlErrorKind::ReadOnly,
             atoll::Error::SnapshotExpired(_) => SqlErrorKind::Expired,
             atoll::Error::Aborted(_) => SqlErrorKind::Aborted,
             atoll::Error::ForkedChild { .. } => SqlErrorKind::ForkedChild,
