@@ -75,8 +75,8 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Reader> {
         let reader = data.extract::<AnyRecordBatch>()?.into_reader()?;
         let is_untyped = reader.schema().fields().iter().any(|field| is_untyped(field.data_type()));
         let module: String = data.get_type().getattr(intern!(py, "__module__"))?.extract()?;
-        // polars (2.1.0) gives a column of type null a buffer, which arrow-rs (59) refuses and pyarrow
-        // takes.
+        // polars (2.1.0) gives a column of type null a buffer, which arrow-rs (59) refuses and
+        // pyarrow takes.
         if is_untyped && module.starts_with("polars") {
             let table = py.import("pyarrow")?.getattr("table")?.call1((data,))?;
             return table.extract::<AnyRecordBatch>()?.into_reader();

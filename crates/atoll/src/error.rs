@@ -176,8 +176,8 @@ pub enum Error {
     LocalBase,
     /// A change of a table that belongs to a snapshot which the database is built on.
     #[error(
-        "table \"{0}\" belongs to a snapshot that this database is built on, which never changes; a \
-         table of the same name made here hides it, and can be filled from it"
+        "table \"{0}\" belongs to a snapshot that this database is built on, which never changes; \
+         a table of the same name made here hides it, and can be filled from it"
     )]
     InheritedTable(String),
     /// A column that cannot be one array.

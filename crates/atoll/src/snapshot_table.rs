@@ -115,7 +115,8 @@ impl SnapshotTable {
     ///
     /// # Errors
     /// [`Error::NotContiguous`] for `boolean`, `text` and `bytea`, and when rows were deleted or a
-    /// segment but the last is not full, with the reason; [`Error::Memory`] when the mapping is refused.
+    /// segment but the last is not full, with the reason; [`Error::Memory`] when the mapping is
+    /// refused.
     ///
     /// # Panics
     /// When the table has no such column.

@@ -1,8 +1,8 @@
 //! The shell: statements and `\` commands, typed by a person or read from a script.
 //!
 //! Input is text in lines. A line that starts with `\` where a statement could start is a command
-//! of the shell ([`meta`]); everything else is collected until an [`atoll_sql::StatementScanner`] says
-//! that a statement has ended. Statements run one at a time, and each result is written before
+//! of the shell ([`meta`]); everything else is collected until an [`atoll_sql::StatementScanner`]
+//! says that a statement has ended. Statements run one at a time, and each result is written before
 //! the next statement starts.
 //!
 //! A script stops at its first error. A person is told of the error and goes on.

@@ -136,7 +136,8 @@ fn messages_say_what_to_do() {
         ),
         (
             "SELECT * FROM t JOIN t ON true",
-            "two tables of the query have the name \"t\" | name one otherwise, as in FROM a, a AS b",
+            "two tables of the query have the name \"t\" | name one otherwise, as in FROM a, a \
+             AS b",
         ),
         (
             "SELECT id FROM t a JOIN t b ON a.id = b.id",
