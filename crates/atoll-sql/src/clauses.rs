@@ -203,14 +203,12 @@ fn of_select(select: &Select) -> Checked {
     unless(select.connect_by.is_empty(), "CONNECT BY", "WITH RECURSIVE walks a tree")?;
     unless(select.distribute_by.is_empty(), "DISTRIBUTE BY", "")?;
     unless(select.value_table_mode.is_none(), "SELECT AS STRUCT and AS VALUE", "")?;
-    match &select.group_by {
-        GroupByExpr::Expressions(_, modifiers) => unless(
-            modifiers.is_empty(),
-            "WITH behind GROUP BY",
-            "write GROUP BY ROLLUP (a, b) or CUBE (a, b)",
-        ),
-        GroupByExpr::All(_) => Err(refused("GROUP BY ALL", "name the columns")),
-    }
+    let (GroupByExpr::Expressions(_, modifiers) | GroupByExpr::All(modifiers)) = &select.group_by;
+    unless(
+        modifiers.is_empty(),
+        "WITH behind GROUP BY",
+        "write GROUP BY ROLLUP (a, b) or CUBE (a, b)",
+    )
 }
 
 fn of_table(table: &TableFactor) -> Checked {
