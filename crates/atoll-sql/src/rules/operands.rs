@@ -150,6 +150,10 @@ impl ExprPlanner for QuotedLiterals {
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::And | Op::Or => None,
             _ => return Ok(PlannerResult::Original(raw)),
         };
+        // A column that does not exist has no type; the planner says so, with its place.
+        if [&raw.left, &raw.right].into_iter().any(|side| side.get_type(schema).is_err()) {
+            return Ok(PlannerResult::Original(raw));
+        }
         let (left, right) = (Typed::new(raw.left, schema)?, Typed::new(raw.right, schema)?);
         if let (Some(operation), Some(a), Some(b)) = (arithmetic, left.number(), right.number()) {
             // Refused in our words, before the planner does it in its own.

@@ -153,6 +153,21 @@ fn messages_say_what_to_do() {
     }
 }
 
+#[test]
+fn a_column_that_does_not_exist_has_its_place() {
+    let mut session = session(TABLES);
+    for (sql, place) in [
+        ("SELECT wrong FROM t", (1, 8)),
+        ("SELECT id\nFROM t\nWHERE wrong = 1", (3, 7)),
+        ("SELECT 1 + wrong FROM t", (1, 12)),
+        ("SELECT id FROM t WHERE wrong", (1, 24)),
+    ] {
+        let error = error(&mut session, sql);
+        assert_eq!(error.message(), "column \"wrong\" does not exist", "{sql}");
+        assert_eq!(error.position(), Some(place), "{sql}");
+    }
+}
+
 /// Clauses that would change what a query returns, or do something, and would be passed over.
 #[test]
 fn clauses_that_are_not_carried_out_are_refused() {
@@ -198,6 +213,7 @@ fn clauses_that_mean_the_same_do_the_same() {
         ("SELECT id FROM t ORDER BY id OFFSET 1 ROW FETCH FIRST 5 ROWS ONLY", "2"),
         ("SELECT count(DISTINCT name) FILTER (WHERE id > 1) FROM t", "1"),
         ("SELECT max(id) OVER () FROM t LIMIT 1", "2"),
+        ("SELECT count(*) FROM t GROUP BY ALL", "2"),
     ] {
         assert_eq!(plan(sql), wanted, "{sql}");
     }
