@@ -33,6 +33,7 @@ from ._atolldb import (
 )
 from .errors import (
     Closed,
+    CopyWarning,
     DuplicateKey,
     Error,
     ForeignUser,
@@ -60,6 +61,7 @@ __all__ = [
     "Closed",
     "Column",
     "Connection",
+    "CopyWarning",
     "Database",
     "Derived",
     "DuplicateKey",

@@ -10,6 +10,7 @@ import pyarrow
 
 from .errors import (
     Closed as Closed,
+    CopyWarning as CopyWarning,
     DuplicateKey as DuplicateKey,
     Error as Error,
     ForeignUser as ForeignUser,
@@ -213,8 +214,14 @@ class Column:
     ) -> numpy.ndarray[Any, Any]: ...
     def to_arrow(self) -> pyarrow.ChunkedArray[Any]: ...
     def to_polars(self) -> polars.Series: ...
-    def to_numpy(self, copy: bool = False, *, masked: bool = False) -> numpy.ndarray[Any, Any]:
-        """One NumPy array: read-only over the snapshot's memory, or with ``copy`` one's own."""
+    def to_numpy(
+        self, copy: bool | None = None, *, masked: bool = False
+    ) -> numpy.ndarray[Any, Any]:
+        """One NumPy array: read-only over the snapshot's memory, or with ``copy`` one's own.
+
+        Where rows between others were deleted, or several threads inserted, the values are copied
+        with a ``CopyWarning`` that says why; ``copy=False`` raises ``NotContiguous`` instead.
+        """
 
 class Result:
     """What a statement returned."""

@@ -66,6 +66,10 @@ class NotContiguous(InvalidValue):
     """A column that cannot be one NumPy array over the snapshot's memory; ``copy=True`` copies."""
 
 
+class CopyWarning(UserWarning):
+    """An array that could not share the snapshot's memory and was copied; the text says why."""
+
+
 class ForkedChild(Error, RuntimeError):
     """A database, session or connection of the process that this one was forked from.
 
@@ -106,7 +110,7 @@ class SqlError(Error):
 
 
 class ReadOnly(SqlError):
-    """A statement that would change a snapshot, which never changes."""
+    """A change of a snapshot, or of a table that a database has from one: neither ever changes."""
 
 
 class SqlDuplicateKey(SqlError, DuplicateKey):

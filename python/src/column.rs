@@ -75,21 +75,27 @@ impl Column {
     ///
     /// Without `copy`, a read-only array over the snapshot's memory, which it keeps: not a byte is
     /// copied. Numbers, timestamps and `binary(n)` can be had so; dates are widened to
-    /// `datetime64[D]` and so are always copied. Anything else raises `NotContiguous` (a
-    /// `ValueError`): booleans, decimals, texts, and any column of a table with deleted rows.
-    /// With `copy`, a writable array of one's own; texts, bytes and decimals as objects.
+    /// `datetime64[D]` and so are always copied. Where rows between others were deleted, or several
+    /// threads inserted, the values are copied with a `CopyWarning` that says why; `copy=False`
+    /// raises `NotContiguous` (a `ValueError`) instead. Booleans, decimals and texts raise it
+    /// unless `copy=True`, which gives a writable array of one's own; texts, bytes and decimals as
+    /// objects.
     ///
     /// NULL is NaN in floating-point columns, and NaT in dates and in copied timestamps; other
     /// columns with NULL in them raise `InvalidValue` (a `ValueError`) unless `masked` asks for a
     /// `numpy.ma.MaskedArray`.
-    #[pyo3(signature = (copy = false, *, masked = false))]
+    #[pyo3(signature = (copy = None, *, masked = false))]
     fn to_numpy<'py>(
         &self,
         py: Python<'py>,
-        copy: bool,
+        copy: Option<bool>,
         masked: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let copying = if copy { Copying::Always } else { Copying::Never };
+        let copying = match copy {
+            Some(true) => Copying::Always,
+            Some(false) => Copying::Never,
+            None => Copying::Told,
+        };
         numpy::array(py, &self.table, self.at, copying, masked)
     }
 

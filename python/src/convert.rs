@@ -15,6 +15,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType as ArrowType, SchemaRef, TimeUnit};
 use atoll::{Column, DataType, Schema, Table, Transaction, TxnResult, Value};
+use atoll_sql::in_words_of_sql;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
@@ -71,7 +72,16 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Reader> {
     let py = data.py();
     let has_stream = data.hasattr(intern!(py, "__arrow_c_stream__"))?;
     if has_stream || data.hasattr(intern!(py, "__arrow_c_array__"))? {
-        return data.extract::<AnyRecordBatch>()?.into_reader();
+        let reader = data.extract::<AnyRecordBatch>()?.into_reader()?;
+        let is_untyped = reader.schema().fields().iter().any(|field| is_untyped(field.data_type()));
+        let module: String = data.get_type().getattr(intern!(py, "__module__"))?.extract()?;
+        // polars (2.1.0) gives a column of type null a buffer, which arrow-rs (59) refuses and
+        // pyarrow takes.
+        if is_untyped && module.starts_with("polars") {
+            let table = py.import("pyarrow")?.getattr("table")?.call1((data,))?;
+            return table.extract::<AnyRecordBatch>()?.into_reader();
+        }
+        return Ok(reader);
     }
     if data.cast::<PyMapping>().is_ok() {
         let table = py.import("pyarrow")?.getattr("table")?.call1((data,))?;
@@ -159,7 +169,11 @@ impl IncomingRows {
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for field in self.schema.fields() {
             let (name, arrow) = (field.name(), field.data_type());
-            let data_type = column_type(arrow).ok_or_else(|| {
+            // A column without any value can be of any type.
+            let data_type =
+                if is_untyped(arrow) { Some(DataType::Text) } else { column_type(arrow) };
+            let data_type = data_type.ok_or_else(|| {
+                let arrow = in_words_of_sql(&arrow.to_string());
                 Fault::Value(format!("column \"{name}\" has type {arrow}, which no table has"))
             })?;
             let nullable = field.is_nullable() && !key.contains(name);
@@ -167,6 +181,13 @@ impl IncomingRows {
         }
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
         Ok(Schema::new(columns, &key)?)
+    }
+
+    /// The columns that hold no value and say no type.
+    pub(crate) fn untyped(&self) -> Vec<String> {
+        let fields = self.schema.fields().iter();
+        let untyped = fields.filter(|field| is_untyped(field.data_type()));
+        untyped.map(|field| field.name().clone()).collect()
     }
 
     /// The rows in the types and the order of a table's columns, matched by name.
@@ -266,15 +287,20 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Outcome<ArrayRef> {
     let refuse = |what: String| Fault::Value(format!("column \"{}\" {what}", column.name));
     let wanted = arrow_type(column.data_type);
     if !fits(array.data_type(), column.data_type) {
-        let given = array.data_type();
+        let given = in_words_of_sql(&array.data_type().to_string());
         return Err(refuse(format!("holds {}, not values of type {given}", column.data_type)));
     }
-    let plain = without_encoding(array).map_err(|error| refuse(format!("is odd: {error}")))?;
+    let plain =
+        without_encoding(array).map_err(|error| refuse(in_words_of_sql(&error.to_string())))?;
     if let ArrowType::Timestamp(TimeUnit::Nanosecond, _) = plain.data_type() {
         let instants = plain.as_primitive::<TimestampNanosecondType>();
         if let Some(odd) = instants.iter().flatten().find(|instant| instant % 1000 != 0) {
             return Err(refuse(format!("holds an instant finer than a microsecond: {odd} ns")));
         }
+    }
+    let says_time = matches!(plain.data_type(), ArrowType::Timestamp(..) | ArrowType::Date64);
+    if column.data_type == DataType::Date && says_time {
+        check_midnights(&plain).map_err(refuse)?;
     }
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     let cast = match plain.data_type() {
@@ -288,16 +314,35 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Outcome<ArrayRef> {
         }
         _ => cast_with_options(&plain, &wanted, &strict),
     };
-    let fitted = cast.map_err(|error| refuse(format!("holds a value out of range: {error}")))?;
+    let fitted = cast.map_err(|error| {
+        let told = in_words_of_sql(&error.to_string());
+        refuse(format!("holds a value out of range: {told}"))
+    })?;
+    if matches!(column.data_type, DataType::Float32 | DataType::Float64)
+        && let Some(odd) = rounded(&plain, &fitted)
+    {
+        return Err(refuse(format!("cannot hold {odd} exactly as {}", column.data_type)));
+    }
     if !column.nullable && fitted.null_count() > 0 {
         return Err(refuse("must not be NULL, and the data holds NULL in it".to_owned()));
     }
     Ok(fitted)
 }
 
-/// Whether every value of an Arrow type that is in range can go into a column, exactly.
+/// Whether values of an Arrow type say nothing about the type of a column: all are NULL.
+fn is_untyped(arrow: &ArrowType) -> bool {
+    match arrow {
+        ArrowType::Null => true,
+        ArrowType::Dictionary(_, values) => is_untyped(values),
+        ArrowType::RunEndEncoded(_, values) => is_untyped(values.data_type()),
+        _ => false,
+    }
+}
+
+/// Whether values of an Arrow type can go into a column; [`fit_array`] refuses those that cannot go
+/// in exactly.
 fn fits(given: &ArrowType, wanted: DataType) -> bool {
-    let Some(narrowest) = column_type(given) else { return *given == ArrowType::Null };
+    let Some(narrowest) = column_type(given) else { return is_untyped(given) };
     let integer = |data_type| {
         matches!(data_type, DataType::Int16 | DataType::Int32 | DataType::Int64)
             || matches!(data_type, DataType::Decimal { scale: 0, .. })
@@ -307,9 +352,43 @@ fn fits(given: &ArrowType, wanted: DataType) -> bool {
             scale <= places
         }
         (DataType::Float32, DataType::Float64) => true,
+        (from, DataType::Float32 | DataType::Float64) => from == wanted || integer(from),
+        // A midnight is a date, unless it is one in some zone only.
+        (DataType::Timestamp, DataType::Date) => !matches!(given, ArrowType::Timestamp(_, Some(_))),
         (from, DataType::Decimal { .. }) => integer(from),
         (from, to) => from == to || integer(from) && integer(to),
     }
+}
+
+/// That all instants are midnights.
+fn check_midnights(array: &ArrayRef) -> Result<(), String> {
+    const DAY_US: i64 = 86_400_000_000;
+    let micros = ArrowType::Timestamp(TimeUnit::Microsecond, None);
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let instants = cast_with_options(array, &micros, &strict)
+        .map_err(|_| "holds an instant out of range".to_owned())?;
+    let instants = instants.as_primitive::<TimestampMicrosecondType>();
+    match instants.iter().flatten().find(|instant| instant % DAY_US != 0) {
+        Some(odd) => {
+            Err(format!("is a date, and {} is not at midnight", atoll_sql::show_timestamp(odd)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The first integer that is another number as floating point.
+fn rounded(given: &ArrayRef, fitted: &ArrayRef) -> Option<i128> {
+    if given.data_type().is_floating() || given.data_type().is_null() {
+        return None;
+    }
+    // Wide enough for every integer that is given.
+    let digits = ArrowType::Decimal128(38, 0);
+    let given = arrow_cast::cast(given, &digits).ok()?;
+    let given = given.as_primitive::<Decimal128Type>();
+    let doubles = arrow_cast::cast(fitted, &ArrowType::Float64).ok()?;
+    let doubles = doubles.as_primitive::<Float64Type>();
+    let pairs = given.iter().zip(doubles).filter_map(|(given, double)| Some((given?, double?)));
+    pairs.into_iter().find(|(given, double)| *double as i128 != *given).map(|(given, _)| given)
 }
 
 /// The array without dictionary or run-length encoding.

@@ -205,7 +205,8 @@ impl Database {
     ///
     /// `data` is anything that exports Arrow data (tables of pyarrow, polars, pandas and DuckDB, a
     /// `Result` or `Table` of this package), or a dict of columns (NumPy arrays or lists).
-    /// `primary_key` names one column or several. When the data cannot be loaded for what is in
+    /// `primary_key` names one column or several. A column without any value becomes text, which a
+    /// warning tells. When the data cannot be loaded for what is in
     /// it, there is no table either.
     #[pyo3(signature = (name, data, *, primary_key))]
     fn create_table(
@@ -221,7 +222,14 @@ impl Database {
             Err(_) => primary_key.extract::<Vec<String>>()?,
         };
         let (session, reader) = (session.get(), convert::reader(data)?);
-        Ok(py.detach(|| session.create_with_rows(name, IncomingRows::read(reader)?, &key))?)
+        let rows = py.detach(|| IncomingRows::read(reader))?;
+        let untyped = rows.untyped();
+        let count = py.detach(|| session.create_with_rows(name, rows, &key))?;
+        for column in untyped {
+            let text = format!("column \"{column}\" holds only NULL; its type is text");
+            py.import("warnings")?.getattr("warn")?.call1((text,))?;
+        }
+        Ok(count)
     }
 
     /// Inserts `data` into a table, columns matched by name; returns the number of rows. Part of

@@ -118,6 +118,7 @@ fn of_atoll(error: &atoll::Error) -> &'static str {
             "DuplicateKey"
         }
         atoll::Error::KeyUpdate { .. } => "InvalidValue",
+        atoll::Error::InheritedTable(_) => "ReadOnly",
         atoll::Error::SnapshotExpired(_) => "SnapshotExpired",
         atoll::Error::SnapshotLimit { .. } | atoll::Error::TooManySnapshots(_) => "SnapshotLimit",
         atoll::Error::Published(_) => "NameTaken",
@@ -179,7 +180,9 @@ impl From<Fault> for PyErr {
                 Fault::Python(error) => Ok(error.clone_ref(py)),
                 Fault::Atoll(error) => raise(py, of_atoll(error), &error.to_string()),
                 Fault::Sql(error, sql) => raise_sql(py, error, sql),
-                Fault::Arrow(error) => raise(py, "InvalidValue", &error.to_string()),
+                Fault::Arrow(error) => {
+                    raise(py, "InvalidValue", &atoll_sql::in_words_of_sql(&error.to_string()))
+                }
                 Fault::Closed(what) => raise(py, "Closed", what),
                 Fault::UnknownColumn(text) => raise(py, "UnknownColumn", text),
                 Fault::Value(text) => raise(py, "InvalidValue", text),

@@ -18,6 +18,8 @@ const NOT_A_TIME: i64 = i64::MIN;
 pub(crate) enum Copying {
     /// They must not.
     Never,
+    /// If rows are missing between others, which a warning tells.
+    Told,
     /// If they cannot be shared.
     IfNeeded,
     /// They must.
@@ -98,8 +100,15 @@ fn shared<'py>(
     let memory = match py.detach(|| table.contiguous(at)) {
         Ok(column) => ColumnMemory::new(column),
         Err(atoll::Error::NotContiguous { .. }) if copying == Copying::IfNeeded => return Ok(None),
-        Err(atoll::Error::NotContiguous { .. }) => {
-            return Err(refuse("cannot be one array, as rows between others were deleted").into());
+        Err(atoll::Error::NotContiguous { why, .. }) if copying == Copying::Told => {
+            let name = &column.name;
+            let text = format!("column \"{name}\" was copied: {why}; copy=True copies silently");
+            let warning = py.import("atolldb.errors")?.getattr("CopyWarning")?;
+            py.import("warnings")?.getattr("warn")?.call1((text, warning))?;
+            return Ok(None);
+        }
+        Err(atoll::Error::NotContiguous { why, .. }) => {
+            return Err(refuse(&format!("cannot be one array: {why}")).into());
         }
         Err(error) => return Err(Fault::from(error).into()),
     };

@@ -23,6 +23,7 @@ type Values<'py> = Vec<Bound<'py, PyAny>>;
 /// `datetime.datetime`, `decimal.Decimal`; None for NULL. Values of other types become text.
 pub(crate) fn of_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Values<'py>> {
     match array.data_type() {
+        DataType::Null => Ok(vec![py.None().into_bound(py); array.len()]),
         DataType::Boolean => each(py, array, |at| array.as_boolean().value(at)),
         DataType::Int8 => numbers::<Int8Type>(py, array),
         DataType::Int16 => numbers::<Int16Type>(py, array),

@@ -125,6 +125,32 @@ def test_a_snapshot_is_read_only(snapshot):
     assert snapshot["points"].num_rows == ROWS
 
 
+def test_a_table_of_a_base_never_changes_and_can_be_hidden(database):
+    with database.snapshot().derive(memory_limit=64 << 20) as derived:
+        told = 'table "t" belongs to a snapshot that this database is built on'
+        for sql in ["INSERT INTO t VALUES (9)", "UPDATE t SET v = 'x'", "DELETE FROM t"]:
+            with pytest.raises(atolldb.ReadOnly, match=told) as caught:
+                derived.sql(sql)
+            assert caught.value.kind == "read-only"
+        with pytest.raises(atolldb.ReadOnly, match=told):
+            derived.insert("t", {"id": [9]})
+        with pytest.raises(atolldb.Error, match='"u" does not exist'):
+            derived.sql("DELETE FROM u WHERE id = 1")
+        assert derived.create_table("t", derived["t"], primary_key="id") == 2
+        derived.sql("DELETE FROM t WHERE id = 1")
+        assert derived.sql("SELECT count(*) FROM t").fetchall() == [(1,)]
+    assert database.sql("SELECT count(*) FROM t").fetchall() == [(2,)]
+
+
+def test_messages_about_data_name_no_library(database):
+    for data in [{"id": [[1]]}, {"id": ["x"]}, {"id": [True]}, {"id": [1.5]}, {"id": [b"x"]}]:
+        with pytest.raises(atolldb.InvalidValue) as caught:
+            database.insert("t", data)
+        text = str(caught.value)
+        for insides in ["Utf8", "Int64", "List(", "Float64", "rror:", "Arrow"]:
+            assert insides not in text, text
+
+
 def test_memory_has_a_limit():
     with atolldb.create(memory_limit=32 << 20) as database:
         database.sql("CREATE TABLE t (id bigint PRIMARY KEY, v text)")

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import threading
+import warnings
 
 import numpy
 import pyarrow
@@ -130,10 +132,43 @@ def test_deleted_rows_are_gaps_that_arrow_leaves_out(board, connection):
     assert pyarrow.chunked_array(column).to_pylist() == expected
     chunks = pyarrow.chunked_array(column).chunks
     assert len(chunks) == 5 and all(in_store(chunk.buffers()[1].address) for chunk in chunks)
-    with pytest.raises(ValueError, match="copy=True"):
-        column.to_numpy()
-    assert column.to_numpy(copy=True).tolist() == expected
+    with pytest.raises(atolldb.NotContiguous, match="rows between others were deleted"):
+        column.to_numpy(copy=False)
+    with pytest.warns(atolldb.CopyWarning, match='"id" was copied: rows between others were del'):
+        assert column.to_numpy().tolist() == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert column.to_numpy(copy=True).tolist() == expected
     assert numpy.asarray(column).tolist() == expected
+
+
+def test_blocks_that_are_not_full_are_told_as_what_they_are():
+    rows = 9_000
+    ready, done = threading.Barrier(3, timeout=60), threading.Barrier(3, timeout=60)
+    with atolldb.create(memory_limit=256 << 20) as database:
+        database.create_table("t", {"id": [-1]}, primary_key="id")
+
+        def insert(begin):
+            with database.session() as session:
+                ready.wait()
+                session.sql("BEGIN")
+                session.insert("t", {"id": list(range(begin, begin + rows))})
+                # Both are open at the same time, so each has filled blocks of its own.
+                done.wait()
+                session.sql("COMMIT")
+
+        threads = [threading.Thread(target=insert, args=(at,)) for at in (0, rows)]
+        for thread in threads:
+            thread.start()
+        ready.wait()
+        done.wait()
+        for thread in threads:
+            thread.join()
+        column = database["t"]["id"]
+        with pytest.warns(atolldb.CopyWarning, match="are not all full, as after inserts by sev"):
+            assert sorted(column.to_numpy()) == list(range(-1, 2 * rows))
+        with pytest.raises(atolldb.NotContiguous, match="are not all full"):
+            column.to_numpy(copy=False)
 
 
 def test_many_deleted_rows_are_left_out_too(board, connection):

@@ -8,6 +8,8 @@
 
 #[path = "../../atoll-machine/tests/launcher/mod.rs"]
 mod launcher;
+#[path = "../../atoll-machine/tests/skipped/mod.rs"]
+mod skipped;
 
 use std::path::Path;
 use std::process::Command;
@@ -33,7 +35,7 @@ fn cold_pages_wait_on_a_node_without_cpus_and_hot_ones_come_back() {
     let launcher = match launcher::ready() {
         Ok(launcher) => launcher,
         Err(why) => {
-            println!("skipped: a guest with a node of memory only cannot run here: {why}");
+            skipped::say(format!("a guest with a node of memory only cannot run here: {why}"));
             return;
         }
     };

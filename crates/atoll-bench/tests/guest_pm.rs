@@ -8,6 +8,8 @@
 
 #[path = "../../atoll-machine/tests/launcher/mod.rs"]
 mod launcher;
+#[path = "../../atoll-machine/tests/skipped/mod.rs"]
+mod skipped;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,7 +83,7 @@ fn what_was_acknowledged_is_there_when_the_guest_is_booted_again() {
     let launcher = match launcher::ready() {
         Ok(launcher) => launcher,
         Err(why) => {
-            println!("skipped: a guest with persistent memory cannot run here: {why}");
+            skipped::say(format!("a guest with persistent memory cannot run here: {why}"));
             return;
         }
     };

@@ -78,7 +78,8 @@ pub struct GlobalArgs {
     )]
     pub color: ColorChoice,
 
-    /// Divide the machine into N logical nodes, to try on a small machine what a large one does
+    /// Divide the machine into N logical nodes, to try on a small machine what a large one does;
+    /// for a database in a folder (--data), `atoll nodes` and some benchmarks
     #[arg(long, global = true, display_order = 100, value_name = "N")]
     pub nodes: Option<usize>,
 
@@ -191,6 +192,21 @@ impl GlobalArgs {
             cold_node: owner.cold_node.map(atoll::machine::NodeId),
             archive: owner.archive.clone(),
             ..atoll::DatabaseOptions::default()
+        }
+    }
+
+    /// Refuses `--nodes` where nothing would be divided, rather than to ignore it.
+    ///
+    /// # Errors
+    /// [`CliError::Said`].
+    pub fn refuse_nodes(&self, what: &str) -> Result<()> {
+        match self.nodes {
+            Some(_) => Err(CliError::with_hint(
+                format!("--nodes has no meaning for {what}"),
+                "it divides the tables of a database in a folder (--data), and the machine for \
+                 `atoll nodes` and `atoll bench ycsb`, `tpcb` and `tpcc`",
+            )),
+            None => Ok(()),
         }
     }
 

@@ -2,8 +2,9 @@
 //! and a hint.
 //!
 //! Everything that a command does returns [`CliError`]; `main` prints it with [`report`] and ends
-//! with status 1. An output that nobody reads any more (`atoll … | head`) is not a mistake of
-//! anybody, so [`CliError::OutputClosed`] is silent.
+//! with status 1. An output that is closed (`atoll … | head`) is not a mistake of anybody, so
+//! [`CliError::OutputClosed`] is silent. Statements that are not run for it are an error:
+//! [`CliError::ScriptCut`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,9 @@ pub enum CliError {
     /// Nobody reads the output any more.
     #[error("nobody reads the output any more")]
     OutputClosed,
+    /// The output was closed before a script had ended.
+    #[error("the output was closed, and the rest of the script was not run")]
+    ScriptCut,
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(io::Error),

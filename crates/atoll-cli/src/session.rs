@@ -47,7 +47,10 @@ impl Session {
         let style = Style::of_stderr(global.color);
         let database = match &owner.data {
             Some(folder) => opening::open(folder, options, style)?,
-            None => Database::create(options)?,
+            None => {
+                global.refuse_nodes("a database that is in memory only")?;
+                Database::create(options)?
+            }
         };
         database.publish(name, global.runtime_dir.as_deref())?;
         let sql = SqlSession::on_database(database.clone());
@@ -152,7 +155,7 @@ impl Session {
         let mut tables = Vec::new();
         match &self.target {
             Target::Owned { database, .. } => {
-                let has_several = database.tablespaces() > 1;
+                let has_several = database.durability().is_some() && database.tablespaces() > 1;
                 for name in database.tables() {
                     let table = database.table(&name)?;
                     let tablespace = has_several.then(|| tablespace_name(table.tablespace()));

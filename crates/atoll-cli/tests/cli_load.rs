@@ -147,6 +147,17 @@ fn columns_that_need_quotes_and_those_without_a_name_are_told() {
 }
 
 #[test]
+fn columns_without_a_value_are_text_and_told() {
+    let world = World::new();
+    world.file("t.csv", "id,a,b,c\n1,,x,\n2,,,\n");
+    let words = ["load", "db", "t.csv", "--key", "id"];
+    let out = world.run(&[&words[..], &["-c", r"\d t"]].concat()).ok();
+    assert!(out.contains("columns without a value in the file, made text: a, c\n"), "{out}");
+    let json = world.run(&[&words[..], &["--json", "-c", "SELECT 1"]].concat()).json();
+    assert_eq!(json[0]["untyped"], serde_json::json!(["a", "c"]));
+}
+
+#[test]
 fn rows_whose_key_is_there_are_refused_skipped_or_replaced() {
     let world = World::new();
     world.file("t.csv", "day,v\n2024-05-01,1\n2024-05-02,2\n2024-05-01,3\n");

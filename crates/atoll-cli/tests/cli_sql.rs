@@ -49,6 +49,51 @@ fn a_script_from_a_pipe_may_have_comments_commands_and_statements_over_lines() {
     assert!(out.ends_with("│ a;b  │\n╰──────╯\n1 row\n"), "{out}");
 }
 
+/// A megabyte of semicolons in a text, on one line and on many, and in comments. Each semicolon
+/// would take a scan of the whole if it were not remembered what it stands in.
+#[test]
+fn semicolons_that_end_nothing_cost_no_scan_each() {
+    let world = World::new();
+    let many = ";".repeat(1 << 20);
+    let lines = ";;;;;;;;;;;;;;;\n".repeat(1 << 16);
+    let script = format!(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, b TEXT);\n\
+         INSERT INTO t VALUES (1, '{many}');\n\
+         INSERT INTO t VALUES (2, $a${lines}$a$);\n\
+         /* {lines} */ -- {many}\n\
+         SELECT id, char_length(b) AS n FROM t ORDER BY id"
+    );
+    let rows = world.pipe(&["sql", "bank", "--json"], &script).json().pop().unwrap();
+    assert_eq!(rows["rows"], serde_json::json!([[1, 1 << 20], [2, 1 << 20]]));
+    let begin = "SELECT 1 AS a;".repeat(1 << 12);
+    let out = world.pipe(&["sql", "bank", "--json"], &begin).json();
+    assert_eq!(out.len(), 1 << 12);
+}
+
+#[test]
+fn a_dollar_sign_inside_a_name_opens_no_string() {
+    let world = World::new();
+    let script = "CREATE TABLE t$1 (a$b$c INT PRIMARY KEY);\n\
+                  INSERT INTO t$1 VALUES (1);\nSELECT a$b$c FROM t$1;";
+    let out = world.pipe(&["sql", "bank", "--json"], script).json();
+    assert_eq!(out[2]["columns"][0]["name"], "a$b$c");
+}
+
+#[test]
+fn a_byte_order_mark_before_a_script_is_no_part_of_it() {
+    let world = World::new();
+    let script = "\u{feff}SELECT 1 AS a;";
+    assert_eq!(world.pipe(&["sql", "bank", "--json"], script).json().len(), 1);
+    assert_eq!(world.run(&["sql", "bank", "--json", "-c", script]).json().len(), 1);
+    let file = world.file("s.sql", "\u{feff}\\d\nSELECT 1;");
+    let out = world.run(&["sql", "bank", "-f", file.to_str().unwrap()]).ok();
+    assert!(out.starts_with("no tables yet"), "{out}");
+    // A script behind another one, and one that a script runs.
+    let file = file.to_str().unwrap();
+    let out = world.pipe(&["sql", "bank", "-f", file, "-f", "-"], "\u{feff}\\d\n").ok();
+    assert_eq!(out.matches("no tables yet").count(), 2, "{out}");
+}
+
 #[test]
 fn results_are_json_for_programs() {
     let world = World::new();
@@ -352,7 +397,8 @@ fn a_table_lies_in_the_folder_of_the_tablespace_that_it_was_made_in() {
     let err = world.run(&[&few[..], &folders, &["-c", "SELECT 1"]].concat()).failed();
     assert!(err.contains("3 folders are given") && err.contains("for 2, one for each"), "{err}");
     let wrong = "CREATE TABLE third (id bigint PRIMARY KEY) TABLESPACE node2";
-    let err = world.run(&["sql", "bank", "--nodes", "2", "-c", wrong]).failed();
+    let other = ["sql", "other", "--nodes", "2", "--data", "other", "-c", wrong];
+    let err = world.run(&other).err;
     assert!(err.contains("tablespace \"node2\" does not exist"), "{err}");
     assert!(err.contains("hint: the tablespaces are node0, node1"), "{err}");
     let place = |prefix: &str| {
@@ -382,10 +428,58 @@ fn a_table_lies_in_the_folder_of_the_tablespace_that_it_was_made_in() {
     assert_eq!(json[0]["rows"], rows);
     assert_eq!(json[1]["tablespace"], "node1");
     place("home");
-    // In memory, on a machine that is not divided, there is nothing to tell.
-    let alone = "CREATE TABLE t (id bigint PRIMARY KEY) TABLESPACE node0";
-    let out = world.run(&["sql", "bank", "--nodes", "1", "-c", alone, "-c", r"\d t"]).ok();
+    // In memory there are no tablespaces.
+    let table = "CREATE TABLE t (id bigint PRIMARY KEY)";
+    let out = world.run(&["sql", "bank", "-c", table, "-c", r"\d t"]).ok();
     assert!(out.contains("t: 0 rows") && !out.contains("Tablespace"), "{out}");
+    let named = "CREATE TABLE t (id bigint PRIMARY KEY) TABLESPACE node0";
+    let err = world.run(&["sql", "bank", "-c", named]).failed();
+    assert!(err.contains("in memory only has no tablespaces"), "{err}");
+}
+
+#[test]
+fn nodes_are_for_what_can_be_divided() {
+    let world = World::new();
+    for words in [
+        &["sql", "bank", "--nodes", "2", "-c", "SELECT 1"][..],
+        &["list", "--nodes", "2"],
+        &["attach", "bank", "--nodes", "2"],
+        &["bench", "floor", "--nodes", "2"],
+    ] {
+        let err = world.run(words).failed();
+        assert!(err.contains("--nodes has no meaning for"), "{words:?}: {err}");
+    }
+}
+
+/// A script whose output is closed has failed when a part of it was not run.
+#[test]
+fn a_closed_output_is_an_error_where_statements_are_left() {
+    let world = World::new();
+    let closed = |words: &[&str], text: &str| {
+        let mut command = world.command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        // It may have ended before it has read all.
+        let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+        let ended = child.wait_with_output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    let cut = "error: the output was closed, and the rest of the script was not run\n";
+    let failed = (Some(1), cut.to_owned());
+    for script in ["SELECT 1; SELECT 2", "SELECT 1;\n\n-- x\nSELECT 2", "SELECT 1;\n\\d\n"] {
+        assert_eq!(closed(&["sql", "bank"], script), failed, "{script}");
+        assert_eq!(closed(&["sql", "bank", "-c", script], ""), failed, "{script}");
+    }
+    assert_eq!(closed(&["sql", "bank", "-c", "SELECT 1", "-c", "SELECT 2"], ""), failed);
+    let inner = world.file("inner.sql", "SELECT 1;");
+    let script = format!("\\i {}\nSELECT 2;", inner.display());
+    assert_eq!(closed(&["sql", "bank"], &script), failed);
+    // The last statement has run, and what it said goes nowhere.
+    let done = (Some(0), String::new());
+    for script in ["SELECT 1", "SELECT 1;\n-- x\n;", "SELECT 1;\n\\q\nSELECT 2;"] {
+        assert_eq!(closed(&["sql", "bank"], script), done, "{script}");
+    }
 }
 
 #[test]

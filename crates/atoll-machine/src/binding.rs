@@ -385,7 +385,7 @@ mod tests {
                 .then(|| [move_pages(&pages, NodeId(0)).err(), nodes_of(&pages).err()])
         });
         let Some(errors) = forbidden.join().unwrap() else {
-            eprintln!("skipped: system calls cannot be forbidden here");
+            crate::skipped::say("system calls cannot be forbidden here");
             return;
         };
         for error in errors {

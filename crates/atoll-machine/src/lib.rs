@@ -48,6 +48,10 @@ pub mod sysfs;
 pub mod topology;
 pub mod warn_once;
 
+#[cfg(test)]
+#[path = "../tests/skipped/mod.rs"]
+mod skipped;
+
 pub use affinity::{allowed_cpus, current_cpu, pin_current_thread};
 pub use binding::{Binding, bind_memory, move_pages, node_of, nodes_of, page_bytes};
 pub use error::MachineError;

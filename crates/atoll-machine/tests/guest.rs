@@ -2,6 +2,7 @@
 //! Where the launcher ([`launcher`]) or the emulator is missing, the tests say so and pass.
 
 mod launcher;
+mod skipped;
 
 use std::process::Command;
 
@@ -9,7 +10,7 @@ fn probe_passes_on(nodes: u32) {
     let launcher = match launcher::ready() {
         Ok(launcher) => launcher,
         Err(why) => {
-            println!("skipped: a guest with {nodes} nodes cannot run here: {why}");
+            skipped::say(format!("a guest with {nodes} nodes cannot run here: {why}"));
             return;
         }
     };

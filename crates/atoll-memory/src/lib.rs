@@ -18,6 +18,10 @@ pub mod store;
 pub mod swing;
 mod sync;
 
+#[cfg(test)]
+#[path = "../../atoll-machine/tests/skipped/mod.rs"]
+mod skipped;
+
 pub use access::{Access, View};
 pub use epochs::Retired;
 pub use error::{MemoryError, Shortage};

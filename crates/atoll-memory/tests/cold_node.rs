@@ -2,6 +2,9 @@
 //! rest is seen in a guest (`atoll-bench/tests/guest_cold.rs`).
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../atoll-machine/tests/skipped/mod.rs"]
+mod skipped;
+
 use atoll_machine::{MachineError, NodeId, Topology, page_bytes};
 use atoll_memory::{Access, CHUNK_BYTES, MemoryError, Residency, Store, StoreOptions, View};
 use std::fs::File;
@@ -45,7 +48,7 @@ fn only_node() -> Option<NodeId> {
     } else {
         return Some(node);
     };
-    eprintln!("skipped: {why}");
+    skipped::say(why);
     None
 }
 
@@ -117,7 +120,7 @@ fn a_store_whose_pages_move_has_small_ones() {
     let frames: Vec<_> =
         page_table(&store).iter().map(|e| e & NUMBER).filter(|n| *n != 0).collect();
     let Ok(flags) = File::open("/proc/kpageflags") else {
-        eprintln!("skipped: only root may see how pages are put together");
+        skipped::say("only root may see how pages are put together");
         return;
     };
     assert!(frames.len() >= words().count(), "they are all mapped");

@@ -1,6 +1,9 @@
 //! Stores: what they refuse, how they count space, and what a reader may do.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../atoll-machine/tests/skipped/mod.rs"]
+mod skipped;
+
 use atoll_memory::{CHUNK_BYTES, MemoryError, Shortage, Store, StoreOptions};
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -224,7 +227,7 @@ impl SmallDisk {
             .output()
             .is_ok_and(|output| output.status.success());
         if !mounted {
-            eprintln!("skipped: mounting a tmpfs is not permitted here");
+            skipped::say("mounting a tmpfs is not permitted here");
         }
         mounted.then_some(SmallDisk(folder))
     }

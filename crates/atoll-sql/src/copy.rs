@@ -312,10 +312,13 @@ pub fn copy_from(
 /// The table of a name.
 pub(crate) fn find_table(db: &Database, name: &str, span: Span) -> Result<Table, SqlError> {
     let known = db.tables();
-    if !known.iter().any(|table| table == name) {
-        return Err(names::unknown_table(name, &known).at(span));
-    }
-    db.table(name).map_err(|error| SqlError::from(error).at(span))
+    let error = match db.table(name) {
+        Ok(table) => return Ok(table),
+        Err(inherited @ atoll::Error::InheritedTable(_)) => SqlError::from(inherited),
+        Err(_) if !known.iter().any(|table| table == name) => names::unknown_table(name, &known),
+        Err(other) => SqlError::from(other),
+    };
+    Err(error.at(span))
 }
 
 /// The source that a `COPY` statement describes.

@@ -33,6 +33,13 @@ pub(crate) fn create_table(db: &Database, statement: &CreateTable) -> Result<boo
     let (name, span) = names::table_name(&statement.name)?;
     let (schema, indexes) = schema(statement, &name, span)?;
     let tablespace = tablespace(statement).map_err(|error| error.at(span))?;
+    if let (Some(name), None) = (tablespace, db.durability()) {
+        let message = "a database that is in memory only has no tablespaces";
+        return Err(SqlError::unsupported(message).at(name.span).with_hint(Some(
+            "leave TABLESPACE away, or keep the database in a folder: atoll sql NAME --data DIR"
+                .to_owned(),
+        )));
+    }
     let tablespace =
         tablespace.map(|name| names::tablespace(name, db.tablespaces())).transpose()?;
     let options = TableOptions { tablespace, indexes, ..TableOptions::default() };
@@ -348,7 +355,7 @@ mod tests {
             let error = error.unwrap_err();
             assert_eq!((error.kind(), error.position()), (kind, Some(at)), "{clause}");
         }
-        let db = database();
+        let (db, _folder) = database();
         let sql = "CREATE TABLE t (a int PRIMARY KEY, INDEX i (a), INDEX i (a))";
         assert_eq!(create(&db, sql).unwrap_err().kind(), SqlErrorKind::Schema);
         assert!(db.tables().is_empty());
@@ -381,14 +388,25 @@ mod tests {
         }
     }
 
-    /// A database in memory with two nodes.
-    fn database() -> Database {
-        let options = DatabaseOptions {
-            nodes: Some(2),
-            memory_limit_bytes: Some(64 << 20),
-            ..DatabaseOptions::default()
-        };
-        Database::create(options).unwrap()
+    fn options() -> DatabaseOptions {
+        let memory_limit_bytes = Some(64 << 20);
+        DatabaseOptions { nodes: Some(2), memory_limit_bytes, ..DatabaseOptions::default() }
+    }
+
+    /// A database in a folder with two nodes.
+    fn database() -> (Database, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        (Database::open(folder.path(), options()).unwrap(), folder)
+    }
+
+    #[test]
+    fn a_database_in_memory_has_no_tablespaces() {
+        let db = Database::create(options()).unwrap();
+        let error = create(&db, "CREATE TABLE t (a int PRIMARY KEY) TABLESPACE node1").unwrap_err();
+        assert_eq!(error.kind(), SqlErrorKind::Unsupported);
+        assert!(error.message().contains("no tablespaces"), "{error}");
+        assert!(db.tables().is_empty());
+        assert!(create(&db, "CREATE TABLE t (a int PRIMARY KEY)").unwrap());
     }
 
     fn create(db: &Database, sql: &str) -> Result<bool, SqlError> {
@@ -400,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_table_goes_to_the_tablespace_that_is_named() {
-        let db = database();
+        let (db, _folder) = database();
         for (name, clause, wanted) in [
             ("a", "TABLESPACE node1", 1),
             ("b", "tablespace NODE1;", 1),
@@ -421,7 +439,7 @@ mod tests {
 
     #[test]
     fn the_word_tablespace_elsewhere_is_a_name() {
-        let db = database();
+        let (db, _folder) = database();
         let sql = "CREATE TABLE tablespace (tablespace int PRIMARY KEY, node1 text)";
         assert!(create(&db, sql).unwrap());
         let table = db.table("tablespace").unwrap();
@@ -431,7 +449,7 @@ mod tests {
 
     #[test]
     fn an_unknown_tablespace_is_answered_with_those_that_there_are() {
-        let db = database();
+        let (db, _folder) = database();
         let sql = "CREATE TABLE t (id int PRIMARY KEY)\n  TABLESPACE node2";
         let error = create(&db, sql).unwrap_err();
         assert_eq!(error.kind(), SqlErrorKind::UnknownTablespace);
@@ -446,7 +464,7 @@ mod tests {
 
     #[test]
     fn other_ways_to_write_a_tablespace_and_other_options_are_refused() {
-        let db = database();
+        let (db, _folder) = database();
         for clause in [
             "TABLESPACE 'node1'",
             "TABLESPACE node1 STORAGE DISK",

@@ -42,7 +42,7 @@ pub(crate) fn lend<R>(query: impl FnOnce(&Engine) -> Result<R, SqlError>) -> Res
     let spare = {
         let _no_fork = fork::delay();
         with_idle(|idle| {
-            if idle.len() < IDLE_MAX {
+            if idle.len() < IDLE_MAX && !engine.is_broken() {
                 idle.push(engine);
                 return None;
             }

@@ -2,7 +2,7 @@
 //!
 //! A [`SqlError`] is one sentence with a kind, a place in the statement where it is known, and a
 //! hint where one helps. Errors of the layers below and of DataFusion are translated here, in one
-//! place; prefixes of their own and backtraces are taken off.
+//! place; `wording` puts what they say into the words of SQL.
 
 use std::fmt;
 
@@ -11,7 +11,8 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span, TokenizerError};
 
-use crate::names;
+use crate::wording::sentence;
+use crate::{names, wording};
 
 /// What sort of mistake an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -219,6 +220,7 @@ impl From<&atoll::Error> for SqlError {
             atoll::Error::Storage(
                 Storage::Type { .. } | Storage::TooLong { .. } | Storage::ColumnCount { .. },
             ) => SqlErrorKind::Type,
+            atoll::Error::InheritedTable(_) => SqlErrorKind::ReadOnly,
             atoll::Error::SnapshotExpired(_) => SqlErrorKind::Expired,
             atoll::Error::Aborted(_) => SqlErrorKind::Aborted,
             atoll::Error::ForkedChild { .. } => SqlErrorKind::ForkedChild,
@@ -296,35 +298,26 @@ impl From<DataFusionError> for SqlError {
 /// The error at the root of one of DataFusion's.
 fn translate(error: &DataFusionError) -> SqlError {
     match error {
-        DataFusionError::External(inner) => {
-            if let Some(own) = inner.downcast_ref::<SqlError>() {
-                return own.clone();
-            }
-            if let Some(own) = inner.downcast_ref::<atoll::Error>() {
-                return SqlError::from(own);
-            }
-            SqlError::new(SqlErrorKind::Query, sentence(&inner.to_string()))
-        }
+        DataFusionError::External(inner) => of_external(inner.as_ref()),
         DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
             translate(inner)
         }
+        DataFusionError::Shared(inner) => translate(inner),
         DataFusionError::Collection(errors) if !errors.is_empty() => translate(&errors[0]),
         DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
             SchemaError::FieldNotFound { field, valid_fields } => {
                 unknown_field(field, valid_fields)
             }
-            other => SqlError::new(SqlErrorKind::Query, sentence(&other.to_string())),
+            other => wording::of_query(&other.to_string()),
         },
-        DataFusionError::NotImplemented(text) => SqlError::unsupported(sentence(text)),
+        DataFusionError::NotImplemented(text) => wording::of_missing(text),
         DataFusionError::SQL(parser, _) => SqlError::from((**parser).clone()),
         DataFusionError::Plan(text)
             if ["DDL ", "DML ", "Statement "].iter().any(|what| text.starts_with(what)) =>
         {
             SqlError::unsupported("a query reads tables; it cannot create or change anything")
         }
-        DataFusionError::Plan(text) if text.contains("not supported") => {
-            SqlError::unsupported(sentence(text))
-        }
+        DataFusionError::Plan(text) if text.contains("not supported") => wording::of_missing(text),
         DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
             ArrowError::ExternalError(inner) if inner.is::<SqlError>() => {
                 inner.downcast_ref::<SqlError>().cloned().unwrap_or_else(|| {
@@ -332,10 +325,29 @@ fn translate(error: &DataFusionError) -> SqlError {
                 })
             }
             ArrowError::DivideByZero => SqlError::new(SqlErrorKind::Query, "division by zero"),
-            other => SqlError::new(SqlErrorKind::Query, sentence(&other.to_string())),
+            ArrowError::ExternalError(inner) => of_external(inner.as_ref()),
+            ArrowError::NotYetImplemented(text) => wording::of_missing(text),
+            other => wording::of_query(&other.to_string()),
         },
-        other => SqlError::new(SqlErrorKind::Query, sentence(&other.message())),
+        // What DataFusion never expects, unless it is the last part of a message that is known.
+        DataFusionError::Internal(text) => wording::of_internal(text),
+        DataFusionError::ExecutionJoin(_) => wording::fault(),
+        other => wording::of_query(&other.message()),
     }
+}
+
+/// An error that came through DataFusion or Arrow.
+fn of_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> SqlError {
+    if let Some(own) = error.downcast_ref::<SqlError>() {
+        return own.clone();
+    }
+    if let Some(own) = error.downcast_ref::<atoll::Error>() {
+        return SqlError::from(own);
+    }
+    if let Some(inner) = error.downcast_ref::<DataFusionError>() {
+        return translate(inner.find_root());
+    }
+    wording::of_query(&error.to_string())
 }
 
 /// The error for a column that is not there: perhaps its table is not there either.
@@ -353,40 +365,10 @@ fn unknown_field(field: &Column, valid: &[Column]) -> SqlError {
     let columns = valid
         .iter()
         .filter(|column| table.is_none() || table_of(column) == table)
+        // One without a name of its own cannot be written.
+        .filter(|column| wording::in_sql(&column.name) == column.name)
         .map(|column| column.name.as_str());
     names::unknown_column(field.name(), table.as_deref(), columns)
-}
-
-/// A message of another library as one of ours: no backtrace, no prefix of its kind, no capital
-/// at its start, no full stop at its end.
-fn sentence(text: &str) -> String {
-    let mut text = text.split("\n\nbacktrace:").next().unwrap_or(text).trim();
-    const PREFIXES: [&str; 12] = [
-        "Error during planning: ",
-        "Execution error: ",
-        "Arrow error: ",
-        "Parser error: ",
-        "Cast error: ",
-        "Compute error: ",
-        "Invalid argument error: ",
-        "Arithmetic overflow: ",
-        "Schema error: ",
-        "External error: ",
-        "SQL error: ",
-        "type_coercion\ncaused by\n",
-    ];
-    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
-        text = rest.trim_start();
-    }
-    let text = text.trim_end_matches('.');
-    let mut chars = text.chars();
-    match (chars.next(), chars.next()) {
-        // A word in capitals (a keyword) keeps them.
-        (Some(first), Some(second)) if first.is_uppercase() && second.is_lowercase() => {
-            first.to_lowercase().chain(text.chars().skip(1)).collect()
-        }
-        _ => text.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -409,15 +391,6 @@ mod tests {
         let error = SqlError::new(SqlErrorKind::Syntax, "x")
             .at(Span::new(Location::new(1, 3), Location::new(1, 3)));
         assert!(error.render("\tab").ends_with("| \t ^"));
-    }
-
-    #[test]
-    fn prefixes_and_backtraces_of_other_libraries_go() {
-        assert_eq!(
-            sentence("Error during planning: Arrow error: Bad thing.\n\nbacktrace: 0: x"),
-            "bad thing"
-        );
-        assert_eq!(sentence("SELECT is odd"), "SELECT is odd");
     }
 
     #[test]

@@ -55,6 +55,11 @@ impl Guess {
         self.could = Some(if could == 0 { 0 } else { could & self.types(field.text, truncate) });
     }
 
+    /// Whether no field has come that is not NULL.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.could.is_none()
+    }
+
     /// The type that takes all fields.
     pub(crate) fn data_type(&self) -> DataType {
         let could = self.could.unwrap_or(0);

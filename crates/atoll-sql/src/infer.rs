@@ -4,7 +4,7 @@
 //! takes all of it ([`crate::guess`]). Whatever can be wrong with the columns is found before the
 //! table is made.
 
-use arrow_schema::{DataType as ArrowType, TimeUnit};
+use arrow_schema::{DataType as ArrowType, FieldRef, TimeUnit};
 use atoll::{COLUMNS_MAX, Column, DataType, Database, Schema, Table};
 
 use crate::copy::{Format, LoadOptions};
@@ -22,6 +22,8 @@ pub struct Created {
     pub table: Table,
     /// Columns that have no name in the file and were given this one.
     pub named: Vec<String>,
+    /// Columns without any value in the file, which are text.
+    pub untyped: Vec<String>,
 }
 
 /// Creates an empty table whose columns are those of a file; [`crate::copy_from`] then loads it.
@@ -41,7 +43,7 @@ pub fn create_table_from(
     options: &LoadOptions,
     key: &[&str],
 ) -> Result<Created, SqlError> {
-    let (mut columns, key, named) = match format {
+    let Columns { mut columns, key, named, untyped } = match format {
         Format::Parquet => parquet_columns(input, table, key)?,
         Format::Csv { header: true, delimiter, null } => {
             let shape = Shape { header: true, delimiter: *delimiter, null };
@@ -61,11 +63,19 @@ pub fn create_table_from(
     let key: Vec<&str> = key.iter().map(String::as_str).collect();
     let schema = Schema::new(columns, &key)?;
     let table = db.create_table(table, schema)?;
-    Ok(Created { table, named })
+    Ok(Created { table, named, untyped })
 }
 
-/// Columns, positions of those in the primary key, and names that were given.
-type Columns = (Vec<Column>, Vec<usize>, Vec<String>);
+/// The columns of a file.
+struct Columns {
+    columns: Vec<Column>,
+    /// Positions of those in the primary key.
+    key: Vec<usize>,
+    /// Names that were given.
+    named: Vec<String>,
+    /// Names of those without any value.
+    untyped: Vec<String>,
+}
 
 /// Positions of the columns of a primary key, once the columns are known to be no more than a table
 /// has.
@@ -94,6 +104,10 @@ fn parquet_columns(input: &Input, table: &str, key: &[&str]) -> Result<Columns, 
     let fields = builder.schema().fields();
     let names = names::of_header(fields.iter().map(|field| field.name().as_str()));
     let key = check_columns(&names.names, table, key)?;
+    let is_untyped = |(field, name): (&FieldRef, &String)| {
+        (*field.data_type() == ArrowType::Null).then(|| name.clone())
+    };
+    let untyped = fields.iter().zip(&names.names).filter_map(is_untyped).collect();
     let columns = fields.iter().zip(names.names).map(|(field, name)| {
         let data_type = of_arrow(field.data_type()).ok_or_else(|| {
             SqlError::unsupported(format!(
@@ -103,7 +117,8 @@ fn parquet_columns(input: &Input, table: &str, key: &[&str]) -> Result<Columns, 
         })?;
         Ok(Column::nullable(name, data_type))
     });
-    Ok((columns.collect::<Result<_, SqlError>>()?, key, names.given))
+    let columns = columns.collect::<Result<_, SqlError>>()?;
+    Ok(Columns { columns, key, named: names.given, untyped })
 }
 
 /// The narrowest type of a column that holds every value of an Arrow type.
@@ -155,7 +170,7 @@ fn csv_columns(
     };
     let names = names::of_header(header.iter().map(|field| field.text));
     let line = header.line;
-    let (names, given) = (names.names, names.given);
+    let (names, named) = (names.names, names.given);
     let key = check_columns(&names, table, key)?;
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(*name));
     if let Some((_, name)) = twice {
@@ -179,7 +194,9 @@ fn csv_columns(
             }
         }
     }
+    let untyped = names.iter().zip(&guesses).filter(|(_, guess)| guess.is_blank());
+    let untyped = untyped.map(|(name, _)| name.clone()).collect();
     let columns = names.into_iter().zip(guesses);
     let columns = columns.map(|(name, guess)| Column::nullable(name, guess.data_type())).collect();
-    Ok((columns, key, given))
+    Ok(Columns { columns, key, named, untyped })
 }

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod arrow_value;
+mod clauses;
 mod copy;
 mod csv;
 mod ddl;
@@ -29,6 +30,7 @@ mod infer;
 mod input;
 mod literal;
 mod names;
+mod panics;
 mod parquet;
 mod parse;
 mod provider;
@@ -39,16 +41,19 @@ mod rules;
 mod scan;
 mod session;
 mod settings;
+mod statement_end;
 mod text;
 mod txn;
 mod types;
+mod wording;
 
 pub use copy::{Format, LoadOptions, Loaded, OnConflict, Progress, copy_from};
 pub use error::{Cause, ChangeError, SqlError, SqlErrorKind};
 pub use infer::{Created, create_table_from};
 pub use input::Input;
 pub use names::{quoted_if_needed, tablespace_name};
-pub use parse::statement_is_complete;
 pub use query::QueryResult;
 pub use rules::show::{date as show_date, moment as show_moment, timestamp as show_timestamp};
 pub use session::{Outcome, SqlSession};
+pub use statement_end::{StatementScanner, statement_is_complete};
+pub use wording::in_words_of_sql;

@@ -4,6 +4,7 @@
 //! that no lease outlives its statement unless the result still refers to its bytes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -31,6 +32,7 @@ use crate::rules::analyze::Analyzer;
 use crate::rules::operands::QuotedLiterals;
 use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{extreme, merging, prepare, sum};
+use crate::{clauses, panics, wording};
 
 /// What a query returned. Its buffers may be the snapshot's; they keep the snapshot's lease.
 #[derive(Debug, Clone)]
@@ -74,6 +76,7 @@ impl QueryResult {
 pub(crate) struct Engine {
     context: SessionContext,
     runtime: Option<Runtime>,
+    broken: AtomicBool,
 }
 
 impl Engine {
@@ -84,9 +87,10 @@ impl Engine {
     pub(crate) fn new() -> Result<Self, SqlError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let fault = |what: String| SqlError::new(SqlErrorKind::Database, what);
+        panics::keep_quiet();
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
-            .thread_name("atoll-sql query")
+            .thread_name(panics::THREADS)
             .build()
             .map_err(|error| fault(format!("no threads could be started for queries: {error}")))?;
         let mut config = SessionConfig::new()
@@ -124,7 +128,7 @@ impl Engine {
         }
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
-        Ok(Self { context, runtime: Some(runtime) })
+        Ok(Self { context, runtime: Some(runtime), broken: AtomicBool::new(false) })
     }
 
     /// Runs a query on a snapshot.
@@ -136,12 +140,26 @@ impl Engine {
         snapshot: &Snapshot,
         mut statement: Statement,
     ) -> Result<QueryResult, SqlError> {
+        clauses::check(&mut statement, &|name| self.is_scalar(name))?;
         prepare::statement(&mut statement)?;
         check_tables(&statement, snapshot)?;
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
         let result = self.block_on(self.collect(statement));
         self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
         result
+    }
+
+    /// Whether a function of this name works on single values.
+    fn is_scalar(&self, name: &str) -> bool {
+        let state = self.context.state();
+        state.scalar_functions().contains_key(name)
+            && !state.aggregate_functions().contains_key(name)
+            && !state.window_functions().contains_key(name)
+    }
+
+    /// Whether a query has panicked, which may have left the engine half changed.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
     }
 
     async fn physical(
@@ -194,13 +212,17 @@ impl Engine {
         let Some(runtime) = &self.runtime else {
             return Err(SqlError::new(SqlErrorKind::Database, "the session has ended"));
         };
-        if Handle::try_current().is_err() {
-            return runtime.block_on(future);
-        }
-        // A runtime's own thread must not wait for another; a thread of ours may.
-        std::thread::scope(|scope| scope.spawn(|| runtime.block_on(future)).join()).unwrap_or_else(
-            |_| Err(SqlError::new(SqlErrorKind::Database, "the query's thread panicked")),
-        )
+        let run = || panics::caught(|| runtime.block_on(future));
+        let done = if Handle::try_current().is_err() {
+            run()
+        } else {
+            // A runtime's own thread must not wait for another; a thread of ours may.
+            std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or(None)
+        };
+        done.unwrap_or_else(|| {
+            self.broken.store(true, Ordering::Relaxed);
+            Err(wording::fault())
+        })
     }
 }
 
@@ -277,4 +299,40 @@ fn common_table_names(statement: &Statement) -> Vec<String> {
     // The visitor never breaks off.
     let _ = sqlparser::ast::Visit::visit(statement, &mut found);
     found.0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use atoll::{Database, DatabaseOptions};
+    use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+
+    use super::*;
+
+    /// A function that panics for each value, in the planner for a constant and in a thread of the
+    /// engine for the values of a table.
+    #[test]
+    fn a_query_that_panics_is_an_error() {
+        let engine = Engine::new().unwrap();
+        let panicking = |_: &[ColumnarValue]| panic!("on purpose");
+        for volatility in [Volatility::Immutable, Volatility::Volatile] {
+            let (name, types) = (format!("{volatility:?}"), vec![DataType::Int64]);
+            let function =
+                create_udf(&name, types, DataType::Int64, volatility, Arc::new(panicking));
+            engine.context.register_udf(function);
+        }
+        let snapshot = Database::create(DatabaseOptions::default()).unwrap().snapshot().unwrap();
+        let run = |sql: &str| engine.run(&snapshot, crate::parse::one(sql).unwrap());
+        for sql in [
+            "SELECT \"Immutable\"(1)",
+            "SELECT \"Volatile\"(1)",
+            "SELECT sum(\"Volatile\"(a)) FROM generate_series(1, 100000) AS g(a) GROUP BY a % 7",
+        ] {
+            assert!(!engine.is_broken() || sql.contains("Volatile"));
+            assert_eq!(run(sql).unwrap_err(), wording::fault(), "{sql}");
+            assert!(engine.is_broken(), "{sql}");
+        }
+        assert_eq!(run("SELECT 1").unwrap().row_count(), 1);
+    }
 }

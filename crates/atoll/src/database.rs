@@ -359,13 +359,18 @@ impl Database {
         Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
     }
 
-    /// A table by name.
+    /// A table of its own by name, which can be changed.
     ///
     /// # Errors
-    /// [`Error::Storage`] when there is none.
+    /// [`Error::Storage`] when there is none; [`Error::InheritedTable`] for one of a snapshot that
+    /// the database is built on.
     pub fn table(&self, name: &str) -> Result<Table> {
         let engine = &self.owned()?.engine;
-        Ok(Table { core: engine.table(name)?, engine: Here::new(Arc::clone(engine)) })
+        let core = engine.table(name).map_err(|unknown| {
+            let is_inherited = self.bases().iter().any(|base| base.table(name).is_ok());
+            if is_inherited { Error::InheritedTable(name.to_owned()) } else { unknown.into() }
+        })?;
+        Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
     }
 
     /// The names of its own tables in the order of creation.

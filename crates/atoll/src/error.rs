@@ -174,14 +174,23 @@ pub enum Error {
          publish that database and attach to it by name"
     )]
     LocalBase,
+    /// A change of a table that belongs to a snapshot which the database is built on.
+    #[error(
+        "table \"{0}\" belongs to a snapshot that this database is built on, which never changes; \
+         a table of the same name made here hides it, and can be filled from it"
+    )]
+    InheritedTable(String),
     /// A column that cannot be one array.
-    #[error("column \"{column}\" of \"{table}\" cannot be given as one array: {why}")]
+    #[error(
+        "column \"{column}\" of \"{table}\" cannot be given as one array: {why}; read it as Arrow, \
+         or copy"
+    )]
     NotContiguous {
         /// The table.
         table: String,
         /// The column.
         column: String,
-        /// Why not, and what to do.
+        /// Why not.
         why: &'static str,
     },
     /// Bytes of a snapshot that are not what they should be.

@@ -115,7 +115,8 @@ impl SnapshotTable {
     ///
     /// # Errors
     /// [`Error::NotContiguous`] for `boolean`, `text` and `bytea`, and when rows were deleted or a
-    /// segment but the last is not full; [`Error::Memory`] when the mapping is refused.
+    /// segment but the last is not full, with the reason; [`Error::Memory`] when the mapping is
+    /// refused.
     ///
     /// # Panics
     /// When the table has no such column.
@@ -128,15 +129,19 @@ impl SnapshotTable {
         };
         let width = described.data_type.width();
         if width == 0 || described.data_type.is_view() {
-            return Err(refuse("its values have no fixed number of bytes; read it as Arrow"));
+            return Err(refuse("its values have no fixed number of bytes"));
         }
         let segments: Vec<SnapshotSegment> =
             (0..self.segment_count()).map(|at| self.segment(at)).collect::<Result<_>>()?;
         let filled: Vec<&SnapshotSegment> =
             segments.iter().filter(|segment| segment.slots() > 0).collect();
-        let short = filled.iter().rev().skip(1).any(|segment| segment.slots() < SEGMENT_ROWS);
-        if short || filled.iter().any(|segment| segment.presence.is_some()) {
-            return Err(refuse("rows are missing between others; read it as Arrow, or copy"));
+        if filled.iter().any(|segment| segment.presence.is_some()) {
+            return Err(refuse("rows between others were deleted or are not committed"));
+        }
+        if filled.iter().rev().skip(1).any(|segment| segment.slots() < SEGMENT_ROWS) {
+            return Err(refuse(
+                "its blocks of 8,192 rows are not all full, as after inserts by several threads",
+            ));
         }
         let sources = filled
             .iter()

@@ -1,6 +1,9 @@
 //! What can only be read: it is checked and restored from as it is, and is not opened to work.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../../atoll-machine/tests/skipped/mod.rs"]
+mod skipped;
+
 mod limits_common;
 
 use std::collections::BTreeMap;
@@ -209,7 +212,9 @@ fn files_of_another_user_that_may_be_read_are_checked_and_restored_from_and_not_
     let looking = looking.env(FOLDER, folder.path()).current_dir(folder.path()).uid(65534);
     match looking.output() {
         Ok(output) => assert!(output.status.success(), "{output:?}"),
-        Err(error) => return eprintln!("skipped: nothing can be started as another user: {error}"),
+        Err(error) => {
+            return skipped::say(format!("nothing can be started as another user: {error}"));
+        }
     }
     std::fs::remove_file(&program).unwrap();
     std::fs::remove_dir_all(&room).unwrap();

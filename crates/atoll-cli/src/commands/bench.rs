@@ -17,6 +17,9 @@ use crate::output::{Output, Style};
 /// A benchmark that does not fit this machine, or whose result is wrong.
 pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("bench")?;
+    if !matches!(args.bench, Bench::Ycsb(_) | Bench::Tpcb(_) | Bench::Tpcc(_)) {
+        global.refuse_nodes("this benchmark")?;
+    }
     let mut progress = Progress::new(Style::of_stderr(global.color));
     match &args.bench {
         Bench::Snapshot(args) => {

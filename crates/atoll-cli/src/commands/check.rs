@@ -13,6 +13,7 @@ use crate::size::{bytes, count, counted};
 /// A folder that is no database or cannot be read, and damage.
 pub fn run(args: &CheckArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("check")?;
+    global.refuse_nodes("`atoll check`")?;
     let report = inspect::check(&args.folder, args.archive.as_deref())?;
     if output.json {
         output.json(&report)?;

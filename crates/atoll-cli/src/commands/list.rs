@@ -28,6 +28,7 @@ struct List {
 /// A runtime directory that cannot be used.
 pub fn run(global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("list")?;
+    global.refuse_nodes("`atoll list`")?;
     let folder = RuntimeDir::open(global.runtime_dir.as_deref()).map_err(atoll::Error::from)?;
     let listed = folder.list().map_err(atoll::Error::from)?;
     let entries = listed.into_iter().map(|listed| Entry {

@@ -51,6 +51,8 @@ pub struct Done {
     quoted: Vec<String>,
     /// Columns of it that have no name in the file, with the name that they were given.
     named: Vec<String>,
+    /// Columns of it without any value in the file, which are text.
+    untyped: Vec<String>,
 }
 
 /// Runs the command.
@@ -213,7 +215,7 @@ pub fn load(database: &Database, job: &Job) -> Result<Done> {
         let message = if named { error.to_string() } else { format!("{file}: {error}") };
         CliError::Said { message, hint }
     };
-    let (mut quoted, mut named) = (Vec::new(), Vec::new());
+    let (mut quoted, mut named, mut untyped) = (Vec::new(), Vec::new(), Vec::new());
     let exists = database.tables().contains(&job.table);
     if !exists {
         check_may_create(job)?;
@@ -222,6 +224,7 @@ pub fn load(database: &Database, job: &Job) -> Result<Done> {
         let made = atoll_sql::create_table_from(database, table, &input, format, options, &key);
         let made = made.map_err(in_file)?;
         named = made.named;
+        untyped = made.untyped;
         let columns = made.table.schema().columns().iter();
         let shown = columns.map(|column| (&column.name, quoted_if_needed(&column.name)));
         let needed = shown.filter(|(name, shown)| *name != shown);
@@ -243,7 +246,7 @@ pub fn load(database: &Database, job: &Job) -> Result<Done> {
     let seconds = begin.elapsed().as_secs_f64();
     let (table, rows) = (job.table.clone(), loaded.rows());
     let (skipped, replaced) = (loaded.skipped, loaded.replaced);
-    Ok(Done { table, file, rows, skipped, replaced, bytes, seconds, quoted, named })
+    Ok(Done { table, file, rows, skipped, replaced, bytes, seconds, quoted, named, untyped })
 }
 
 fn open(file: &Path) -> Result<Input> {
@@ -328,6 +331,10 @@ pub fn write(output: &mut Output, done: &Done) -> Result<()> {
     if !done.named.is_empty() {
         let named = done.named.join(", ");
         output.line(&format!("  columns without a name in the file: {named}"))?;
+    }
+    if !done.untyped.is_empty() {
+        let untyped = done.untyped.join(", ");
+        output.line(&format!("  columns without a value in the file, made text: {untyped}"))?;
     }
     if !done.quoted.is_empty() {
         let quoted = done.quoted.join(", ");

@@ -14,6 +14,7 @@ use crate::output::Output;
 /// A folder that is no database or cannot be read, and the first place that is damaged.
 pub fn run(args: &LogArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("log")?;
+    global.refuse_nodes("`atoll log`")?;
     let mut records = Vec::new();
     let mut left = args.limit;
     let read = inspect::log_records(&args.folder, args.tablespace, |record| {

@@ -16,6 +16,7 @@ use crate::size;
 /// A name that nobody owns, and an owner that does not answer.
 pub fn run(args: &SnapshotsArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("snapshots")?;
+    global.refuse_nodes("`atoll snapshots`")?;
     let attachment = atoll::attach(&args.name, global.runtime_dir.as_deref())?;
     write(output, &attachment.snapshots()?)
 }

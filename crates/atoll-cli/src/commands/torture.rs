@@ -15,6 +15,7 @@ use crate::output::{Output, Style};
 /// Arguments that make no sense, and anomalies.
 pub fn run(args: &TortureCommand, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("torture")?;
+    global.refuse_nodes("`atoll torture`")?;
     match &args.other {
         None => schedules(&args.schedules, global, output),
         Some(OtherTorture::Crash(args)) => crashes(args, global, output),

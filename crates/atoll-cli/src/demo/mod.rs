@@ -171,6 +171,7 @@ pub fn run(args: &DemoArgs, global: &GlobalArgs, output: &mut Output) -> Result<
 }
 
 fn play(plan: &Plan, global: &GlobalArgs, screen: &Screen) -> Result<Results> {
+    global.refuse_nodes("the demonstration, whose database is in memory only")?;
     let db = Database::create(global.database_options(&plan.owner))?;
     let board = Board::create(db.clone())?;
     db.publish(BOARD, plan.runtime_dir.as_deref())?;

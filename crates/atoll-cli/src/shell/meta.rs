@@ -75,6 +75,11 @@ pub fn is_command(line: &str) -> bool {
     line.starts_with('\\') || bare(line).is_some()
 }
 
+/// Whether a line is the command that ends the shell.
+pub fn is_quit(line: &str) -> bool {
+    matches!(parse(line), Ok(Meta::Quit))
+}
+
 /// The command on the last line of a statement that has not ended: a way out for whoever does not
 /// know what is missing.
 pub fn behind_statement(text: &str) -> Option<&str> {

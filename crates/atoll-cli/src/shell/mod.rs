@@ -1,7 +1,7 @@
 //! The shell: statements and `\` commands, typed by a person or read from a script.
 //!
 //! Input is text in lines. A line that starts with `\` where a statement could start is a command
-//! of the shell ([`meta`]); everything else is collected until [`atoll_sql::statement_is_complete`]
+//! of the shell ([`meta`]); everything else is collected until an [`atoll_sql::StatementScanner`]
 //! says that a statement has ended. Statements run one at a time, and each result is written before
 //! the next statement starts.
 //!
@@ -27,6 +27,7 @@ use crate::output::{Output, say};
 use crate::render::table::Fit;
 use crate::render::{json, rows};
 use crate::session::Session;
+use crate::shell::split::{Item, Pending, Script};
 use crate::size;
 
 /// Rows that are shown on a terminal unless `\rows` says otherwise.
@@ -61,18 +62,6 @@ pub struct Shell<'a> {
     settings: Settings,
     /// Scripts that are being read, the innermost last.
     scripts: usize,
-}
-
-/// A text that is being read, statement by statement.
-#[derive(Default)]
-struct Pending {
-    text: String,
-    /// Line on which `text` starts, from 1.
-    line: u64,
-    /// Characters of that line before `text`.
-    column: u64,
-    /// Bytes of `text` in which no statement ends.
-    searched: usize,
 }
 
 impl<'a> Shell<'a> {
@@ -114,17 +103,26 @@ impl<'a> Shell<'a> {
     /// # Errors
     /// The first error.
     pub fn run_scripts(&mut self, script: &ScriptArgs) -> Result<()> {
+        let mut left = script.scripts.len() + script.commands.len();
+        // What comes behind a source whose output was closed is not run.
+        let mut cut = |done: Result<Flow>| {
+            left -= 1;
+            match done {
+                Err(CliError::OutputClosed) if left > 0 => Err(CliError::ScriptCut),
+                done => done,
+            }
+        };
         for path in &script.scripts {
-            let flow = match path.to_str() {
-                Some("-") => self.run_script(io::stdin().lock(), Some("(standard input)"))?,
-                _ => self.run_file(path)?,
+            let done = match path.to_str() {
+                Some("-") => self.run_script(io::stdin().lock(), Some("(standard input)")),
+                _ => self.run_file(path),
             };
-            if flow == Flow::Quit {
+            if cut(done)? == Flow::Quit {
                 return Ok(());
             }
         }
         for command in &script.commands {
-            if self.run_script(command.as_bytes(), None)? == Flow::Quit {
+            if cut(self.run_script(command.as_bytes(), None))? == Flow::Quit {
                 break;
             }
         }
@@ -163,51 +161,23 @@ impl<'a> Shell<'a> {
         flow
     }
 
-    fn read_script(&mut self, mut reader: impl BufRead, name: Option<&str>) -> Result<Flow> {
-        let shown = name.unwrap_or("(command line)");
-        let mut pending = Pending::default();
-        let mut bytes = Vec::new();
-        for number in 1.. {
-            bytes.clear();
-            let read = reader.read_until(b'\n', &mut bytes);
-            if read.map_err(CliError::reading(Path::new(shown)))? == 0 {
-                break;
-            }
-            let line = std::str::from_utf8(&bytes).map_err(|_| {
-                CliError::new(format!("line {number} of {shown} is not UTF-8 text"))
-            })?;
-            // Some editors put a byte-order mark before the first line.
-            let line = if number == 1 { line.trim_start_matches('\u{feff}') } else { line };
-            if split::is_blank(&pending.text) {
-                pending = Pending { line: number, ..Pending::default() };
-                if meta::is_command(line) {
-                    if self.command(line)? == Flow::Quit {
-                        return Ok(Flow::Quit);
-                    }
-                    continue;
+    fn read_script(&mut self, reader: impl BufRead, name: Option<&str>) -> Result<Flow> {
+        let mut script = Script::new(reader, name);
+        while let Some(item) = script.next()? {
+            let done = match item {
+                Item::Command(line) => self.command(&line),
+                Item::Statement(piece) => {
+                    let origin = piece.origin(name);
+                    self.run_statement(&piece.text, origin).map(|()| Flow::Continue)
                 }
+            };
+            match done {
+                Ok(Flow::Continue) => {}
+                Err(CliError::OutputClosed) => return Err(script.cut()),
+                ended => return ended,
             }
-            pending.text.push_str(line);
-            self.run_complete(&mut pending, name)?;
-        }
-        if !split::is_blank(&pending.text) {
-            self.run_statement(&pending.text, pending.origin(name))?;
         }
         Ok(Flow::Continue)
-    }
-
-    /// Runs the statements that are complete and leaves the rest.
-    fn run_complete(&mut self, pending: &mut Pending, name: Option<&str>) -> Result<()> {
-        while let Some(end) = split::first_end(&pending.text, pending.searched) {
-            let statement: String = pending.text.drain(..end).collect();
-            let origin = pending.origin(name);
-            pending.pass(&statement);
-            if !split::is_blank(statement.trim_end_matches(';')) {
-                self.run_statement(&statement, origin)?;
-            }
-        }
-        pending.searched = pending.text.len();
-        Ok(())
     }
 
     /// Runs what a person typed: one or more statements, or a command.
@@ -219,10 +189,15 @@ impl<'a> Shell<'a> {
             say("the statement above has no end and was not run");
             return self.command(command);
         }
-        let mut pending = Pending { text: text.to_owned(), line: 1, ..Pending::default() };
-        self.run_complete(&mut pending, None)?;
-        if !split::is_blank(&pending.text) {
-            self.run_statement(&pending.text, None)?;
+        let mut pending = Pending::at_line(1);
+        pending.push(text);
+        while let Some(piece) = pending.next() {
+            if !piece.is_empty() {
+                self.run_statement(&piece.text, None)?;
+            }
+        }
+        if let Some(piece) = pending.rest() {
+            self.run_statement(&piece.text, None)?;
         }
         Ok(Flow::Continue)
     }
@@ -285,26 +260,6 @@ impl<'a> Shell<'a> {
             return String::new();
         }
         self.output.style.dim(&format!("  ({})", size::elapsed(elapsed)))
-    }
-}
-
-impl Pending {
-    /// Where `text` starts in a script with a name.
-    fn origin(&self, name: Option<&str>) -> Option<Origin> {
-        let (line, column) = (self.line, self.column);
-        name.map(|script| Origin { script: script.to_owned(), line, column })
-    }
-
-    /// Moves the place of `text` behind what was before it.
-    fn pass(&mut self, before: &str) {
-        self.searched = 0;
-        let breaks = before.bytes().filter(|byte| *byte == b'\n').count() as u64;
-        self.line += breaks;
-        if breaks > 0 {
-            self.column = 0;
-        }
-        let last = before.rsplit('\n').next().unwrap_or(before);
-        self.column += last.chars().count() as u64;
     }
 }
 

@@ -1,87 +1,222 @@
-//! Where a statement ends in a text that holds several.
+//! A text that is read statement by statement.
 
-use atoll_sql::statement_is_complete;
+use std::io::BufRead;
+use std::path::Path;
 
-/// The end of the first statement of a text, behind its semicolon; `None` when none is complete.
-/// Nothing ended before `from`, as an earlier call has found: a long statement that comes line by
-/// line is not searched from its start for each of them.
-pub fn first_end(text: &str, from: usize) -> Option<usize> {
-    // A semicolon in a string, a name or a comment ends nothing, which the parser's own rule knows.
-    let mut semicolons = text[from..].match_indices(';').map(|(at, _)| from + at + 1);
-    semicolons.find(|end| statement_is_complete(&text[..*end]))
+use atoll_sql::StatementScanner;
+
+use crate::error::{CliError, Origin, Result};
+use crate::shell::meta;
+
+/// What comes next in a script.
+pub enum Item {
+    /// A line that is a command of the shell.
+    Command(String),
+    /// A statement.
+    Statement(Piece),
 }
 
-/// Whether a text holds nothing but space and comments.
-pub fn is_blank(text: &str) -> bool {
-    let mut rest = text.trim_start();
-    while !rest.is_empty() {
-        if rest.starts_with("--") {
-            rest = rest.split_once('\n').map_or("", |(_, after)| after).trim_start();
-        } else if rest.starts_with("/*") {
-            let Some(after) = after_comment(rest) else { return false };
-            rest = after.trim_start();
-        } else {
-            return false;
+/// A script that is being read.
+pub struct Script<'n, R> {
+    reader: R,
+    /// What it is called in errors; `None` for the command line.
+    name: Option<&'n str>,
+    /// Lines that were read.
+    lines: u64,
+    bytes: Vec<u8>,
+    pending: Pending,
+}
+
+impl<'n, R: BufRead> Script<'n, R> {
+    /// A script; `name` is told with its errors.
+    pub fn new(reader: R, name: Option<&'n str>) -> Self {
+        let (bytes, pending) = (Vec::new(), Pending::default());
+        Self { reader, name, lines: 0, bytes, pending }
+    }
+
+    /// The next statement or command; `None` at the end.
+    ///
+    /// # Errors
+    /// A script that cannot be read, and text that is not UTF-8.
+    pub fn next(&mut self) -> Result<Option<Item>> {
+        let shown = self.name.unwrap_or("(command line)");
+        loop {
+            while let Some(piece) = self.pending.next() {
+                if !piece.is_empty() {
+                    return Ok(Some(Item::Statement(piece)));
+                }
+            }
+            self.bytes.clear();
+            let read = self.reader.read_until(b'\n', &mut self.bytes);
+            if read.map_err(CliError::reading(Path::new(shown)))? == 0 {
+                return Ok(std::mem::take(&mut self.pending).rest().map(Item::Statement));
+            }
+            self.lines += 1;
+            let line = std::str::from_utf8(&self.bytes).map_err(|_| {
+                CliError::new(format!("line {} of {shown} is not UTF-8 text", self.lines))
+            })?;
+            // Some editors put a byte-order mark before the first line.
+            let line = if self.lines == 1 { line.trim_start_matches('\u{feff}') } else { line };
+            if self.pending.is_blank() {
+                self.pending = Pending::at_line(self.lines);
+                if meta::is_command(line) {
+                    return Ok(Some(Item::Command(line.to_owned())));
+                }
+            }
+            self.pending.push(line);
         }
     }
-    true
+
+    /// The error of a script whose output was closed: one that it has not run to its end, if it
+    /// goes on.
+    pub fn cut(&mut self) -> CliError {
+        match self.next() {
+            Ok(Some(Item::Command(line))) if meta::is_quit(&line) => CliError::OutputClosed,
+            Ok(Some(_)) => CliError::ScriptCut,
+            Ok(None) => CliError::OutputClosed,
+            Err(error) => error,
+        }
+    }
 }
 
-/// What follows the comment that a text starts with; comments nest.
-fn after_comment(text: &str) -> Option<&str> {
-    let bytes = text.as_bytes();
-    let (mut depth, mut at) = (0usize, 0);
-    while at + 1 < bytes.len() {
-        match &bytes[at..at + 2] {
-            b"/*" => depth += 1,
-            b"*/" if depth == 1 => return Some(&text[at + 2..]),
-            b"*/" => depth -= 1,
-            _ => {
-                at += 1;
-                continue;
+/// The part of a text that was read and not yet carried out. Each byte is looked at once, however
+/// the text comes.
+#[derive(Default)]
+pub struct Pending {
+    text: String,
+    /// Bytes of `text` that belong to statements which were given out.
+    given: usize,
+    /// Bytes of `text` in which the scanner has looked.
+    scanned: usize,
+    scanner: StatementScanner,
+    /// Line on which what is left of `text` starts, from 1.
+    line: u64,
+    /// Characters of that line before it.
+    column: u64,
+}
+
+/// A statement of a script.
+pub struct Piece {
+    /// The statement with its semicolon and what stands before it.
+    pub text: String,
+    /// The line where it starts, and the characters before it there.
+    place: (u64, u64),
+}
+
+impl Piece {
+    /// Where the statement starts in a script with a name.
+    pub fn origin(&self, script: Option<&str>) -> Option<Origin> {
+        let (line, column) = self.place;
+        script.map(|script| Origin { script: script.to_owned(), line, column })
+    }
+
+    /// Whether there is nothing to carry out before the semicolon.
+    pub fn is_empty(&self) -> bool {
+        let mut scanner = StatementScanner::new();
+        let before = self.text.strip_suffix(';').unwrap_or(&self.text);
+        scanner.advance(before).is_none() && scanner.is_blank()
+    }
+}
+
+impl Pending {
+    /// Nothing yet; what comes starts on a line.
+    pub fn at_line(line: u64) -> Self {
+        Self { line, ..Self::default() }
+    }
+
+    /// Whether there is nothing but space and comments.
+    pub fn is_blank(&self) -> bool {
+        self.scanner.is_blank()
+    }
+
+    /// Adds text at the end. [`Self::next`] has given out what ended before.
+    pub fn push(&mut self, text: &str) {
+        self.text.drain(..self.given);
+        self.scanned -= self.given;
+        self.given = 0;
+        self.text.push_str(text);
+    }
+
+    /// The next statement that has ended.
+    pub fn next(&mut self) -> Option<Piece> {
+        match self.scanner.advance(&self.text[self.scanned..]) {
+            Some(length) => {
+                self.scanned += length;
+                Some(self.give(self.scanned))
+            }
+            None => {
+                self.scanned = self.text.len();
+                None
             }
         }
-        at += 2;
     }
-    None
+
+    /// What is left at the end of the text, unless it is blank.
+    pub fn rest(mut self) -> Option<Piece> {
+        (!self.is_blank()).then(|| self.give(self.text.len()))
+    }
+
+    fn give(&mut self, end: usize) -> Piece {
+        let text = self.text[self.given..end].to_owned();
+        let place = (self.line, self.column);
+        self.given = end;
+        let breaks = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
+        self.line += breaks;
+        if breaks > 0 {
+            self.column = 0;
+        }
+        let last = text.rsplit('\n').next().unwrap_or(&text);
+        self.column += last.chars().count() as u64;
+        Piece { text, place }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
-    fn all(text: &str) -> Vec<&str> {
-        let mut rest = text;
-        let mut parts = Vec::new();
-        while let Some(end) = first_end(rest, 0) {
-            parts.push(&rest[..end]);
-            rest = &rest[end..];
+    /// The statements of a text that comes in these pieces, with their places.
+    fn all(pieces: &[&str]) -> Vec<(String, (u64, u64))> {
+        let mut pending = Pending::at_line(1);
+        let mut found = Vec::new();
+        for piece in pieces {
+            pending.push(piece);
+            while let Some(Piece { text, place }) = pending.next() {
+                found.push((text, place));
+            }
         }
-        parts.push(rest);
-        parts
+        found.extend(pending.rest().map(|Piece { text, place }| (text, place)));
+        found
     }
 
     #[test]
     fn statements_end_at_semicolons_that_are_not_quoted() {
-        assert_eq!(all("SELECT ';' ; SELECT 2;"), ["SELECT ';' ;", " SELECT 2;", ""]);
-        assert_eq!(all("SELECT 1 -- a; b\n;x"), ["SELECT 1 -- a; b\n;", "x"]);
-        assert_eq!(all("SELECT 1"), ["SELECT 1"]);
+        let texts = |pieces: &[&str]| -> Vec<String> {
+            all(pieces).into_iter().map(|(text, _)| text).collect()
+        };
+        assert_eq!(texts(&["SELECT ';' ; SELECT 2;"]), ["SELECT ';' ;", " SELECT 2;"]);
+        assert_eq!(texts(&["SELECT 1 -- a; b\n", ";x"]), ["SELECT 1 -- a; b\n;", "x"]);
+        assert_eq!(texts(&["SELECT 1"]), ["SELECT 1"]);
+        assert_eq!(texts(&["SELECT ';\n", "';", " -- x"]), ["SELECT ';\n';"]);
     }
 
     #[test]
-    fn what_was_searched_before_is_not_searched_again() {
-        let text = "SELECT ';', 1;";
-        assert_eq!(first_end(text, 9), Some(14));
-        assert_eq!(first_end(text, text.len()), None);
+    fn statements_know_their_places() {
+        let found = all(&["SELECT 1; SELECT\n", "2;é;\n", "SELECT 3"]);
+        let places: Vec<_> = found.into_iter().map(|(_, place)| place).collect();
+        assert_eq!(places, [(1, 0), (1, 9), (2, 2), (2, 4)]);
     }
 
     #[test]
-    fn comments_alone_are_blank() {
-        for text in ["", " \n", "-- x", "/* a /* b */ c */ -- d\n "] {
-            assert!(is_blank(text), "{text:?}");
-        }
-        for text in ["x", "-- x\ny", "/* open", "/* a */ b"] {
-            assert!(!is_blank(text), "{text:?}");
+    fn a_semicolon_alone_is_no_statement() {
+        for (text, is_empty) in
+            [(";", true), (" -- x\n ;", true), ("/* ; */;", true), ("a;", false), ("';';", false)]
+        {
+            let mut pending = Pending::at_line(1);
+            pending.push(text);
+            assert_eq!(pending.next().unwrap().is_empty(), is_empty, "{text}");
         }
     }
 }

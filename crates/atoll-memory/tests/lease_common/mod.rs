@@ -6,6 +6,9 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+#[path = "../../../atoll-machine/tests/skipped/mod.rs"]
+mod skipped;
+
 mod raw;
 
 use std::fs::{self, File};
@@ -181,7 +184,7 @@ pub fn is_root() -> bool {
     // SAFETY: takes no arguments.
     let root = unsafe { libc::geteuid() } == 0;
     if !root {
-        eprintln!("skipped: only root can act as other users");
+        skipped::say("only root can act as other users");
     }
     root
 }

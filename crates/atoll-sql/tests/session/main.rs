@@ -7,6 +7,7 @@ mod copy;
 mod durability;
 mod infer;
 mod isolation;
+mod messages;
 mod queries;
 mod runner;
 mod statements;

@@ -163,7 +163,7 @@ mod tests {
         let place = OnFile::new(Arc::clone(&store)).unwrap();
         place.unmap(3).unwrap();
         if place.evict(&[3], true).unwrap() == 0 {
-            eprintln!("skipped: the files of {} lie in memory", folder.display());
+            crate::skipped::say(format!("the files of {} lie in memory", folder.display()));
             return None;
         }
         Some((store, access, place))

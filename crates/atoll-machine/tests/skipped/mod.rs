@@ -1,0 +1,22 @@
+//! Tests that cannot run on this machine, and what is said about them.
+//!
+//! A test that is skipped passes, and what it prints is not shown. So it is also noted in the file
+//! that `ATOLL_SKIPPED` names, from which `make test` tells at its end, and which CI compares with
+//! `.ci/may-be-skipped`.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Says that the test of this thread is skipped, and why.
+pub fn say(why: impl Display) {
+    println!("skipped: {why}");
+    let Some(file) = std::env::var_os("ATOLL_SKIPPED") else { return };
+    // A test runs on a thread of its name.
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test without a name");
+    let package = env!("CARGO_PKG_NAME");
+    let line = format!("{package} {test}: {why}\n");
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    written.expect("the file that ATOLL_SKIPPED names can be written");
+}
