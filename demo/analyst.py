@@ -23,7 +23,7 @@ CLUSTERS = 6
 DELAY_WEIGHT = 1.2
 TABLES = ["airports", "airlines", "planes", "weather", "flights"]
 BY_AIRPORT_AND_HOUR = """
-    SELECT origin, hour, count(*) AS flights, avg(dep_delay) AS delay
+    SELECT origin, hour, count(*) AS flights, avg(dep_delay)::double precision AS delay
     FROM flights WHERE status = 'arrived'
     GROUP BY origin, hour HAVING count(*) >= 100 ORDER BY origin, hour
 """

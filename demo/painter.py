@@ -30,12 +30,12 @@ AIRPORTS = """
 GROUND = "SELECT lat, lon FROM airports"
 FLIGHTS = "SELECT count(*) FROM flights WHERE status = 'arrived'"
 BY_ORIGIN_AND_HOUR = """
-    SELECT origin, hour, count(*) AS flights, avg(dep_delay) AS delay
+    SELECT origin, hour, count(*) AS flights, avg(dep_delay)::double precision AS delay
     FROM flights WHERE status = 'arrived'
     GROUP BY origin, hour HAVING count(*) >= 100 ORDER BY origin, hour
 """
 BY_DEST_AND_HOUR = """
-    SELECT dest, hour, count(*) AS flights, avg(arr_delay) AS delay
+    SELECT dest, hour, count(*) AS flights, avg(arr_delay)::double precision AS delay
     FROM flights WHERE status = 'arrived' AND dest IN (
         SELECT faa FROM airports ORDER BY arrivals DESC LIMIT 16)
     GROUP BY dest, hour

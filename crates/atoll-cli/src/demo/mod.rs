@@ -283,8 +283,12 @@ fn check_live(db: &Database, tally: &Tally, checks: &mut Checks) -> Result<()> {
         flights.get(..2) == Some(&wanted[..]),
         &format!("{flights:?}, replayed {wanted:?}"),
     );
-    let totals = numbers(&mut session, "SELECT sum(arrivals), sum(arr_delay_total) FROM airports")?;
-    let airlines = "SELECT sum(flights_arrived), sum(arr_delay_total) FROM airlines";
+    let totals = numbers(
+        &mut session,
+        "SELECT sum(arrivals)::bigint, sum(arr_delay_total)::bigint FROM airports",
+    )?;
+    let airlines =
+        "SELECT sum(flights_arrived)::bigint, sum(arr_delay_total)::bigint FROM airlines";
     let airlines = numbers(&mut session, airlines)?;
     checks.add(
         "live at the end: totals = sums over the flights",
