@@ -15,6 +15,7 @@ from .tree import (
     FALLIBLE,
     HELD,
     LATE,
+    QUOTIENT,
     STRICT,
     SUM_OF_REAL,
     WINDOW,
@@ -59,6 +60,8 @@ def wide_numeric(statement, difference, postgres, _atoll):
     if difference.what != "atoll failed" or not _DIGITS.search(difference.atoll.failure.message):
         return None
     if any(e.type == "numeric" and e.scale > 38 for e in statement.walk()):
+        return "numeric-38"
+    if re.match(r"(NaN|-?Infinity) is not a decimal", difference.atoll.failure.message):
         return "numeric-38"
     held = _HELD.search(difference.atoll.failure.message)
     if held and len(held["whole"]) + int(held["scale"]) > 38:
@@ -148,16 +151,19 @@ def planned_constants(statement, difference, postgres, _atoll):
     return "constants" if same else None
 
 
-def not_computed(statement, difference, _postgres, atoll):
-    """Atoll skips an operand that does not decide the answer, and fails where it is alone."""
-    if difference.what != "postgres failed" or not at_run(difference):
+def not_computed(statement, difference, postgres, atoll):
+    """One of both skips an operand that does not decide the answer, and fails where it is alone."""
+    if difference.what not in ("atoll failed", "postgres failed") or not at_run(difference):
         return None
+    skips = atoll if difference.what == "postgres failed" else postgres
+    if difference.what == "postgres failed" and not difference.atoll.rows:
+        return "constants"  # no row is reached, so it can only be a constant
     for select in statement.selects():
         whole = [*select.items, *select.group, *filter(None, (select.where, select.having))]
         for expr in (e for root in whole for e in root.walk()):
             if expr.own & FALLIBLE and not expr.flags & (AGGREGATE | WINDOW):
-                alone = atoll.answer(Select([expr], select.sources).render())
-                if alone.failure and alone.failure.sort == difference.postgres.failure.sort:
+                alone = skips.answer(Select([expr], select.sources).render())
+                if alone.failure:
                     return "skipped-operand"
     return None
 
@@ -171,15 +177,18 @@ def at_run(difference):
 #: What Atoll says of a statement that it refuses, and PostgreSQL does not.
 _REFUSED = re.compile(
     r"invalid window frame: start bound"
-    r"|duplicate unqualified field name|require unique expression names|would have the name"
-    r"|must appear in the GROUP BY clause|column in HAVING"
+    r"|two columns have the name|two columns of the result would have the name"
+    r"|must appear in (the )?GROUP BY|HAVING uses|there is no operator for"
     r"|only supports signed numeric|requires a boolean expression"
     r"|cannot infer common argument type|cannot coerce arithmetic expression Utf8"
-    r"|non-boolean predicate|failed to coerce arguments|support Literal types"
+    r"|a condition is boolean, and|there is no function (bool_and|bool_or|every)\(text\)"
+    r"|support Literal types"
 )
 #: What PostgreSQL says of an operator or a function that it has not, and Atoll has.
 _EXTRA = re.compile(
-    r"operator does not exist: (.* % |date [+-] bigint|bigint \+ date)|function (min|max)\((bytea|boolean)\) does not exist"
+    r"operator does not exist: (.* % |date [+-] bigint|bigint \+ date)"
+    r"|function (min|max)\((bytea|boolean)\) does not exist"
+    r"|invalid input syntax for type bytea|cannot cast type interval"
 )
 
 
@@ -215,17 +224,26 @@ def shortest_digits(_statement, difference, _postgres, _atoll):
     return "shortest-digits" if theirs == ours else None
 
 
+_FLOAT = re.compile(r"\d+(\.\d+)?e[+-]\d+")
+
+
 def _read_back(row):
-    """The row with its texts that are floats as the floats that they stand for."""
-    def one(value):
+    """The row with the floats in its texts rounded to what a real keeps of them."""
+    def real(match):
         try:
-            if isinstance(value, str) and "e" in value:
-                return str(struct.unpack("f", struct.pack("f", float(value)))[0])
-            return str(value)
-        except (ValueError, OverflowError):
-            return value
-    return tuple(one(value) for value in row)
+            return str(struct.unpack("f", struct.pack("f", float(match[0])))[0])
+        except OverflowError:
+            return str(float(match[0]))
+    return tuple(_FLOAT.sub(real, v) if isinstance(v, str) else str(v) for v in row)
+
+
+def quotient(statement, difference, _postgres, _atoll):
+    """Digits of a quotient behind the 15th, where the statement has one in a place of its own."""
+    if difference.what != "values" or "/" not in statement.render():
+        return None
+    flags = [QUOTIENT] * len(difference.postgres.types)
+    return None if compare(difference.postgres, difference.atoll, flags) else "quotient-digits"
 
 
 RULES = (wide_numeric, types_of_columns, planned_constants, not_computed, refused, extra,
-         duration, shortest_digits)  # fmt: skip
+         duration, shortest_digits, quotient)  # fmt: skip

@@ -100,7 +100,7 @@ fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Days since 1970-01-01 of `YYYY-MM-DD`.
+/// Days since 1970-01-01 of `YYYY-MM-DD`, with ` BC` behind the years before 1.
 pub(crate) fn date(text: &str) -> Result<i32, String> {
     date_parts(text).ok_or_else(|| format!("{} is not a date; write YYYY-MM-DD", quote(text)))
 }
@@ -111,7 +111,13 @@ fn date_parts(text: &str) -> Option<i32> {
     if year.len() != 4 {
         return None;
     }
-    let date = NaiveDate::from_ymd_opt(digits(year)? as i32, digits(month)?, digits(day)?)?;
+    let (day, is_before) = match day.strip_suffix(" BC") {
+        Some(day) => (day, true),
+        None => (day, false),
+    };
+    let year = digits(year)? as i32;
+    let year = if is_before { 1 - year } else { year };
+    let date = NaiveDate::from_ymd_opt(year, digits(month)?, digits(day)?)?;
     Some(date.to_epoch_days())
 }
 
@@ -310,6 +316,7 @@ mod tests {
         assert_eq!(date("1970-01-02"), Ok(1));
         assert_eq!(date("2000-02-29"), Ok(11_016));
         assert!(date("2001-02-29").is_err());
+        assert_eq!(date("0001-12-31 BC").map(crate::rules::show::date), Ok("0001-12-31 BC".into()));
         assert!(date("2001-2-").is_err());
         assert!(date("01-02-03").is_err());
         assert_eq!(timestamp("1970-01-01 00:00:01.5"), Ok(1_500_000));

@@ -184,6 +184,10 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
 /// The last name of `a.b AS c`: what the column is called.
 fn last_name(text: &str) -> &str {
     let text = text.rsplit(" AS ").next().unwrap_or(text);
+    // The name of an expression is the whole of it.
+    if text.contains('(') {
+        return text.trim_matches('"');
+    }
     text.rsplit('.').next().unwrap_or(text).trim_matches('"')
 }
 
