@@ -11,7 +11,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span, TokenizerError};
 
-use crate::names;
+use crate::{limits, names};
 
 /// What sort of mistake an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +45,10 @@ pub enum SqlErrorKind {
     Input,
     /// A query that failed while it was planned or run.
     Query,
+    /// A query that needs more memory, or more spill files, than queries may take.
+    OutOfMemory,
+    /// A statement that was ended before it had come to its end.
+    Cancelled,
     /// An error of the database itself.
     Database,
 }
@@ -315,6 +319,9 @@ fn translate(error: &DataFusionError) -> SqlError {
             }
             other => SqlError::new(SqlErrorKind::Query, sentence(&other.to_string())),
         },
+        // `LIMITS-2`: only our pool refuses, whatever the operator says of it.
+        DataFusionError::ResourcesExhausted(_) => limits::exhausted("the query needs"),
+        DataFusionError::IoError(error) => of_spill(error),
         DataFusionError::NotImplemented(text) => SqlError::unsupported(sentence(text)),
         DataFusionError::SQL(parser, _) => SqlError::from((**parser).clone()),
         DataFusionError::Plan(text)
@@ -327,10 +334,18 @@ fn translate(error: &DataFusionError) -> SqlError {
         }
         DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
             ArrowError::DivideByZero => SqlError::new(SqlErrorKind::Query, "division by zero"),
+            ArrowError::IoError(_, error) => of_spill(error),
             other => SqlError::new(SqlErrorKind::Query, sentence(&other.to_string())),
         },
         other => SqlError::new(SqlErrorKind::Query, sentence(&other.message())),
     }
+}
+
+/// The error of a spill file, which is the only kind of file that a query has.
+fn of_spill(error: &std::io::Error) -> SqlError {
+    let own = error.get_ref().and_then(|inner| inner.downcast_ref::<SqlError>());
+    let other = || SqlError::new(SqlErrorKind::Query, sentence(&error.to_string()));
+    own.cloned().unwrap_or_else(other)
 }
 
 /// The error for a column that is not there: perhaps its table is not there either.
