@@ -45,7 +45,7 @@ def test_ctrl_c_ends_a_query_and_the_session_goes_on(db):
 
 def test_ctrl_c_ends_a_change_which_is_rolled_back(db):
     db.sql("CREATE TABLE u (id bigint PRIMARY KEY)")
-    insert = f"INSERT INTO u SELECT count(*) FROM ({LONG})"
+    insert = f"INSERT INTO u {LONG}"
     interrupt_soon()
     with pytest.raises(KeyboardInterrupt):
         db.sql(insert)
