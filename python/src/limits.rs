@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 ///
 /// `memory` is in bytes and counts results that are kept, too; by default it is an eighth of what
 /// the process may use. What does not fit is spilled to files in a folder `atoll-spill-UID` in
-/// `spill_folder` (by default `$TMPDIR`, else `/var/tmp`), of no more than `spill` bytes together (by
-/// default half of what is free there), or raises `OutOfMemory`. What is not given has its default.
+/// `spill_folder` (by default `$TMPDIR`, else `/var/tmp`), of no more than `spill` bytes together
+/// (by default half of what is free there), or raises `OutOfMemory`. What is not given has its
+/// default.
 #[pyfunction]
 #[pyo3(signature = (*, memory = None, spill = None, spill_folder = None))]
 pub(crate) fn set_query_limits(

@@ -23,8 +23,8 @@ use crate::result::QueryResult;
 
 const CLOSED: Fault = Fault::Closed("the session is closed, or its database is");
 
-const IN_HANDLER: &str = "the session runs a statement, and a handler of signals that interrupts it \
-                          cannot use it: make another, with db.session()";
+const IN_HANDLER: &str = "the session runs a statement, and a handler of signals that \
+                          interrupts it cannot use it: make another, with db.session()";
 
 /// A session and its database.
 pub(crate) struct Core {

@@ -1,5 +1,7 @@
 //! Limits of queries, of the process, and what Ctrl-C and the end of a terminal do.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::os::unix::fs::MetadataExt;

@@ -161,8 +161,8 @@ pub enum MemoryError {
     },
     /// More addresses than the process may map.
     #[error(
-        "no addresses for a store of {bytes} bytes, of which most is never used: raise the limit of \
-         the process (ulimit -v)"
+        "no addresses for a store of {bytes} bytes, of which most is never used: raise the limit \
+         of the process (ulimit -v)"
     )]
     Addresses {
         /// The size of the store.

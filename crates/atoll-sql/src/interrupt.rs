@@ -1,9 +1,8 @@
 //! Statements that are to end before they have come to their end.
 //!
-//! Whoever runs statements may set a question that is asked while one of them runs
-//! ([`crate::SqlSession::set_interrupt`]): by the thread that has called, every [`PERIOD`], while it
-//! waits for others and between rows. After "yes" the statement ends with
-//! [`SqlErrorKind::Cancelled`] and has changed nothing (`SQL-2`).
+//! A session may have a question ([`crate::SqlSession::set_interrupt`]). The thread that runs a
+//! statement asks it every [`PERIOD`] while it waits for other threads, and between rows. After
+//! "yes" the statement ends with [`SqlErrorKind::Cancelled`] and has changed nothing (`SQL-2`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -5,8 +5,8 @@
 //! as many and find none that fits. So joins are watched at two places:
 //!
 //! - `WATCH-1`: behind each batch that a join gives, it waits now and then, as sources do.
-//! - `WATCH-2`: where the filter of a join is evaluated, and behind each batch, the flag of the query
-//!   is looked at; if it is set, the join fails.
+//! - `WATCH-2`: where the filter of a join is evaluated, and behind each batch, the flag of the
+//!   query is looked at; if it is set, the join fails.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -49,7 +49,7 @@ impl Drop for Turn {
     }
 }
 
-/// A session on a table `t` of keys and numbers in disorder, 400,000 of each, and an empty one, `u`.
+/// A session on a table `t` of keys and numbers in disorder, 400,000 each, and an empty one, `u`.
 fn session() -> SqlSession {
     let db = Database::create(DatabaseOptions::default()).unwrap();
     for name in ["t", "u"] {

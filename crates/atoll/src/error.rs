@@ -67,8 +67,8 @@ pub enum Error {
     },
     /// Too few addresses, or too small files, for the store of a database.
     #[error(
-        "a database that may take {limit_bytes} bytes needs {need_bytes} bytes of {what}: raise that \
-         limit of the process, or give the database less memory"
+        "a database that may take {limit_bytes} bytes needs {need_bytes} bytes of {what}: raise \
+         that limit of the process, or give the database less memory"
     )]
     Addresses {
         /// The memory limit of the database.

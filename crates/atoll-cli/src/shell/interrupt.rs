@@ -17,8 +17,8 @@ use crate::error::{CliError, Result};
 use crate::output::say;
 
 const FIRST: &str = "\ncancelling the statement; Ctrl-C again ends the shell too";
-const SECOND: &str = "\nthe shell ends when the statement has; Ctrl-\\ ends this process at once, and what is only \
-     in its memory is lost";
+const SECOND: &str = "\nthe shell ends when the statement has; Ctrl-\\ ends this process \
+                      at once, and what is only in its memory is lost";
 const AT_PROMPT: &str = "Ctrl-C again, Ctrl-D or \\q ends the shell";
 
 /// What has been pressed.

@@ -1,7 +1,7 @@
 //! Spill files: where queries put what does not fit their memory.
 //!
-//! - `SPILL-1`: the files lie in a folder `atoll-spill-UID` of their own, which belongs to this user
-//!   and has the mode 0700. It is made, or emptied, before the first file of the process.
+//! - `SPILL-1`: the files lie in a folder `atoll-spill-UID` of their own, which belongs to this
+//!   user and has the mode 0700. It is made, or emptied, before the first file of the process.
 //! - `SPILL-2`: a file has no name, so it goes with the last descriptor, however its process ends.
 //!   Where a file system cannot have such a file, it has a name for a moment; what a process that
 //!   was killed then has left is what the emptying removes.
