@@ -30,6 +30,7 @@ from ._atolldb import (
     attach,
     create,
     derive,
+    set_query_limits,
 )
 from .errors import (
     Closed,
@@ -91,4 +92,5 @@ __all__ = [
     "attach",
     "create",
     "derive",
+    "set_query_limits",
 ]

@@ -93,6 +93,17 @@ def derive(
 ) -> Database:
     """A database of one's own that shows the tables of these snapshots too."""
 
+def set_query_limits(
+    *,
+    memory: int | None = None,
+    spill: int | None = None,
+    spill_folder: str | PathLike[str] | None = None,
+) -> None:
+    """Limits what the queries of this process may take together, results that are kept included.
+    ``memory`` is in bytes, by default an eighth of what the process may use. What does not fit is
+    spilled to files in a folder of ``spill_folder``, ``spill`` bytes at most, or raises
+    ``OutOfMemory``. What is not given has its default."""
+
 class _Closing:
     def __enter__(self) -> Self: ...
     def __exit__(

@@ -39,7 +39,7 @@ class SnapshotLimit(Error):
 
 
 class OutOfMemory(Error, MemoryError):
-    """The database has reached its memory limit."""
+    """The database has reached its memory limit, or a query that of queries."""
 
 
 class UnknownTable(Error, KeyError):
@@ -100,7 +100,7 @@ class SqlError(Error):
         self.message = text if message is None else message
         #: What sort of mistake it is: "syntax", "unknown table", "unknown column",
         #: "unknown tablespace", "type", "constraint", "schema", "read-only", "unsupported",
-        #: "aborted", "input", "query" or "database".
+        #: "aborted", "input", "query", "out of memory", "cancelled" or "database".
         self.kind = kind
         #: Where in the statement, both from 1; None where that is not known.
         self.line = line
@@ -111,6 +111,10 @@ class SqlError(Error):
 
 class ReadOnly(SqlError):
     """A change of a snapshot, or of a table that a database has from one: neither ever changes."""
+
+
+class SqlOutOfMemory(SqlError, OutOfMemory):
+    """A query that needs more than queries may take: see :func:`set_query_limits`."""
 
 
 class SqlDuplicateKey(SqlError, DuplicateKey):

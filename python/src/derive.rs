@@ -12,6 +12,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::attach::snapshot_list;
 use crate::convert::{self, IncomingRows};
 use crate::errors::{Fault, Outcome};
+use crate::interrupt;
 use crate::result::QueryResult;
 use crate::session::{Session, Sessions};
 use crate::snapshot::Snapshot;
@@ -245,7 +246,7 @@ impl Database {
     fn sql(&self, py: Python<'_>, statement: &str) -> PyResult<QueryResult> {
         let session = self.own_session(py)?;
         let session = session.get();
-        Ok(py.detach(|| session.execute(statement))?)
+        Ok(interrupt::run(py, |question| session.execute(statement, question))?)
     }
 
     /// A session besides the calling thread's own, for a transaction of its own; `with` closes it,

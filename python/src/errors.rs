@@ -143,6 +143,8 @@ fn of_sql(kind: SqlErrorKind) -> (&'static str, &'static str) {
         SqlErrorKind::Expired => ("SnapshotExpired", "expired"),
         SqlErrorKind::ForkedChild => ("ForkedChild", "forked child"),
         SqlErrorKind::Input => ("SqlError", "input"),
+        SqlErrorKind::OutOfMemory => ("SqlOutOfMemory", "out of memory"),
+        SqlErrorKind::Cancelled => ("SqlError", "cancelled"),
         SqlErrorKind::Database => ("SqlError", "database"),
         _ => ("SqlError", "query"),
     }

@@ -11,6 +11,8 @@ mod column;
 mod convert;
 mod derive;
 mod errors;
+mod interrupt;
+mod limits;
 mod memory;
 mod numpy;
 mod render;
@@ -40,5 +42,6 @@ fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Session>()?;
     module.add_function(wrap_pyfunction!(attach::attach, module)?)?;
     module.add_function(wrap_pyfunction!(derive::create, module)?)?;
+    module.add_function(wrap_pyfunction!(limits::set_query_limits, module)?)?;
     module.add_function(wrap_pyfunction!(derive::derive, module)?)
 }

@@ -2,7 +2,7 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use atoll_sql::Outcome as Done;
+use atoll_sql::{Outcome as Done, QueryMemory};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
@@ -15,6 +15,8 @@ use crate::{convert, render, stream, values};
 pub(crate) struct QueryResult {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
+    /// As long as the rows wait here, their memory counts.
+    _memory: Option<QueryMemory>,
     /// What a statement did that returns no rows.
     done: Option<(String, u64)>,
 }
@@ -24,11 +26,13 @@ impl QueryResult {
     pub(crate) fn new(outcome: Done) -> Outcome<Self> {
         match outcome {
             Done::Rows(rows) => {
-                Ok(Self { schema: rows.schema(), batches: rows.into_batches(), done: None })
+                let (schema, _memory) = (rows.schema(), rows.memory());
+                Ok(Self { schema, batches: rows.into_batches(), _memory, done: None })
             }
             Done::Done { tag, rows } => Ok(Self {
                 schema: SchemaRef::new(arrow_schema::Schema::empty()),
                 batches: Vec::new(),
+                _memory: None,
                 done: Some((tag, rows)),
             }),
             _ => Err(Fault::Value("the statement returned something unknown".to_owned())),

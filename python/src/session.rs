@@ -3,21 +3,28 @@
 //! - `SESSION-1`: a session holds its database open until it, or the database, is closed; closing
 //!   the database rolls back what is open in any of its sessions. A statement that runs meanwhile
 //!   comes to its end first.
-//! - `SESSION-2`: no latch is held while Python's lock is waited for, or is waited for with it.
+//! - `SESSION-2`: no latch is waited for with Python's lock. A statement waits for that lock with
+//!   its session's latch, to let a handler of signals run; what that handler does with the session
+//!   is refused, for the statement would wait for itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::thread::ThreadId;
 
 use atoll::machine::fork::Mark;
-use atoll_sql::{ChangeError, SqlSession};
+use atoll_sql::{ChangeError, Question, SqlSession};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::convert::{self, IncomingRows};
 use crate::errors::{Fault, Outcome};
+use crate::interrupt;
 use crate::result::QueryResult;
 
 const CLOSED: Fault = Fault::Closed("the session is closed, or its database is");
+
+const IN_HANDLER: &str = "the session runs a statement, and a handler of signals that \
+                          interrupts it cannot use it: make another, with db.session()";
 
 /// A session and its database.
 pub(crate) struct Core {
@@ -29,6 +36,8 @@ pub(crate) struct Core {
 pub(crate) struct Slot {
     core: Mutex<Option<Core>>,
     is_closed: AtomicBool,
+    /// The thread that works with it.
+    thread: Mutex<Option<ThreadId>>,
     /// The process that it belongs to, in which its latch works.
     home: Mark,
     pid: u32,
@@ -38,7 +47,8 @@ impl Slot {
     fn new(db: atoll::Database) -> Self {
         let core = Core { session: SqlSession::on_database(db.clone()), db };
         let (home, pid) = (Mark::new(), std::process::id());
-        Self { core: Mutex::new(Some(core)), is_closed: AtomicBool::new(false), home, pid }
+        let (core, thread) = (Mutex::new(Some(core)), Mutex::default());
+        Self { core, is_closed: AtomicBool::new(false), thread, home, pid }
     }
 
     fn check_home(&self) -> Outcome<()> {
@@ -50,16 +60,28 @@ impl Slot {
     /// Works with the session, one caller after the other.
     fn with<R>(&self, work: impl FnOnce(&mut Core) -> Outcome<R>) -> Outcome<R> {
         self.check_home()?;
+        let me = Some(std::thread::current().id());
+        if *self.thread() == me {
+            return Err(Fault::Value(IN_HANDLER.to_owned()));
+        }
         let done = {
             let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+            *self.thread() = me;
             let open = core.as_mut().filter(|_| !self.is_closed.load(Ordering::SeqCst));
-            open.ok_or(CLOSED).and_then(work)
+            let done = open.ok_or(CLOSED).and_then(work);
+            *self.thread() = None;
+            done
         };
         // Whoever closed it meanwhile has left the rest to this thread.
         if self.is_closed.load(Ordering::SeqCst) {
             drop(self.take());
         }
         done
+    }
+
+    /// For a moment only.
+    fn thread(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes it: at once, or when the statement that runs has come to its end.
@@ -108,9 +130,14 @@ impl Sessions {
 pub(crate) struct Session(Arc<Slot>);
 
 impl Session {
-    /// Runs a statement.
-    pub(crate) fn execute(&self, statement: &str) -> Outcome<QueryResult> {
+    /// Runs a statement, which asks whether it is to end.
+    pub(crate) fn execute(
+        &self,
+        statement: &str,
+        question: Option<Arc<Question>>,
+    ) -> Outcome<QueryResult> {
         self.0.with(|core| {
+            core.session.set_interrupt(question);
             let outcome = core.session.execute(statement);
             QueryResult::new(outcome.map_err(|error| Fault::Sql(error, statement.to_owned()))?)
         })
@@ -163,7 +190,7 @@ impl Session {
 
     /// Runs one SQL statement. A query runs on a snapshot that is taken for it.
     fn sql(&self, py: Python<'_>, statement: &str) -> Outcome<QueryResult> {
-        py.detach(|| self.execute(statement))
+        interrupt::run(py, |question| self.execute(statement, question))
     }
 
     /// Inserts `data` into a table, columns matched by name; returns the number of rows. Part of

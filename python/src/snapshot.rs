@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use crate::derive::{self, Database};
 use crate::errors::{Fault, Outcome};
+use crate::interrupt;
 use crate::result::QueryResult;
 use crate::table::Table;
 
@@ -122,8 +123,10 @@ impl Snapshot {
     /// Runs a query. Threads may query one snapshot at the same time.
     fn sql(&self, py: Python<'_>, query: &str) -> Outcome<QueryResult> {
         let snapshot = self.inner()?;
-        py.detach(|| {
-            let outcome = SqlSession::on_snapshot(snapshot).execute(query);
+        interrupt::run(py, |question| {
+            let mut session = SqlSession::on_snapshot(snapshot);
+            session.set_interrupt(question);
+            let outcome = session.execute(query);
             QueryResult::new(outcome.map_err(|error| Fault::Sql(error, query.to_owned()))?)
         })
     }

@@ -14,6 +14,7 @@ use atoll_bench::torture::TortureArgs;
 use atoll_bench::tpcb::TpcbArgs;
 use atoll_bench::tpcc::TpccArgs;
 use atoll_bench::ycsb::YcsbArgs;
+use atoll_sql::QueryLimits;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::demo::DemoArgs;
@@ -53,6 +54,7 @@ Examples:
 A database lives in the memory of the process that owns it and goes when that process ends, unless
 it is kept in a folder with --data DIR.";
 
+const QUERIES: &str = "Limits of queries (for commands that run SQL)";
 const LIMITS: &str = "Settings of a database (for commands that own one)";
 
 /// Options of every command.
@@ -99,6 +101,22 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
     #[arg(help_heading = LIMITS)]
     pub snapshot_bytes_max: Option<u64>,
+
+    /// Most memory that the queries of this process may take together, results included [default:
+    /// an eighth of what the process may use]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
+    #[arg(help_heading = QUERIES)]
+    pub query_memory: Option<u64>,
+
+    /// Most bytes of spill files, where queries put what does not fit --query-memory [default: half
+    /// of the free disk]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
+    #[arg(help_heading = QUERIES)]
+    pub spill_limit: Option<u64>,
+
+    /// Where spill files lie, in a folder atoll-spill-UID there [default: $TMPDIR, else /var/tmp]
+    #[arg(long, global = true, value_name = "DIR", help_heading = QUERIES)]
+    pub spill_folder: Option<PathBuf>,
 }
 
 /// Settings of commands that own a database.
@@ -215,6 +233,43 @@ impl GlobalArgs {
     /// # Errors
     /// [`CliError::Said`] with the option.
     pub fn refuse_limits(&self, command: &str) -> Result<()> {
+        self.refuse_query_limits(command)?;
+        self.refuse_database_limits(command)
+    }
+
+    /// Refuses limits of queries for a command that runs none.
+    ///
+    /// # Errors
+    /// [`CliError::Said`] with the option.
+    pub fn refuse_query_limits(&self, command: &str) -> Result<()> {
+        let given = [
+            ("--query-memory", self.query_memory.is_some()),
+            ("--spill-limit", self.spill_limit.is_some()),
+            ("--spill-folder", self.spill_folder.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(CliError::with_hint(
+                format!("{option} has no meaning for `atoll {command}`, which runs no queries"),
+                "give it to a command that does, such as `atoll sql` or `atoll attach`",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets what queries may take.
+    pub fn set_query_limits(&self) {
+        atoll_sql::set_query_limits(QueryLimits {
+            memory_bytes: self.query_memory,
+            spill_bytes: self.spill_limit,
+            spill_folder: self.spill_folder.clone(),
+        });
+    }
+
+    /// Refuses limits of a database for a command that owns none.
+    ///
+    /// # Errors
+    /// [`CliError::Said`] with the option.
+    pub fn refuse_database_limits(&self, command: &str) -> Result<()> {
         let given = [
             ("--memory", self.memory.is_some()),
             ("--snapshot-age-max", self.snapshot_age_max.is_some()),
@@ -305,8 +360,8 @@ Examples:
 
 While the command runs, other processes read the database with `atoll attach NAME`. When it ends,
 the database is gone unless it has a folder; snapshots that others hold stay readable.
-In the shell, Ctrl-C cancels the line and Ctrl-D ends. A statement that runs is not cut short by
-Ctrl-C, so that a slip of the hand does not lose the database; Ctrl-\\ ends the process at once.")]
+In the shell, Ctrl-C cancels the line, or the statement that runs; twice, it ends the shell, as
+Ctrl-D does. Ctrl-\\ ends the process at once.")]
 pub struct SqlArgs {
     /// Name under which other processes find the database
     pub name: String,

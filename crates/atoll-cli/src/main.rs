@@ -29,6 +29,8 @@ use output::{Output, Style, say};
 fn main() -> ExitCode {
     // The benchmark runs itself again as the process that reads.
     atoll_bench::snapshot::reader_main_if_asked();
+    // A file that is larger than `ulimit -f` allows is an error, and no end of this process.
+    atoll::machine::process::refuse_large_files();
     let cli = Cli::parse();
     let style = Style::of_stderr(cli.global.color);
     let mut output = Output::stdout(&cli.global);
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, output: &mut Output) -> error::Result<()> {
     let global = &cli.global;
+    global.set_query_limits();
     match &cli.command {
         Command::Sql(args) => commands::sql::run(args, global, output),
         Command::Attach(args) => commands::attach::run(args, global, output),

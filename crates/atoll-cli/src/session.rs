@@ -1,10 +1,11 @@
 //! What statements work on: a database that this process owns, or a snapshot of another's.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use atoll::{Attachment, Database, IndexSpec, Schema, Snapshot};
-use atoll_sql::{Outcome, SqlError, SqlSession, tablespace_name};
+use atoll_sql::{Outcome, Question, SqlError, SqlSession, tablespace_name};
 
 use crate::args::{GlobalArgs, OwnerArgs};
 use crate::error::{CliError, Result};
@@ -17,6 +18,8 @@ pub struct Session {
     name: String,
     target: Target,
     sql: SqlSession,
+    /// Says whether the statement that runs is to end.
+    question: Option<Arc<Question>>,
 }
 
 enum Target {
@@ -55,7 +58,8 @@ impl Session {
         database.publish(name, global.runtime_dir.as_deref())?;
         let sql = SqlSession::on_database(database.clone());
         let watch = Watch::start(&database, style);
-        Ok(Self { name: name.to_owned(), target: Target::Owned { database, watch }, sql })
+        let target = Target::Owned { database, watch };
+        Ok(Self { name: name.to_owned(), target, sql, question: None })
     }
 
     /// Attaches to a database and works on a snapshot of it.
@@ -68,7 +72,18 @@ impl Session {
         let snapshot = attachment.snapshot()?;
         let sql = SqlSession::on_snapshot(snapshot.clone());
         let target = Target::Attached { attachment, snapshot, taken };
-        Ok(Self { name: name.to_owned(), target, sql })
+        Ok(Self { name: name.to_owned(), target, sql, question: None })
+    }
+
+    /// Sets what is asked while a statement runs, to know whether it is to end.
+    pub fn set_interrupt(&mut self, question: Arc<Question>) {
+        self.question = Some(question);
+        self.sql.set_interrupt(self.question.clone());
+    }
+
+    /// See [`Session::set_interrupt`].
+    pub fn question(&self) -> Option<Arc<Question>> {
+        self.question.clone()
     }
 
     /// The database's name.
@@ -120,6 +135,7 @@ impl Session {
         *snapshot = attachment.snapshot()?;
         *taken = now;
         self.sql = SqlSession::on_snapshot(snapshot.clone());
+        self.sql.set_interrupt(self.question.clone());
         Ok(())
     }
 

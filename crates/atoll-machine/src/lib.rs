@@ -44,6 +44,7 @@ pub mod membarrier;
 pub mod memory_limit;
 pub mod native;
 pub mod pause;
+pub mod process;
 pub mod sysfs;
 pub mod topology;
 pub mod warn_once;

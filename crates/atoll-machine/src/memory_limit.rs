@@ -3,7 +3,8 @@
 //! Two authorities have a say: the machine, which has so much and so much of it is available, and
 //! the control groups that the process lies in, each of which may set a limit below that. The
 //! smallest wins. Memory that a group spends on cached files does not count as used, because the
-//! kernel gives it back when asked.
+//! kernel gives it back when asked. A limit of the addresses that the process may map (`ulimit -v`)
+//! is one of its memory too.
 //!
 //! - LIMIT-1: every group from the process's own up to the root is asked; a limit set far above
 //!   holds as well.
@@ -55,11 +56,18 @@ fn parse_room(text: &str) -> Result<u64, ParseError> {
 /// physical memory of the machine is taken and no limit.
 #[must_use]
 pub fn memory_allowed() -> MemoryAllowed {
-    memory_allowed_in(Path::new("/")).unwrap_or_else(|_| {
+    let allowed = memory_allowed_in(Path::new("/")).unwrap_or_else(|_| {
         let [total_bytes, available_bytes] =
             [libc::_SC_PHYS_PAGES, libc::_SC_AVPHYS_PAGES].map(pages_in_bytes);
         MemoryAllowed { total_bytes, available_bytes, cgroup_limit_bytes: None }
-    })
+    });
+    // What cannot be mapped cannot be used.
+    let most = crate::process::address_limit().unwrap_or(u64::MAX);
+    MemoryAllowed {
+        total_bytes: allowed.total_bytes.min(most),
+        available_bytes: allowed.available_bytes.min(most),
+        ..allowed
+    }
 }
 
 /// The same of a machine that a folder describes: `proc/meminfo`, `proc/self/cgroup` and

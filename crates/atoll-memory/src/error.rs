@@ -159,6 +159,24 @@ pub enum MemoryError {
         /// Why not, and what to do.
         source: MachineError,
     },
+    /// More addresses than the process may map.
+    #[error(
+        "no addresses for a store of {bytes} bytes, of which most is never used: raise the limit \
+         of the process (ulimit -v)"
+    )]
+    Addresses {
+        /// The size of the store.
+        bytes: u64,
+    },
+    /// A larger file than the process may make.
+    #[error(
+        "a store of {bytes} bytes, of which most is never used, is a larger file than this process \
+         may make: raise the limit (ulimit -f)"
+    )]
+    FileSize {
+        /// The size of the store.
+        bytes: u64,
+    },
     /// A system call failed.
     #[error("{call} failed: {source}")]
     System {

@@ -12,6 +12,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::input::Input;
+use crate::interrupt::{Interrupt, Question};
 use crate::parse::ExtraOption;
 use crate::txn::{self, Stop};
 use crate::{csv, dml, names, parquet};
@@ -159,14 +160,15 @@ impl Source {
     pub(crate) fn load(
         &self,
         transaction: &mut Transaction,
+        interrupt: &Interrupt,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, Stop> {
         let loaded = match &self.format {
             Format::Csv { header, delimiter, null } => {
                 let shape = csv::Shape { header: *header, delimiter: *delimiter, null };
-                csv::load(self, shape, transaction, progress)
+                csv::load(self, shape, transaction, interrupt, progress)
             }
-            Format::Parquet => parquet::load(self, transaction, progress),
+            Format::Parquet => parquet::load(self, transaction, interrupt, progress),
         };
         let loaded = loaded.map_err(|stop| match stop {
             Stop::Fail(error) => Stop::Fail(with_way_out(error)),
@@ -177,7 +179,10 @@ impl Source {
     }
 
     /// What puts the rows into the table.
-    pub(crate) fn inserter(&self) -> Result<Inserter<'_>, SqlError> {
+    pub(crate) fn inserter<'s>(
+        &'s self,
+        interrupt: &'s Interrupt,
+    ) -> Result<Inserter<'s>, SqlError> {
         let mut unique = Vec::new();
         if self.options.on_conflict == OnConflict::Skip {
             let schema = self.table.schema();
@@ -186,7 +191,7 @@ impl Source {
                 unique.push((self.table.index(&spec.name)?, columns.collect()));
             }
         }
-        Ok(Inserter { source: self, unique, loaded: Loaded::default() })
+        Ok(Inserter { source: self, interrupt, unique, loaded: Loaded::default() })
     }
 }
 
@@ -206,6 +211,7 @@ fn with_way_out(error: SqlError) -> SqlError {
 /// Puts the rows of a file into its table.
 pub(crate) struct Inserter<'s> {
     source: &'s Source,
+    interrupt: &'s Interrupt,
     /// Unique indexes, whose rows are looked for before: where one is found too late, the
     /// transaction cannot go on.
     unique: Vec<(Index, Vec<usize>)>,
@@ -222,6 +228,7 @@ impl Inserter<'_> {
         row: &[Value],
         place: impl Fn() -> String,
     ) -> Result<(), Stop> {
+        self.interrupt.check_row()?;
         let conflict = self.source.options.on_conflict;
         let table = &self.source.table;
         let mut taken = false;
@@ -289,7 +296,7 @@ fn within(error: TxnError, place: impl Fn() -> String) -> Stop {
 /// Loads a file into a table as one transaction and says what became of its rows.
 ///
 /// With a CSV header, and in Parquet, columns are found by name; a column that may be NULL may be
-/// missing.
+/// missing. `question` is asked between rows whether to end, as that of a session is.
 ///
 /// # Errors
 /// An unknown table, a file that cannot be read or holds what the table cannot, and a key that
@@ -300,12 +307,14 @@ pub fn copy_from(
     input: &Input,
     format: &Format,
     options: &LoadOptions,
+    question: Option<Arc<Question>>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Loaded, SqlError> {
     let table = find_table(db, table, Span::empty())?;
     let (input, format, options) = (input.clone(), format.clone(), *options);
     let source = Source { table, input, format, columns: None, options, tally: Tally::default() };
-    txn::run(db, None, |transaction| source.load(transaction, progress))?;
+    let interrupt = Interrupt::new(question);
+    txn::run(db, None, |transaction| source.load(transaction, &interrupt, progress))?;
     Ok(source.tally.get())
 }
 

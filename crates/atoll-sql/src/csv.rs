@@ -10,6 +10,7 @@ use atoll::{DataType, Schema, Transaction, Value};
 
 use crate::copy::{Loaded, Progress, ROWS_PER_REPORT, Source};
 use crate::error::{Cause, SqlError, SqlErrorKind};
+use crate::interrupt::Interrupt;
 use crate::records::{Record, Records, Text};
 use crate::txn::Stop;
 use crate::{names, text};
@@ -37,6 +38,7 @@ pub(crate) fn load(
     source: &Source,
     shape: Shape<'_>,
     transaction: &mut Transaction,
+    interrupt: &Interrupt,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Loaded, Stop> {
     let bytes_total = source.input.bytes();
@@ -49,7 +51,7 @@ pub(crate) fn load(
         (None, Some(header)) => by_name(schema, source.table.name(), &header)?,
         (None, None) => all(),
     };
-    let mut inserter = source.inserter()?;
+    let mut inserter = source.inserter(interrupt)?;
     let mut row = vec![Value::Null; schema.columns().len()];
     let mut rows = 0;
     while let Some(record) = records.next()? {

@@ -16,6 +16,7 @@ use sqlparser::tokenizer::Span;
 use crate::copy::Source;
 use crate::error::{SqlError, SqlErrorKind};
 use crate::eval::{self, Row};
+use crate::interrupt::Interrupt;
 use crate::literal::Literal;
 use crate::names;
 use crate::txn::Stop;
@@ -34,10 +35,15 @@ pub(crate) enum Change {
 
 impl Change {
     /// Carries the change out and says how many rows it touched.
-    pub(crate) fn apply(&self, transaction: &mut Transaction) -> Result<u64, Stop> {
+    pub(crate) fn apply(
+        &self,
+        transaction: &mut Transaction,
+        interrupt: &Interrupt,
+    ) -> Result<u64, Stop> {
         match self {
             Self::Insert { table, rows } => {
                 for row in rows {
+                    interrupt.check_row()?;
                     transaction.insert(table, row)?;
                 }
                 Ok(rows.len() as u64)
@@ -50,7 +56,7 @@ impl Change {
             Self::Delete { table, key: Some(key) } => {
                 Ok(u64::from(transaction.delete(table, key)?))
             }
-            Self::Copy(source) => source.load(transaction, &mut |_| {}),
+            Self::Copy(source) => source.load(transaction, interrupt, &mut |_| {}),
         }
     }
 }

@@ -12,7 +12,7 @@ use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span, TokenizerError};
 
 use crate::wording::sentence;
-use crate::{names, wording};
+use crate::{limits, names, wording};
 
 /// What sort of mistake an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +46,10 @@ pub enum SqlErrorKind {
     Input,
     /// A query that failed while it was planned or run.
     Query,
+    /// A query that needs more memory, or more spill files, than queries may take.
+    OutOfMemory,
+    /// A statement that was ended before it had come to its end.
+    Cancelled,
     /// An error of the database itself.
     Database,
 }
@@ -310,6 +314,9 @@ fn translate(error: &DataFusionError) -> SqlError {
             }
             other => wording::of_query(&other.to_string()),
         },
+        // `LIMITS-2`: only our pool refuses, whatever the operator says of it.
+        DataFusionError::ResourcesExhausted(_) => limits::exhausted("the query needs"),
+        DataFusionError::IoError(error) => of_spill(error),
         DataFusionError::NotImplemented(text) => wording::of_missing(text),
         DataFusionError::SQL(parser, _) => SqlError::from((**parser).clone()),
         DataFusionError::Plan(text)
@@ -319,12 +326,8 @@ fn translate(error: &DataFusionError) -> SqlError {
         }
         DataFusionError::Plan(text) if text.contains("not supported") => wording::of_missing(text),
         DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
-            ArrowError::ExternalError(inner) if inner.is::<SqlError>() => {
-                inner.downcast_ref::<SqlError>().cloned().unwrap_or_else(|| {
-                    SqlError::new(SqlErrorKind::Query, sentence(&inner.to_string()))
-                })
-            }
             ArrowError::DivideByZero => SqlError::new(SqlErrorKind::Query, "division by zero"),
+            ArrowError::IoError(_, error) => of_spill(error),
             ArrowError::ExternalError(inner) => of_external(inner.as_ref()),
             ArrowError::NotYetImplemented(text) => wording::of_missing(text),
             other => wording::of_query(&other.to_string()),
@@ -348,6 +351,13 @@ fn of_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> SqlEr
         return translate(inner.find_root());
     }
     wording::of_query(&error.to_string())
+}
+
+/// The error of a spill file, which is the only kind of file that a query has.
+fn of_spill(error: &std::io::Error) -> SqlError {
+    let own = error.get_ref().and_then(|inner| inner.downcast_ref::<SqlError>());
+    let other = || SqlError::new(SqlErrorKind::Query, sentence(&error.to_string()));
+    own.cloned().unwrap_or_else(other)
 }
 
 /// The error for a column that is not there: perhaps its table is not there either.

@@ -10,8 +10,8 @@
 //! a snapshot (`query`). Every error is a [`SqlError`] that says what was wrong and, where it is
 //! known, at which line and column.
 //!
-//! `SQL-1`: a `SELECT` can neither read nor write a file, nor change the session: its plans are
-//! refused when they contain anything but reading the snapshot's tables.
+//! `SQL-1`: a `SELECT` reads and writes no file but spill files (`limits`), and does not change the
+//! session: its plans are refused when they contain anything but reading the snapshot's tables.
 //! `SQL-2`: a statement that fails changes nothing.
 
 #![forbid(unsafe_code)]
@@ -28,6 +28,8 @@ mod eval;
 mod guess;
 mod infer;
 mod input;
+mod interrupt;
+mod limits;
 mod literal;
 mod names;
 mod panics;
@@ -45,12 +47,15 @@ mod statement_end;
 mod text;
 mod txn;
 mod types;
+mod watch;
 mod wording;
 
 pub use copy::{Format, LoadOptions, Loaded, OnConflict, Progress, copy_from};
 pub use error::{Cause, ChangeError, SqlError, SqlErrorKind};
 pub use infer::{Created, create_table_from};
 pub use input::Input;
+pub use interrupt::Question;
+pub use limits::{QueryLimits, QueryMemory, query_limits, set_query_limits};
 pub use names::{quoted_if_needed, tablespace_name};
 pub use query::QueryResult;
 pub use rules::show::{date as show_date, moment as show_moment, timestamp as show_timestamp};

@@ -1,21 +1,15 @@
 //! Panics of queries: an error of the statement, and no noise.
 //!
-//! A query runs on the thread that asked for it and on those of its engine. A panic on any of them
-//! ends the query, is told as one error, and is not printed unless `RUST_BACKTRACE` asks for it.
+//! A query runs on the threads of its engine. A panic on any of them ends the query, is told as one
+//! error, and is not printed unless `RUST_BACKTRACE` asks for it.
 //! Panics of other threads are treated as before.
 
-use std::cell::Cell;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::sync::Once;
 use std::thread;
 
 /// The name of an engine's threads.
 pub(crate) const THREADS: &str = "atoll-sql query";
-
-thread_local! {
-    /// Whether this thread waits for a query.
-    static IN_QUERY: Cell<bool> = const { Cell::new(false) };
-}
 
 /// Lets panics of queries be quiet from now on.
 pub(crate) fn keep_quiet() {
@@ -27,18 +21,10 @@ pub(crate) fn keep_quiet() {
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            let of_query = IN_QUERY.get() || thread::current().name() == Some(THREADS);
+            let of_query = thread::current().name() == Some(THREADS);
             if !of_query || std::env::var_os("RUST_BACKTRACE").is_some() {
                 before(panic);
             }
         }));
     });
-}
-
-/// What `query` returns; `None` if it panicked.
-pub(crate) fn caught<R>(query: impl FnOnce() -> R) -> Option<R> {
-    let outer = IN_QUERY.replace(true);
-    let done = panic::catch_unwind(AssertUnwindSafe(query));
-    IN_QUERY.set(outer);
-    done.ok()
 }

@@ -14,6 +14,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::copy::{Loaded, Progress, Source};
 use crate::error::{Cause, SqlError, SqlErrorKind};
 use crate::input::{Content, Input};
+use crate::interrupt::Interrupt;
 use crate::txn::Stop;
 use crate::{arrow_value, dml, names};
 
@@ -46,6 +47,7 @@ pub(crate) fn open(input: &Input) -> Result<ParquetRecordBatchReaderBuilder<Cont
 pub(crate) fn load(
     source: &Source,
     transaction: &mut Transaction,
+    interrupt: &Interrupt,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Loaded, Stop> {
     let builder = open(&source.input)?;
@@ -65,7 +67,7 @@ pub(crate) fn load(
         .with_batch_size(BATCH_ROWS)
         .build()
         .map_err(|error| fault(reason(&error)))?;
-    let mut inserter = source.inserter()?;
+    let mut inserter = source.inserter(interrupt)?;
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(|error| {

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
 use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use atoll::Snapshot;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::AnalyzerRule;
@@ -19,26 +19,37 @@ use datafusion::optimizer::analyzer::resolve_grouping_function::ResolveGroupingF
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as PlannedStatement;
+use futures::StreamExt;
 use sqlparser::ast::{ObjectName, Statement, visit_relations};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{SqlError, SqlErrorKind};
+use crate::interrupt::{self, Interrupt, NoAnswer};
+use crate::limits::{self, Ledger, QueryMemory};
 use crate::names::{self, CATALOG, SCHEMA};
 use crate::provider::SnapshotCatalog;
 use crate::rules::analyze::Analyzer;
 use crate::rules::operands::QuotedLiterals;
 use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{extreme, merging, prepare, sum};
-use crate::{clauses, panics, wording};
+use crate::{clauses, panics, watch, wording};
+
+/// Stack of a thread that plans and runs queries.
+const STACK_BYTES: usize = 8 << 20;
+/// How long the threads of a query that has failed are waited for,
+const GRACE: Duration = Duration::from_millis(20);
+/// and between two looks at them.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// What a query returned. Its buffers may be the snapshot's; they keep the snapshot's lease.
 #[derive(Debug, Clone)]
 pub struct QueryResult {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
+    memory: Option<QueryMemory>,
 }
 
 impl QueryResult {
@@ -48,7 +59,8 @@ impl QueryResult {
         let schema = Arc::new(Schema::new(vec![field]));
         let text = Arc::new(StringArray::from(vec![text]));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![text]);
-        Self { schema, batches: vec![batch.expect("the column is the schema's")] }
+        let batch = batch.expect("the column is the schema's");
+        Self { schema, batches: vec![batch], memory: None }
     }
 
     /// The columns.
@@ -59,6 +71,12 @@ impl QueryResult {
     /// The rows.
     pub fn batches(&self) -> &[RecordBatch] {
         &self.batches
+    }
+
+    /// What it keeps of the memory of queries. It counts as long as this lives, so it is kept
+    /// beside batches that are given away.
+    pub fn memory(&self) -> Option<QueryMemory> {
+        self.memory.clone()
     }
 
     /// The rows, given away.
@@ -76,7 +94,10 @@ impl QueryResult {
 pub(crate) struct Engine {
     context: SessionContext,
     runtime: Option<Runtime>,
-    broken: AtomicBool,
+    /// Whether a query that was ended has threads that have not noticed yet.
+    is_busy: AtomicBool,
+    /// Whether a query has panicked, which may have left the engine half changed.
+    is_broken: AtomicBool,
 }
 
 impl Engine {
@@ -90,6 +111,8 @@ impl Engine {
         panics::keep_quiet();
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
+            // Plans are made there, and deep ones want as much as on a main thread.
+            .thread_stack_size(STACK_BYTES)
             .thread_name(panics::THREADS)
             .build()
             .map_err(|error| fault(format!("no threads could be started for queries: {error}")))?;
@@ -105,12 +128,8 @@ impl Engine {
         parser.collect_spans = true;
         // As in PostgreSQL, 0.1 is exactly one tenth.
         parser.parse_float_as_decimal = true;
-        // SQL-1: a query has no business in the file system, not even to spill.
-        let environment = RuntimeEnvBuilder::new()
-            .with_disk_manager_builder(
-                DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
-            )
-            .build_arc()?;
+        // SQL-1: a query has no business in the file system but to spill.
+        let environment = limits::environment()?;
         let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(environment)
@@ -128,25 +147,13 @@ impl Engine {
         }
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
-        Ok(Self { context, runtime: Some(runtime), broken: AtomicBool::new(false) })
+        let (is_busy, is_broken) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { context, runtime: Some(runtime), is_busy, is_broken })
     }
 
-    /// Runs a query on a snapshot.
-    ///
-    /// # Errors
-    /// What DataFusion finds wrong with it, translated; anything but reading tables.
-    pub(crate) fn run(
-        &self,
-        snapshot: &Snapshot,
-        mut statement: Statement,
-    ) -> Result<QueryResult, SqlError> {
-        clauses::check(&mut statement, &|name| self.is_scalar(name))?;
-        prepare::statement(&mut statement)?;
-        check_tables(&statement, snapshot)?;
-        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
-        let result = self.block_on(self.collect(statement));
-        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
-        result
+    /// Whether a query has panicked on it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
     }
 
     /// Whether a function of this name works on single values.
@@ -157,73 +164,133 @@ impl Engine {
             && !state.window_functions().contains_key(name)
     }
 
-    /// Whether a query has panicked, which may have left the engine half changed.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
+    /// Whether it still works on a query that was ended.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
     }
 
-    async fn physical(
+    /// Runs a query on a snapshot.
+    ///
+    /// # Errors
+    /// What DataFusion finds wrong with it, translated; anything but reading tables; that it was
+    /// ended, or needs more than queries may take.
+    pub(crate) fn run(
         &self,
-        state: &SessionState,
-        statement: Statement,
-    ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
-        let statement = PlannedStatement::Statement(Box::new(statement));
-        let plan = state.statement_to_plan(statement).await?;
-        // SQL-1.
-        SQLOptions::new()
-            .with_allow_ddl(false)
-            .with_allow_dml(false)
-            .with_allow_statements(false)
-            .verify_plan(&plan)?;
-        Ok(state.create_physical_plan(&plan).await?)
-    }
-
-    async fn collect(&self, statement: Statement) -> Result<QueryResult, SqlError> {
-        let state = self.context.state();
-        let first = self.collect_with(&state, statement.clone()).await;
-        match first {
-            // A value may have failed for a row that another condition excludes (`rules::guard`).
-            Err(error) if error.kind() == SqlErrorKind::Type => {
-                let guarded = SessionStateBuilder::new_from_existing(state)
-                    .with_analyzer_rules(analyzers(true))
-                    .build();
-                self.collect_with(&guarded, statement).await.map_err(|_| error)
-            }
-            result => result,
-        }
-    }
-
-    async fn collect_with(
-        &self,
-        state: &SessionState,
-        statement: Statement,
+        snapshot: &Snapshot,
+        mut statement: Statement,
+        interrupt: &Interrupt,
     ) -> Result<QueryResult, SqlError> {
-        let plan = self.physical(state, statement).await?;
-        let schema = plan.schema();
-        let batches = collect(plan, state.task_ctx()).await?;
-        Ok(QueryResult { schema, batches })
+        clauses::check(&mut statement, &|name| self.is_scalar(name))?;
+        prepare::statement(&mut statement)?;
+        check_tables(&statement, snapshot)?;
+        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::of(snapshot.clone())));
+        let query = collect(self.context.state(), statement, snapshot.clone(), interrupt.flag());
+        let result = self.wait(query, interrupt);
+        self.context.register_catalog(CATALOG, Arc::new(SnapshotCatalog::empty()));
+        result
     }
 
-    /// Waits for a query, also when the caller is itself inside a runtime.
-    fn block_on<R: Send>(
+    /// Waits for a query, which runs on the engine's threads.
+    fn wait<R: Send + 'static>(
         &self,
-        future: impl Future<Output = Result<R, SqlError>> + Send,
+        query: impl Future<Output = Result<R, SqlError>> + Send + 'static,
+        interrupt: &Interrupt,
     ) -> Result<R, SqlError> {
         let Some(runtime) = &self.runtime else {
             return Err(SqlError::new(SqlErrorKind::Database, "the session has ended"));
         };
-        let run = || panics::caught(|| runtime.block_on(future));
-        let done = if Handle::try_current().is_err() {
-            run()
-        } else {
-            // A runtime's own thread must not wait for another; a thread of ours may.
-            std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or(None)
+        let (answer, answers) = sync_channel(1);
+        let task = runtime.spawn(async move {
+            let result = query.await;
+            // Nobody waits for a query that was ended.
+            let _ = answer.send(result);
+        });
+        let result = match interrupt.wait(&answers) {
+            Ok(result) => result,
+            Err(NoAnswer::Gone) => {
+                self.is_broken.store(true, Ordering::Relaxed);
+                Err(wording::fault())
+            }
+            Err(NoAnswer::Cancelled) => {
+                task.abort();
+                Err(interrupt::cancelled())
+            }
         };
-        done.unwrap_or_else(|| {
-            self.broken.store(true, Ordering::Relaxed);
-            Err(wording::fault())
-        })
+        if result.is_err() {
+            self.settle(runtime);
+        }
+        result
     }
+
+    /// Waits a moment for what works on a query that has failed, which gives its memory back then.
+    fn settle(&self, runtime: &Runtime) {
+        let begin = Instant::now();
+        let is_busy = loop {
+            match runtime.metrics().num_alive_tasks() {
+                0 => break false,
+                _ if begin.elapsed() > GRACE => break true,
+                _ => std::thread::sleep(PAUSE),
+            }
+        };
+        self.is_busy.store(is_busy, Ordering::Relaxed);
+    }
+}
+
+async fn collect(
+    state: SessionState,
+    statement: Statement,
+    snapshot: Snapshot,
+    flag: Option<Arc<AtomicBool>>,
+) -> Result<QueryResult, SqlError> {
+    let (snapshot, flag) = (&snapshot, flag.as_ref());
+    let first = collect_with(&state, statement.clone(), snapshot, flag).await;
+    match first {
+        // A value may have failed for a row that another condition excludes (`rules::guard`).
+        Err(error) if error.kind() == SqlErrorKind::Type => {
+            let guarded = SessionStateBuilder::new_from_existing(state)
+                .with_analyzer_rules(analyzers(true))
+                .build();
+            collect_with(&guarded, statement, snapshot, flag).await.map_err(|_| error)
+        }
+        result => result,
+    }
+}
+
+async fn collect_with(
+    state: &SessionState,
+    statement: Statement,
+    snapshot: &Snapshot,
+    flag: Option<&Arc<AtomicBool>>,
+) -> Result<QueryResult, SqlError> {
+    let mut plan = physical(state, statement).await?;
+    if let Some(flag) = flag {
+        plan = watch::joins(plan, flag)?;
+    }
+    let (schema, context) = (plan.schema(), Arc::new(limits::context(state)));
+    let mut ledger = Ledger::new(snapshot.clone(), &context);
+    let mut stream = execute_stream(plan, context)?;
+    let mut batches = Vec::new();
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        ledger.add(&batch)?;
+        batches.push(batch);
+    }
+    Ok(QueryResult { schema, batches, memory: Some(ledger.close()) })
+}
+
+async fn physical(
+    state: &SessionState,
+    statement: Statement,
+) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    let statement = PlannedStatement::Statement(Box::new(statement));
+    let plan = state.statement_to_plan(statement).await?;
+    // SQL-1.
+    SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false)
+        .verify_plan(&plan)?;
+    Ok(state.create_physical_plan(&plan).await?)
 }
 
 /// DataFusion's rules for physical plans, without those that push filters down: they take columns
@@ -323,7 +390,9 @@ mod tests {
             engine.context.register_udf(function);
         }
         let snapshot = Database::create(DatabaseOptions::default()).unwrap().snapshot().unwrap();
-        let run = |sql: &str| engine.run(&snapshot, crate::parse::one(sql).unwrap());
+        let run = |sql: &str| {
+            engine.run(&snapshot, crate::parse::one(sql).unwrap(), &Interrupt::default())
+        };
         for sql in [
             "SELECT \"Immutable\"(1)",
             "SELECT \"Volatile\"(1)",

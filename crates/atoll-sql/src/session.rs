@@ -1,10 +1,13 @@
 //! A session: statements one after the other, on a live database or on one snapshot.
 
-use atoll::{Database, Durability, Snapshot, Transaction, TransactionOptions, TxnResult};
+use std::sync::Arc;
+
+use atoll::{Database, Durability, Snapshot, Transaction, TransactionOptions, TxnResult, Value};
 use sqlparser::ast::{Insert, ObjectType, Statement};
 
 use crate::dml::{self, Change};
 use crate::error::{ChangeError, SqlError, SqlErrorKind};
+use crate::interrupt::{Interrupt, Question};
 use crate::parse::{self, StatementTokens};
 use crate::query::QueryResult;
 use crate::settings::{self, Assignment, Chosen, Setting};
@@ -54,6 +57,8 @@ pub struct SqlSession {
     target: Target,
     /// What its commits are to survive.
     chosen: Chosen,
+    /// Says whether the statement that runs is to end.
+    question: Option<Arc<Question>>,
 }
 
 impl SqlSession {
@@ -68,7 +73,15 @@ impl SqlSession {
     }
 
     fn on(target: Target) -> Self {
-        Self { target, chosen: Chosen::default() }
+        Self { target, chosen: Chosen::default(), question: None }
+    }
+
+    /// Sets what is asked while a statement runs, some fifty times a second and on the thread that
+    /// runs it, and answers whether the statement is to end. It then fails with
+    /// [`SqlErrorKind::Cancelled`]. A commit is not ended, nor what is made of a file before its
+    /// first row. `None` asks nothing.
+    pub fn set_interrupt(&mut self, question: Option<Arc<Question>>) {
+        self.question = question;
     }
 
     /// Whether a transaction is open: `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
@@ -273,10 +286,12 @@ impl SqlSession {
 
     /// Applies a change, in the open transaction or in one of its own.
     fn apply(&mut self, change: Change) -> Result<u64, SqlError> {
-        let durability = self.chosen.now();
+        let (durability, interrupt) = (self.chosen.now(), self.interrupt());
         match &mut self.target {
-            Target::Database { open: Some(open), .. } => open.apply(change),
-            Target::Database { db, open: None } => txn::run(db, durability, |t| change.apply(t)),
+            Target::Database { open: Some(open), .. } => open.apply(change, &interrupt),
+            Target::Database { db, open: None } => {
+                txn::run(db, durability, |t| change.apply(t, &interrupt))
+            }
             Target::Snapshot(_) => {
                 Err(SqlError::new(SqlErrorKind::ReadOnly, "a snapshot never changes"))
             }
@@ -315,14 +330,21 @@ impl SqlSession {
                 ),
             ));
         }
-        let mut rows = Vec::with_capacity(result.row_count());
+        let (memory, interrupt) = (result.memory(), self.interrupt());
+        let mut rows = Vec::new();
         for batch in result.batches() {
+            let mut bytes = 0;
             let before = rows.len() as u64;
             let filled =
                 parquet::for_each_row(table.schema(), &targets, batch, before, |row, _| {
+                    interrupt.check_row()?;
+                    bytes += row_bytes(row);
                     rows.push(row.to_vec());
                     Ok(())
                 });
+            if let Some(memory) = &memory {
+                memory.grow(bytes)?;
+            }
             match filled {
                 Ok(()) => {}
                 Err(txn::Stop::Fail(error)) => return Err(error),
@@ -332,6 +354,10 @@ impl SqlSession {
             }
         }
         Ok(Change::Insert { table, rows })
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        Interrupt::new(self.question.clone())
     }
 
     fn query(&mut self, statement: Statement) -> Result<Outcome, SqlError> {
@@ -352,7 +378,8 @@ impl SqlSession {
             Target::Database { db, open: None } => db.snapshot()?,
         };
         snapshot.check()?;
-        engines::lend(|engine| engine.run(&snapshot, statement))
+        let interrupt = self.interrupt();
+        engines::lend(|engine| engine.run(&snapshot, statement, &interrupt))
     }
 
     fn begin(&mut self) -> Result<Outcome, SqlError> {
@@ -389,6 +416,16 @@ impl SqlSession {
         self.chosen.end(false);
         Ok(Outcome::done("ROLLBACK", 0))
     }
+}
+
+/// Bytes that a row takes while it waits to be inserted.
+fn row_bytes(row: &[Value]) -> usize {
+    let beside = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::Binary(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Vec<Value>>() + size_of_val(row) + row.iter().map(beside).sum::<usize>()
 }
 
 /// The error for a statement that is not carried out.

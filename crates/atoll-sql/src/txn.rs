@@ -18,6 +18,7 @@ use atoll::{Database, Transaction, TransactionOptions, TxnError, TxnResult};
 
 use crate::dml::Change;
 use crate::error::{ChangeError, SqlError, SqlErrorKind};
+use crate::interrupt::{self, Interrupt, NoAnswer};
 use crate::settings::Choice;
 
 /// Attempts before a statement gives up against others.
@@ -91,7 +92,7 @@ pub(crate) fn run(
 type Body = Box<dyn FnMut(&mut Transaction) -> TxnResult<u64> + Send>;
 
 enum Request {
-    Apply(Change),
+    Apply(Change, Interrupt),
     Run(Body),
     Commit(Choice),
 }
@@ -138,8 +139,9 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// Those of the change; from then on, and after an abort, that the transaction has failed.
-    pub(crate) fn apply(&mut self, change: Change) -> Result<u64, SqlError> {
-        self.ask(Request::Apply(change)).map_err(SqlError::from)
+    pub(crate) fn apply(&mut self, change: Change, interrupt: &Interrupt) -> Result<u64, SqlError> {
+        let request = Request::Apply(change, interrupt.for_helper());
+        self.ask(request, interrupt).map_err(SqlError::from)
     }
 
     /// Makes a change that is not a statement, and says how many rows it touched.
@@ -147,12 +149,12 @@ impl OpenTransaction {
     /// # Errors
     /// As [`OpenTransaction::apply`].
     pub(crate) fn run(&mut self, body: Body) -> Reply {
-        self.ask(Request::Run(body))
+        self.ask(Request::Run(body), &Interrupt::default())
     }
 
-    fn ask(&mut self, request: Request) -> Reply {
+    fn ask(&mut self, request: Request, interrupt: &Interrupt) -> Reply {
         self.check()?;
-        let reply = self.line.ask(request);
+        let reply = self.line.ask(request, interrupt);
         self.failed = reply.is_err();
         reply
     }
@@ -186,16 +188,24 @@ impl OpenTransaction {
         if self.failed {
             return Ok(false);
         }
-        self.ask(Request::Commit(durability))?;
+        self.ask(Request::Commit(durability), &Interrupt::default())?;
         Ok(true)
     }
 }
 
 impl Line {
-    fn ask(&self, request: Request) -> Reply {
+    fn ask(&self, request: Request, interrupt: &Interrupt) -> Reply {
         let requests = self.requests.as_ref().ok_or_else(gone)?;
         requests.send(request).map_err(|_| gone())?;
-        self.reply()
+        match interrupt.wait(&self.replies) {
+            Ok(reply) => reply,
+            Err(NoAnswer::Gone) => Err(gone().into()),
+            // The thread looks at the same between two rows, and answers.
+            Err(NoAnswer::Cancelled) => {
+                let _ = self.reply();
+                Err(interrupt::cancelled().into())
+            }
+        }
     }
 
     fn reply(&self) -> Reply {
@@ -233,8 +243,8 @@ fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Reply>) {
     };
     while let Ok(request) = requests.recv() {
         let reply = match request {
-            Request::Apply(change) => {
-                change.apply(&mut transaction).map_err(|stop| failure(stop).into())
+            Request::Apply(change, interrupt) => {
+                change.apply(&mut transaction, &interrupt).map_err(|stop| failure(stop).into())
             }
             Request::Run(mut body) => body(&mut transaction).map_err(change_failure),
             Request::Commit(durability) => {

@@ -65,6 +65,19 @@ pub enum Error {
         /// Tablespaces there are, or are to be.
         tablespaces: usize,
     },
+    /// Too few addresses, or too small files, for the store of a database.
+    #[error(
+        "a database that may take {limit_bytes} bytes needs {need_bytes} bytes of {what}: raise \
+         that limit of the process, or give the database less memory"
+    )]
+    Addresses {
+        /// The memory limit of the database.
+        limit_bytes: u64,
+        /// What is needed.
+        need_bytes: u64,
+        /// Of what.
+        what: &'static str,
+    },
     /// A budget of memory for a database that has no place for what is beyond it.
     #[error(
         "a memory budget needs a place for what does not fit: open the database in a folder, name \

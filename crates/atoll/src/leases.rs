@@ -91,6 +91,9 @@ pub struct Leases {
     next_local: u64,
 }
 
+/// Bytes of the region that the lines take.
+pub const REGION_BYTES: u64 = LEASES_MAX as u64 * LINE_BYTES;
+
 impl Leases {
     /// An empty book.
     ///
@@ -98,7 +101,7 @@ impl Leases {
     /// [`MemoryError::OutOfMemory`] when the region for the lines cannot be committed.
     pub fn new(memory: &Memory, limits: Limits) -> std::result::Result<Self, MemoryError> {
         let (region, _) = memory.swing().reserved_region();
-        memory.store().commit(region, LEASES_MAX as u64 * LINE_BYTES)?;
+        memory.store().commit(region, REGION_BYTES)?;
         Ok(Self {
             region,
             limits,

@@ -27,6 +27,7 @@ mod lanes;
 mod leases;
 mod options;
 mod publish;
+mod reservation;
 mod room;
 mod session;
 mod snapshot;

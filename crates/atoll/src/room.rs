@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use atoll_machine::medium::file::free_bytes;
 use atoll_machine::{NodeId, Topology};
-use atoll_memory::{Memory, Residency, Store, StoreOptions, SwingConfig, SwingMalloc};
+use atoll_memory::{Memory, Residency, Store, StoreOptions, SwingMalloc};
 
 use crate::error::{Error, Result};
 use crate::evictor::Evictor;
 use crate::leases::Limits;
 use crate::options::DatabaseOptions;
+use crate::reservation::{self, Allowed, Reservation};
 
 /// Share of what a process may use, or of a cold node, that a database takes at most, in percent.
 const MEMORY_PERCENT: u64 = 80;
@@ -47,6 +48,8 @@ impl Room {
     pub(crate) fn new(options: &DatabaseOptions, folder: Option<&Path>) -> Result<Self> {
         let budget_bytes = options.memory_budget_bytes.map(|bytes| bytes.max(MEMORY_BYTES_MIN));
         let beyond = Beyond::new(options, folder)?;
+        // A store is a file, and the system kills a process that makes one that is too large.
+        atoll_machine::process::refuse_large_files();
         let allowed_bytes = || {
             let allowed = atoll_machine::memory_allowed();
             let most = allowed.cgroup_limit_bytes.unwrap_or(u64::MAX);
@@ -64,20 +67,22 @@ impl Room {
             }
         };
         let limit_bytes = limit_bytes.max(MEMORY_BYTES_MIN);
-        // Virtual, so generous: what the limit allows must never fail for want of addresses.
-        let buddy_bytes =
-            limit_bytes.saturating_mul(2).clamp(1 << 30, 128 << 30).next_power_of_two();
-        let swing_config = SwingConfig { buddy_bytes, ..SwingConfig::default() };
-        let store_options = StoreOptions {
-            capacity_bytes: SwingMalloc::capacity_for(&swing_config),
-            limit_bytes,
-            huge_pages: true,
-        };
-        let store = Arc::new(match &beyond {
-            Beyond::Nothing => Store::create_memfd("atoll", &store_options)?,
-            Beyond::File(folder) => Store::create_unnamed(folder, &store_options)?,
-            Beyond::Node(_) => Store::create_moving("atoll", &store_options)?,
-        });
+        let (is_chosen, allowed) = (options.memory_limit_bytes.is_some(), Allowed::here());
+        let least = (is_chosen, MEMORY_BYTES_MIN);
+        let (store, Reservation { limit_bytes, swing: swing_config }) =
+            reservation::make(limit_bytes, least, allowed, |size| {
+                let options = StoreOptions {
+                    capacity_bytes: size.bytes(),
+                    limit_bytes: size.limit_bytes,
+                    huge_pages: true,
+                };
+                match &beyond {
+                    Beyond::Nothing => Store::create_memfd("atoll", &options),
+                    Beyond::File(folder) => Store::create_unnamed(folder, &options),
+                    Beyond::Node(_) => Store::create_moving("atoll", &options),
+                }
+            })?;
+        let store = Arc::new(store);
         let its = || Arc::clone(&store);
         let evictor = match beyond {
             Beyond::Nothing => None,

@@ -161,6 +161,15 @@ impl Snapshot {
         self.0.bytes_patched.load(Ordering::Relaxed)
     }
 
+    /// Whether an address lies in the mapping of its store, or of one that it is built on: bytes
+    /// there are no copies.
+    pub fn is_stored_at(&self, address: usize) -> bool {
+        let store = &self.0.parts.store;
+        let offset = address.checked_sub(store.base().addr());
+        offset.is_some_and(|offset| (offset as u64) < store.capacity_bytes())
+            || self.bases().iter().any(|base| base.is_stored_at(address))
+    }
+
     /// The snapshots that it is built on.
     pub fn bases(&self) -> &[Self] {
         &self.0.parts.bases

@@ -11,7 +11,7 @@ use crate::shell::Shell;
 /// # Errors
 /// A name that nobody owns, a snapshot that is refused, and the first error of a script.
 pub fn run(args: &AttachArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
-    global.refuse_limits("attach")?;
+    global.refuse_database_limits("attach")?;
     global.refuse_nodes("`atoll attach`")?;
     let session = Session::attach(&args.name, global.runtime_dir.as_deref())?;
     Shell::new(session, output).run(&args.script)

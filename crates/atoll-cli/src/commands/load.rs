@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll::Database;
-use atoll_sql::{Cause, Format, Input, LoadOptions, OnConflict, SqlError, quoted_if_needed};
+use atoll_sql::{
+    Cause, Format, Input, LoadOptions, OnConflict, Question, SqlError, quoted_if_needed,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -68,7 +71,7 @@ pub fn run(args: &LoadArgs, global: &GlobalArgs, output: &mut Output) -> Result<
         shell.run_file(schema)?;
     }
     for job in &jobs {
-        let done = load(shell.session().database()?, job)?;
+        let done = load(shell.session().database()?, job, None)?;
         write(shell.output(), &done)?;
     }
     work(&mut shell, &args.name, args.serve, &args.script)
@@ -204,7 +207,7 @@ pub fn unknown_format(file: &Path) -> CliError {
 ///
 /// # Errors
 /// What was wrong with the file, and a table that cannot be made. Nothing is loaded then.
-pub fn load(database: &Database, job: &Job) -> Result<Done> {
+pub fn load(database: &Database, job: &Job, question: Option<Arc<Question>>) -> Result<Done> {
     let begin = Instant::now();
     let input = open(&job.file)?;
     let (file, bytes) = (input.name().to_owned(), input.bytes());
@@ -240,7 +243,8 @@ pub fn load(database: &Database, job: &Job) -> Result<Done> {
         bar.set_message(format!("{} rows, {rate}/s", size::count(p.rows)));
     };
     let (table, format, options) = (&job.table, &job.format, &job.options);
-    let loaded = atoll_sql::copy_from(database, table, &input, format, options, &mut progress);
+    let loaded =
+        atoll_sql::copy_from(database, table, &input, format, options, question, &mut progress);
     bar.finish_and_clear();
     let loaded = loaded.map_err(in_file)?;
     let seconds = begin.elapsed().as_secs_f64();

@@ -13,7 +13,7 @@ pub mod snapshots;
 pub mod sql;
 pub mod torture;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::ScriptArgs;
@@ -37,14 +37,41 @@ pub fn work(shell: &mut Shell<'_>, name: &str, serves: bool, script: &ScriptArgs
     Ok(database.close()?)
 }
 
-/// Keeps a published database until Ctrl-C or a request to terminate.
+/// Keeps a published database until Ctrl-C, a request to terminate, or the end of its terminal
+/// (unless that is ignored, as `nohup` has it).
 ///
 /// # Errors
 /// Signals that cannot be waited for.
 fn serve(name: &str) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])
+    let ends = [SIGINT, SIGTERM].into_iter().chain((!is_ignored(SIGHUP)).then_some(SIGHUP));
+    let mut signals = Signals::new(ends)
         .map_err(|error| CliError::new(format!("cannot wait for Ctrl-C: {error}")))?;
     say(&format!("serving {name}; Ctrl-C ends this process, which owns it"));
     let _ = signals.forever().next();
     Ok(())
+}
+
+/// Whether this process ignores a signal. What cannot be found out is taken for no.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignored(&status).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// The signals that a process ignores, a bit for each, out of what the kernel says of it.
+fn ignored(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_found_in_the_status_of_a_process() {
+        let status = "Name:\tatoll\nSigBlk:\t0000000000000002\nSigIgn:\t0000000001001001\n";
+        assert_eq!(ignored(status), Some(0x100_1001));
+        assert_eq!(ignored("Name:\tatoll\n"), None);
+        assert!(!is_ignored(SIGINT));
+    }
 }

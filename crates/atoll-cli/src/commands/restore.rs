@@ -12,6 +12,7 @@ use crate::size;
 /// # Errors
 /// Those of [`restore::restore`].
 pub fn run(args: &RestoreArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
+    global.refuse_query_limits("restore")?;
     let until = match (args.to, args.to_gsn) {
         (Some(time), _) => Until::Time(time),
         (None, Some(gsn)) => Until::Gsn(gsn),

@@ -93,8 +93,9 @@ impl Board {
             rows += screen.loading(table, |progress| {
                 let input = Input::open(&files.path(table))?;
                 let (format, options) = (Format::Parquet, LoadOptions::default());
-                let loaded =
-                    atoll_sql::copy_from(&self.db, table, &input, &format, &options, progress)?;
+                let loaded = atoll_sql::copy_from(
+                    &self.db, table, &input, &format, &options, None, progress,
+                )?;
                 Ok(loaded.rows())
             })?;
         }

@@ -36,7 +36,7 @@ impl Rows {
         let input = Input::open(path)?;
         let (format, options) = (Format::Parquet, LoadOptions::default());
         atoll_sql::create_table_from(&db, TABLE, &input, &format, &options, &[key])?;
-        atoll_sql::copy_from(&db, TABLE, &input, &format, &options, progress)?;
+        atoll_sql::copy_from(&db, TABLE, &input, &format, &options, None, progress)?;
         Self::of(&db.snapshot()?)
     }
 

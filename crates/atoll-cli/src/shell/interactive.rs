@@ -1,27 +1,19 @@
 //! The shell for a person at a terminal.
 //!
 //! Statements may have several lines: Enter sends a text only when its statement has ended, and the
-//! history keeps it as one. While a statement runs, Ctrl-C is answered with a note instead of
-//! ending the process, because the database would go with it.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! history keeps it as one. What Ctrl-C does is said in [`super::interrupt`].
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{ColorMode, CompletionType, Config, Editor, ExternalPrinter};
-use signal_hook::consts::SIGINT;
-use signal_hook::iterator::Signals;
+use rustyline::{ColorMode, CompletionType, Config, Editor, ExternalPrinter, KeyEvent};
 
 use crate::error::{self, CliError, Result};
 use crate::output::{Style, say};
 use crate::session::Session;
 use crate::shell::complete::{Names, ShellHelper};
+use crate::shell::interrupt::Interrupts;
 use crate::shell::{Flow, ROWS_SHOWN, Settings, Shell, history};
 use crate::size;
-
-/// What Ctrl-C answers while a statement runs.
-const NOTE: &str = "\nthe statement runs to its end; Ctrl-\\ ends this process at once";
 
 type ShellEditor = Editor<ShellHelper, FileHistory>;
 
@@ -33,7 +25,9 @@ pub fn run(shell: &mut Shell<'_>) -> Result<()> {
     shell.settings = Settings { timing: true, expanded: false, rows: Some(ROWS_SHOWN) };
     let style = shell.output.style;
     let mut editor = editor(style)?;
-    let busy = watch_interrupts()?;
+    let interrupts = Interrupts::watch()?;
+    editor.bind_sequence(KeyEvent::ctrl('C'), interrupts.at_key());
+    shell.session.set_interrupt(interrupts.question());
     // Above the line that is being typed.
     if let Ok(mut printer) = editor.create_external_printer() {
         shell.session().tell_by(Box::new(move |line| {
@@ -54,6 +48,7 @@ pub fn run(shell: &mut Shell<'_>) -> Result<()> {
         }
         let text = match editor.readline(&prompt(shell.session())) {
             Ok(text) => text,
+            Err(ReadlineError::Interrupted) if interrupts.at_prompt() => break,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(CliError::Terminal(error.to_string())),
@@ -67,14 +62,17 @@ pub fn run(shell: &mut Shell<'_>) -> Result<()> {
             say(&format!("warning: the history cannot be written: {error}"));
             keeps_history = false;
         }
-        busy.store(true, Ordering::Relaxed);
+        interrupts.begin();
         let flow = shell.run_typed(&text);
-        busy.store(false, Ordering::Relaxed);
+        let ends = interrupts.end();
         match flow {
             Ok(Flow::Continue) => {}
             Ok(Flow::Quit) => break,
             Err(fatal @ (CliError::OutputClosed | CliError::Output(_))) => return Err(fatal),
             Err(error) => say(&error::report(&error, style)),
+        }
+        if ends {
+            break;
         }
     }
     shell.warn_if_open();
@@ -95,25 +93,6 @@ fn editor(style: Style) -> Result<ShellEditor> {
     let mut editor = Editor::with_config(config).map_err(fault)?;
     editor.set_helper(Some(ShellHelper::new(style)));
     Ok(editor)
-}
-
-/// Answers Ctrl-C from now on; the flag says whether a statement runs.
-fn watch_interrupts() -> Result<Arc<AtomicBool>> {
-    let fault = |error: std::io::Error| CliError::Terminal(error.to_string());
-    let busy = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::new([SIGINT]).map_err(fault)?;
-    let watched = Arc::clone(&busy);
-    std::thread::Builder::new()
-        .name("atoll interrupts".to_owned())
-        .spawn(move || {
-            for _ in signals.forever() {
-                if watched.load(Ordering::Relaxed) {
-                    say(NOTE);
-                }
-            }
-        })
-        .map_err(fault)?;
-    Ok(busy)
 }
 
 fn greet(shell: &mut Shell<'_>) -> Result<()> {

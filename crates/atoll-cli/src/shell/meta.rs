@@ -263,7 +263,7 @@ fn load_file(shell: &mut Shell<'_>, file: PathBuf, table: String, key: Vec<Strin
     let format = Format::of_path(&file).ok_or_else(|| load::unknown_format(&file))?;
     let options = atoll_sql::LoadOptions::default();
     let job = load::Job { create: !key.is_empty(), file, table, key, format, options };
-    let done = load::load(shell.session.database()?, &job)?;
+    let done = load::load(shell.session.database()?, &job, shell.session.question())?;
     load::write(shell.output, &done)
 }
 

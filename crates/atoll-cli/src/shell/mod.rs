@@ -11,6 +11,7 @@ pub mod complete;
 pub mod describe;
 pub mod history;
 pub mod interactive;
+pub mod interrupt;
 pub mod meta;
 pub mod split;
 

@@ -58,7 +58,7 @@ impl Mapping {
             )
         };
         if room == libc::MAP_FAILED {
-            return Err(MemoryError::last_os("mmap"));
+            return Err(refused(len));
         }
         let room = room.cast::<u8>();
         let lead = room.align_offset(chunk);
@@ -77,7 +77,7 @@ impl Mapping {
                 0,
             );
             if mapped == libc::MAP_FAILED {
-                let error = MemoryError::last_os("mmap");
+                let error = refused(len);
                 libc::munmap(room.cast(), padded);
                 return Err(error);
             }
@@ -182,6 +182,16 @@ impl Mapping {
             libc::mincore(start.cast(), len, pages.as_mut_ptr())
         };
         if rc == 0 { Ok(()) } else { Err(MemoryError::last_os("mincore")) }
+    }
+}
+
+/// The error of a mapping of `len` bytes that was just refused.
+fn refused(len: usize) -> MemoryError {
+    match MemoryError::last_os("mmap") {
+        MemoryError::System { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
+            MemoryError::Addresses { bytes: len as u64 }
+        }
+        other => other,
     }
 }
 

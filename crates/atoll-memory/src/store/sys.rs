@@ -5,6 +5,7 @@
 //! that the calling [`Store`](super::Store) owns. A failed call leaves nothing behind.
 
 use crate::error::MemoryError;
+use atoll_machine::process;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -79,7 +80,12 @@ pub(super) fn unnamed_file(folder: &Path, size: u64) -> Result<OwnedFd, MemoryEr
 pub(super) fn set_size(fd: &OwnedFd, size: u64) -> Result<(), MemoryError> {
     // SAFETY: a plain call on an owned descriptor.
     if unsafe { libc::ftruncate(fd.as_raw_fd(), size as libc::off_t) } != 0 {
-        return Err(MemoryError::last_os("ftruncate"));
+        return Err(match MemoryError::last_os("ftruncate") {
+            MemoryError::System { source, .. } if process::is_too_large(&source) => {
+                MemoryError::FileSize { bytes: size }
+            }
+            other => other,
+        });
     }
     Ok(())
 }

@@ -247,7 +247,8 @@ fn progress_ends_at_the_whole_file() {
     let mut seen = Vec::new();
     let input = Input::open(&path).unwrap();
     let (format, options) = (Format::csv(), LoadOptions::default());
-    let loaded = copy_from(&db, "t", &input, &format, &options, &mut |p| seen.push(p)).unwrap();
+    let loaded =
+        copy_from(&db, "t", &input, &format, &options, None, &mut |p| seen.push(p)).unwrap();
     assert_eq!((loaded.inserted, loaded.skipped, loaded.replaced), (20_000, 0, 0));
     assert!(seen.len() >= 3);
     assert!(seen.windows(2).all(|pair| pair[0].bytes_done <= pair[1].bytes_done));

@@ -20,7 +20,7 @@ fn create(db: &Database, path: &Path, format: &Format, key: &[&str]) -> Result<C
 }
 
 fn load(db: &Database, path: &Path, format: &Format) -> Result<Loaded, SqlError> {
-    copy_from(db, "a", &Input::open(path)?, format, &LoadOptions::default(), &mut |_| {})
+    copy_from(db, "a", &Input::open(path)?, format, &LoadOptions::default(), None, &mut |_| {})
 }
 
 /// Makes a table of a CSV text, loads it, and returns the names and types of its columns and its

@@ -1,0 +1,91 @@
+//! Statements that are to end before they have come to their end.
+//!
+//! A session may have a question ([`crate::SqlSession::set_interrupt`]). The thread that runs a
+//! statement asks it every [`PERIOD`] while it waits for other threads, and between rows. After
+//! "yes" the statement ends with [`SqlErrorKind::Cancelled`] and has changed nothing (`SQL-2`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use crate::error::{SqlError, SqlErrorKind};
+
+/// How often it is asked whether a statement is to end.
+pub(crate) const PERIOD: Duration = Duration::from_millis(20);
+/// Rows after which it is asked.
+const ROWS: u32 = 4096;
+
+/// Says whether the statement that runs is to end.
+pub type Question = dyn Fn() -> bool + Send + Sync;
+
+/// Whether a statement is to end.
+#[derive(Clone, Default)]
+pub(crate) struct Interrupt {
+    question: Option<Arc<Question>>,
+    /// For threads that work for the one that asks.
+    is_cancelled: Arc<AtomicBool>,
+    rows: Arc<AtomicU32>,
+}
+
+/// Why an answer did not come.
+pub(crate) enum NoAnswer {
+    /// The statement is to end.
+    Cancelled,
+    /// Whatever was to answer has ended.
+    Gone,
+}
+
+impl Interrupt {
+    /// For a statement, with the question of its session.
+    pub(crate) fn new(question: Option<Arc<Question>>) -> Self {
+        Self { question, ..Self::default() }
+    }
+
+    /// Asks; on the thread that runs the statement.
+    fn ask(&self) -> bool {
+        if self.question.as_ref().is_some_and(|question| question()) {
+            self.is_cancelled.store(true, Ordering::Relaxed);
+        }
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// What is set when the statement is to end, if it can be.
+    pub(crate) fn flag(&self) -> Option<Arc<AtomicBool>> {
+        self.question.as_ref().map(|_| Arc::clone(&self.is_cancelled))
+    }
+
+    /// The same for a thread that works for the one that asks, which waits meanwhile.
+    pub(crate) fn for_helper(&self) -> Self {
+        Self { question: None, ..self.clone() }
+    }
+
+    /// Asks now and then; for loops over rows.
+    ///
+    /// # Errors
+    /// [`cancelled`].
+    pub(crate) fn check_row(&self) -> Result<(), SqlError> {
+        let row = self.rows.fetch_add(1, Ordering::Relaxed);
+        if row % ROWS == ROWS - 1 && self.ask() { Err(cancelled()) } else { Ok(()) }
+    }
+
+    /// Waits for an answer and asks meanwhile.
+    pub(crate) fn wait<T>(&self, answers: &Receiver<T>) -> Result<T, NoAnswer> {
+        if self.question.is_none() {
+            return answers.recv().map_err(|_| NoAnswer::Gone);
+        }
+        loop {
+            match answers.recv_timeout(PERIOD) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => return Err(NoAnswer::Gone),
+                Err(RecvTimeoutError::Timeout) if self.ask() => return Err(NoAnswer::Cancelled),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+/// The error of a statement that was ended.
+pub(crate) fn cancelled() -> SqlError {
+    SqlError::new(SqlErrorKind::Cancelled, "the statement was cancelled and has changed nothing")
+}

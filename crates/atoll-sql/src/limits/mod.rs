@@ -1,0 +1,170 @@
+//! What the queries of a process may take: memory, of which there is one pool for all of them, and
+//! spill files for what does not fit it.
+//!
+//! - `LIMITS-1`: whatever a query keeps counts, its result included until that is dropped. Bytes
+//!   that lie in the store of a snapshot do not: they are there anyway.
+//! - `LIMITS-2`: what does not fit is spilled, or is an error that names the limit and leaves the
+//!   session as it was.
+//! - `LIMITS-3`: the pool is this process's. A forked child has one of its own, and never gives
+//!   back to that of its parent, whose latch may be held for ever.
+
+mod held;
+mod pool;
+mod spill;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll::machine::fork::{self, Here};
+use atoll::machine::memory_allowed;
+use datafusion::common::Result;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{SessionState, TaskContext};
+
+use crate::error::{SqlError, SqlErrorKind};
+pub(crate) use held::Ledger;
+pub use held::QueryMemory;
+use pool::Pool;
+use spill::{Factory, Spill};
+
+/// Share of the memory that a process may use which its queries take by default. With what a
+/// database takes by default (four fifths) something is left for everything else.
+const MEMORY_SHARE: u64 = 8;
+
+/// Share of the memory of queries that all parts of a sort keep for merging, at most.
+const SORT_SHARE: usize = 4;
+
+/// What the queries of this process may take. What is not set has its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryLimits {
+    /// Bytes of memory for all queries together, their results included; by default an eighth of
+    /// what the process may use.
+    pub memory_bytes: Option<u64>,
+    /// Bytes of all spill files together; by default half of what is free on their disk when the
+    /// first is made.
+    pub spill_bytes: Option<u64>,
+    /// Where spill files lie, in a folder `atoll-spill-UID` there; by default `$TMPDIR`, else
+    /// `/var/tmp`.
+    pub spill_folder: Option<PathBuf>,
+}
+
+static LIMITS: Mutex<State> = Mutex::new(State {
+    chosen: QueryLimits { memory_bytes: None, spill_bytes: None, spill_folder: None },
+    shared: None,
+});
+
+struct State {
+    chosen: QueryLimits,
+    shared: Option<Here<Shared>>,
+}
+
+/// What all engines of the process share.
+#[derive(Clone)]
+struct Shared {
+    pool: Arc<Pool>,
+    spill: Arc<Spill>,
+}
+
+/// The state, while no fork begins; of a thread that sees to that itself.
+fn state() -> MutexGuard<'static, State> {
+    LIMITS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    fn shared(&mut self) -> &Shared {
+        if self.shared.as_ref().is_some_and(|shared| !shared.mark().is_here()) {
+            self.shared = None;
+        }
+        let chosen = &self.chosen;
+        self.shared.get_or_insert_with(|| {
+            let pool = Arc::new(Pool::new(memory_bytes(chosen)));
+            let spill = Arc::new(Spill::new(spill_parent(chosen), chosen.spill_bytes));
+            Here::new(Shared { pool, spill })
+        })
+    }
+}
+
+fn memory_bytes(chosen: &QueryLimits) -> usize {
+    let bytes = chosen.memory_bytes.unwrap_or_else(|| memory_allowed().total_bytes / MEMORY_SHARE);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn spill_parent(chosen: &QueryLimits) -> PathBuf {
+    if let Some(folder) = &chosen.spill_folder {
+        return folder.clone();
+    }
+    match std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        // `/tmp` often lies in memory, which is what spilling is to save.
+        None => Some(Path::new("/var/tmp"))
+            .filter(|folder| folder.is_dir())
+            .map_or_else(std::env::temp_dir, Path::to_owned),
+    }
+}
+
+/// Sets what the queries of this process may take, of all its databases and snapshots. Queries that
+/// run keep what they have.
+pub fn set_query_limits(limits: QueryLimits) {
+    let _no_fork = fork::delay();
+    let mut state = state();
+    state.chosen = limits;
+    let chosen = state.chosen.clone();
+    let shared = state.shared();
+    shared.pool.set_limit(memory_bytes(&chosen));
+    shared.spill.set(spill_parent(&chosen), chosen.spill_bytes);
+}
+
+/// What [`set_query_limits`] was given last.
+pub fn query_limits() -> QueryLimits {
+    let _no_fork = fork::delay();
+    state().chosen.clone()
+}
+
+/// The surroundings of an engine, while no fork begins.
+pub(crate) fn environment() -> Result<Arc<RuntimeEnv>> {
+    let Shared { pool, spill } = state().shared().clone();
+    let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(Factory(spill)));
+    RuntimeEnvBuilder::new().with_memory_pool(pool).with_disk_manager_builder(disk).build_arc()
+}
+
+/// What the plan of a query runs in.
+pub(crate) fn context(state: &SessionState) -> TaskContext {
+    let context = TaskContext::from(state);
+    let limit = match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes,
+        _ => usize::MAX,
+    };
+    // What each part of a sort keeps for merging what it has spilled: not all there is.
+    let usual = state.config().options().execution.sort_spill_reservation_bytes;
+    let most = limit / (SORT_SHARE * state.config().target_partitions().max(1));
+    if most >= usual {
+        return context;
+    }
+    context.with_session_config(state.config().clone().with_sort_spill_reservation_bytes(most))
+}
+
+/// The error of a query that needs more memory than there is; `what` of it needs it.
+pub(crate) fn exhausted(what: &str) -> SqlError {
+    let limit = {
+        let _no_fork = fork::delay();
+        shown(state().shared().pool.limit() as u64)
+    };
+    let message = format!(
+        "{what} more than the query memory, {limit} for all queries of this process together"
+    );
+    let hint = "ask for fewer rows or columns, drop results that are kept, or raise the limit: \
+                --query-memory SIZE, in Python atolldb.set_query_limits(memory=…)";
+    SqlError::new(SqlErrorKind::OutOfMemory, message).with_hint(Some(hint.to_owned()))
+}
+
+/// Bytes as they are shown: in the largest unit of which they are a whole number.
+fn shown(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} bytes"),
+    }
+}

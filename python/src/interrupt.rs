@@ -1,0 +1,40 @@
+//! Signals that arrive while a statement runs, Ctrl-C above all.
+//!
+//! Python handles signals on its main thread, between two of its instructions: none while a
+//! statement runs. So the statement asks now and then (`SqlSession::set_interrupt`), with Python's
+//! lock; what a handler raises ends the statement and is raised instead of its result.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll_sql::Question;
+use pyo3::prelude::*;
+
+use crate::errors::{Fault, Outcome};
+
+/// Runs a statement without Python's lock. `work` is given what the statement is to ask.
+pub(crate) fn run<R: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(Option<Arc<Question>>) -> Outcome<R> + Send,
+) -> Outcome<R> {
+    if !is_main_thread(py).map_err(Fault::Python)? {
+        return py.detach(|| work(None));
+    }
+    let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
+    let told = Arc::clone(&raised);
+    let question = move || {
+        let signal = Python::attach(|py| py.check_signals());
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        *told = signal.err().or(told.take());
+        told.is_some()
+    };
+    let done = py.detach(|| work(Some(Arc::new(question))));
+    let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+    raised.map_or(done, |raised| Err(Fault::Python(raised)))
+}
+
+/// Whether this is the thread that handles signals.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    main.eq(threading.call_method0("get_ident")?)
+}

@@ -1,0 +1,25 @@
+//! What the queries of this process may take.
+
+use std::path::PathBuf;
+
+use atoll_sql::QueryLimits;
+use pyo3::prelude::*;
+
+/// Limits what the queries of this process may take together, of all its databases and snapshots.
+///
+/// `memory` is in bytes and counts results that are kept, too; by default it is an eighth of what
+/// the process may use. What does not fit is spilled to files in a folder `atoll-spill-UID` in
+/// `spill_folder` (by default `$TMPDIR`, else `/var/tmp`), of no more than `spill` bytes together
+/// (by default half of what is free there), or raises `OutOfMemory`. What is not given has its
+/// default.
+#[pyfunction]
+#[pyo3(signature = (*, memory = None, spill = None, spill_folder = None))]
+pub(crate) fn set_query_limits(
+    py: Python<'_>,
+    memory: Option<u64>,
+    spill: Option<u64>,
+    spill_folder: Option<PathBuf>,
+) {
+    let limits = QueryLimits { memory_bytes: memory, spill_bytes: spill, spill_folder };
+    py.detach(|| atoll_sql::set_query_limits(limits));
+}
