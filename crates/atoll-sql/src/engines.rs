@@ -42,7 +42,8 @@ pub(crate) fn lend<R>(query: impl FnOnce(&Engine) -> Result<R, SqlError>) -> Res
     let spare = {
         let _no_fork = fork::delay();
         with_idle(|idle| {
-            // One that still works on a query that was ended is not lent again, nor one that panicked.
+            // One that still works on a query that was ended is not lent again, nor one that
+            // panicked.
             if idle.len() < IDLE_MAX && !engine.is_busy() && !engine.is_broken() {
                 idle.push(engine);
                 return None;

@@ -1,10 +1,9 @@
 //! How many addresses the store of a database takes.
 //!
 //! Addresses cost nothing where they are not limited, so a store takes many times what its memory
-//! limit needs, and never fails for want of them. Where the process may map only so many
-//! (`ulimit -v`), or make files of so many bytes only (`ulimit -f`, for a store is a file), it
-//! takes fewer, and at last only as many as its limit needs; if the limit was not chosen, that is lowered
-//! too.
+//! limit needs, and never fails for want of them. Where the process may map only so many (`ulimit
+//! -v`), or make files of so many bytes only (`ulimit -f`, for a store is a file), it takes fewer,
+//! and at last only as many as its limit needs; if the limit was not chosen, that is lowered too.
 
 use atoll_memory::{MemoryError, SwingConfig, SwingMalloc};
 
