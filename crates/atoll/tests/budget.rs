@@ -2,9 +2,6 @@
 //! memory that is kept to the budget.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../../atoll-machine/tests/skipped/mod.rs"]
-mod skipped;
-
 mod limits_common;
 
 use std::path::Path;
@@ -43,7 +40,7 @@ fn is_in_memory(folder: &Path) -> bool {
     let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(folder).output().unwrap();
     let is_in_memory = String::from_utf8_lossy(&kind.stdout).trim() == "tmpfs";
     if is_in_memory {
-        skipped::say(format!("{} lies in memory", folder.display()));
+        limits_common::skipped::say(format!("{} lies in memory", folder.display()));
     }
     is_in_memory
 }

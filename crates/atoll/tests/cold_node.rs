@@ -2,9 +2,6 @@
 //! seen in a guest (`atoll-bench/tests/guest_cold.rs`).
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../../atoll-machine/tests/skipped/mod.rs"]
-mod skipped;
-
 mod limits_common;
 
 use atoll::machine::{NodeId, Topology, nodes_of};
@@ -27,7 +24,7 @@ fn some_node() -> Option<u32> {
     let topology = Topology::discover().unwrap();
     let node = topology.nodes.iter().rfind(|node| node.memory_bytes > 0)?;
     if nodes_of(&[std::ptr::from_ref(node).cast()]).is_err() {
-        skipped::say("pages may not be moved here");
+        limits_common::skipped::say("pages may not be moved here");
         return None;
     }
     Some(node.id.0)

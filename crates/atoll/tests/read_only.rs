@@ -1,9 +1,6 @@
 //! What can only be read: it is checked and restored from as it is, and is not opened to work.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../../atoll-machine/tests/skipped/mod.rs"]
-mod skipped;
-
 mod limits_common;
 
 use std::collections::BTreeMap;
@@ -213,7 +210,9 @@ fn files_of_another_user_that_may_be_read_are_checked_and_restored_from_and_not_
     match looking.output() {
         Ok(output) => assert!(output.status.success(), "{output:?}"),
         Err(error) => {
-            return skipped::say(format!("nothing can be started as another user: {error}"));
+            return limits_common::skipped::say(format!(
+                "nothing can be started as another user: {error}"
+            ));
         }
     }
     std::fs::remove_file(&program).unwrap();

@@ -3,7 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 #[path = "../../../atoll-machine/tests/skipped/mod.rs"]
-mod skipped;
+pub mod skipped;
 
 use std::path::Path;
 use std::process::Command;
