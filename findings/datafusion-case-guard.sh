@@ -8,8 +8,12 @@
 # division as a number inside the same CASE works.
 #
 # What to do: put the comparison around the CASE, not into it: (CASE WHEN x <> 0 THEN 10 / x END) > 1.
-. "$(dirname "$0")/lib.sh" datafusion==55.0.0 pyarrow==22.0.0
-ask <<'P'
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check datafusion==55.0.0 pyarrow==22.0.0
+"$work/venv/bin/python" - <<'P'
 import datafusion, pyarrow as pa
 
 context = datafusion.SessionContext()

@@ -7,8 +7,12 @@
 # about its precision. Small probabilities, p-values and exchange rates vanish without a word.
 #
 # What to do: leave the option off, or write the literal as CAST(0 AS DOUBLE).
-. "$(dirname "$0")/lib.sh" datafusion==55.0.0 pyarrow==22.0.0
-ask <<'P'
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check datafusion==55.0.0 pyarrow==22.0.0
+"$work/venv/bin/python" - <<'P'
 import datafusion, pyarrow as pa
 
 config = datafusion.SessionConfig().set("datafusion.sql_parser.parse_float_as_decimal", "true")

@@ -8,8 +8,12 @@
 # least finite value and compares by IEEE 754. Sums of money and sensor readings with gaps meet it.
 #
 # What to do: treat infinities before grouping, or take the extremes with ORDER BY … LIMIT 1.
-. "$(dirname "$0")/lib.sh" datafusion==55.0.0 pyarrow==22.0.0
-ask <<'P'
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check datafusion==55.0.0 pyarrow==22.0.0
+"$work/venv/bin/python" - <<'P'
 import math
 import datafusion, pyarrow as pa
 

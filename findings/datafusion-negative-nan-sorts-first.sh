@@ -7,8 +7,12 @@
 # sorts last; -0.0 comes before 0.0 whatever the second key says, and rank() tells the zeros apart.
 #
 # What to do: ORDER BY x + 0.0, which makes one zero of two; and nullif(isnan) before sorting.
-. "$(dirname "$0")/lib.sh" datafusion==55.0.0 pyarrow==22.0.0
-ask <<'P'
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check datafusion==55.0.0 pyarrow==22.0.0
+"$work/venv/bin/python" - <<'P'
 import math, platform
 import datafusion, pyarrow as pa
 

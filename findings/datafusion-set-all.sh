@@ -7,8 +7,12 @@
 #
 # What to do: number equal rows with row_number() OVER (PARTITION BY …) on both sides and compare
 # those numbers too, without ALL. Atoll refuses both forms.
-. "$(dirname "$0")/lib.sh" datafusion==55.0.0
-ask <<'P'
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check datafusion==55.0.0
+"$work/venv/bin/python" - <<'P'
 import datafusion
 
 context = datafusion.SessionContext()

@@ -7,8 +7,12 @@
 # stored as NaN spoils every later sum and average of the partition.
 #
 # What to do: filter such values out, or sum over a self-join. Atoll adds up what is in the window.
-. "$(dirname "$0")/lib.sh" datafusion==55.0.0 pyarrow==22.0.0
-ask <<'P'
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check datafusion==55.0.0 pyarrow==22.0.0
+"$work/venv/bin/python" - <<'P'
 import math
 import datafusion, pyarrow as pa
 

@@ -6,7 +6,7 @@
 //! `pthread_atfork` make sure that nothing can go wrong where the refusal is missing:
 //!
 //! 1. Before a fork the registry of this module is locked, which waits for whatever [`delay`]s a
-//!    fork. If somebody may go on reading in the child ([`Legacy`]), a pipe is made.
+//!    fork. If the child may go on reading ([`Legacy`]), a pipe is made.
 //! 2. The child makes every registered mapping read-only, puts other files in the place of the
 //!    registered descriptors, and counts its generation up, which outdates every [`Mark`].
 //! 3. The parent closes the reading end of the pipe and keeps the writing end. The kernel reports
@@ -98,7 +98,7 @@ impl<T> Here<T> {
     #[must_use]
     pub fn into_inner(this: Self) -> Option<T> {
         let mut this = ManuallyDrop::new(this);
-        // SAFETY: `this` is not dropped, and nobody can use it any more.
+        // SAFETY: `this` is not dropped, and no code uses it any more.
         this.mark.is_here().then(|| unsafe { ManuallyDrop::take(&mut this.value) })
     }
 }

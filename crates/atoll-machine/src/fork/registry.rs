@@ -192,7 +192,7 @@ impl Registry {
     /// `FORK-3`.
     fn in_child(&mut self) {
         for (address, len) in &self.mappings {
-            // SAFETY: whole pages of a mapping that is there (`Delay::protect`); nobody stores into
+            // SAFETY: whole pages of a mapping that is there (`Delay::protect`); no code stores into
             // it in a child.
             unsafe { libc::mprotect(*address as *mut libc::c_void, *len, libc::PROT_READ) };
         }
@@ -215,7 +215,7 @@ impl Registry {
 }
 
 impl Heir {
-    /// The kernel reports an error at the writing end of a pipe that nobody can read.
+    /// The kernel reports an error at the writing end of a pipe that has no reader.
     fn may_live(&self) -> bool {
         let Some(end) = &self.end else { return true };
         let mut wanted = libc::pollfd { fd: end.as_raw_fd(), events: 0, revents: 0 };
