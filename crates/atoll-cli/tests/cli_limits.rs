@@ -21,7 +21,8 @@ fn rows() -> String {
 }
 
 /// An order of all rows, in which each is compared to the one before.
-const SORTED: &str = "SELECT count(*) + 7700 AS n FROM (SELECT v, lag(v) OVER (ORDER BY v) AS before FROM \
+const SORTED: &str = "SELECT count(*) + 7700 AS n FROM \
+                      (SELECT v, lag(v) OVER (ORDER BY v) AS before FROM \
                       (SELECT id * 7919 % 300000 AS v, id + 1, id + 2, id + 3 FROM t)) \
                       WHERE before >= v";
 

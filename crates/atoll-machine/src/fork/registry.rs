@@ -192,8 +192,8 @@ impl Registry {
     /// `FORK-3`.
     fn in_child(&mut self) {
         for (address, len) in &self.mappings {
-            // SAFETY: whole pages of a mapping that is there (`Delay::protect`); no code stores into
-            // it in a child.
+            // SAFETY: whole pages of a mapping that is there (`Delay::protect`), into which a child
+            // stores nothing.
             unsafe { libc::mprotect(*address as *mut libc::c_void, *len, libc::PROT_READ) };
         }
         for (number, other) in &self.descriptors {
