@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guess, written before the first run: CASE WHEN x <> 0 THEN 10 / x > 1 ELSE false END never divides by
+# Expected: CASE WHEN x <> 0 THEN 10 / x > 1 ELSE false END never divides by
 # zero, since a branch is for the rows that reach it.
 #
 # Seen with datafusion 55.0.0 (Python): a CASE of numbers keeps its branches apart, but a CASE of truth

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guess, written before the first run: with parse_float_as_decimal a literal such as 0.0 is a decimal,
+# Expected: with parse_float_as_decimal a literal such as 0.0 is a decimal,
 # and beside a double it is converted to a double.
 #
 # Seen with datafusion 55.0.0 (Python): it is the double that becomes a decimal, Decimal128(30, 15), in

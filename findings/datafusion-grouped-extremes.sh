@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guess, written before the first run: max and min of a group of doubles are what they are without
+# Expected: max and min of a group of doubles are what they are without
 # GROUP BY, infinities and NaN included.
 #
 # Seen with datafusion 55.0.0 (Python): without GROUP BY the answers are -inf and NaN. With GROUP BY

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guess, written before the first run: whatever way a NaN comes to be, ORDER BY puts all NaN in one place,
+# Expected: whatever way a NaN comes to be, ORDER BY puts all NaN in one place,
 # and -0.0 and 0.0 are equal there, so the second key decides between them.
 #
 # Seen with datafusion 55.0.0 (Python) on x86-64: equality takes zeros for equal, but the order goes by

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guess, written before the first run: EXCEPT ALL takes one row of the left side away for each equal row
+# Expected: EXCEPT ALL takes one row of the left side away for each equal row
 # of the right side, and INTERSECT ALL keeps as many as both have, as the SQL standard says.
 #
 # Seen with datafusion 55.0.0 (Python): both are carried out as semi and anti joins that do not count.

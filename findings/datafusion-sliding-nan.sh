@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guess, written before the first run: a NaN or an infinity counts in a moving window while it is inside,
+# Expected: a NaN or an infinity counts in a moving window while it is inside,
 # and the sums behind it are those of their own values.
 #
 # Seen with datafusion 55.0.0 (Python): the sum of a moving window is kept by subtracting what leaves

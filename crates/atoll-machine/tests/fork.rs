@@ -229,7 +229,7 @@ fn a_fork_never_meets_a_descriptor_between_its_making_and_its_keeping() {
         for _ in 0..200 {
             let child = forked(|| {
                 let open = std::fs::read_dir("/proc/self/fd").unwrap();
-                // Whoever runs the tests may have given this process pipes.
+                // The process that runs the tests may have passed pipes on.
                 let numbers = open.filter_map(|one| one.ok()?.file_name().to_str()?.parse().ok());
                 numbers.filter(|number: &i32| *number > 2).all(|fd| !is_pipe_of_ours(fd))
             });

@@ -202,7 +202,7 @@ impl Engine {
         let (answer, answers) = sync_channel(1);
         let task = runtime.spawn(async move {
             let result = query.await;
-            // Nobody waits for a query that was ended.
+            // A query that was ended has no receiver any more.
             let _ = answer.send(result);
         });
         let result = match interrupt.wait(&answers) {

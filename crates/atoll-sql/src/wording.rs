@@ -191,7 +191,7 @@ fn last_name(text: &str) -> &str {
     text.rsplit('.').next().unwrap_or(text).trim_matches('"')
 }
 
-/// Whether a message still says what nobody can know who has not read a library.
+/// Whether a message still shows the insides of a library.
 fn shows_insides(text: &str) -> bool {
     const INSIDES: [&str; 26] = [
         "DataFusion",

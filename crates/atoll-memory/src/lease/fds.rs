@@ -261,7 +261,7 @@ unsafe fn collect(header: &libc::msghdr, fds: &mut Vec<OwnedFd>) {
 }
 
 /// A pipe as (reading end, writing end), of which a forked child gets neither: a reading end that
-/// stayed there would keep a lease that is somebody else's.
+/// stayed there would keep a lease of another object.
 pub(super) fn pipe() -> io::Result<(Unshared, Unshared)> {
     let mut no_fork = fork::delay();
     let mut ends: [c_int; 2] = [-1; 2];
