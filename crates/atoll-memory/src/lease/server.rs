@@ -36,7 +36,7 @@ impl std::fmt::Debug for Server {
 impl Server {
     /// Publishes `publisher` under `name`.
     ///
-    /// A child that is forked from this process serves no clients and keeps neither name nor socket.
+    /// A child that is forked from this process serves no clients and keeps no name and no socket.
     ///
     /// # Errors
     /// [`LeaseError::BadName`], [`LeaseError::NameTaken`], [`LeaseError::PathTooLong`],
