@@ -157,7 +157,8 @@ pub fn file_number(name: &str) -> Option<u64> {
 }
 
 impl Files {
-    /// The files of a log that goes on at `end`.
+    /// The files of a log that goes on at `end`. None is made, and nothing needs space, but for one
+    /// that has lost its end.
     ///
     /// # Errors
     /// [`MediumError`].
@@ -177,24 +178,40 @@ impl Files {
         for number in numbers.into_iter().filter(|number| *number > ready) {
             files.medium.remove(&file_name(number))?;
         }
-        // A crash while one was being made leaves it too short.
         for number in current..ready {
-            let file = files.file(number)?;
-            if file.size()? < file_bytes {
-                file.reserve(file_bytes)?;
-                file.sync()?;
+            let file = Arc::clone(files.file(number)?);
+            if file.size()? >= file_bytes {
+                continue;
             }
+            if number * file_bytes >= end {
+                // A crash while it was being made has left it too short; it is made again.
+                files.open.remove(&number);
+                files.ready = number;
+                break;
+            }
+            file.reserve(file_bytes)?;
+            file.sync()?;
         }
         // Of a process that was killed, names may be there and not durable.
         files.medium.sync_names()?;
-        while files.end() <= end {
-            let next = files.next();
-            let file = next.make(|| Pace::Hurried)?.expect("nobody stops it");
-            files.add(next.number, file);
+        if !end.is_multiple_of(file_bytes) {
+            let (file, unit) = (Arc::clone(files.file(current)?), end % UNIT_BYTES_MAX);
+            file.read_at(end % file_bytes - unit, &mut files.buffer)?;
         }
-        let (file, unit) = (Arc::clone(files.file(current)?), end % UNIT_BYTES_MAX);
-        file.read_at(end % file_bytes - unit, &mut files.buffer)?;
         Ok(files)
+    }
+
+    /// Makes files until there is one behind a position.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    pub fn make_until(&mut self, position: u64) -> Result<(), MediumError> {
+        while self.end() <= position {
+            let next = self.next();
+            let file = next.make(|| Pace::Hurried)?.expect("nobody stops it");
+            self.add(next.number, file);
+        }
+        Ok(())
     }
 
     /// A fault that tests plant.
@@ -328,7 +345,9 @@ mod tests {
     #[test]
     fn a_write_goes_across_files_and_is_found_again() {
         let medium = CrashMedium::default();
-        let mut files = Files::open(Arc::new(medium.clone()), 4096, 4000).unwrap();
+        let open = |end| Files::open(Arc::new(medium.clone()), 4096, end).unwrap();
+        open(0).make_until(0).unwrap();
+        let mut files = open(4000);
         assert_eq!(files.end(), 4096);
         prepare(&mut files, 12_000);
         let ring = Ring::new(8192);
@@ -344,6 +363,7 @@ mod tests {
     fn a_file_that_is_full_is_not_kept_open() {
         let medium = CrashMedium::default();
         let mut files = Files::open(Arc::new(medium), 4096, 0).unwrap();
+        files.make_until(0).unwrap();
         let ring = Ring::new(8192);
         for number in 0..100 {
             prepare(&mut files, (number + 2) * 4096);

@@ -10,6 +10,7 @@
 //! | [`files`] | the files of a log |
 //! | [`log`] | one log: reserve, fill, flush |
 //! | [`logs`] | all logs: the durable horizon, waiting for it |
+//! | [`beginning`] | what is written before the first commit after opening |
 //! | [`mark`] | moments in the logs, to which a database can be restored |
 //! | `recorder` | what a worker commits with, across logs |
 //! | `helpers` | flushing logs beside each other |
@@ -29,6 +30,7 @@
 mod ahead;
 pub mod archive;
 pub mod archived;
+pub mod beginning;
 pub mod block;
 mod company;
 pub mod control;

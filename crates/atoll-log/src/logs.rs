@@ -17,12 +17,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_machine::{Machine, Medium, Native};
 use atoll_txn::journal::{Journal, Recorder};
 
+use crate::beginning::{Announce, Beginning};
 use crate::block::{Kind, Rest, block_bytes};
 use crate::error::LogError;
 use crate::files::Files;
@@ -104,6 +105,17 @@ impl Default for LogsOptions {
     }
 }
 
+/// Whether changes are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The life has not begun; see [`crate::beginning`].
+    Waiting,
+    /// They are.
+    Open,
+    /// Not any more.
+    Closed,
+}
+
 /// See the module.
 pub struct Logs {
     logs: Vec<Log>,
@@ -113,14 +125,17 @@ pub struct Logs {
     /// Where the pieces of transactions that are open begin, in each log.
     pieces: Mutex<BTreeMap<u64, Vec<u64>>>,
     options: LogsOptions,
-    closed: AtomicBool,
+    /// A [`State`].
+    pub(crate) state: AtomicU8,
+    pub(crate) beginning: Beginning,
     helpers: Helpers,
     /// GSN of the last moment that was marked.
     pub(crate) marked: AtomicU64,
 }
 
 impl Logs {
-    /// The logs on some media, going on where `starts` says; life `life` of the database begins.
+    /// The logs on some media, going on where `starts` says. Life `life` of the database begins
+    /// with the first change, or with [`Logs::begin`], after `announce` has been called.
     ///
     /// # Errors
     /// [`LogError`].
@@ -129,6 +144,7 @@ impl Logs {
         starts: &[Start],
         life: u32,
         options: LogsOptions,
+        announce: Announce,
     ) -> Result<Arc<Self>, LogError> {
         options.check()?;
         // One clock for all: what is still to come is above everything that was kept.
@@ -145,22 +161,13 @@ impl Logs {
         let leaders = logs.iter().map(Log::slot).collect();
         let transactions = AtomicU64::new(1);
         let pieces = Mutex::default();
-        let closed = AtomicBool::new(false);
-        let logs = Arc::new_cyclic(|own| {
+        let (state, beginning) = (AtomicU8::new(State::Waiting as u8), Beginning::new(announce));
+        Ok(Arc::new_cyclic(|own| {
             let helpers = if options.in_turns { 0 } else { logs.len() };
             let helpers = Helpers::start(own, helpers);
             let marked = AtomicU64::new(0);
-            Self { logs, leaders, transactions, pieces, options, closed, helpers, marked }
-        });
-        let begin = || {
-            (0..logs.logs.len()).try_for_each(|at| logs.append(at, Kind::Open, &[]).map(drop))?;
-            logs.settle(logs.clock())
-        };
-        if let Err(error) = begin() {
-            logs.logs.iter().for_each(Log::seal);
-            return Err(error);
-        }
-        Ok(logs)
+            Self { logs, leaders, transactions, pieces, options, state, beginning, helpers, marked }
+        }))
     }
 
     /// What was asked for.
@@ -230,12 +237,12 @@ impl Logs {
     }
 
     /// Takes no more changes, waits for those that are on their way, and makes all durable. What
-    /// others do with the files afterwards is not disturbed.
+    /// others do with the files afterwards is not disturbed. Returns whether the life had begun.
     ///
     /// # Errors
     /// [`LogError`].
-    pub fn close(&self) -> Result<(), LogError> {
-        self.closed.store(true, Ordering::SeqCst);
+    pub fn close(&self) -> Result<bool, LogError> {
+        let has_begun = self.end();
         let mut round = 0;
         while !self.logs.iter().all(Log::is_idle) {
             Native::wait(round);
@@ -243,8 +250,8 @@ impl Logs {
         }
         // Also when it fails: a flush of another log may be running that somebody has asked for.
         let done = self.flush();
-        self.logs.iter().for_each(Log::seal);
-        done
+        self.seal();
+        done.map(|()| has_begun)
     }
 
     /// Whether a flush has failed, so that nothing more will be durable.
@@ -257,10 +264,23 @@ impl Logs {
         self.logs.iter().filter_map(|log| log.check().err()).collect()
     }
 
+    pub(crate) fn state(&self) -> State {
+        match self.state.load(Ordering::SeqCst) {
+            0 => State::Waiting,
+            1 => State::Open,
+            _ => State::Closed,
+        }
+    }
+
     /// Whether changes are taken: a log that fails takes the others with it, since nothing could
-    /// be acknowledged any more.
+    /// be acknowledged any more. Begins the life with the first of them.
     pub(crate) fn check(&self) -> Result<(), LogError> {
-        if self.closed.load(Ordering::SeqCst) {
+        let mut state = self.state();
+        if state == State::Waiting {
+            self.begin()?;
+            state = self.state();
+        }
+        if state == State::Closed {
             return Err(LogError::Closed);
         }
         self.logs.iter().try_for_each(Log::check)
@@ -271,15 +291,14 @@ impl Logs {
     /// # Errors
     /// [`LogError`].
     pub fn prepare_ahead(&self, is_stopped: impl Fn() -> bool) -> Result<(), LogError> {
+        self.begin()?;
         let ahead = self.options.file_bytes;
         self.logs.iter().try_for_each(|log| log.prepare_ahead(ahead, &is_stopped))
     }
 
-    /// Appends a block to a log at once.
-    fn append(&self, number: usize, kind: Kind, payload: &[u8]) -> Result<u64, LogError> {
-        let log = &self.logs[number];
-        let bytes = block_bytes(payload.len());
-        log.admit(bytes)?;
+    /// Appends a block to a log, of which it has been promised the room.
+    pub(crate) fn append_admitted(&self, number: usize, kind: Kind, payload: &[u8]) {
+        let (log, bytes) = (&self.logs[number], block_bytes(payload.len()));
         let slot = log.slot();
         let mut tail = log.latch();
         let gsn = tail.clock() + 1;
@@ -287,7 +306,6 @@ impl Logs {
         drop(tail);
         let horizon = self.horizon();
         log.fill(&slot, lsn, gsn, &Block { kind, epoch: 0, transaction: 0, horizon, payload });
-        Ok(gsn)
     }
 
     /// A number for a transaction that is too large for one block.
@@ -399,7 +417,8 @@ mod tests {
         let (file_bytes, ring_bytes) = (256 << 10, 2 << 20);
         let options = LogsOptions { file_bytes, ring_bytes, planted, ..LogsOptions::default() };
         let starts = [Start { lsn: 0, gsn: 0 }; 2];
-        let logs = Logs::open(&media, &starts, 1, options).unwrap();
+        let logs = Logs::open(&media, &starts, 1, options, Box::new(|| Ok(()))).unwrap();
+        logs.begin().unwrap();
         let mut recorder = Arc::clone(&logs).recorder();
         // The second log has something to flush, so the first cannot speak for it, and its clock
         // stays behind.
@@ -426,7 +445,9 @@ mod tests {
         let media: Vec<_> =
             (0..starts.len()).map(|at| medium.folder(&format!("node-{at}")).unwrap()).collect();
         let options = LogsOptions { ring_bytes: 2 << 20, ..LogsOptions::default() };
-        Logs::open(&media, starts, life, options).unwrap()
+        let logs = Logs::open(&media, starts, life, options, Box::new(|| Ok(()))).unwrap();
+        logs.begin().unwrap();
+        logs
     }
 
     /// After a crash in which nothing survives that was not synced: the horizon, and where each

@@ -37,7 +37,9 @@ fn payload(number: u64) -> Vec<u8> {
 /// Writes a log of so many bytes; how many commits it has.
 fn write(folder: &Arc<dyn Medium>, options: LogsOptions, most: usize) -> u64 {
     let starts = [Start { lsn: 0, gsn: 0 }];
-    let logs = Logs::open(std::slice::from_ref(folder), &starts, 1, options).unwrap();
+    let logs =
+        Logs::open(std::slice::from_ref(folder), &starts, 1, options, Box::new(|| Ok(()))).unwrap();
+    logs.begin().unwrap();
     let mut recorder = Arc::clone(&logs).recorder();
     let (mut number, mut bytes) = (0, 0);
     while bytes < most {

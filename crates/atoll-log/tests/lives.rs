@@ -67,7 +67,9 @@ fn live(
     *known = Known { life: known.life + 1, cut: start.lsn, ..*known };
     // What was durable at each event, and what the start was.
     let mut past = vec![(medium.events(), start.lsn, *known)];
-    let logs = Logs::open(&[folder(medium)], &[start], known.life, options()).unwrap();
+    let logs = Logs::open(&[folder(medium)], &[start], known.life, options(), Box::new(|| Ok(())))
+        .unwrap();
+    logs.begin().unwrap();
     let mut recorder = Arc::clone(&logs).recorder();
     for _ in 0..random.random_range(0..12) {
         let bytes = match random.random_range(0..4) {
@@ -110,7 +112,8 @@ proptest! {
         let mut medium = CrashMedium::with_unit(if words { WORD_BYTES } else { SECTOR_BYTES });
         let mut known = Known { start: 0, life: 0, cut: 0 };
         // The first file is made before the control file says that there is a log.
-        drop(atoll_log::files::Files::open(folder(&medium), options().file_bytes, 0).unwrap());
+        let files = atoll_log::files::Files::open(folder(&medium), options().file_bytes, 0);
+        files.unwrap().make_until(0).unwrap();
         for life in 0..12 {
             medium = live(&medium.copy(), &mut known, &mut random)
                 .map_err(|error| TestCaseError::fail(format!("life {life}: {error}")))?;

@@ -28,7 +28,10 @@ fn media(medium: &CrashMedium, tablespaces: usize) -> Vec<Arc<dyn Medium>> {
 
 fn open(medium: &CrashMedium, tablespaces: usize) -> Arc<Logs> {
     let starts = vec![Start { lsn: 0, gsn: 0 }; tablespaces];
-    Logs::open(&media(medium, tablespaces), &starts, 1, OPTIONS).unwrap()
+    let media = media(medium, tablespaces);
+    let logs = Logs::open(&media, &starts, 1, OPTIONS, Box::new(|| Ok(()))).unwrap();
+    logs.begin().unwrap();
+    logs
 }
 
 /// Commits a transaction with a payload in each of these logs.
@@ -301,7 +304,8 @@ fn what_an_earlier_life_left_behind_the_end_is_not_taken_for_the_log() {
     let (blocks, end) = scan(&crashed, 1, 0);
     assert_eq!(blocks.last().unwrap().0.gsn, first);
     let starts = [Start { lsn: end, gsn: first }];
-    let logs = Logs::open(&media(&crashed, 1), &starts, 2, OPTIONS).unwrap();
+    let logs = Logs::open(&media(&crashed, 1), &starts, 2, OPTIONS, Box::new(|| Ok(()))).unwrap();
+    logs.begin().unwrap();
     let mut recorder = logs.clone().recorder();
     // As long as what was lost, less the block that opening has added: ends where the survivor is.
     let again = commit(&mut *recorder, &[0], &vec![4; 4000 - 64], 0);
@@ -446,7 +450,9 @@ fn nothing_is_written_after_a_close_that_failed() {
     let (first, second) = (CrashMedium::default(), CrashMedium::default());
     let media: Vec<Arc<dyn Medium>> = vec![Arc::new(first.clone()), Arc::new(second.clone())];
     let options = LogsOptions { file_bytes: 64 << 10, ..OPTIONS };
-    let logs = Logs::open(&media, &[Start { lsn: 0, gsn: 0 }; 2], 1, options).unwrap();
+    let logs = Logs::open(&media, &[Start { lsn: 0, gsn: 0 }; 2], 1, options, Box::new(|| Ok(())))
+        .unwrap();
+    logs.begin().unwrap();
     let mut recorder = Arc::clone(&logs).recorder();
     let mut redo = Redo::default();
     redo.part(0).push(1);

@@ -249,9 +249,9 @@ impl Database {
         if !inner.is_owner() {
             return Health::default();
         }
-        let logs = inner.acknowledger.get().map(|acknowledger| acknowledger.logs.failures());
+        let logs = inner.acknowledger.get().map(|acknowledger| &*acknowledger.logs);
         let spill = inner.check_spill().err().map(|error| error.to_string());
-        notes.health(logs.unwrap_or_default(), spill)
+        notes.health(logs, spill)
     }
 
     /// Waits until everything that has been committed is durable, whatever durability was asked

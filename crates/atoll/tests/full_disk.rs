@@ -9,8 +9,9 @@ use std::io::Write;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atoll::machine::CrashMedium;
+use atoll::machine::medium::Open;
 use atoll::machine::medium::crash::Fault;
+use atoll::machine::{CrashMedium, Medium};
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Error, LogError, LogsOptions, Result, Schema,
     Table, TableOptions, Value,
@@ -250,6 +251,69 @@ fn a_disk_that_is_full_at_any_request_of_a_recovery() {
     sweep(&crashed.unwrap(), &told);
 }
 
+/// That a database which was opened where there is no space can be read, and says why it takes no
+/// change, and goes on when there is space.
+fn reads_only_until(db: &Database, told: &mut Told, make_space: impl FnOnce()) {
+    let notes = &db.recovery().unwrap().notes;
+    assert!(notes.iter().any(|note| note.contains("can be read")), "{notes:?}");
+    told.judge_in(db, "without space");
+    let snapshot = db.snapshot().unwrap();
+    assert!(snapshot.table(NAMES[0]).unwrap().row_count().unwrap() > 0);
+    for _ in 0..3 {
+        told.begun += 1;
+        let refused = add(db, told.begun, 10).unwrap_err();
+        assert!(refused.to_string().contains("free some space"), "{refused}");
+        let [trouble] = &db.health().troubles()[..] else { panic!("{:?}", db.health()) };
+        assert!(trouble.contains("changes are refused until there is space"), "{trouble}");
+        db.checkpoint().unwrap_err();
+    }
+    make_space();
+    told.begun += 1;
+    add(db, told.begun, 10).unwrap();
+    told.acknowledged.insert(told.begun);
+    db.checkpoint().unwrap();
+    assert!(db.health().is_well(), "{:?}", db.health());
+    told.judge_in(db, "with space again");
+}
+
+/// Removes the files of a log that were made ahead, so that the next block needs one.
+fn remove_unused(medium: &CrashMedium, tablespace: usize) {
+    let folder = medium.folder(&format!("node-{tablespace}")).unwrap();
+    let logs = folder.names().unwrap().into_iter().filter(|name| name.starts_with("log-"));
+    for name in logs.collect::<Vec<_>>().into_iter().rev() {
+        let file = folder.open(&name, Open::Read).unwrap();
+        let mut bytes = vec![0; file.size().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        if bytes.iter().any(|byte| *byte != 0) {
+            return;
+        }
+        folder.remove(&name).unwrap();
+    }
+}
+
+#[test]
+fn a_database_opens_on_a_full_disk_to_be_read_and_goes_on_when_there_is_space() {
+    for closed in [false, true] {
+        let (medium, mut told) = (CrashMedium::default(), Told::default());
+        let mut left = None;
+        told.live(&medium, Then::Full, |_| left = Some(medium.crash(medium.events(), || false)));
+        let medium = if closed { medium } else { left.unwrap() };
+        // The control file cannot be written, or only files cannot be made.
+        for (fault, after) in [(Fault::Full, 0), (Fault::Create, 0)] {
+            let (medium, mut told) = (medium.copy(), told.clone());
+            (0..NAMES.len()).for_each(|tablespace| remove_unused(&medium, tablespace));
+            medium.fail(fault, after);
+            // It can be closed without having written anything, and opened again.
+            Database::open_on(&medium, options()).unwrap().close().unwrap();
+            let db = Database::open_on(&medium, options()).unwrap();
+            reads_only_until(&db, &mut told, || medium.mend());
+            told.judge(&medium.crash(medium.events(), || false), "after it went on");
+            db.close().unwrap();
+            told.judge(&medium, "closed after it went on");
+        }
+    }
+}
+
 #[test]
 fn a_file_system_that_is_full_is_told_and_is_worked_on_again_when_there_is_space() {
     let room = tempfile::tempdir().unwrap();
@@ -296,16 +360,18 @@ fn a_file_system_that_is_full_is_told_and_is_worked_on_again_when_there_is_space
     assert!(fill(&db, &mut told, 20).is_none());
     is_told(fill(&db, &mut told, i64::MAX).unwrap());
     let _ = db.close().map_err(is_told);
-    // To look is possible where there is no space at all; perhaps to open it is not.
+    // To look, and to read, is possible where there is no space at all.
     std::fs::remove_file(folder.join("lock")).unwrap();
     let mut rest = std::fs::File::create(folder.join("rest")).unwrap();
     while rest.write_all(&[1; 4096]).is_ok() {}
     let report = atoll::inspect::check(&folder, None).unwrap();
     assert!(report.damages.is_empty(), "{:?}", report.damages);
-    if let Err(error) = Database::open(&folder, options()) {
-        is_told(error);
-    }
+    let db = Database::open(&folder, options()).unwrap();
+    told.judge_in(&db, "a real disk without space");
+    is_told(fill(&db, &mut told, i64::MAX).unwrap()); // The logs may have room for some.
     disk.remount("size=128m");
+    assert!(fill(&db, &mut told, 20).is_none());
+    drop(db);
     told.judge_in(&Database::open(&folder, options()).unwrap(), "a real disk");
     told.judge_in(&Database::open(&folder, options()).unwrap(), "a real disk, closed");
 }

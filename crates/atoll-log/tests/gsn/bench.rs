@@ -153,7 +153,8 @@ impl Bench {
         done: Vec<Done>,
     ) -> Self {
         let media: Vec<_> = (0..starts.len()).map(|log| folder(&medium, log)).collect();
-        let logs = Logs::open(&media, starts, life, options(planted)).unwrap();
+        let logs = Logs::open(&media, starts, life, options(planted), Box::new(|| Ok(()))).unwrap();
+        logs.begin().unwrap();
         let turns = |row: usize| {
             let turns = done.iter().filter_map(|one: &Done| one.turns.get(&row)).max();
             // Nothing of before is above what is still to come, so it need not be known any more.

@@ -69,7 +69,7 @@ impl Checkpointer {
         let mut parts = Vec::with_capacity(tablespaces);
         for (tablespace, from) in self.homes.iter().enumerate() {
             let medium = root.folder(&folder_name(tablespace))?;
-            Files::open(Arc::clone(&medium), control.file_bytes, 0)?;
+            Files::open(Arc::clone(&medium), control.file_bytes, 0)?.make_until(0)?;
             let to = Home::open(medium)?;
             let waiting = Waiting::new();
             let mut writer = to.writer(&[], &waiting, false);

@@ -18,8 +18,8 @@
 //!   already this, and both can be opened, since nothing has been let go of. Until it has been
 //!   written nothing else is: another checkpoint would lie where that before had its blocks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ const STEP_BYTES_MIN: u64 = 1 << 20;
 pub(crate) struct Checkpointer {
     pub(super) logs: Arc<Logs>,
     pub(super) homes: Vec<Home>,
-    pub(super) file: ControlFile,
+    pub(super) file: Arc<Mutex<ControlFile>>,
     pub(super) control: Control,
     /// What the last checkpoint showed; gone when memory was short.
     pub(super) baseline: Option<Snapshot>,
@@ -196,6 +196,10 @@ pub(super) fn end(logs: &Logs) -> u64 {
     logs.logs().iter().map(|log| log.tail_lsn()).sum()
 }
 
+fn lock(file: &Mutex<ControlFile>) -> MutexGuard<'_, ControlFile> {
+    file.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Checkpointer {
     pub(crate) fn logs(&self) -> Arc<Logs> {
         Arc::clone(&self.logs)
@@ -210,6 +214,7 @@ impl Checkpointer {
         if self.locked.is_none() {
             return Err(LogError::Closed.into());
         }
+        self.logs.begin()?;
         self.write_control()?; // What the last one has left undone.
         inner.check_spill()?;
         let begin = Instant::now();
@@ -256,7 +261,7 @@ impl Checkpointer {
     /// Has the control file say what is known here, if it may not do so yet.
     fn write_control(&mut self) -> std::result::Result<(), LogError> {
         if self.is_unwritten {
-            self.file.write(&mut self.control)?;
+            lock(&self.file).write(&mut self.control)?;
             self.is_unwritten = false;
         }
         Ok(())
@@ -432,11 +437,14 @@ impl Checkpointer {
             // A log that takes no mark cannot be closed either, and says why.
             let _ = self.logs.mark(now_us);
         }
-        self.logs.close()?;
+        if !self.logs.close()? {
+            (self.locked, self.archive) = (None, None); // Nothing has been written.
+            return Ok(());
+        }
         let mut control = self.control.clone();
         let ends: Vec<u64> = self.logs.logs().iter().map(|log| log.durable_lsn()).collect();
         control.ends = Some(ends.clone());
-        self.file.write(&mut control)?;
+        lock(&self.file).write(&mut control)?;
         self.control = control;
         self.archive_to(&ends);
         (self.locked, self.archive) = (None, None);

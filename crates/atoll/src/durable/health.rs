@@ -5,8 +5,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use atoll_log::LogError;
+use atoll_log::{LogError, Logs};
 
+use super::open::waiting;
 use crate::error::{Error, Result};
 
 /// What is wrong with the durability of a database, as it is now: what could be done again in the
@@ -18,6 +19,9 @@ pub struct Health {
     /// any more, by any log, and everything that was acknowledged is there when the database is
     /// opened again. What is in memory can be read.
     pub logs: Vec<LogError>,
+    /// Why changes are refused since the database was opened: there was no space to begin with them.
+    /// It can be read, and goes on by itself when there is.
+    pub space: Option<LogError>,
     /// Why the next file of a log could not be made: changes will be refused when those that there
     /// are have been filled.
     pub files: Option<LogError>,
@@ -51,6 +55,7 @@ impl Health {
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles: Vec<String> = self.logs.iter().map(LogError::to_string).collect();
         troubles.extend(self.spill.clone());
+        troubles.extend(self.space.iter().map(waiting));
         troubles.extend(self.files.iter().map(|cause| {
             format!(
                 "the next file of a log could not be made ({cause}); changes are taken until those \
@@ -58,8 +63,8 @@ impl Health {
             )
         }));
         if let Some(CheckpointFailure { cause, .. }) = &self.checkpoint {
-            // What ends checkpoints for good has been told.
-            if !troubles.contains(cause) {
+            // What keeps checkpoints from being taken at all has been told.
+            if self.space.is_none() && !troubles.contains(cause) {
                 troubles.push(format!(
                     "no checkpoint could be taken ({cause}); what is committed is in the logs, \
                      which grow until one can be, and it is tried again"
@@ -111,10 +116,12 @@ impl Notes {
     }
 
     /// With what is wrong of the logs themselves, and of what does not fit memory.
-    pub(crate) fn health(&self, logs: Vec<LogError>, spill: Option<String>) -> Health {
+    pub(crate) fn health(&self, logs: Option<&Logs>, spill: Option<String>) -> Health {
         let Noted { files, checkpoint, archive } = self.lock().clone();
+        let space = logs.and_then(Logs::waits_for);
+        let logs = logs.map(Logs::failures).unwrap_or_default();
         // A log that has failed makes no files, and says why.
-        let files = files.filter(|_| logs.is_empty());
-        Health { logs, files, checkpoint, archive, spill }
+        let files = files.filter(|_| logs.is_empty() && space.is_none());
+        Health { logs, space, files, checkpoint, archive, spill }
     }
 }

@@ -1,7 +1,7 @@
 //! Opening a folder: a new database, or one that is recovered.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use atoll_log::archive::{Archive, Owner};
@@ -86,7 +86,7 @@ pub(crate) fn open(
         check_folders(&options.folders, options.tablespaces)?;
         create(root, options)?;
     }
-    let (mut file, mut control) = ControlFile::open(root, Open::Write)?;
+    let (file, mut control) = ControlFile::open(root, Open::Write)?;
     check_folders(&options.folders, control.tablespaces)?;
     let archive = options.archive.as_deref();
     let archive = archive.map(|archive| open_archive(archive, &control)).transpose()?;
@@ -133,9 +133,22 @@ pub(crate) fn open(
     control.ends = None;
     control.cuts = starts.iter().map(|start| start.lsn).collect();
     control.horizon = starts.iter().map(|start| start.gsn).max().unwrap_or(0);
-    file.write(&mut control)?;
+    let file = Arc::new(Mutex::new(file));
+    let announce = {
+        let (file, mut control) = (Arc::clone(&file), control.clone());
+        Box::new(move || file.lock().unwrap_or_else(PoisonError::into_inner).write(&mut control))
+    };
     let logs_options = LogsOptions { file_bytes: control.file_bytes, ..options.logs };
-    let logs = Logs::open(&media, &starts, control.life, logs_options)?;
+    let logs = Logs::open(&media, &starts, control.life, logs_options, announce)?;
+    match logs.begin() {
+        Err(LogError::Medium(cause)) if cause.is_full() => report.notes.push(waiting(&cause)),
+        Err(error) => {
+            // What stands there is of no life that has begun; the error says what is wrong.
+            let _ = logs.close();
+            return Err(error.into());
+        }
+        Ok(()) => {}
+    }
     let spare_files = spare_files(options.checkpoint_log_bytes, control.file_bytes);
     let (baseline, locked, is_unwritten, not_archived) = (None, Some(locked), false, None);
     Ok((
@@ -155,6 +168,14 @@ pub(crate) fn open(
         },
         report,
     ))
+}
+
+/// What is told of a database that can only be read for want of space.
+pub(super) fn waiting(cause: &impl std::fmt::Display) -> String {
+    format!(
+        "the database can be read, and changes are refused until there is space: {cause}; it goes \
+         on by itself then"
+    )
 }
 
 fn open_archive(root: &dyn Medium, control: &Control) -> Result<Archive> {
@@ -205,7 +226,7 @@ fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
             Some(elsewhere) => root.folder_at(&name, elsewhere)?,
             None => root.folder(&name)?,
         };
-        Files::open(Arc::clone(&medium), control.file_bytes, 0)?;
+        Files::open(Arc::clone(&medium), control.file_bytes, 0)?.make_until(0)?;
         Home::open(medium)?;
     }
     root.sync_names()?;
