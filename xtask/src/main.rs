@@ -5,12 +5,15 @@
 //! - the lock files of `peers` and `fuzz`, which no test reads, know what the crates depend on;
 //! - every Rust file opens with what it is for, and is no longer than a reader can keep in mind;
 //! - lines are at most 100 columns;
+//! - no circle of modules in a crate;
 //! - every scheme is a folder of its name with the same files, and is named nowhere else.
 //!
 //! `skipped` tells which tests were skipped.
 
+mod modules;
 mod schemes;
 mod skipped;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,14 +36,28 @@ const ONCE: [&str; 6] =
     ["arrow-array", "arrow-buffer", "arrow-schema", "datafusion", "pyo3", "sqlparser"];
 /// Workspaces of their own that depend on these crates.
 const BESIDE: [&str; 2] = ["peers", "fuzz"];
+/// Crates whose modules still have circles.
+const CIRCLES_LEFT: [&str; 10] = [
+    "atoll-machine",
+    "atoll-memory",
+    "atoll-storage",
+    "atoll-txn",
+    "atoll-log",
+    "atoll",
+    "atoll-sql",
+    "atoll-bench",
+    "atoll-cli",
+    "atolldb",
+];
 const FILE_LINES_MAX: usize = 1000;
 const LINE_COLUMNS_MAX: usize = 100;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    match given.as_slice() {
         ["check"] => check(),
+        ["words"] => words(),
         ["skipped", file] => skipped::run(Path::new(file), None),
         ["skipped", file, allowed] => skipped::run(Path::new(file), Some(Path::new(allowed))),
         _ => {
@@ -50,13 +67,27 @@ fn main() -> ExitCode {
     }
 }
 
-fn check() -> ExitCode {
+fn words() -> ExitCode {
+    let mut faults = Vec::new();
+    words::check(&root(), &mut faults);
+    faults.iter().for_each(|fault| println!("{fault}"));
+    ExitCode::from(u8::from(!faults.is_empty()))
+}
+
+fn root() -> PathBuf {
     // Cargo says it when it runs this: what was compiled in may be another clone's, if they share a
     // target folder.
     let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").to_owned());
-    let root = Path::new(&here).join("..");
+    Path::new(&here).join("..")
+}
+
+fn check() -> ExitCode {
+    let root = root();
     let mut faults = Vec::new();
     check_direction(&root, &mut faults);
+    for name in ORDER.into_iter().filter(|name| !CIRCLES_LEFT.contains(name)) {
+        modules::check(&folder(&root, name).join("src"), name, &mut faults);
+    }
     check_lock(&root, &mut faults);
     BESIDE.iter().for_each(|beside| check_lock_beside(&root, beside, &mut faults));
     check_files(&root, &mut faults);
@@ -79,13 +110,17 @@ fn read(path: &Path, faults: &mut Vec<String>) -> String {
     })
 }
 
-fn manifest_of(root: &Path, name: &str, faults: &mut Vec<String>) -> String {
-    let folder = match name {
+/// Where a crate lies.
+fn folder(root: &Path, name: &str) -> PathBuf {
+    match name {
         "atolldb" => root.join("python"),
         "xtask" => root.join("xtask"),
         name => root.join("crates").join(name),
-    };
-    read(&folder.join("Cargo.toml"), faults)
+    }
+}
+
+fn manifest_of(root: &Path, name: &str, faults: &mut Vec<String>) -> String {
+    read(&folder(root, name).join("Cargo.toml"), faults)
 }
 
 fn check_direction(root: &Path, faults: &mut Vec<String>) {
@@ -136,10 +171,10 @@ fn check_lock_beside(root: &Path, beside: &str, faults: &mut Vec<String>) {
 
 fn check_files(root: &Path, faults: &mut Vec<String>) {
     let mut files = Vec::new();
-    ["crates", "python", "xtask"].iter().for_each(|dir| collect(&root.join(dir), &mut files));
+    ["crates", "python", "xtask"].iter().for_each(|dir| collect(&root.join(dir), "rs", &mut files));
     for path in files {
         let text = read(&path, faults);
-        let shown = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let shown = shown(root, &path);
         if !text.starts_with("//!") {
             faults.push(format!("{shown} does not open with what it is for (//!)"));
         }
@@ -155,7 +190,13 @@ fn check_files(root: &Path, faults: &mut Vec<String>) {
     }
 }
 
-fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
+/// How a file is named in a report.
+fn shown(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+/// The files of a folder, and of those within, whose names end so.
+fn collect(dir: &Path, ending: &str, files: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
@@ -163,8 +204,8 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
             continue;
         }
         if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&path, ending, files);
+        } else if path.extension().is_some_and(|extension| extension == ending) {
             files.push(path);
         }
     }

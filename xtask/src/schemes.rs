@@ -44,7 +44,7 @@ fn check_scheme(folder: &Path, name: &str, faults: &mut Vec<String>) {
         faults.push(format!("schemes/{name} is not the folder of the scheme's name: {named}"));
     }
     let mut files = Vec::new();
-    collect(folder, &mut files);
+    collect(folder, "rs", &mut files);
     let file_name =
         |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for wanted in FILES {
@@ -66,7 +66,7 @@ fn check_scheme(folder: &Path, name: &str, faults: &mut Vec<String>) {
 
 fn check_names(root: &Path, schemes: &Path, names: &[String], faults: &mut Vec<String>) {
     let mut files = Vec::new();
-    ["crates", "python"].iter().for_each(|dir| collect(&root.join(dir), &mut files));
+    ["crates", "python"].iter().for_each(|dir| collect(&root.join(dir), "rs", &mut files));
     for path in files {
         let is_test = path.components().any(|part| part.as_os_str() == "tests");
         if path.starts_with(schemes) || is_test {

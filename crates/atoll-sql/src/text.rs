@@ -100,9 +100,17 @@ fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Days since 1970-01-01 of `YYYY-MM-DD`, with ` BC` behind the years before 1.
+/// Days since 1970-01-01 of `YYYY-MM-DD`, with ` BC` behind the years before 1; a midnight will do.
 pub(crate) fn date(text: &str) -> Result<i32, String> {
-    date_parts(text).ok_or_else(|| format!("{} is not a date; write YYYY-MM-DD", quote(text)))
+    let fault = |what| format!("{} {what}; write YYYY-MM-DD", quote(text));
+    if let Some(days) = date_parts(text) {
+        return Ok(days);
+    }
+    let micros = timestamp(text).map_err(|_| fault("is not a date"))?;
+    if micros % DAY_US != 0 {
+        return Err(fault("has a time of day, which a date has not"));
+    }
+    i32::try_from(micros / DAY_US).map_err(|_| fault("is not a date"))
 }
 
 fn date_parts(text: &str) -> Option<i32> {
@@ -318,6 +326,9 @@ mod tests {
         assert!(date("2001-02-29").is_err());
         assert_eq!(date("0001-12-31 BC").map(crate::rules::show::date), Ok("0001-12-31 BC".into()));
         assert!(date("2001-2-").is_err());
+        assert_eq!(date("2000-02-29 00:00:00"), Ok(11_016));
+        assert_eq!(date("1969-12-31T00:00Z"), Ok(-1));
+        assert!(date("2000-02-29 00:00:01").unwrap_err().contains("time of day"));
         assert!(date("01-02-03").is_err());
         assert_eq!(timestamp("1970-01-01 00:00:01.5"), Ok(1_500_000));
         assert_eq!(timestamp("1970-01-02T01:02Z"), Ok(DAY_US + 3_720_000_000));

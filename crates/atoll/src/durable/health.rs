@@ -19,8 +19,8 @@ pub struct Health {
     /// any more, by any log, and everything that was acknowledged is there when the database is
     /// opened again. What is in memory can be read.
     pub logs: Vec<LogError>,
-    /// Why changes are refused since the database was opened: there was no space to begin with them.
-    /// It can be read, and goes on by itself when there is.
+    /// Why changes are refused since the database was opened: there was no space to begin with
+    /// them. It can be read, and goes on by itself when there is.
     pub space: Option<LogError>,
     /// Why the next file of a log could not be made: changes will be refused when those that there
     /// are have been filled.
