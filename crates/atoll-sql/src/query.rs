@@ -33,6 +33,7 @@ use crate::names::{self, CATALOG, SCHEMA};
 use crate::provider::SnapshotCatalog;
 use crate::rules::analyze::Analyzer;
 use crate::rules::operands::QuotedLiterals;
+use crate::rules::subqueries::Subqueries;
 use crate::rules::temporal::{Now, TypeNames};
 use crate::rules::{extreme, merging, prepare, sum};
 use crate::{clauses, panics, watch, wording};
@@ -307,6 +308,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 fn analyzers(guards: bool) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(ResolveGroupingFunction::new()),
+        Arc::new(Subqueries),
         Arc::new(Analyzer { guards }),
         Arc::new(TypeCoercion::new()),
     ]

@@ -8,9 +8,9 @@
 //!
 //! In reading order: [`number`] (types of numbers), [`arith`] (operators), [`cast`] and [`show`]
 //! (casts and text), [`temporal`] (dates and times), [`operands`] (which types operands get),
-//! [`analyze`] (the walk over a plan), [`guard`]
-//! (what is evaluated when), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`]
-//! (what is rewritten before and while a statement is planned).
+//! [`analyze`] (the walk over a plan), [`guard`] (what is evaluated when), [`subqueries`] (IN, ANY,
+//! ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`] (what is rewritten before
+//! and while a statement is planned).
 
 pub(crate) mod analyze;
 pub(crate) mod arith;
@@ -23,6 +23,7 @@ pub(crate) mod number;
 pub(crate) mod operands;
 pub(crate) mod prepare;
 pub(crate) mod show;
+pub(crate) mod subqueries;
 pub(crate) mod sum;
 pub(crate) mod temporal;
 

@@ -1,0 +1,295 @@
+//! Comparisons with the rows of a subquery, in SQL's logic of three values.
+//!
+//! DataFusion makes joins of `IN`, `ANY`, `ALL` and `EXISTS`. A join says whether there is a match
+//! and never NULL, and it takes a column of the query around for one of the subquery where both
+//! read the same table. So a comparison becomes `EXISTS` over a filter of the subquery, under a
+//! name of its own, once for TRUE and once for NULL (ISO 9075-2, 8.4 and 8.9):
+//!
+//! ```text
+//! x op ANY (q)   CASE WHEN EXISTS (q: x op c) THEN TRUE
+//!                     WHEN EXISTS (q: (x op c) IS NULL) THEN NULL ELSE FALSE END
+//! x op ALL (q)   CASE WHEN EXISTS (q: NOT (x op c)) THEN FALSE
+//!                     WHEN EXISTS (q: (x op c) IS NULL) THEN NULL ELSE TRUE END
+//! ```
+//! In a conjunct of a filter FALSE and NULL are the same, which leaves one `EXISTS`.
+//!
+//! - `SUBQUERY-1`: what stays an `IN` is a conjunct, where a semi-join, or an anti-join that knows
+//!   NULL, answers it.
+//! - `SUBQUERY-2`: a subquery in a list of expressions, where no join is made, counts its rows.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, Spans};
+use datafusion::functions_aggregate::count::count;
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::{Filter, Join, Subquery};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Expr, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::external;
+use crate::error::SqlError;
+
+/// DataFusion's rule that rewrites them.
+#[derive(Debug)]
+pub(crate) struct Subqueries;
+
+impl AnalyzerRule for Subqueries {
+    fn name(&self) -> &str {
+        "subqueries_in_three_values"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut names = 0;
+        Ok(plan.transform_up_with_subqueries(|plan| node(plan, &mut names))?.data)
+    }
+}
+
+fn node(plan: LogicalPlan, names: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    if !plan.expressions().iter().any(has_subquery) {
+        return Ok(Transformed::no(plan));
+    }
+    match plan {
+        LogicalPlan::Filter(filter) => rewrite_filter(filter, names).map(Transformed::yes),
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            rewrite_join(join, names).map(Transformed::yes)
+        }
+        plan @ LogicalPlan::Projection(_) => {
+            let kept = NamePreserver::new(&plan);
+            let input = Arc::clone(plan.inputs()[0].schema());
+            let mut scope = Scope { schema: &input, names, counts: true };
+            plan.map_expressions(|expr| {
+                let name = kept.save(&expr);
+                Ok(Transformed::yes(name.restore(scope.value(expr)?)))
+            })
+        }
+        _ => Err(unsupported("stands where only columns and expressions of them may")),
+    }
+}
+
+fn rewrite_filter(filter: Filter, names: &mut usize) -> Result<LogicalPlan> {
+    let mut scope = Scope { schema: filter.input.schema(), names, counts: false };
+    let conjuncts = split_conjunction_owned(filter.predicate).into_iter();
+    let conjuncts = conjuncts.map(|expr| scope.conjunct(expr)).collect::<Result<Vec<_>>>()?;
+    let predicate = conjunction(conjuncts).unwrap_or_else(|| lit(true));
+    Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?))
+}
+
+/// Conditions of an inner join are as well conditions on its rows.
+fn rewrite_join(mut join: Join, names: &mut usize) -> Result<LogicalPlan> {
+    let conditions = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
+    let (apart, kept): (Vec<_>, Vec<_>) = conditions.into_iter().partition(has_subquery);
+    join.filter = conjunction(kept);
+    if join.on.iter().any(|(left, right)| has_subquery(left) || has_subquery(right)) {
+        return Err(unsupported("stands in the condition of a join"));
+    }
+    let predicate = conjunction(apart).unwrap_or_else(|| lit(true));
+    rewrite_filter(Filter::try_new(predicate, Arc::new(LogicalPlan::Join(join)))?, names)
+}
+
+fn unsupported(why: &str) -> datafusion::error::DataFusionError {
+    let hint = "a join, or a subquery in FROM, does it as a rule";
+    external(
+        SqlError::unsupported(format!("a subquery that {why} is not supported"))
+            .with_hint(Some(hint.to_owned())),
+    )
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_predicate = |expr: &Expr| {
+        matches!(expr, Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::Exists(_))
+    };
+    expr.exists(|expr| Ok(is_predicate(expr))).unwrap_or(true)
+}
+
+/// What an expression is in.
+struct Scope<'s> {
+    /// The columns that it sees.
+    schema: &'s DFSchema,
+    /// Names given so far.
+    names: &'s mut usize,
+    /// `SUBQUERY-2`.
+    counts: bool,
+}
+
+/// `value op quantifier (subquery)`.
+struct Comparison {
+    value: Expr,
+    op: Operator,
+    is_all: bool,
+    subquery: Subquery,
+}
+
+impl Comparison {
+    fn of(expr: Expr) -> std::result::Result<Self, Expr> {
+        match expr {
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                let (op, is_all) =
+                    if negated { (Operator::NotEq, true) } else { (Operator::Eq, false) };
+                Ok(Self { value: *expr, op, is_all, subquery })
+            }
+            Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
+                let is_all = matches!(quantifier, SetQuantifier::All);
+                Ok(Self { value: *expr, op, is_all, subquery })
+            }
+            other => Err(other),
+        }
+    }
+
+    /// NOT of it.
+    fn negated(self) -> std::result::Result<Self, Self> {
+        match self.op.negate() {
+            Some(op) => Ok(Self { op, is_all: !self.is_all, ..self }),
+            None => Err(self),
+        }
+    }
+
+    /// `SUBQUERY-1`: as an IN or NOT IN that a join answers, if it is one.
+    fn as_join(self) -> std::result::Result<Expr, Self> {
+        let negated = match (self.op, self.is_all) {
+            (Operator::Eq, false) => false,
+            (Operator::NotEq, true) => true,
+            _ => return Err(self),
+        };
+        let knows_null = !negated || self.subquery.outer_ref_columns.is_empty();
+        if !self.value.any_column_refs() || has_any_subquery(&self.value) || !knows_null {
+            return Err(self);
+        }
+        let expr = Box::new(self.value);
+        Ok(Expr::InSubquery(InSubquery { expr, subquery: self.subquery, negated }))
+    }
+}
+
+fn has_any_subquery(expr: &Expr) -> bool {
+    let is_scalar = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_));
+    has_subquery(expr) || expr.exists(|expr| Ok(is_scalar(expr))).unwrap_or(true)
+}
+
+impl Scope<'_> {
+    /// A conjunct of a filter, which keeps the rows for which it is TRUE.
+    fn conjunct(&mut self, expr: Expr) -> Result<Expr> {
+        let comparison = match expr {
+            Expr::Not(inner) => match Comparison::of(*inner).map(Comparison::negated) {
+                Ok(Ok(negated)) => Ok(negated),
+                Ok(Err(same)) => {
+                    return Ok(Expr::Not(Box::new(self.three_valued(same)?)));
+                }
+                Err(inner) => Err(Expr::Not(Box::new(inner))),
+            },
+            other => Comparison::of(other),
+        };
+        match comparison.map(Comparison::as_join) {
+            Ok(Ok(join)) => Ok(join),
+            Ok(Err(comparison)) if comparison.is_all => {
+                let (plan, compared) = self.compared(comparison)?;
+                self.exists(plan, Some(Expr::IsNotTrue(Box::new(compared))), true)
+            }
+            Ok(Err(comparison)) => {
+                let (plan, compared) = self.compared(comparison)?;
+                self.exists(plan, Some(compared), false)
+            }
+            Err(other) => self.value(other),
+        }
+    }
+
+    /// An expression whose value may be NULL.
+    fn value(&mut self, expr: Expr) -> Result<Expr> {
+        let rewritten = expr.transform_up(|expr| match Comparison::of(expr) {
+            Ok(comparison) => self.three_valued(comparison).map(Transformed::yes),
+            Err(Expr::Exists(Exists { subquery, negated })) if self.counts => {
+                let plan = Arc::unwrap_or_clone(subquery.subquery);
+                self.exists(plan, None, negated).map(Transformed::yes)
+            }
+            Err(other) => Ok(Transformed::no(other)),
+        })?;
+        Ok(rewritten.data)
+    }
+
+    fn three_valued(&mut self, comparison: Comparison) -> Result<Expr> {
+        let is_all = comparison.is_all;
+        let is_equality = matches!(comparison.op, Operator::Eq | Operator::NotEq);
+        let value = self.outer(comparison.value.clone())?;
+        let (plan, compared) = self.compared(comparison)?;
+        let decided = if is_all { Expr::Not(Box::new(compared.clone())) } else { compared.clone() };
+        let decides = self.exists(plan.clone(), Some(decided), false)?;
+        // Of an equality, apart: so each part has an equality, or nothing, of the query around.
+        let unknown = if is_equality {
+            let (inner, around) = (only_column(&plan), value.1);
+            let some_null = self.exists(plan.clone(), Some(inner.is_null()), false)?;
+            let none = around.is_null().and(self.exists(plan, None, false)?);
+            none.or(some_null)
+        } else {
+            self.exists(plan, Some(compared.is_null()), false)?
+        };
+        let null = Expr::Literal(ScalarValue::Boolean(None), None);
+        let when = |condition, value| (Box::new(condition), Box::new(value));
+        Ok(Expr::Case(Case::new(
+            None,
+            vec![when(decides, lit(!is_all)), when(unknown, null)],
+            Some(Box::new(lit(is_all))),
+        )))
+    }
+
+    /// The subquery under a name of its own, and what its rows are compared with.
+    fn compared(&mut self, comparison: Comparison) -> Result<(LogicalPlan, Expr)> {
+        let Comparison { value, op, subquery, .. } = comparison;
+        let (outer, _) = self.outer(value)?;
+        *self.names += 1;
+        let name = format!("__subquery_{}", self.names);
+        let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery.subquery));
+        let plan = plan.alias(name)?.build()?;
+        let compared = binary_expr(outer, op, only_column(&plan));
+        Ok((plan, compared))
+    }
+
+    /// A value as a subquery sees it, and as it is here.
+    fn outer(&self, value: Expr) -> Result<(Expr, Expr)> {
+        if has_any_subquery(&value) {
+            return Err(unsupported("is compared with another subquery"));
+        }
+        if value.contains_outer() {
+            return Err(unsupported("is compared with a column of a query further out"));
+        }
+        let here = value.clone();
+        let outer = value.transform_up(|expr| match expr {
+            Expr::Column(column) => {
+                let field = Arc::clone(self.schema.field_from_column(&column)?);
+                Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok((outer.data, here))
+    }
+
+    /// Whether a subquery has rows that a condition keeps.
+    fn exists(&self, plan: LogicalPlan, kept: Option<Expr>, negated: bool) -> Result<Expr> {
+        let mut plan = LogicalPlanBuilder::from(plan);
+        if let Some(kept) = kept {
+            plan = plan.filter(kept)?;
+        }
+        if !self.counts {
+            let subquery = subquery(plan.build()?);
+            return Ok(Expr::Exists(Exists { subquery, negated }));
+        }
+        let none: [Expr; 0] = [];
+        let counted = plan.aggregate(none, [count(lit(1))])?.build()?;
+        let op = if negated { Operator::Eq } else { Operator::Gt };
+        let (left, right) = (Expr::ScalarSubquery(subquery(counted)), lit(0_i64));
+        Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+    }
+}
+
+fn subquery(plan: LogicalPlan) -> Subquery {
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
+}
+
+/// The one column of a subquery.
+fn only_column(plan: &LogicalPlan) -> Expr {
+    Expr::Column(Column::from(plan.schema().qualified_field(0)))
+}
