@@ -63,7 +63,7 @@ impl Written {
         let start = Start { lsn: self.end(), gsn };
         (self.life, self.cut) = (self.life + 1, start.lsn);
         let media = [Arc::clone(&self.medium)];
-        let logs = Logs::open(&media, &[start], self.life, OPTIONS).unwrap();
+        let logs = Logs::open(&media, &[start], self.life, OPTIONS, Box::new(|| Ok(()))).unwrap();
         let mut recorder = Arc::clone(&logs).recorder();
         let mut recorded = Vec::new();
         let mut settled = 0;

@@ -214,7 +214,7 @@ impl<M: Machine> Home<'_, M> {
     /// The first row in that line that may have the key with this hash: a guess, and almost always
     /// right.
     #[inline]
-    pub fn guess(self, hash: u64) -> Option<RowId> {
+    pub fn candidate(self, hash: u64) -> Option<RowId> {
         self.0.find(hash, &mut |_| true).ok()
     }
 }

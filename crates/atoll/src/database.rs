@@ -352,7 +352,7 @@ impl Database {
         if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
             return Err(LogError::NoTablespace(wanted, count).into());
         }
-        let core = engine.create_table(name, schema, options).map_err(Error::of_stop)?;
+        let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
         if let Some(acknowledger) = self.0.inner.acknowledger.get() {
             acknowledger.acknowledge_all()?;
         }

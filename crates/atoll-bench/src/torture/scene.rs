@@ -263,7 +263,7 @@ mod tests {
         let gone = hands.begin(None, &Plan::default()).and_then(|()| hands.delete(guest));
         assert!(matches!(gone, Ok(true)));
         assert!(hands.commit().is_ok());
-        hands.tidy(usize::MAX);
+        hands.collect_garbage(usize::MAX);
         assert!(!crowded.ground.is_sure(0));
         // One of those that nobody touches.
         let gone = hands.begin(None, &Plan::default()).and_then(|()| hands.delete(-1));

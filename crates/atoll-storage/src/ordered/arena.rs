@@ -151,11 +151,11 @@ impl<M: Machine> Arena<M> {
 
     /// Brings the record of a payload on its way.
     #[inline]
-    pub(super) fn touch(&self, payload: u64) {
+    pub(super) fn prefetch(&self, payload: u64) {
         if payload >> TAG_SHIFT == LONG {
             let (class, handle) = parts(payload);
             if let Some(words) = self.words(handle, class) {
-                M::touch(words.as_ptr().cast(), size_of_val(words));
+                M::prefetch(words.as_ptr().cast(), size_of_val(words));
             }
         }
     }

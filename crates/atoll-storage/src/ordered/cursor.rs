@@ -208,7 +208,7 @@ impl<M: Machine> OrderedIndex<M> {
         descending: bool,
         out: &mut Batch,
     ) -> Result<(), Changed> {
-        slots.clone().for_each(|at| self.arena.touch(leaf.node.payload(at)));
+        slots.clone().for_each(|at| self.arena.prefetch(leaf.node.payload(at)));
         let mut push = |at| {
             let row = self.entry(leaf.node, at, &mut out.keys)?;
             out.rows.push((RowId(row), out.keys.len()));

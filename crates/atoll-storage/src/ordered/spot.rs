@@ -26,17 +26,17 @@ pub struct Spot {
 impl<M: Machine> OrderedIndex<M> {
     /// Finds the leaf that an entry with this key is likely to go into and brings in its cache
     /// lines, without waiting for them. `None` where somebody is changing the nodes above it.
-    pub fn approach(&self, key: &[u8]) -> Option<Spot> {
-        self.try_approach(&Place::new(key, 0)).ok()
+    pub fn prefetch_leaf(&self, key: &[u8]) -> Option<Spot> {
+        self.try_prefetch_leaf(&Place::new(key, 0)).ok()
     }
 
-    fn try_approach(&self, place: &Place<'_>) -> Result<Spot, Changed> {
+    fn try_prefetch_leaf(&self, place: &Place<'_>) -> Result<Spot, Changed> {
         let (mut parent, mut at) = (self.anchor(), 0);
         loop {
             let child = parent.node.child(at);
             parent.validate()?; // `POOL-1`: it was a child, so it is a node
             if child.is_leaf() {
-                self.node(child).touch_all();
+                self.node(child).prefetch_all();
                 let version = parent.version();
                 return Ok(Spot { leaf: child, parent: parent.id, version, at });
             }

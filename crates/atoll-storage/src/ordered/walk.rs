@@ -87,10 +87,10 @@ impl<M: Machine> OrderedIndex<M> {
     #[inline]
     pub(super) fn visit(&self, id: NodeId) -> Visit<'_, M> {
         let node = self.node(id);
-        node.touch();
+        node.prefetch();
         let visit = Visit::begin(id, node);
         if !id.is_leaf() {
-            node.touch_children();
+            node.prefetch_children();
         }
         visit
     }
@@ -150,7 +150,7 @@ impl<M: Machine> OrderedIndex<M> {
             high = high.max(low);
             // All at once, since each of their records is one that nobody has used lately.
             let records = (low..high).take(TOUCHED_MAX);
-            records.for_each(|at| self.arena.touch(node.payload(at)));
+            records.for_each(|at| self.arena.prefetch(node.payload(at)));
         }
         while low < high {
             let middle = (low + high) / 2;

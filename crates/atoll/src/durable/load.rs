@@ -49,7 +49,7 @@ pub(super) fn load(
         if map.id as usize != number || described.id != map.id || !is_own {
             return Err(damaged().into());
         }
-        let table = engine.restore_table(described).map_err(Error::of_stop)?;
+        let table = engine.restore_table(described).map_err(Error::of_op)?;
         // Together, since most of it is the system's work for new memory.
         let next = AtomicU64::new(0);
         each(threads, || {

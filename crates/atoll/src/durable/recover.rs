@@ -379,7 +379,7 @@ impl Common<'_> {
         if described.options.tablespace.is_none_or(|number| number as usize >= self.tablespaces) {
             return Err(self.bad_block(&held.header, "a table of a tablespace that there is"));
         }
-        self.engine.restore_table(described).map_err(Error::of_stop)?;
+        self.engine.restore_table(described).map_err(Error::of_op)?;
         tables.made += 1;
         Ok(())
     }
@@ -451,7 +451,7 @@ impl Common<'_> {
                 let Some((header, changes)) = &mut open else {
                     let Some((header, payload)) = commits.next() else { break };
                     // The next commit lies behind this one, mostly.
-                    Native::touch(payload.as_ptr_range().end, AHEAD_BYTES);
+                    Native::prefetch(payload.as_ptr_range().end, AHEAD_BYTES);
                     open = Some((header, Changes::new(payload)));
                     continue;
                 };
