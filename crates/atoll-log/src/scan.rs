@@ -37,7 +37,7 @@ pub struct Scan {
     aside: Arc<Window>,
     is_aside: bool,
     at: u64,
-    life: u32,
+    incarnation: u32,
     gsn: u64,
     /// Blocks of lives before this one count up to this position only.
     cut: (u32, u64),
@@ -51,7 +51,7 @@ pub struct Scan {
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     at: u64,
-    life: u32,
+    incarnation: u32,
     gsn: u64,
 }
 
@@ -122,7 +122,7 @@ impl Scan {
             aside: Arc::default(),
             is_aside: false,
             at: start,
-            life: 0,
+            incarnation: 0,
             gsn: 0,
             cut: (0, 0),
             durable: 0,
@@ -140,10 +140,10 @@ impl Scan {
         }
     }
 
-    /// From the life `life` on the log went on at `lsn`: what lies there, or behind it, and is of
-    /// an earlier life, is not part of the log.
-    pub fn cut(&mut self, life: u32, lsn: u64) {
-        self.cut = (life, lsn);
+    /// From the life `incarnation` on the log went on at `lsn`: what lies there, or behind it, and
+    /// is of an earlier life, is not part of the log.
+    pub fn cut(&mut self, incarnation: u32, lsn: u64) {
+        self.cut = (incarnation, lsn);
     }
 
     /// The log was written through a ring of so many bytes (0: not known), so behind a place that
@@ -160,18 +160,18 @@ impl Scan {
 
     /// Reads on from another place, where a block that was read before begins.
     pub fn go_to(&mut self, lsn: u64) {
-        (self.at, self.life, self.gsn) = (lsn, 0, 0);
+        (self.at, self.incarnation, self.gsn) = (lsn, 0, 0);
         self.is_aside = true;
     }
 
     /// Where it is, for [`Scan::go_back`].
     pub fn place(&self) -> Place {
-        Place { at: self.at, life: self.life, gsn: self.gsn }
+        Place { at: self.at, incarnation: self.incarnation, gsn: self.gsn }
     }
 
     /// Reads on from where it was.
     pub fn go_back(&mut self, place: Place) {
-        (self.at, self.life, self.gsn) = (place.at, place.life, place.gsn);
+        (self.at, self.incarnation, self.gsn) = (place.at, place.incarnation, place.gsn);
         self.is_aside = false;
     }
 
@@ -215,8 +215,8 @@ impl Scan {
     }
 
     /// The greatest life seen.
-    pub fn life(&self) -> u32 {
-        self.life
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
     }
 
     /// The greatest GSN seen.
@@ -233,7 +233,7 @@ impl Scan {
         match self.block(at)? {
             Ok(header) => {
                 self.at += header.block_bytes();
-                (self.life, self.gsn) = (header.life, header.gsn);
+                (self.incarnation, self.gsn) = (header.incarnation, header.gsn);
                 self.durable = self.durable.max(header.durable);
                 Ok(Some((header, self.window().payload(&header))))
             }
@@ -263,8 +263,8 @@ impl Scan {
         if header.lsn != at || header.tablespace != self.tablespace {
             return Ok(Err(NoBlock("a block of another place")));
         }
-        let is_cut = header.life < self.cut.0 && at >= self.cut.1;
-        if is_cut || header.life < self.life || header.gsn < self.gsn {
+        let is_cut = header.incarnation < self.cut.0 && at >= self.cut.1;
+        if is_cut || header.incarnation < self.incarnation || header.gsn < self.gsn {
             return Ok(Err(NoBlock("a block of an earlier life")));
         }
         if !self.load(at, header.block_bytes() as usize)? {

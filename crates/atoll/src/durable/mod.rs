@@ -31,11 +31,11 @@ pub(crate) mod health;
 mod image;
 pub mod inspect;
 mod load;
-pub(crate) mod moment;
 pub(crate) mod open;
 pub(crate) mod progress;
 mod recover;
 pub mod restore;
+pub(crate) mod restore_point;
 mod survey;
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use atoll_log::LogError;
-use atoll_log::block::{Header, Kind, Rest};
+use atoll_log::block::{Header, IdleWatermark, Kind};
 use atoll_log::control::{Checkpoint, Control};
 use atoll_log::files::place_of;
 use atoll_log::log::Start;
@@ -49,7 +49,7 @@ pub(super) struct Found {
     /// Where they go on.
     pub(super) starts: Vec<Start>,
     /// Greatest life of a block.
-    pub(super) life: u32,
+    pub(super) incarnation: u32,
     pub(super) log_bytes: u64,
     pub(super) redone: u64,
     pub(super) dropped: u64,
@@ -95,7 +95,7 @@ struct Read {
     begun: u64,
     held: VecDeque<Held>,
     pieces: HashMap<(u32, u64), Vec<u64>>,
-    rests: Vec<(u32, Rest)>,
+    idle: Vec<(u32, IdleWatermark)>,
     last_gsn: u64,
     redone: u64,
     /// On its way to those who apply it.
@@ -236,7 +236,8 @@ pub(super) fn replay(
     let horizon = durable_horizon(&reads, control)?.max(common.horizon.load(Ordering::Relaxed));
     // Above all that is left, and all that is cut off.
     let gsn = reads.iter().map(|read| read.last_gsn).max().unwrap_or(0).max(horizon);
-    let mut found = Found { starts: Vec::new(), life: 0, log_bytes: 0, redone: 0, dropped: 0 };
+    let mut found =
+        Found { starts: Vec::new(), incarnation: 0, log_bytes: 0, redone: 0, dropped: 0 };
     common.make_tables(horizon)?;
     let mut applier = Applier::new(engine, (0, 1), false)?;
     for (number, read) in reads.iter_mut().enumerate() {
@@ -250,7 +251,7 @@ pub(super) fn replay(
         let commits = read.held.iter().filter(|held| held.header.kind == Kind::Commit);
         found.dropped += commits.count() as u64;
         found.starts.push(Start { lsn, gsn });
-        found.life = found.life.max(read.scan.life());
+        found.incarnation = found.incarnation.max(read.scan.incarnation());
         found.log_bytes += read.scan.at() - read.begun;
         found.redone += read.redone;
     }
@@ -260,19 +261,19 @@ pub(super) fn replay(
 /// The GSN up to which all logs were durable, as they say themselves and of each other.
 fn durable_horizon(reads: &[Read], control: &Control) -> Result<u64> {
     let mut gsns: Vec<u64> = reads.iter().map(|read| read.last_gsn).collect();
-    for (life, rest) in reads.iter().flat_map(|read| &read.rests) {
-        let number = usize::from(rest.tablespace);
+    for (incarnation, watermark) in reads.iter().flat_map(|read| &read.idle) {
+        let number = usize::from(watermark.tablespace);
         let Some(other) = reads.get(number) else { continue };
         // What an earlier life left behind its end was cut off.
-        let cut = if *life < control.life { control.cuts[number] } else { u64::MAX };
-        if other.scan.at() < rest.lsn.min(cut) {
+        let cut = if *incarnation < control.incarnation { control.cuts[number] } else { u64::MAX };
+        if other.scan.at() < watermark.lsn.min(cut) {
             let (file, offset) = other.scan.place_of(other.scan.at());
-            let (until, end) = other.scan.place_of(rest.lsn);
+            let (until, end) = other.scan.place_of(watermark.lsn);
             let expected = format!("blocks of the log, up to byte {end} of {until}");
             let found = "its end".to_owned();
             return Err(LogError::Damaged { file, offset, expected, found }.into());
         }
-        gsns[number] = gsns[number].max(rest.gsn);
+        gsns[number] = gsns[number].max(watermark.gsn);
     }
     Ok(gsns.into_iter().min().unwrap_or(0))
 }
@@ -289,7 +290,7 @@ impl Common<'_> {
             begun,
             held: VecDeque::new(),
             pieces: HashMap::new(),
-            rests: Vec::new(),
+            idle: Vec::new(),
             last_gsn: 0,
             redone: 0,
             batch: Batch::default(),
@@ -319,16 +320,16 @@ impl Common<'_> {
                     continue;
                 }
                 Kind::Piece => {
-                    let pieces = read.pieces.entry((header.life, header.transaction));
+                    let pieces = read.pieces.entry((header.incarnation, header.transaction));
                     pieces.or_default().push(header.lsn);
                     continue;
                 }
-                Kind::Rest => {
-                    let rests = Rest::decode_all(payload).unwrap_or_default();
-                    for rest in rests {
+                Kind::IdleWatermark => {
+                    let idle = IdleWatermark::decode_all(payload).unwrap_or_default();
+                    for watermark in idle {
                         // The last word on each counts.
-                        read.rests.retain(|(_, known)| known.tablespace != rest.tablespace);
-                        read.rests.push((header.life, rest));
+                        read.idle.retain(|(_, known)| known.tablespace != watermark.tablespace);
+                        read.idle.push((header.incarnation, watermark));
                     }
                     continue;
                 }
@@ -386,8 +387,8 @@ impl Common<'_> {
 
     fn pass_on(&self, read: &mut Read, held: Held) -> Result<()> {
         let header = &held.header;
-        let pieces = read.pieces.remove(&(header.life, header.transaction));
-        let is_shown = |checkpoint: &Checkpoint| checkpoint.shows(header.life, header.epoch);
+        let pieces = read.pieces.remove(&(header.incarnation, header.transaction));
+        let is_shown = |checkpoint: &Checkpoint| checkpoint.shows(header.incarnation, header.epoch);
         if self.checkpoint.is_some_and(is_shown) {
             return Ok(());
         }
