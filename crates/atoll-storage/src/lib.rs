@@ -7,11 +7,11 @@
 //!
 //! This crate knows nothing of transactions: it never asks who may change a row, only how.
 
+mod bucket_arrays;
 pub mod directory;
 pub mod error;
 mod flat;
 pub mod heap;
-mod homes;
 pub mod image;
 pub mod index;
 pub mod key;

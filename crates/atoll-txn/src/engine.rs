@@ -225,7 +225,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
                 key.clear();
                 key.extend(table.schema().primary_key().iter().map(|at| table.value(row, *at)));
                 let hash = table.hash(key);
-                M::prefetch(table.index().home(hash).line(), 1);
+                M::prefetch(table.index().bucket(hash).line(), 1);
                 hashed.push((row, hash));
             }
             if hashed.is_empty() {

@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::evictor::Evictor;
 use crate::keeper::Errands;
 use crate::leases::{Leases, NewLease};
+use crate::memory_setup::MemorySetup;
 use crate::options::DatabaseOptions;
-use crate::room::Room;
 use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
 
 /// Most values that are stored again in one go to empty sparse blocks.
@@ -82,7 +82,7 @@ impl Inner {
             Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
             None => Topology::discover()?,
         };
-        let Room { memory, limits, evictor } = Room::new(options, folder)?;
+        let MemorySetup { memory, limits, evictor } = MemorySetup::new(options, folder)?;
         let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
         let leases = Mutex::new(Leases::new(&memory, limits)?);
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);

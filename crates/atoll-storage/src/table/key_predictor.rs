@@ -101,7 +101,7 @@ struct Apart<W>(W);
 struct Line<M: Machine>([M::Word; BESIDE]);
 
 /// A key, as the entry of its block sees it.
-struct Place<'k, W> {
+struct PredictorEntry<'k, W> {
     entry: &'k W,
     /// What tells the block from others that meet in the entry.
     tag: u64,
@@ -132,7 +132,7 @@ impl<M: Machine> PredictionTable<M> {
     }
 
     #[inline]
-    fn place(&self, word: u64) -> Place<'_, M::Word> {
+    fn place(&self, word: u64) -> PredictorEntry<'_, M::Word> {
         let (number, rest) = match self.shift {
             Some(shift) => (word >> shift, word & (self.step - 1)),
             None => self.divided(word),
@@ -141,7 +141,7 @@ impl<M: Machine> PredictionTable<M> {
         let line = (block >> BESIDE_BITS) * self.step + rest;
         let spread = line.wrapping_mul(SPREAD);
         let Line(beside) = &self.lines[(spread >> (u64::BITS - LINE_BITS)) as usize];
-        Place {
+        PredictorEntry {
             entry: &beside[block as usize % BESIDE],
             tag: spread << LINE_BITS >> TAG_SHIFT,
             at: number % BLOCK,
@@ -150,7 +150,7 @@ impl<M: Machine> PredictionTable<M> {
 
     #[inline(always)]
     pub(super) fn predict(&self, word: u64) -> Option<RowId> {
-        let Place { entry, tag, at } = self.place(word);
+        let PredictorEntry { entry, tag, at } = self.place(word);
         let entry = entry.load(Ordering::Relaxed);
         let first = entry & (ONE_WRONG - 1);
         (entry >> TAG_SHIFT == tag && first != 0).then_some(RowId((first + at).wrapping_sub(BLOCK)))
@@ -210,7 +210,7 @@ impl<M: Machine> KeyPredictor<M> {
         if known.step != step {
             return None;
         }
-        let Place { entry, tag, at } = known.place(word);
+        let PredictorEntry { entry, tag, at } = known.place(word);
         let now = tag << TAG_SHIFT | (row + BLOCK - at);
         if entry.load(Ordering::Relaxed) != now {
             entry.store(now, Ordering::Relaxed);
@@ -227,7 +227,7 @@ impl<M: Machine> KeyPredictor<M> {
     pub(super) fn mark_wrong(&self, hash: u64, has_key: impl FnOnce(RowId, u64) -> bool) {
         let Some(known) = self.known.get() else { return };
         let word = key::word_of(hash);
-        let Place { entry, tag, at } = known.place(word);
+        let PredictorEntry { entry, tag, at } = known.place(word);
         let now = entry.load(Ordering::Relaxed);
         if now == 0 || now >> TAG_SHIFT != tag {
             return;

@@ -41,7 +41,7 @@ use key_predictor::{KeyPredictor, PredictionTable};
 pub use shape::PlainColumn;
 use shape::Shape;
 pub use slots::Filling;
-use slots::Unsettled;
+use slots::IndexOnlyInvalid;
 
 /// See the module.
 pub struct Table<M: Machine> {
@@ -55,7 +55,7 @@ pub struct Table<M: Machine> {
     /// Slots whose rows were deleted.
     free: Latch<M, Vec<RowId>>,
     free_count: AtomicUsize,
-    unsettled: Unsettled<M>,
+    index_only_invalid: IndexOnlyInvalid<M>,
     /// Segments that a worker left half filled.
     left: Latch<M, Vec<Filling>>,
     /// Bytes of long values that went since somebody last looked for sparse blocks.
@@ -138,7 +138,7 @@ impl<M: Machine> Table<M> {
             predictor: KeyPredictor::default(),
             free: Latch::default(),
             free_count: AtomicUsize::new(0),
-            unsettled: Unsettled::default(),
+            index_only_invalid: IndexOnlyInvalid::default(),
             left: Latch::default(),
             gone_bytes: AtomicU64::new(0),
         })

@@ -10,7 +10,7 @@ use atoll_storage::ordered::{KEY_BYTES_MAX, KeyRange, encode};
 use atoll_storage::{StorageError, Table, key};
 
 use super::entries::Entries;
-use super::scan::ScanRoom;
+use super::scan::ScanBuffers;
 use super::step::Step;
 use super::{Txn, Worker};
 use crate::accounting::Component;
@@ -22,7 +22,7 @@ use crate::tables::TableContext;
 /// How far the addition of an entry has come. Where the scheme refuses something it goes on from
 /// there: who waits asks for nothing again that it has.
 struct Addition<'r> {
-    room: &'r mut ScanRoom,
+    room: &'r mut ScanBuffers,
     /// Of the batch in the room, so many entries are no other row's with the key.
     looked_at: usize,
     /// There may be such entries behind the batch.
@@ -31,7 +31,7 @@ struct Addition<'r> {
 
 impl<'r> Addition<'r> {
     /// Of the next entry.
-    fn of(entries: &Entries, room: &'r mut ScanRoom) -> Self {
+    fn of(entries: &Entries, room: &'r mut ScanBuffers) -> Self {
         let entry = &entries.made[entries.added];
         room.batch.rewind();
         if entry.unique {
@@ -55,12 +55,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         while self.txn.entries.has_new() {
             self.check_entry_length(table)?;
             self.check_entry_partitions(table)?;
-            let mut room = std::mem::take(&mut self.scan_room);
+            let mut room = std::mem::take(&mut self.scan_buffers);
             let mut addition = Addition::of(&self.txn.entries, &mut room);
             let clash = self.until_done(table, |engine, txn, context, _| {
                 txn.add_entry(engine, context, &mut addition)
             });
-            self.scan_room = room;
+            self.scan_buffers = room;
             let clash = clash?;
             self.txn.entries.added += 1;
             if clash {
@@ -142,7 +142,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         addition: &mut Addition<'_>,
     ) -> Step<bool> {
         let entry = self.entries.made[self.entries.added];
-        let Addition { room: ScanRoom { batch, from: key, .. }, looked_at, more } = addition;
+        let Addition { room: ScanBuffers { batch, from: key, .. }, looked_at, more } = addition;
         let range = KeyRange {
             from: Bound::Included(&key[..]),
             to: Bound::Included(&key[..]),

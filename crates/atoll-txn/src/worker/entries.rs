@@ -3,7 +3,7 @@
 //! An entry says that a row may have a key; the row says whether it has. So entries are added while
 //! the transaction runs and taken away when nobody can need them: those of a row's old key after
 //! commit, those of its new key after an abort. Whoever scans compares, unless nothing can
-//! differ ([`Table::is_settled`](atoll_storage::Table::is_settled)).
+//! differ ([`Table::is_index_only`](atoll_storage::Table::is_index_only)).
 
 use atoll_machine::Machine;
 use atoll_storage::image::plain;
@@ -188,7 +188,7 @@ impl Entries {
         context: &TableContext<S, M>,
         row: &Row<'_, M>,
     ) {
-        context.table.unsettle();
+        context.table.invalidate_index_only();
         self.before_len = 0;
         self.moves_len = 0;
         for (index, ordered) in context.indexes.iter().enumerate().filter(|(_, one)| !one.fixed) {

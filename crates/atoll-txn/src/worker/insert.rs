@@ -168,7 +168,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
         if window.count > 1 {
             let hashes = &window.hashes[..window.count];
-            hashes.iter().for_each(|hash| M::prefetch(table.index().home(*hash).line(), 1));
+            hashes.iter().for_each(|hash| M::prefetch(table.index().bucket(*hash).line(), 1));
         }
         let duplicate = self.until_done(table, |engine, txn, context, change| {
             txn.insert_all(engine, context, change, window)
@@ -351,7 +351,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Step<bool> {
         let at = found.slot.id();
         // Entries of what it was may still be there.
-        context.table.unsettle();
+        context.table.invalidate_index_only();
         let own = self.own_write(context, at);
         if let Err(conflict) = self.ask_write_of(engine, context, found, hash, true) {
             return Step::Conflict(conflict);

@@ -62,7 +62,7 @@ use prefetch::Prefetched;
 pub use prefetch::RowPrefetch;
 use record::RedoWriter;
 pub use scan::Range;
-use scan::ScanRoom;
+use scan::ScanBuffers;
 pub use visit::{Visit, Visitor, Want};
 
 /// Rounds that a hurried transaction waits: natively, the last of them give the CPU away, to a
@@ -89,7 +89,7 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     /// Room that is used again.
     keys: Vec<Value>,
     late: Late,
-    scan_room: ScanRoom,
+    scan_buffers: ScanBuffers,
     backwards: Backwards,
     /// The transaction is the database's own and is not counted.
     upkeep: bool,
@@ -222,7 +222,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             sealed: 0,
             keys: Vec::new(),
             late: Late::default(),
-            scan_room: ScanRoom::default(),
+            scan_buffers: ScanBuffers::default(),
             backwards: Backwards::default(),
             upkeep: false,
             number,

@@ -78,7 +78,7 @@ impl Prefetched {
             any |= predicted.is_none();
         }
         for key in stream.keys.iter().filter(|key| any && key.predicted.is_none()) {
-            M::prefetch(table.index().home(key.hash).line(), 1);
+            M::prefetch(table.index().bucket(key.hash).line(), 1);
         }
         any
     }
@@ -113,7 +113,7 @@ impl Prefetched {
         stream.prefetched = true;
         for (at, key) in stream.keys.iter_mut().enumerate() {
             let hash = key.hash;
-            key.predicted = key.predicted.or_else(|| table.index().home(hash).candidate(hash));
+            key.predicted = key.predicted.or_else(|| table.index().bucket(hash).candidate(hash));
             match key.predicted.and_then(|row| Found::at_predicted(context, row, hash)) {
                 Some(found) => found.hint(context, columns(at), hints),
                 None => key.predicted = None,
@@ -211,7 +211,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
-            M::prefetch(table.index().home(table.hash(key)).line(), 1);
+            M::prefetch(table.index().bucket(table.hash(key)).line(), 1);
         }
         self.txn.stopwatch.switch::<M>(before);
     }

@@ -2,7 +2,7 @@
 //!
 //! A leaf at a time: its guard is watched, its entries are read, and each row is read through the
 //! scheme. An entry only says that a row may have a key; the row says whether it has, unless the
-//! table is settled ([`Table::is_settled`]): then it has if it is present.
+//! table is settled ([`Table::is_index_only`]): then it has if it is present.
 
 use std::num::NonZeroUsize;
 use std::ops::{Bound, ControlFlow};
@@ -68,13 +68,13 @@ impl<'k> Range<'k> {
 
 /// Room of a worker for its scans.
 #[derive(Debug, Default)]
-pub(super) struct ScanRoom {
+pub(super) struct ScanBuffers {
     pub(super) batch: Batch,
     pub(super) from: Vec<u8>,
     to: Vec<u8>,
 }
 
-impl ScanRoom {
+impl ScanBuffers {
     /// The bounds as bytes; the second is not part of the range. False if no key can be in it.
     fn bounds<S: Scheme<M>, M: Machine>(
         &mut self,
@@ -126,7 +126,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     ) -> Result<(), OpError> {
         self.check_open()?;
         self.check_table(table)?;
-        let mut room = std::mem::take(&mut self.scan_room);
+        let mut room = std::mem::take(&mut self.scan_buffers);
         let done = self.check_range(table, index, range).and_then(|()| {
             if !room.bounds(&self.engine.tables.context(table.id()).indexes[index], range) {
                 return Ok(());
@@ -134,7 +134,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             room.batch.rewind();
             self.scan_batches(table, index, range, &mut room, (look, take))
         });
-        self.scan_room = room;
+        self.scan_buffers = room;
         done
     }
 
@@ -176,10 +176,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
-        room: &mut ScanRoom,
+        room: &mut ScanBuffers,
         (look, take): (Reader<'_, M>, &mut dyn FnMut() -> ControlFlow<()>),
     ) -> Result<(), OpError> {
-        let ScanRoom { batch, from, to } = room;
+        let ScanBuffers { batch, from, to } = room;
         let to = match range.to {
             Bound::Unbounded => Bound::Unbounded,
             _ if to.is_empty() => Bound::Unbounded, // Nothing comes after the greatest prefix.
@@ -215,7 +215,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     fn prefetch_batch(&mut self, table: &Table<M>, index: usize, batch: &Batch, from: usize) {
         let Self { engine, member, txn, .. } = self;
         let context = engine.tables.context(table.id());
-        let columns = if table.is_settled() { &[] } else { &context.indexes[index].columns[..] };
+        let columns = if table.is_index_only() { &[] } else { &context.indexes[index].columns[..] };
         let hints = &mut txn.prefetched.hints;
         let coming = || (from..batch.len().min(from + PREFETCHED)).filter_map(|at| batch.get(at));
         let section = member.enter();
@@ -281,7 +281,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let is_named = || found.meta.is_named();
         let step = self.read_row(engine, context, found, &is_named, |view| {
             // Not before: the scheme has the row's lock or its version now (`SLOTS-1`).
-            has_key = context.table.is_settled() || {
+            has_key = context.table.is_index_only() || {
                 key_of(ordered, view, &mut now);
                 now == key
             };

@@ -192,7 +192,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let expected = self.prefetched.next(context.table.id(), hash);
         let predicted = expected.or_else(|| context.table.predict(hash));
         let found = predicted.and_then(|row| Found::at_predicted(context, row, hash));
-        let named = || context.table.index().home(hash).candidate(hash);
+        let named = || context.table.index().bucket(hash).candidate(hash);
         let found = found.or_else(|| named().map(|row| Found::new(context, row))).inspect(name);
         let found = found.filter(|found| self.is_verified(context, found.meta, hash));
         self.stopwatch.switch::<M>(before);

@@ -125,7 +125,7 @@ impl<'w, A: Aim> KeyBatch<'w, A> {
 /// Brings in the bucket of a key whose row cannot be guessed.
 #[inline(never)]
 fn prefetch_bucket<M: Machine>(table: &Table<M>, hash: u64) {
-    M::prefetch(table.index().home(hash).line(), 1);
+    M::prefetch(table.index().bucket(hash).line(), 1);
 }
 
 /// Where the rows of a window's keys were seen; nothing of it if they were not looked for.
@@ -308,7 +308,7 @@ fn look_at<'g, S: Scheme<M>, M: Machine>(
 #[inline(never)]
 fn by_index<M: Machine>(table: &Table<M>, hash: u64) -> Option<RowId> {
     let index = table.index();
-    index.home(hash).candidate(hash).or_else(|| index.find(hash, |_| true))
+    index.bucket(hash).candidate(hash).or_else(|| index.find(hash, |_| true))
 }
 
 /// Names what has been gathered, and what will be accessed of the rows of the keys that have a bit:

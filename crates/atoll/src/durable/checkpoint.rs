@@ -37,8 +37,8 @@ use atoll_storage::TableId;
 use atoll_txn::describe;
 
 use super::CheckpointReport;
-use super::image::{self, Before};
 use super::restore_point::now_us;
+use super::segment_writer::{self, Before};
 use crate::error::Result;
 use crate::inner::Inner;
 use crate::snapshot::Snapshot;
@@ -381,7 +381,7 @@ impl Checkpointer {
                 let before_it =
                     before.as_ref().map(|(segment, map)| Before { segment, map: map.as_ref() });
                 if let (Some((_, known)), Some(same)) = (&before, before_it)
-                    && image::is_same(&now, same)
+                    && segment_writer::is_same(&now, same)
                     && writer.may_stay(None)
                 {
                     segments.push(Arc::clone(known));
@@ -389,7 +389,7 @@ impl Checkpointer {
                 }
                 report.segments_changed += 1;
                 let columns = table.schema().columns();
-                let written = image::write(&mut writer, columns, &now, before_it)?;
+                let written = segment_writer::write(&mut writer, columns, &now, before_it)?;
                 let old = before.map(|(_, known)| Arc::clone(known));
                 changed.push((number as u32, old, writer.take_lines()));
                 segments.push(Arc::new(written));

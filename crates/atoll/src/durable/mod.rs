@@ -28,7 +28,6 @@ pub(crate) mod checkpoint;
 pub(crate) mod due;
 pub(crate) mod flusher;
 pub(crate) mod health;
-mod image;
 pub mod inspect;
 mod load;
 pub(crate) mod open;
@@ -36,6 +35,7 @@ pub(crate) mod progress;
 mod recover;
 pub mod restore;
 pub(crate) mod restore_point;
+mod segment_writer;
 mod survey;
 
 use std::sync::Arc;

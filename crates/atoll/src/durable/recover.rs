@@ -22,7 +22,7 @@ use atoll_log::block::{Header, IdleWatermark, Kind};
 use atoll_log::control::{Checkpoint, Control};
 use atoll_log::files::place_of;
 use atoll_log::log::Start;
-use atoll_log::scan::{Scan, Window};
+use atoll_log::scan::{LogChunk, Scan};
 use atoll_machine::{Hints, Machine, Medium, Native};
 use atoll_memory::Member;
 use atoll_storage::redo::Changes;
@@ -78,22 +78,22 @@ struct Tables {
     /// How many there are.
     made: usize,
     /// Read, and not known yet to be at or below the horizon.
-    pending: VecDeque<Held>,
+    pending: VecDeque<PendingBlock>,
     /// More may come.
     reading: bool,
 }
 
 /// A block that waits for the horizon, and where it lies.
-struct Held {
+struct PendingBlock {
     header: Header,
-    window: Arc<Window>,
+    chunk: Arc<LogChunk>,
 }
 
 /// A log that has been read.
 struct Read {
     scan: Scan,
     begun: u64,
-    held: VecDeque<Held>,
+    held: VecDeque<PendingBlock>,
     pieces: HashMap<(u32, u64), Vec<u64>>,
     idle: Vec<(u32, IdleWatermark)>,
     last_gsn: u64,
@@ -106,40 +106,40 @@ struct Read {
 /// Commits that count.
 #[derive(Default)]
 struct Batch {
-    commits: Vec<(Header, Place)>,
+    commits: Vec<(Header, ChangesIn)>,
     /// What they lie in. Kept once for all, since counting who keeps it is what threads that do so
     /// for each commit would spend their time with.
-    windows: Vec<Arc<Window>>,
+    chunks: Vec<Arc<LogChunk>>,
     bytes: usize,
 }
 
 /// Where the changes of a commit are.
-enum Place {
+enum ChangesIn {
     /// In the window of this number.
-    Window(usize),
+    Chunk(usize),
     /// Here, put together from pieces.
     Joined(Vec<u8>),
 }
 
 impl Batch {
-    fn push(&mut self, held: Held) {
+    fn push(&mut self, held: PendingBlock) {
         self.bytes += held.header.payload_bytes as usize;
-        if self.windows.last().is_none_or(|last| !Arc::ptr_eq(last, &held.window)) {
-            self.windows.push(held.window);
+        if self.chunks.last().is_none_or(|last| !Arc::ptr_eq(last, &held.chunk)) {
+            self.chunks.push(held.chunk);
         }
-        self.commits.push((held.header, Place::Window(self.windows.len() - 1)));
+        self.commits.push((held.header, ChangesIn::Chunk(self.chunks.len() - 1)));
     }
 
     fn push_joined(&mut self, header: Header, changes: Vec<u8>) {
         self.bytes += changes.len();
-        self.commits.push((header, Place::Joined(changes)));
+        self.commits.push((header, ChangesIn::Joined(changes)));
     }
 
     /// The commits with their changes.
     fn iter(&self) -> impl Iterator<Item = (&Header, &[u8])> {
         self.commits.iter().map(|(header, place)| match place {
-            Place::Window(number) => (header, self.windows[*number].payload(header)),
-            Place::Joined(changes) => (header, &changes[..]),
+            ChangesIn::Chunk(number) => (header, self.chunks[*number].payload(header)),
+            ChangesIn::Joined(changes) => (header, &changes[..]),
         })
     }
 }
@@ -313,8 +313,8 @@ impl Common<'_> {
             match header.kind {
                 Kind::Commit => {}
                 Kind::Table => {
-                    let window = Arc::clone(read.scan.window());
-                    self.lock().pending.push_back(Held { header, window });
+                    let chunk = Arc::clone(read.scan.chunk());
+                    self.lock().pending.push_back(PendingBlock { header, chunk });
                     self.make_tables(self.horizon.load(Ordering::Relaxed))?;
                     self.changed.notify_all();
                     continue;
@@ -335,8 +335,8 @@ impl Common<'_> {
                 }
                 Kind::Open | Kind::Time => continue,
             }
-            let window = Arc::clone(read.scan.window());
-            read.held.push_back(Held { header, window });
+            let chunk = Arc::clone(read.scan.chunk());
+            read.held.push_back(PendingBlock { header, chunk });
             self.pass_on_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
             if self.failed.load(Ordering::Relaxed) {
                 read.appliers.clear();
@@ -351,7 +351,7 @@ impl Common<'_> {
             let Some(held) = read.held.pop_front() else { return Ok(()) };
             self.pass_on(read, held)?;
             // A block that tells of a horizon far ahead lets many go at once.
-            if read.batch.bytes >= BATCH_BYTES || read.batch.windows.len() >= BATCH_WINDOWS {
+            if read.batch.bytes >= BATCH_BYTES || read.batch.chunks.len() >= BATCH_WINDOWS {
                 read.send();
             }
         }
@@ -369,7 +369,7 @@ impl Common<'_> {
 
     fn make_next(&self, tables: &mut Tables) -> Result<()> {
         let Some(held) = tables.pending.pop_front() else { return Ok(()) };
-        let described = describe::decode(held.window.payload(&held.header));
+        let described = describe::decode(held.chunk.payload(&held.header));
         let described = described.ok_or_else(|| self.bad_block(&held.header, "a table"))?;
         if (described.id as usize) < tables.made {
             return Ok(()); // The checkpoint has it.
@@ -385,7 +385,7 @@ impl Common<'_> {
         Ok(())
     }
 
-    fn pass_on(&self, read: &mut Read, held: Held) -> Result<()> {
+    fn pass_on(&self, read: &mut Read, held: PendingBlock) -> Result<()> {
         let header = &held.header;
         let pieces = read.pieces.remove(&(header.incarnation, header.transaction));
         let is_shown = |checkpoint: &Checkpoint| checkpoint.shows(header.incarnation, header.epoch);
@@ -406,7 +406,7 @@ impl Common<'_> {
             all.extend_from_slice(piece.map(|(_, payload)| payload).unwrap_or_default());
         }
         read.scan.go_back(back);
-        all.extend_from_slice(held.window.payload(header));
+        all.extend_from_slice(held.chunk.payload(header));
         read.batch.push_joined(held.header, all);
         Ok(())
     }
