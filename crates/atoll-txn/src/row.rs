@@ -25,7 +25,7 @@ const ROOM: usize = 128;
 pub struct Row<'a, M: Machine> {
     pub(crate) table: &'a Table<M>,
     pub(crate) slot: Slot<'a, M>,
-    pub(crate) image: Option<&'a BeforeImage>,
+    pub(crate) before_image: Option<&'a BeforeImage>,
     pub(crate) own: Option<Own<'a>>,
 }
 
@@ -73,26 +73,26 @@ impl<'a, M: Machine> Row<'a, M> {
     /// What lies in the table.
     #[inline]
     pub(crate) fn stored(table: &'a Table<M>, slot: Slot<'a, M>) -> Self {
-        Self { table, slot, image: None, own: None }
+        Self { table, slot, before_image: None, own: None }
     }
 
     /// With an older version, and with changes of the transaction itself, on top.
     #[inline]
     pub(crate) fn under<'b>(
         &self,
-        image: Option<&'b BeforeImage>,
+        before_image: Option<&'b BeforeImage>,
         own: Option<Own<'b>>,
     ) -> Row<'b, M>
     where
         'a: 'b,
     {
-        Row { table: self.table, slot: self.slot, image, own }
+        Row { table: self.table, slot: self.slot, before_image, own }
     }
 
     /// Whether what lies in the table is surely the value of a column.
     #[inline]
     fn is_stored(&self, column: usize) -> bool {
-        self.image.is_none() && self.own.is_none_or(|own| !own.may_have(column))
+        self.before_image.is_none() && self.own.is_none_or(|own| !own.may_have(column))
     }
 
     fn data_type(&self, column: usize) -> DataType {
@@ -121,7 +121,7 @@ impl<'a, M: Machine> Row<'a, M> {
         if let Ok(valid) = own {
             return valid;
         }
-        match self.image.and_then(|image| image.get(column)) {
+        match self.before_image.and_then(|before| before.get(column)) {
             Some((valid, bytes)) => {
                 into.copy_from_slice(bytes);
                 valid
@@ -188,7 +188,7 @@ impl<'a, M: Machine> Row<'a, M> {
         if let Ok(value) = own {
             return value.unwrap_or(Value::Null);
         }
-        match self.image.and_then(|image| image.get(column)) {
+        match self.before_image.and_then(|before| before.get(column)) {
             Some((true, bytes)) => self.table.value_of_image(self.slot.id(), column, bytes),
             Some((false, _)) => Value::Null,
             None => self.table.value(self.slot.id(), column),
@@ -207,7 +207,7 @@ impl<'a, M: Machine> Row<'a, M> {
             Ok(shown) => return shown,
             Err(body) => body,
         };
-        match self.image.and_then(|image| image.get(column)) {
+        match self.before_image.and_then(|before| before.get(column)) {
             Some((true, bytes)) => self.table.show_plain_of_image(self.slot, column, bytes, body),
             Some((false, _)) => body(None),
             None => self.table.show_plain(self.slot, column, body),
@@ -236,7 +236,7 @@ impl<'a, M: Machine> Row<'a, M> {
         if let Ok(null) = own {
             return null;
         }
-        match self.image.and_then(|image| image.get(column)) {
+        match self.before_image.and_then(|before| before.get(column)) {
             Some((valid, _)) => !valid,
             None => !self.table.load(self.slot, column, &mut [0; ROOM][..width]),
         }

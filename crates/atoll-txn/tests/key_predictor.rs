@@ -88,13 +88,13 @@ fn a_row_that_lies_elsewhere_does_not_make_those_be_forgotten_that_do_not() {
 }
 
 /// Whether the row of a key is surely where it is guessed.
-fn is_sure(table: &Table<Waiting>, key: u64) -> bool {
+fn is_exact(table: &Table<Waiting>, key: u64) -> bool {
     let slot = table.slot(table.predict(hash(table, key)).unwrap());
-    let is_sure = table.is_exact(slot, hash(table, key));
+    let is_exact = table.is_exact(slot, hash(table, key));
     let found = table.locate_exact(&[Value::Int64(key.cast_signed())]);
-    assert_eq!(found.map(|slot| slot.id()), is_sure.then_some(slot.id()));
+    assert_eq!(found.map(|slot| slot.id()), is_exact.then_some(slot.id()));
     assert!(!table.is_exact(slot, hash(table, key + 1)), "it is another key's");
-    is_sure
+    is_exact
 }
 
 type AnEngine<S> = std::sync::Arc<Engine<S, Waiting>>;
@@ -138,23 +138,23 @@ fn blocks_are_sure_until_broken<S: Scheme<Waiting>>(scheme: S) {
     let (engine, table): (AnEngine<S>, _) = waiting::engine(scheme, &TableOptions::default());
     let mut worker = engine.worker().unwrap();
     insert(&mut worker, &table, 0..BLOCK - 1, true);
-    assert!(!is_sure(&table, 5), "one is missing");
+    assert!(!is_exact(&table, 5), "one is missing");
     insert(&mut worker, &table, BLOCK - 1..2 * BLOCK + 500, true);
-    let sure = |block: u64| [0, 5, BLOCK - 1].map(|at| is_sure(&table, block * BLOCK + at));
-    assert_eq!([sure(0), sure(1)], [[true; 3]; 2]);
-    assert!(!is_sure(&table, 2 * BLOCK + 5), "not filled");
+    let exact = |block: u64| [0, 5, BLOCK - 1].map(|at| is_exact(&table, block * BLOCK + at));
+    assert_eq!([exact(0), exact(1)], [[true; 3]; 2]);
+    assert!(!is_exact(&table, 2 * BLOCK + 5), "not filled");
 
     // A deletion that did not come to be gives no row up.
     delete(&mut worker, &table, 7, false);
-    assert_eq!(sure(0), [true; 3]);
+    assert_eq!(exact(0), [true; 3]);
     delete(&mut worker, &table, 7, true);
-    assert_eq!([sure(0), sure(1)], [[false; 3], [true; 3]]);
+    assert_eq!([exact(0), exact(1)], [[false; 3], [true; 3]]);
 
     // Rows that did not come to be were given up, whoever comes into their slots.
     insert(&mut worker, &table, 2 * BLOCK + 500..3 * BLOCK, false);
     insert(&mut worker, &table, 2 * BLOCK + 500..6 * BLOCK, true);
     insert(&mut worker, &table, 7..8, true);
-    assert!(!is_sure(&table, 2 * BLOCK + 5) && !is_sure(&table, 7) && !is_sure(&table, 8));
+    assert!(!is_exact(&table, 2 * BLOCK + 5) && !is_exact(&table, 7) && !is_exact(&table, 8));
 }
 
 #[test]

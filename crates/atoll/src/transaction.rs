@@ -607,7 +607,7 @@ impl Transaction {
 
     /// What ended an attempt that the body gave up by itself: a conflict, if what the body has read
     /// could not be part of a transaction that commits.
-    pub(crate) fn doubt(&mut self, end: TxnError) -> TxnError {
+    pub(crate) fn conflict_or(&mut self, end: TxnError) -> TxnError {
         if !self.is_owner() {
             return end;
         }

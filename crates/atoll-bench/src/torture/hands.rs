@@ -217,7 +217,7 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
 
     /// Whether the row of a key is known to be where it is guessed.
     #[cfg(test)]
-    pub(super) fn is_sure(&self, key: i64) -> bool {
+    pub(super) fn is_exact(&self, key: i64) -> bool {
         self.table.locate_exact(&[key.into()]).is_some()
     }
 }

@@ -2,7 +2,7 @@
 //! has ever been given up.
 //!
 //! Most rows of a table that was filled in order lie in such blocks. Who has found out where a row
-//! lies without asking the index (`table/runs.rs`) need not even look at the row then to
+//! lies without asking the index (`table/key_predictor.rs`) need not even look at the row then to
 //! know that it is the one, if nobody else can give it up meanwhile.
 //!
 //! - `DENSE-1`: a block is marked by who has put a row into each of its slots, at the last of them,

@@ -11,7 +11,7 @@
 //!
 //! It is a guess. Who follows it asks the row whether it has the key, and asks the index if not.
 //! For most rows there is something better than to ask the row, which is a miss of its own: their
-//! block of slots is whole (`segment/whole.rs`), and a guess says how it is marked then.
+//! block of slots is whole (`segment/dense_blocks.rs`), and a guess says how it is marked then.
 //!
 //! - `PREDICTOR-1`: an entry is a hint. Entries are written and read in no order, and one that is
 //!   lost, or is another block's, costs time and nothing else.

@@ -14,8 +14,8 @@ use std::ops::Range;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, PlainColumn, Slot, StorageError, Table, Value};
 
+use super::key_batch::{Aim, Aims, KeyBatch, Seen as SeenRows};
 use super::step::{Found, Here, Step, Wanted};
-use super::window::{Aim, Aims, KeyBatch, Seen as SeenRows};
 use super::{Txn, Worker};
 use crate::common::before_image::BeforeImage;
 use crate::engine::Engine;

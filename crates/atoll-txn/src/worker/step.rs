@@ -63,8 +63,8 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
         hash: u64,
     ) -> Option<Self> {
         let slot = context.table.slot_if_any(row)?;
-        let is_sure = S::PARTITIONED && context.table.is_exact(slot, hash);
-        let meta = if is_sure { &context.any_row } else { context.rows.get(row) };
+        let is_exact = S::PARTITIONED && context.table.is_exact(slot, hash);
+        let meta = if is_exact { &context.any_row } else { context.rows.get(row) };
         Some(Self { slot, meta })
     }
 

@@ -1,16 +1,16 @@
 //! Reading and changing many rows whose keys are known together.
 //!
-//! They are looked for in windows ([`super::window`]), and the caller's closure is shown each row.
-//! The accesses come in the order of the keys, each as if it were made by itself: the windows are
-//! no atomic steps, and a scheme that makes the transaction wait does so outside the gate.
+//! They are looked for in windows ([`super::key_batch`]), and the caller's closure is shown each
+//! row. The accesses come in the order of the keys, each as if it were made by itself: the windows
+//! are no atomic steps, and a scheme that makes the transaction wait does so outside the gate.
 
 use std::hint::cold_path;
 
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, Slot, Table, Value};
 
+use super::key_batch::{Aim, Aims, KeyBatch, Seen};
 use super::step::Step;
-use super::window::{Aim, Aims, KeyBatch, Seen};
 use super::{Txn, Worker};
 use crate::engine::Engine;
 use crate::error::OpError;

@@ -12,7 +12,7 @@
 //! | [`backup`] | a copy of a database that is open |
 //! | [`restore`] | a database as it was at some moment, from a backup and archived logs |
 //! | [`survey`] | what logs have, and how far they reach together |
-//! | [`moment`] | moments, and how people read them |
+//! | [`restore_point`] | restore points, and how people read them |
 //! | [`image`] | the bytes of a segment of a snapshot |
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
 //! | [`due`] | when it is to flush for transactions with a bound of their own |

@@ -1,10 +1,10 @@
 //! MVCC: timestamp ordering with older versions, so that nobody reads too late.
 //!
 //! The newest version of a row lies in its table, older ones in a chain
-//! ([`chains`](crate::common::version_chain)). A transaction reads the version that was the newest
-//! at its timestamp; a write is too late when a later transaction has read or replaced what it
-//! would replace ("Staring into the Abyss", section 2.2). A version is given up when all timestamps
-//! in use are greater than that of its successor.
+//! ([`version_chain`](crate::common::version_chain)). A transaction reads the version that was the
+//! newest at its timestamp; a write is too late when a later transaction has read or replaced what
+//! it would replace ("Staring into the Abyss", section 2.2). A version is given up when all
+//! timestamps in use are greater than that of its successor.
 //!
 //! - `MVCC-1`: as `TO-1`, for the newest version of a row. Older ones have successors already, so
 //!   nothing can come between.

@@ -1,7 +1,7 @@
 //! Keys that are looked for together.
 //!
 //! What is the same for each of them is done once for a window of keys: going inside, finding what
-//! belongs to the table. Their cache lines are brought in as [`super::prefetched`] describes; a
+//! belongs to the table. Their cache lines are brought in as [`super::prefetch`] describes; a
 //! window's fit into a first cache. What has been found for a key is kept until the key's turn
 //! comes.
 
