@@ -53,7 +53,7 @@ pub enum Kind {
     Table,
     /// The database was opened.
     Open,
-    /// A moment, see [`crate::mark`]; the payload says when.
+    /// A moment, see [`crate::time_mark`]; the payload says when.
     Time,
 }
 

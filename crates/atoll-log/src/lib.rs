@@ -18,7 +18,7 @@
 //! | [`scan`] | reading a log from a medium |
 //! | [`archive`] | copies of the files of logs that are needed no more |
 //! | [`archived`] | finding them again |
-//! | [`store`] | the home of tables: blocks, maps of checkpoints |
+//! | [`checkpoint_store`] | the checkpoint stores of tablespaces: blocks, maps of checkpoints |
 //! | [`control`] | the file that says which checkpoints there are |
 //! | [`origin`] | where in the logs a backup begins |
 //! | [`sealed`] | small files with a checksum |

@@ -323,7 +323,7 @@ mod tests {
             limit_bytes: 64 << 20,
             huge_pages: false,
         };
-        let store = Arc::new(Store::create_memfd("graves", &store).unwrap());
+        let store = Arc::new(Store::create_memfd("garbage", &store).unwrap());
         let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
         let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
         Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()))

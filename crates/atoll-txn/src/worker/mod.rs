@@ -48,7 +48,7 @@ use crate::common::lock_list::PlaceHasher;
 use crate::edits::Edits;
 use crate::engine::{Engine, Number};
 use crate::error::OpError;
-use crate::registry::Context;
+use crate::registry::TxnContext;
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Conflict, Place, Scheme, Start, Target, Writes};
 use crate::tables::TableContext;
@@ -76,7 +76,7 @@ const UPKEEP_ROUNDS: u32 = 4096;
 pub struct Worker<S: Scheme<M>, M: Machine> {
     engine: Arc<Engine<S, M>>,
     member: Member,
-    context: Arc<Context<M>>,
+    context: Arc<TxnContext<M>>,
     txn: Txn<S, M>,
     garbage: Garbage,
     state: State,
@@ -427,7 +427,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Shows the undo list to takers, if it is new or has grown; in the section of what it undoes.
     #[inline]
-    fn show(&mut self, context: &Context<M>) {
+    fn show(&mut self, context: &TxnContext<M>) {
         let chunks = self.undo.chunks().len();
         if self.undo.is_empty() || (self.shown != 0 && chunks <= self.chunks_shown) {
             return;

@@ -10,7 +10,7 @@ use super::{Txn, Worker, target};
 use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::registry::Context;
+use crate::registry::TxnContext;
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Conflict, Scheme, Target};
 use crate::tables::TableContext;
@@ -107,7 +107,7 @@ pub(super) enum Step<R> {
 /// Shows what a step has stored before the section ends, even if what the step called panics.
 struct Shown<'t, S: Scheme<M>, M: Machine> {
     txn: &'t mut Txn<S, M>,
-    context: &'t Context<M>,
+    context: &'t TxnContext<M>,
     returned: bool,
 }
 

@@ -13,7 +13,7 @@
 //! | [`restore`] | a database as it was at some moment, from a backup and archived logs |
 //! | [`survey`] | what logs have, and how far they reach together |
 //! | [`restore_point`] | restore points, and how people read them |
-//! | [`image`] | the bytes of a segment of a snapshot |
+//! | [`segment_writer`] | the bytes of a segment of a snapshot |
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
 //! | [`due`] | when it is to flush for transactions with a bound of their own |
 //! | [`health`] | what goes wrong meanwhile, for whoever runs the database |
