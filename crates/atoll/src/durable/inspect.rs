@@ -34,7 +34,7 @@ pub struct LogRecord {
     pub incarnation: u32,
     /// Epoch of the commit.
     pub epoch: u64,
-    /// What it is: `commit`, `piece`, `watermark`, `table`, `open`, `time`.
+    /// What it is: `commit`, `piece`, `rest`, `table`, `open`, `time`.
     pub kind: &'static str,
     /// What it says.
     pub changes: Vec<String>,

@@ -239,7 +239,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         } else {
             local.set.roll_back(states, |write| {
                 let word = write.before + 1;
-                raise::<M>(valid_until(write), word & NUMBER); // As in `let_go`.
+                raise::<M>(valid_until(write), word & NUMBER); // As in `unlock`.
                 word
             });
         }
