@@ -65,6 +65,7 @@ impl Written {
         let media = [Arc::clone(&self.medium)];
         let logs =
             Logs::open(&media, &[start], self.incarnation, OPTIONS, Box::new(|| Ok(()))).unwrap();
+        logs.begin().unwrap();
         let mut recorder = Arc::clone(&logs).recorder();
         let mut recorded = Vec::new();
         let mut settled = 0;
