@@ -1,4 +1,4 @@
-//! See `atoll_fuzz::home`.
+//! See `atoll_fuzz::checkpoint_store`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| atoll_fuzz::home::damage(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| atoll_fuzz::checkpoint_store::damage(bytes));

@@ -58,7 +58,7 @@ fn read(log: &Written, archive: &dyn Medium, own: Option<&dyn Medium>) -> Result
     let archived = Archived::find(places, 0, log.start)?;
     let mut scan = archived.scan();
     if own.is_some() {
-        scan.cut(log.life, log.cut);
+        scan.cut(log.incarnation, log.cut);
         scan.reach(OPTIONS.ring_bytes);
     }
     let mut count = 0;

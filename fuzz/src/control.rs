@@ -5,9 +5,9 @@
 //! written to it: of a control file, by one of its two slots.
 
 use atoll_log::archive::{self, Archive, Owner};
-use atoll_log::block::{LIFE_MAX, NUMBER_MAX};
+use atoll_log::block::{INCARNATION_MAX, NUMBER_MAX};
+use atoll_log::checkpoint_store::FileRef;
 use atoll_log::control::{Checkpoint, CheckpointPart, Control, ControlFile, FILE, NEW, SLOT_BYTES};
-use atoll_log::home::FileRef;
 use atoll_log::origin::{self, Origin};
 use atoll_log::sealed::seal;
 use atoll_machine::CrashMedium;
@@ -40,8 +40,9 @@ fn sealed(input: &mut Input<'_>) {
         let _ = found.ends_too_early(tablespace, &medium, input.number());
     }
     // As a database that is opened does, until nobody can count any further.
-    let (life, sequence) = (found.life.min(LIFE_MAX - 1) + 1, found.sequence.min(NUMBER_MAX - 2));
-    let mut next = Control { life, sequence, ..found };
+    let (incarnation, sequence) =
+        (found.incarnation.min(INCARNATION_MAX - 1) + 1, found.sequence.min(NUMBER_MAX - 2));
+    let mut next = Control { incarnation, sequence, ..found };
     file.write(&mut next).unwrap();
     assert_eq!(ControlFile::open(&medium, Open::Read).unwrap().1, next);
 }
@@ -101,12 +102,17 @@ fn any(input: &mut Input<'_>) -> Control {
             CheckpointPart { start: input.number() >> 2, base, file }
         });
         let parts = parts.collect();
-        Checkpoint { number, epoch: input.number() >> 2, life: input.number() as u32 >> 2, parts }
+        Checkpoint {
+            number,
+            epoch: input.number() >> 2,
+            incarnation: input.number() as u32 >> 2,
+            parts,
+        }
     };
     Control {
         sequence: 0,
         id: input.number(),
-        life: input.number() as u32 >> 2,
+        incarnation: input.number() as u32 >> 2,
         file_bytes: (64 + 4 * u64::from(input.byte())) << 10,
         ring_bytes: u64::from(input.byte()) << 20,
         tablespaces,

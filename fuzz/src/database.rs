@@ -24,8 +24,8 @@ use atoll::{
     Table, TableOptions, Value,
 };
 use atoll_log::block::{HEADER_BYTES, Header, Kind};
+use atoll_log::checkpoint_store::{self, BLOCK_BYTES, FileRef, Map};
 use atoll_log::control::{self, Control, ControlFile};
-use atoll_log::home::{self, BLOCK_BYTES, FileRef, Map};
 use atoll_log::sealed::seal;
 use atoll_machine::medium::Open;
 use atoll_storage::key::mix;
@@ -74,10 +74,10 @@ impl Scene {
         let mut medium = CrashMedium::default();
         let mut states: Vec<Rows> = vec![vec![BTreeMap::new(); TABLES]];
         let (mut opened, mut is_closed) = (0, false);
-        for life in 0..1 + seed % 4 {
+        for incarnation in 0..1 + seed % 4 {
             opened = states.len() - 1;
             let db = Database::open_on(&medium, options()).unwrap();
-            if life == 0 {
+            if incarnation == 0 {
                 (0..TABLES).for_each(|at| create(&db, at));
             }
             for _ in 0..2 + input.below(8) {
@@ -295,7 +295,7 @@ fn control(files: &mut Files, input: &mut Input<'_>) {
         let what = input.byte() % 16;
         let number = input.number();
         match what {
-            0 => control.life = number as u32,
+            0 => control.incarnation = number as u32,
             1 => control.file_bytes = number,
             2 => control.ring_bytes = number,
             3 => control.cuts[tablespace] = number,
@@ -310,7 +310,7 @@ fn control(files: &mut Files, input: &mut Input<'_>) {
                 match what {
                     9 => checkpoint.number = number,
                     10 => checkpoint.epoch = number,
-                    11 => checkpoint.life = number as u32,
+                    11 => checkpoint.incarnation = number as u32,
                     12 => part.start = number,
                     13 => part.base = number,
                     _ => part.file.bytes = number,
@@ -370,13 +370,16 @@ fn log(files: &mut Files, input: &mut Input<'_>) {
     header.lsn = number * (64 << 10) + from as u64;
     let what = input.byte() % 16;
     match what {
-        0 => header.life = input.number() as u32,
+        0 => header.incarnation = input.number() as u32,
         1 => header.gsn = input.number(),
         2 => header.epoch = input.number(),
         3 => header.durable = input.number(),
         4 => header.horizon = input.number(),
         5 => header.transaction = input.number(),
-        6 => header.kind = [Kind::Commit, Kind::Piece, Kind::Rest, Kind::Table][input.below(4)],
+        6 => {
+            header.kind =
+                [Kind::Commit, Kind::Piece, Kind::IdleWatermark, Kind::Table][input.below(4)]
+        }
         7.. => {
             header.gsn += u64::from(is_behind);
             header.horizon = header.gsn;
@@ -397,7 +400,7 @@ fn map(files: &mut Files, input: &mut Input<'_>) {
         let checkpoint = control.checkpoints.first();
         number = checkpoint.map_or(0, |checkpoint| checkpoint.parts[tablespace].base);
     });
-    let name = format!("node-{tablespace}/{}", home::map_name(number));
+    let name = format!("node-{tablespace}/{}", checkpoint_store::map_name(number));
     let Some(bytes) = files.get(&name) else { return };
     let mut bytes = bytes[..bytes.len() / 2].to_vec();
     if input.flag() {
@@ -426,7 +429,7 @@ fn map(files: &mut Files, input: &mut Input<'_>) {
 }
 
 fn change_block(files: &mut Files, map: &mut Map, tablespace: usize, input: &mut Input<'_>) {
-    let home = files.get_mut(&format!("node-{tablespace}/home")).unwrap();
+    let store = files.get_mut(&format!("node-{tablespace}/home")).unwrap();
     for table in &mut map.tables {
         for segment in &mut table.segments {
             let segment = Arc::make_mut(segment);
@@ -440,7 +443,7 @@ fn change_block(files: &mut Files, map: &mut Map, tablespace: usize, input: &mut
             let bytes = part.bytes as usize;
             let Some(block) = part.blocks.first_mut() else { continue };
             let start = block.number as usize * BLOCK_BYTES;
-            let Some(place) = home.get_mut(start..start + BLOCK_BYTES) else { continue };
+            let Some(place) = store.get_mut(start..start + BLOCK_BYTES) else { continue };
             for _ in 0..1 + input.below(4) {
                 let at = input.below(bytes.min(BLOCK_BYTES));
                 place[at] = input.byte();

@@ -8,10 +8,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 pub mod archive;
+pub mod checkpoint_store;
 pub mod control;
 pub mod database;
 pub mod describe;
-pub mod home;
 pub mod input;
 pub mod keys;
 pub mod lease;

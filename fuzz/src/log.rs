@@ -21,7 +21,7 @@ use super::input::{Files, Input, files_of, harm, medium_of};
 use super::written::{OPTIONS, Written};
 
 const KINDS: [Kind; 6] =
-    [Kind::Commit, Kind::Piece, Kind::Rest, Kind::Table, Kind::Open, Kind::Time];
+    [Kind::Commit, Kind::Piece, Kind::IdleWatermark, Kind::Table, Kind::Open, Kind::Time];
 
 /// See the module.
 pub fn bytes(bytes: &[u8]) {
@@ -64,19 +64,22 @@ pub fn bytes(bytes: &[u8]) {
     };
     scan.cut(cut.0, cut.1);
     scan.reach(ring);
-    let (mut at, mut life, mut gsn) = (start, 0, 0);
+    let (mut at, mut incarnation, mut gsn) = (start, 0, 0);
     while let Ok(Some((header, payload))) = scan.read_next() {
         assert_eq!((header.lsn, header.payload_bytes as usize), (at, payload.len()));
-        assert!(header.life >= life && header.gsn >= gsn, "lives and GSNs never go down");
-        assert!(header.life >= cut.0 || at < cut.1, "what was cut off is not read");
+        assert!(
+            header.incarnation >= incarnation && header.gsn >= gsn,
+            "lives and GSNs never go down"
+        );
+        assert!(header.incarnation >= cut.0 || at < cut.1, "what was cut off is not read");
         if !image.is_empty() {
             let from = (at - base) as usize;
             assert_eq!(image[from..from + HEADER_BYTES], header.encode(payload));
             assert_eq!(image[from + HEADER_BYTES..][..payload.len()], *payload);
         }
-        (life, gsn) = (header.life, header.gsn);
+        (incarnation, gsn) = (header.incarnation, header.gsn);
         at += header.block_bytes();
-        assert_eq!((scan.at(), scan.life(), scan.gsn()), (at, life, gsn));
+        assert_eq!((scan.at(), scan.incarnation(), scan.gsn()), (at, incarnation, gsn));
     }
     assert_eq!(scan.at(), at);
 }
@@ -85,16 +88,27 @@ pub fn bytes(bytes: &[u8]) {
 fn block(input: &mut Input<'_>, lsn: u64, last: Option<Header>, payload: &[u8]) -> Header {
     let odd = input.byte();
     let mut field = |bit: u8, usual: u64| if odd >> bit & 1 == 1 { input.number() } else { usual };
-    let (life, gsn) = last.map_or((1, 1), |last| (last.life, last.gsn));
+    let (incarnation, gsn) = last.map_or((1, 1), |last| (last.incarnation, last.gsn));
     let lsn = field(0, lsn);
-    let life = field(1, life.into()) as u32;
+    let incarnation = field(1, incarnation.into()) as u32;
     let gsn = field(2, gsn.saturating_add(1));
     let durable = field(3, lsn);
     let (epoch, horizon, transaction) = (field(4, 1), field(5, gsn), field(6, 0));
     let tablespace = field(7, 0) as u8;
     let kind = KINDS[input.below(KINDS.len())];
     let payload_bytes = payload.len() as u32;
-    Header { kind, tablespace, life, lsn, gsn, epoch, durable, horizon, transaction, payload_bytes }
+    Header {
+        kind,
+        tablespace,
+        incarnation,
+        lsn,
+        gsn,
+        epoch,
+        durable,
+        horizon,
+        transaction,
+        payload_bytes,
+    }
 }
 
 /// See the module.

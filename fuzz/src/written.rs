@@ -26,7 +26,7 @@ pub const OPTIONS: LogsOptions = LogsOptions {
 pub struct Written {
     pub medium: Arc<dyn Medium>,
     pub start: u64,
-    pub life: u32,
+    pub incarnation: u32,
     pub cut: u64,
     pub blocks: Vec<(Header, Vec<u8>)>,
 }
@@ -37,7 +37,7 @@ impl Written {
         let medium: Arc<dyn Medium> = Arc::new(CrashMedium::default());
         // The first file is made before the control file says that there is a log.
         drop(LogFiles::open(Arc::clone(&medium), OPTIONS.file_bytes, 0).unwrap());
-        let mut log = Self { medium, start: 0, life: 0, cut: 0, blocks: Vec::new() };
+        let mut log = Self { medium, start: 0, incarnation: 0, cut: 0, blocks: Vec::new() };
         for _ in 0..1 + input.below(3) {
             log.live(input);
         }
@@ -47,7 +47,7 @@ impl Written {
     /// Reads these files as a recovery does.
     pub fn scan(&self, medium: Arc<dyn Medium>) -> Result<Scan, atoll_log::LogError> {
         let mut scan = Scan::open(medium, 0, OPTIONS.file_bytes, self.start)?;
-        scan.cut(self.life, self.cut);
+        scan.cut(self.incarnation, self.cut);
         scan.reach(OPTIONS.ring_bytes);
         Ok(scan)
     }
@@ -61,9 +61,11 @@ impl Written {
     fn live(&mut self, input: &mut Input<'_>) {
         let gsn = self.blocks.last().map_or(0, |(header, _)| header.gsn);
         let start = Start { lsn: self.end(), gsn };
-        (self.life, self.cut) = (self.life + 1, start.lsn);
+        (self.incarnation, self.cut) = (self.incarnation + 1, start.lsn);
         let media = [Arc::clone(&self.medium)];
-        let logs = Logs::open(&media, &[start], self.life, OPTIONS).unwrap();
+        let logs =
+            Logs::open(&media, &[start], self.incarnation, OPTIONS, Box::new(|| Ok(()))).unwrap();
+        logs.begin().unwrap();
         let mut recorder = Arc::clone(&logs).recorder();
         let mut recorded = Vec::new();
         let mut settled = 0;

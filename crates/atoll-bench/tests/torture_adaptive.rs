@@ -14,7 +14,7 @@ use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::{Column, DataType, Schema, Table, TableId, Value};
 use atoll_txn::scheme::Place;
 use atoll_txn::schemes::adaptive::Adaptive;
-use atoll_txn::{Begin, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker};
+use atoll_txn::{Begin, Engine, EngineOptions, OpError, SchemeOptions, TableOptions, Worker};
 
 type Here = Engine<Adaptive<Stepped>, Stepped>;
 
@@ -79,14 +79,14 @@ impl Actor {
             let done = self.try_to_add(id, linger);
             match done {
                 Ok(()) => return aborts,
-                Err(Stop::Abort(reason)) if reason.is_conflict() => aborts += 1,
+                Err(OpError::Abort(reason)) if reason.is_conflict() => aborts += 1,
                 Err(stop) => panic!("{stop}"),
             }
             Stepped::wait(0);
         }
     }
 
-    fn try_to_add(&mut self, id: i64, linger: bool) -> Result<(), Stop> {
+    fn try_to_add(&mut self, id: i64, linger: bool) -> Result<(), OpError> {
         self.worker.begin(Begin::default())?;
         let add = &mut |row: &mut atoll_txn::RowEdit<'_, Stepped>| {
             let count = row.i64(1) + 1;
@@ -100,7 +100,7 @@ impl Actor {
     }
 
     /// The sum of all rows.
-    fn sum(&mut self) -> Result<i64, Stop> {
+    fn sum(&mut self) -> Result<i64, OpError> {
         self.worker.begin(Begin { read_only: true, hurried: true, ..Begin::default() })?;
         let mut sum = 0;
         for id in 0..WRITERS {

@@ -8,10 +8,10 @@ use atoll::machine::{Machine, Native};
 use atoll_bench::torture::lineup::options;
 use atoll_bench::torture::machine::{Stepped, is_on_stage};
 use atoll_bench::torture::run::{Rules, run_native, run_seed};
-use atoll_txn::common::image::Image;
+use atoll_txn::common::before_image::BeforeImage;
 use atoll_txn::common::timestamp::TimestampKind;
 use atoll_txn::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use atoll_txn::schemes::SchemeOptions;
 use atoll_txn::schemes::mvcc::Mvcc;
@@ -65,7 +65,7 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         self.0.local(worker)
     }
 
-    fn begin(&self, local: &mut S::Local, start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut S::Local, start: &Start<'_>) -> Result<(), Conflict> {
         assert!(self.1 != Fault::Panics || !is_on_stage(), "planted");
         self.0.begin(local, start)
     }
@@ -76,13 +76,13 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, S::State>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<Seen, Conflict> {
         match self.1 {
             Fault::UnlockedReads => {
                 return Ok(if fetch(None) { Seen::Present } else { Seen::Absent });
             }
             Fault::EarlyRelease => self.0.end(local, states, true),
-            Fault::EndlessWaits if is_on_stage() => return Err(Refusal::Wait(target.place)),
+            Fault::EndlessWaits if is_on_stage() => return Err(Conflict::WouldBlock(target.place)),
             Fault::NewestVersions => {
                 return self.0.read(local, states, target, &mut |_| fetch(None));
             }
@@ -97,7 +97,7 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, S::State>,
         present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         match self.1 {
             Fault::UnlockedWrites => return Ok(()),
             Fault::EarlyRelease => self.0.end(local, states, true),
@@ -106,26 +106,31 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         self.0.write(local, states, target, present)
     }
 
-    fn watch(&self, local: &mut S::Local, place: Place, gap: &S::Gap) -> Result<(), Refusal> {
+    fn read_gap(&self, local: &mut S::Local, place: Place, gap: &S::Gap) -> Result<(), Conflict> {
         if self.1 == Fault::UnwatchedGaps {
             return Ok(());
         }
-        self.0.watch(local, place, gap)
+        self.0.read_gap(local, place, gap)
     }
 
-    fn disturb(&self, local: &mut S::Local, place: Place, gap: &S::Gap) -> Result<(), Refusal> {
+    fn insert_into_gap(
+        &self,
+        local: &mut S::Local,
+        place: Place,
+        gap: &S::Gap,
+    ) -> Result<(), Conflict> {
         if self.1 == Fault::UnaskedAdds {
             return Ok(());
         }
-        self.0.disturb(local, place, gap)
+        self.0.insert_into_gap(local, place, gap)
     }
 
     fn split(&self, local: &mut S::Local, old: (Place, &S::Gap), new: (Place, &S::Gap)) -> bool {
         self.0.split(local, old, new)
     }
 
-    fn withdraw(&self, gap: &S::Gap, state: &S::State, stamp: u64) {
-        self.0.withdraw(gap, state, stamp);
+    fn remove_from_gap(&self, gap: &S::Gap, state: &S::State, stamp: u64) {
+        self.0.remove_from_gap(gap, state, stamp);
     }
 
     fn wait(
@@ -146,7 +151,7 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         &self,
         local: &mut S::Local,
         states: &impl StatesOf<Self, M>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         self.0.prepare(local, states)
     }
 
@@ -163,7 +168,7 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         }
     }
 
-    fn supersede(&self, local: &mut S::Local, target: Target<'_, S::State>, before: &Image) {
+    fn supersede(&self, local: &mut S::Local, target: Target<'_, S::State>, before: &BeforeImage) {
         self.0.supersede(local, target, before);
     }
 
@@ -183,12 +188,12 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
         self.0.horizon(local, newest)
     }
 
-    fn hold(&self, target: Target<'_, S::State>) -> Option<(Seen, u64)> {
-        self.0.hold(target)
+    fn lock(&self, target: Target<'_, S::State>) -> Option<(Seen, u64)> {
+        self.0.lock(target)
     }
 
-    fn let_go(&self, target: Target<'_, S::State>, given_up: bool) {
-        self.0.let_go(target, given_up);
+    fn unlock(&self, target: Target<'_, S::State>, unlinked: bool) {
+        self.0.unlock(target, unlinked);
     }
 
     fn is_consistent(&self, local: &mut S::Local, states: &impl StatesOf<Self, M>) -> bool {

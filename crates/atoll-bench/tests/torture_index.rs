@@ -64,7 +64,7 @@ fn change(index: &OrderedIndex<Stepped>, world: &Shared, key: u64, is_long: bool
             hand_on(old.0, new.0);
             !agree.is_multiple_of(4)
         };
-        let spot = if agree.is_multiple_of(3) { None } else { index.approach(&encoded) };
+        let spot = if agree.is_multiple_of(3) { None } else { index.prefetch_leaf(&encoded) };
         guard = Some(match spot {
             Some(spot) => index.insert_at(spot, &encoded, row, &mut split),
             None => index.insert(&encoded, row, &mut split),

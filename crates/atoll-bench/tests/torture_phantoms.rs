@@ -13,7 +13,9 @@ use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::{Column, DataType, Schema, Table, Value};
 use atoll_txn::schemes::{SchemeKind, SchemeVisitor};
-use atoll_txn::{Begin, Engine, EngineOptions, Scheme, SchemeOptions, Stop, TableOptions, Worker};
+use atoll_txn::{
+    Begin, Engine, EngineOptions, OpError, Scheme, SchemeOptions, TableOptions, Worker,
+};
 
 /// All but HSTORE, whose transactions do not meet in a partition, and OCC, which reads nothing that
 /// is newer than its beginning.
@@ -34,13 +36,13 @@ fn engine<S: Scheme<Stepped>>(scheme: S) -> (Arc<Engine<S, Stepped>>, Arc<Table<
 /// Tries until it commits.
 fn commit<S: Scheme<Stepped>, R>(
     worker: &mut Worker<S, Stepped>,
-    mut body: impl FnMut(&mut Worker<S, Stepped>) -> Result<R, Stop>,
+    mut body: impl FnMut(&mut Worker<S, Stepped>) -> Result<R, OpError>,
 ) -> R {
     loop {
         let done = worker.begin(Begin::default()).and_then(|()| body(worker));
         match done.and_then(|result| worker.commit().map(|()| result)) {
             Ok(result) => return result,
-            Err(Stop::Abort(reason)) if reason.is_conflict() => (0..3).for_each(|_| step()),
+            Err(OpError::Abort(reason)) if reason.is_conflict() => (0..3).for_each(|_| step()),
             Err(stop) => panic!("{stop}"),
         }
     }

@@ -12,7 +12,9 @@ use atoll_bench::torture::machine::{Stepped, step};
 use atoll_bench::torture::stage::{Ended, Part, play};
 use atoll_storage::{Column, DataType, Schema, Table};
 use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
-use atoll_txn::{Begin, Engine, EngineOptions, Row, RowEdit, Scheme, Stop, TableOptions, Worker};
+use atoll_txn::{
+    Begin, Engine, EngineOptions, OpError, Row, RowEdit, Scheme, TableOptions, Worker,
+};
 
 /// Rows that always hold the same number, each stored in a section of its own.
 const SAME: i64 = 12;
@@ -45,7 +47,7 @@ impl<S: Scheme<Stepped>> Actor<S> {
         Self { worker: engine.worker().unwrap(), table: Arc::clone(table) }
     }
 
-    fn add(&mut self, id: i64) -> Result<(), Stop> {
+    fn add(&mut self, id: i64) -> Result<(), OpError> {
         let body = &mut |row: &mut RowEdit<'_, Stepped>| {
             let number = row.i64(1);
             row.set_i64(1, number + 1);
@@ -54,21 +56,21 @@ impl<S: Scheme<Stepped>> Actor<S> {
         Ok(())
     }
 
-    fn number(&mut self, id: i64) -> Result<i64, Stop> {
+    fn number(&mut self, id: i64) -> Result<i64, OpError> {
         let mut number = 0;
         let body = &mut |row: &Row<'_, Stepped>| number = row.i64(1);
         assert!(self.worker.read_with(&self.table, &[id.into()], body)?);
         Ok(number)
     }
 
-    fn add_to_all(&mut self) -> Result<(), Stop> {
+    fn add_to_all(&mut self) -> Result<(), OpError> {
         self.worker.begin(Begin::default())?;
         (0..SAME).try_for_each(|id| self.add(id))?;
         self.number(OTHER)?;
         self.worker.commit()
     }
 
-    fn add_to_other(&mut self) -> Result<(), Stop> {
+    fn add_to_other(&mut self) -> Result<(), OpError> {
         self.worker.begin(Begin::default())?;
         self.add(OTHER)?;
         self.worker.commit()
@@ -76,7 +78,7 @@ impl<S: Scheme<Stepped>> Actor<S> {
 
     /// Reads the last one, which is stored last; then the first one for as long as it is another in
     /// between, unless it is read again.
-    fn numbers(&mut self, said: &Said) -> Result<[i64; 2], Stop> {
+    fn numbers(&mut self, said: &Said) -> Result<[i64; 2], OpError> {
         self.worker.begin(Begin::default())?;
         let last = self.number(SAME - 1)?;
         let (mut first, mut is_first_look) = (0, true);
@@ -105,10 +107,10 @@ impl<S: Scheme<Stepped>> Actor<S> {
 }
 
 /// Whether it committed; if not, there was a conflict.
-fn has_committed(done: Result<(), Stop>) -> bool {
+fn has_committed(done: Result<(), OpError>) -> bool {
     match done {
         Ok(()) => return true,
-        Err(Stop::Abort(reason)) if reason.is_conflict() => Stepped::wait(0),
+        Err(OpError::Abort(reason)) if reason.is_conflict() => Stepped::wait(0),
         Err(stop) => panic!("{stop}"),
     }
     false

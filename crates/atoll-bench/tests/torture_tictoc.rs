@@ -92,7 +92,7 @@ fn run(seed: u64) -> (Option<u64>, u64) {
     }
     begin(&mut reader);
     let (at, gap) = world.gap(0);
-    world.scheme.watch(&mut reader, at, gap).unwrap();
+    world.scheme.read_gap(&mut reader, at, gap).unwrap();
     world.write_row(&mut reader, 0);
     let ends = Rc::new([Cell::new(None), Cell::new(None)]);
     let reads: Part = {
@@ -106,7 +106,7 @@ fn run(seed: u64) -> (Option<u64>, u64) {
             scheme.begin(&mut splitter, &Start::default()).unwrap();
             assert!(scheme.split(&mut splitter, world.gap(0), world.gap(1)));
             let (at, gap) = world.gap(1);
-            scheme.disturb(&mut splitter, at, gap).unwrap();
+            scheme.insert_into_gap(&mut splitter, at, gap).unwrap();
             ends[1].set(world.commit(&mut splitter));
         })
     };
@@ -202,7 +202,7 @@ fn who_changes_what_was_read_by_one_that_fails_comes_after_all_that_it_read() {
         begin(&mut reader);
         if is_gap {
             let (at, gap) = world.gap(0);
-            world.scheme.watch(&mut reader, at, gap).unwrap();
+            world.scheme.read_gap(&mut reader, at, gap).unwrap();
         } else {
             world.scheme.read(&mut reader, &world.few, world.row(0), &mut |_| true).unwrap();
         }
@@ -217,7 +217,7 @@ fn who_changes_what_was_read_by_one_that_fails_comes_after_all_that_it_read() {
         begin(&mut writer);
         if is_gap {
             let (at, gap) = world.gap(0);
-            world.scheme.disturb(&mut writer, at, gap).unwrap();
+            world.scheme.insert_into_gap(&mut writer, at, gap).unwrap();
         } else {
             world.write_row(&mut writer, 0);
         }

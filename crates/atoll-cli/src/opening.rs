@@ -46,10 +46,10 @@ pub fn open(folder: &Path, mut options: DatabaseOptions, style: Style) -> Result
 
 /// How far the part is that is being worked on, and what it is.
 fn reached(progress: &OpenProgress) -> (f64, String) {
-    let OpenProgress { home, log, indexes } = progress;
-    let parts = [(indexes, "indexes"), (log, "log"), (home, "home")];
+    let OpenProgress { checkpoint, log, indexes } = progress;
+    let parts = [(indexes, "indexes"), (log, "log"), (checkpoint, "home")];
     let begun = parts.into_iter().find(|(part, _)| part.total() > 0);
-    let (part, what) = begun.unwrap_or((home, "home"));
+    let (part, what) = begun.unwrap_or((checkpoint, "home"));
     let (done, total) = (part.done(), part.total());
     (done as f64 / total.max(1) as f64, how(what, done, total))
 }

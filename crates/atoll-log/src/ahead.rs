@@ -4,7 +4,7 @@
 //! way from the medium while another is looked at. What is read once need not be kept by the
 //! system, nor copied out of its memory.
 //!
-//! Bytes that were read are shared: who looks at a block may keep them ([`Window`]), and the last
+//! Bytes that were read are shared: who looks at a block may keep them ([`LogChunk`]), and the last
 //! one gives the memory back to the thread that filled it.
 //!
 //! - `AHEAD-1`: pieces come in the order of their positions, without a gap.
@@ -32,7 +32,7 @@ const FRONT_BYTES: usize =
 
 /// Bytes of a log that were read together.
 #[derive(Default)]
-pub struct Window {
+pub struct LogChunk {
     memory: UnitBuffer,
     /// Which of the memory are the bytes.
     start: usize,
@@ -43,7 +43,7 @@ pub struct Window {
     filler: Option<Sender<UnitBuffer>>,
 }
 
-impl Drop for Window {
+impl Drop for LogChunk {
     fn drop(&mut self) {
         if let Some(filler) = &self.filler {
             // A thread that has ended needs none.
@@ -52,12 +52,12 @@ impl Drop for Window {
     }
 }
 
-impl Window {
+impl LogChunk {
     /// Nothing, from a position on.
     pub(crate) fn at(lsn: u64) -> Self {
-        let mut window = Self::default();
-        window.lsn = lsn;
-        window
+        let mut chunk = Self::default();
+        chunk.lsn = lsn;
+        chunk
     }
 
     /// The position of its first byte.
@@ -85,15 +85,15 @@ impl Window {
 
     /// Makes a window one of what lies at a position, in the same memory if nobody keeps it.
     pub(crate) fn read(
-        window: &mut Arc<Self>,
+        chunk: &mut Arc<Self>,
         span: &Pieces,
         lsn: u64,
         len: usize,
     ) -> Result<(), MediumError> {
-        if Arc::get_mut(window).is_none() {
-            *window = Arc::default();
+        if Arc::get_mut(chunk).is_none() {
+            *chunk = Arc::default();
         }
-        let own = Arc::get_mut(window).expect("nobody else knows a new one");
+        let own = Arc::get_mut(chunk).expect("nobody else knows a new one");
         // Nothing until it has been read.
         (own.start, own.end, own.lsn) = (0, 0, lsn);
         own.memory.set_len(len);
@@ -147,7 +147,7 @@ pub(crate) struct Ahead {
 }
 
 /// What a thread has read.
-type Lane = Receiver<Result<Window, MediumError>>;
+type Lane = Receiver<Result<LogChunk, MediumError>>;
 
 impl Ahead {
     /// Begins to read at a position, up to another; `None` where that is not worth it, or where
@@ -174,7 +174,7 @@ impl Ahead {
     /// on; false when there is none.
     pub(crate) fn go_on(
         &mut self,
-        window: &mut Arc<Window>,
+        chunk: &mut Arc<LogChunk>,
         lsn: u64,
     ) -> Result<bool, MediumError> {
         let Ok(read) = self.lanes[self.turn].recv() else { return Ok(false) };
@@ -183,9 +183,9 @@ impl Ahead {
         self.next = read.end_lsn();
         self.turn = (self.turn + 1) % self.lanes.len();
         if lsn < read.lsn {
-            read.prepend(window, lsn);
+            read.prepend(chunk, lsn);
         }
-        *window = Arc::new(read);
+        *chunk = Arc::new(read);
         Ok(true)
     }
 }
@@ -194,7 +194,7 @@ impl Ahead {
 fn read_pieces(
     span: &Pieces,
     (first, end): (u64, u64),
-    sender: &SyncSender<Result<Window, MediumError>>,
+    sender: &SyncSender<Result<LogChunk, MediumError>>,
 ) {
     let (used, free) = channel::<UnitBuffer>();
     let mut lsn = first;
@@ -203,10 +203,10 @@ fn read_pieces(
         let (start, len) = (FRONT_BYTES, PIECE_BYTES.min(end - lsn) as usize);
         memory.set_len(start + len);
         let filler = Some(used.clone());
-        let mut window = Window { memory, start, end: start + len, lsn, filler };
-        let bytes = &mut window.memory[start..start + len];
+        let mut chunk = LogChunk { memory, start, end: start + len, lsn, filler };
+        let bytes = &mut chunk.memory[start..start + len];
         let done = span.read(lsn, bytes, |file, offset, into| file.read_units(offset, into));
-        if sender.send(done.map(|()| window)).is_err() {
+        if sender.send(done.map(|()| chunk)).is_err() {
             return;
         }
         lsn += THREADS * PIECE_BYTES;

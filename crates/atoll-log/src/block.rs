@@ -38,7 +38,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// there in 146 years. So what is read can be added to.
 pub const NUMBER_MAX: u64 = 1 << 62;
 /// No life is greater.
-pub const LIFE_MAX: u32 = 1 << 30;
+pub const INCARNATION_MAX: u32 = 1 << 30;
 
 /// What a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +47,13 @@ pub enum Kind {
     Commit,
     /// Changes of a transaction that may commit later.
     Piece,
-    /// Nothing, but for the GSN; the payload names logs at rest, see [`Rest`].
-    Rest,
+    /// Nothing, but for the GSN; the payload names logs at rest, see [`IdleWatermark`].
+    IdleWatermark,
     /// A table that was made; the payload describes it.
     Table,
     /// The database was opened.
     Open,
-    /// A moment, see [`crate::mark`]; the payload says when.
+    /// A moment, see [`crate::time_mark`]; the payload says when.
     Time,
 }
 
@@ -62,7 +62,7 @@ impl Kind {
         match self {
             Self::Commit => 1,
             Self::Piece => 2,
-            Self::Rest => 3,
+            Self::IdleWatermark => 3,
             Self::Table => 4,
             Self::Open => 5,
             Self::Time => 6,
@@ -73,7 +73,7 @@ impl Kind {
         Some(match byte {
             1 => Self::Commit,
             2 => Self::Piece,
-            3 => Self::Rest,
+            3 => Self::IdleWatermark,
             4 => Self::Table,
             5 => Self::Open,
             6 => Self::Time,
@@ -86,7 +86,7 @@ impl Kind {
         match self {
             Self::Commit => "commit",
             Self::Piece => "piece",
-            Self::Rest => "rest",
+            Self::IdleWatermark => "rest",
             Self::Table => "table",
             Self::Open => "open",
             Self::Time => "time",
@@ -102,7 +102,7 @@ pub struct Header {
     /// Number of the tablespace.
     pub tablespace: u8,
     /// Number of the life: how often the database had been opened.
-    pub life: u32,
+    pub incarnation: u32,
     /// Position of the block in its log, in bytes.
     pub lsn: u64,
     /// Global sequence number.
@@ -138,7 +138,7 @@ impl Header {
         for (place, word) in out[8..56].as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
         }
-        out[56..60].copy_from_slice(&self.life.to_le_bytes());
+        out[56..60].copy_from_slice(&self.incarnation.to_le_bytes());
         (out[60], out[61]) = (self.kind.byte(), self.tablespace);
         let header = crc32c::crc32c(&out[4..CHECK]);
         out[CHECK..].copy_from_slice(&(header as u16).to_le_bytes());
@@ -162,7 +162,7 @@ impl Header {
         let header = Self {
             kind: Kind::of_byte(bytes[60])?,
             tablespace: bytes[61],
-            life: half(56),
+            incarnation: half(56),
             lsn: word(8),
             gsn: word(16),
             epoch: word(24),
@@ -172,7 +172,8 @@ impl Header {
             payload_bytes,
         };
         let numbers = [header.lsn, header.gsn, header.durable, header.horizon];
-        let fits = numbers.iter().all(|number| *number <= NUMBER_MAX) && header.life <= LIFE_MAX;
+        let fits = numbers.iter().all(|number| *number <= NUMBER_MAX)
+            && header.incarnation <= INCARNATION_MAX;
         fits.then_some(header)
     }
 }
@@ -190,7 +191,7 @@ pub fn crc(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
 /// A log that had nothing to flush: everything up to `gsn` that it will ever hold lies before
 /// `lsn`, where it was durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rest {
+pub struct IdleWatermark {
     /// Number of the tablespace.
     pub tablespace: u8,
     /// Its end.
@@ -199,9 +200,9 @@ pub struct Rest {
     pub gsn: u64,
 }
 
-const REST_BYTES: usize = 24;
+const WATERMARK_BYTES: usize = 24;
 
-impl Rest {
+impl IdleWatermark {
     /// Appends its bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for word in [u64::from(self.tablespace), self.lsn, self.gsn] {
@@ -211,16 +212,16 @@ impl Rest {
 
     /// All of a payload; `None` when it is none.
     pub fn decode_all(payload: &[u8]) -> Option<Vec<Self>> {
-        if !payload.len().is_multiple_of(REST_BYTES) {
+        if !payload.len().is_multiple_of(WATERMARK_BYTES) {
             return None;
         }
-        let rests = payload.chunks_exact(REST_BYTES).map(|bytes| {
+        let idle = payload.chunks_exact(WATERMARK_BYTES).map(|bytes| {
             let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
             let tablespace = u8::try_from(word(0)).ok()?;
-            let rest = Self { tablespace, lsn: word(8), gsn: word(16) };
-            (rest.lsn.max(rest.gsn) <= NUMBER_MAX).then_some(rest)
+            let watermark = Self { tablespace, lsn: word(8), gsn: word(16) };
+            (watermark.lsn.max(watermark.gsn) <= NUMBER_MAX).then_some(watermark)
         });
-        rests.collect()
+        idle.collect()
     }
 }
 
@@ -233,7 +234,7 @@ mod tests {
         Header {
             kind: Kind::Commit,
             tablespace: 3,
-            life: 7,
+            incarnation: 7,
             lsn: 1 << 40,
             gsn: 99,
             epoch: 5,
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn numbers_that_cannot_be_added_to_are_of_no_header() {
         let most = Header {
-            life: LIFE_MAX,
+            incarnation: INCARNATION_MAX,
             lsn: NUMBER_MAX,
             gsn: NUMBER_MAX,
             durable: NUMBER_MAX,
@@ -283,7 +284,7 @@ mod tests {
         };
         assert_eq!(Header::decode(&most.encode(b"")), Some(most));
         for more in [
-            Header { life: u32::MAX, ..most },
+            Header { incarnation: u32::MAX, ..most },
             Header { lsn: u64::MAX, ..most },
             Header { gsn: u64::MAX, ..most },
             Header { durable: u64::MAX, ..most },
@@ -292,17 +293,19 @@ mod tests {
             assert_eq!(Header::decode(&more.encode(b"")), None, "{more:?}");
         }
         let mut payload = Vec::new();
-        Rest { tablespace: 0, lsn: 0, gsn: u64::MAX }.encode(&mut payload);
-        assert_eq!(Rest::decode_all(&payload), None);
+        IdleWatermark { tablespace: 0, lsn: 0, gsn: u64::MAX }.encode(&mut payload);
+        assert_eq!(IdleWatermark::decode_all(&payload), None);
     }
 
     #[test]
     fn rests_come_back_as_they_were() {
-        let rests =
-            [Rest { tablespace: 0, lsn: 8, gsn: 9 }, Rest { tablespace: 9, lsn: 0, gsn: 1 }];
+        let idle = [
+            IdleWatermark { tablespace: 0, lsn: 8, gsn: 9 },
+            IdleWatermark { tablespace: 9, lsn: 0, gsn: 1 },
+        ];
         let mut payload = Vec::new();
-        rests.iter().for_each(|rest| rest.encode(&mut payload));
-        assert_eq!(Rest::decode_all(&payload).unwrap(), rests);
-        assert!(Rest::decode_all(&payload[1..]).is_none());
+        idle.iter().for_each(|watermark| watermark.encode(&mut payload));
+        assert_eq!(IdleWatermark::decode_all(&payload).unwrap(), idle);
+        assert!(IdleWatermark::decode_all(&payload[1..]).is_none());
     }
 }

@@ -19,10 +19,10 @@ use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 use atoll_storage::redo::{Input, number};
 
-use crate::block::{LIFE_MAX, NUMBER_MAX};
+use crate::block::{INCARNATION_MAX, NUMBER_MAX};
+use crate::checkpoint_store::FileRef;
 use crate::error::LogError;
 use crate::files::place_of;
-use crate::home::FileRef;
 use crate::logs::{FILE_BYTES, RING_BYTES_MAX, TABLESPACES_MAX};
 pub use crate::sealed::FORMAT;
 use crate::sealed::{HEADER_BYTES, seal, unseal};
@@ -50,7 +50,7 @@ pub struct Control {
     /// their logs go on in another way.
     pub id: u64,
     /// How often the database has been opened.
-    pub life: u32,
+    pub incarnation: u32,
     /// Bytes of a file of the logs.
     pub file_bytes: u64,
     /// Bytes of a log's ring in this life: how far apart its end and what is durable can be. 0: not
@@ -79,7 +79,7 @@ pub struct Checkpoint {
     /// which it was made: blocks of later ones always count.
     pub epoch: u64,
     /// The life in which it was made.
-    pub life: u32,
+    pub incarnation: u32,
     /// For each tablespace.
     pub parts: Vec<CheckpointPart>,
 }
@@ -97,8 +97,8 @@ pub struct CheckpointPart {
 
 impl Checkpoint {
     /// Whether it shows what was committed in an epoch of a life.
-    pub fn shows(&self, life: u32, epoch: u64) -> bool {
-        (life, epoch) <= (self.life, self.epoch)
+    pub fn shows(&self, incarnation: u32, epoch: u64) -> bool {
+        (incarnation, epoch) <= (self.incarnation, self.epoch)
     }
 }
 
@@ -111,9 +111,11 @@ pub fn new_id() -> u64 {
 impl Control {
     fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        let (life, tablespaces) = (self.life.into(), self.tablespaces as u64);
+        let (incarnation, tablespaces) = (self.incarnation.into(), self.tablespaces as u64);
         let sizes = [self.file_bytes, self.ring_bytes];
-        for value in [self.sequence, self.id, life].into_iter().chain(sizes).chain([tablespaces]) {
+        for value in
+            [self.sequence, self.id, incarnation].into_iter().chain(sizes).chain([tablespaces])
+        {
             number(&mut body, value);
         }
         self.cuts.iter().for_each(|cut| number(&mut body, *cut));
@@ -124,7 +126,7 @@ impl Control {
         for checkpoint in &self.checkpoints {
             number(&mut body, checkpoint.number);
             number(&mut body, checkpoint.epoch);
-            number(&mut body, checkpoint.life.into());
+            number(&mut body, checkpoint.incarnation.into());
             for part in &checkpoint.parts {
                 number(&mut body, part.start);
                 number(&mut body, part.base);
@@ -144,7 +146,7 @@ impl Control {
         let mut control = Self {
             sequence: count(input)?,
             id: input.number()?,
-            life: life(input)?,
+            incarnation: incarnation(input)?,
             file_bytes: input.number()?,
             ring_bytes: input.number()?,
             tablespaces: input.number()?.try_into().ok()?,
@@ -166,7 +168,7 @@ impl Control {
         }
         for _ in 0..input.number()?.min(CHECKPOINTS_KEPT as u64) {
             let number = input.number().filter(|number| *number < CHECKPOINT_END)?;
-            let (epoch, life) = (count(input)?, life(input)?);
+            let (epoch, incarnation) = (count(input)?, incarnation(input)?);
             let parts = (0..control.tablespaces).map(|_| {
                 Some(CheckpointPart {
                     start: count(input)?,
@@ -175,7 +177,7 @@ impl Control {
                 })
             });
             let parts = parts.collect::<Option<_>>()?;
-            control.checkpoints.push(Checkpoint { number, epoch, life, parts });
+            control.checkpoints.push(Checkpoint { number, epoch, incarnation, parts });
         }
         Some(control)
     }
@@ -186,8 +188,8 @@ pub(crate) fn count(input: &mut Input<'_>) -> Option<u64> {
     input.number().filter(|number| *number <= NUMBER_MAX)
 }
 
-pub(crate) fn life(input: &mut Input<'_>) -> Option<u32> {
-    input.number()?.try_into().ok().filter(|life| *life <= LIFE_MAX)
+pub(crate) fn incarnation(input: &mut Input<'_>) -> Option<u32> {
+    input.number()?.try_into().ok().filter(|incarnation| *incarnation <= INCARNATION_MAX)
 }
 
 impl Control {
@@ -339,14 +341,14 @@ mod tests {
         Control {
             sequence,
             id: 1 << 63,
-            life: 3,
+            incarnation: 3,
             file_bytes: 1 << 20,
             ring_bytes: 4 << 20,
             tablespaces: 2,
             cuts: vec![sequence, 0],
             horizon: sequence * 3,
             ends: sequence.is_multiple_of(3).then(|| vec![1, 2]),
-            checkpoints: vec![Checkpoint { number: 9, epoch: 8, life: 2, parts }],
+            checkpoints: vec![Checkpoint { number: 9, epoch: 8, incarnation: 2, parts }],
         }
     }
 
@@ -354,8 +356,8 @@ mod tests {
     fn either_slot_is_enough() {
         let medium = CrashMedium::default();
         let mut file = create(&medium);
-        for life in 5..8 {
-            let mut control = sample(life * 2);
+        for incarnation in 5..8 {
+            let mut control = sample(incarnation * 2);
             file.write(&mut control).unwrap();
             for slot in 0..2 {
                 let damaged = medium.copy();
@@ -384,7 +386,7 @@ mod tests {
         for (said, is_sound) in [
             (sound.clone(), true),
             (Control { sequence: u64::MAX - 3, ..sound.clone() }, false),
-            (Control { life: u32::MAX, ..sound.clone() }, false),
+            (Control { incarnation: u32::MAX, ..sound.clone() }, false),
             (Control { file_bytes: 1 << 63, ..sound.clone() }, false),
             (Control { ring_bytes: u64::MAX, ..sound.clone() }, false),
             (Control { cuts: vec![0, u64::MAX], ..sound.clone() }, false),
@@ -392,7 +394,7 @@ mod tests {
             (Control { ends: Some(vec![u64::MAX, 0]), ..sound }, false),
             (checkpoint(|one| one.number = 1 << 48), false),
             (checkpoint(|one| one.epoch = u64::MAX), false),
-            (checkpoint(|one| one.life = u32::MAX), false),
+            (checkpoint(|one| one.incarnation = u32::MAX), false),
             (checkpoint(|one| one.parts[1].start = u64::MAX), false),
         ] {
             let medium = CrashMedium::default();
@@ -412,9 +414,9 @@ mod tests {
         let mut file = create(&medium);
         let made = medium.events();
         let mut said = vec![sample(0)];
-        for life in 1..3 {
-            said.push(sample(life * 2));
-            file.write(&mut sample(life * 2)).unwrap();
+        for incarnation in 1..3 {
+            said.push(sample(incarnation * 2));
+            file.write(&mut sample(incarnation * 2)).unwrap();
         }
         for events in 0..=medium.events() {
             for seed in 0..32u64 {
@@ -512,13 +514,13 @@ mod tests {
     #[test]
     fn a_checkpoint_shows_its_epoch_and_all_before_it() {
         let checkpoint = sample(1).checkpoints[0].clone();
-        let (life, epoch) = (checkpoint.life, checkpoint.epoch);
+        let (incarnation, epoch) = (checkpoint.incarnation, checkpoint.epoch);
         for (commit, is_shown) in [
-            ((life, epoch - 1), true),
-            ((life, epoch), true),
-            ((life, epoch + 1), false),
-            ((life - 1, epoch + 1), true),
-            ((life + 1, epoch - 1), false),
+            ((incarnation, epoch - 1), true),
+            ((incarnation, epoch), true),
+            ((incarnation, epoch + 1), false),
+            ((incarnation - 1, epoch + 1), true),
+            ((incarnation + 1, epoch - 1), false),
         ] {
             assert_eq!(checkpoint.shows(commit.0, commit.1), is_shown, "{commit:?}");
         }

@@ -11,14 +11,14 @@
 //! | [`log`] | one log: reserve, fill, flush |
 //! | [`logs`] | all logs: the durable horizon, waiting for it |
 //! | [`beginning`] | what is written before the first commit after opening |
-//! | [`mark`] | moments in the logs, to which a database can be restored |
+//! | [`time_mark`] | moments in the logs, to which a database can be restored |
 //! | `recorder` | what a worker commits with, across logs |
 //! | `helpers` | flushing logs beside each other |
-//! | `company` | whom the leader of a flush waits for |
+//! | `group_commit` | whom the leader of a flush waits for |
 //! | [`scan`] | reading a log from a medium |
 //! | [`archive`] | copies of the files of logs that are needed no more |
 //! | [`archived`] | finding them again |
-//! | [`home`] | the home of tables: blocks, maps of checkpoints |
+//! | [`checkpoint_store`] | the checkpoint stores of tablespaces: blocks, maps of checkpoints |
 //! | [`control`] | the file that says which checkpoints there are |
 //! | [`origin`] | where in the logs a backup begins |
 //! | [`sealed`] | small files with a checksum |
@@ -32,20 +32,20 @@ pub mod archive;
 pub mod archived;
 pub mod beginning;
 pub mod block;
-mod company;
+pub mod checkpoint_store;
 pub mod control;
 pub mod error;
 pub mod files;
+mod group_commit;
 mod helpers;
-pub mod home;
 pub mod log;
 pub mod logs;
-pub mod mark;
 pub mod origin;
 mod recorder;
 pub mod ring;
 pub mod scan;
 pub mod sealed;
+pub mod time_mark;
 
 pub use error::LogError;
 pub use logs::{Logs, LogsOptions, Planted};

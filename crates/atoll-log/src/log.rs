@@ -7,7 +7,8 @@
 //! others append meanwhile is the next one's.
 //!
 //! Before it takes the end, the leader waits for a moment for those who are about to come: the
-//! clients that the last flush has let go, and those who came while it ran ([`crate::company`]).
+//! clients that the last flush has let go, and those who came while it ran
+//! ([`crate::group_commit`]).
 //!
 //! - `LOG-1`: `promised` is at least `tail` and at most the ring's capacity behind `durable`, and
 //!   [`SLACK_BYTES`] before the end of the files: a place that was promised can be filled and
@@ -24,10 +25,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use atoll_machine::{Machine, MediumError, Native};
 
-use crate::block::{HEADER_BYTES, Header, Kind, Rest};
-use crate::company::Company;
+use crate::block::{HEADER_BYTES, Header, IdleWatermark, Kind};
 use crate::error::LogError;
 use crate::files::{Files, Pace};
+use crate::group_commit::GroupCommitWindow;
 use crate::ring::Ring;
 
 /// Room that is kept for blocks which a flush itself adds.
@@ -37,7 +38,7 @@ const IDLE: u64 = u64::MAX;
 /// See the module.
 pub struct Log {
     tablespace: u8,
-    life: u32,
+    incarnation: u32,
     /// Where it went on.
     begun: u64,
     ring: Ring,
@@ -56,7 +57,7 @@ pub struct Log {
     flushes: AtomicU64,
     /// Blocks so far.
     blocks: AtomicU64,
-    company: Mutex<Company>,
+    group_commit: Mutex<GroupCommitWindow>,
 }
 
 /// What is known of the making of files.
@@ -108,20 +109,20 @@ pub(crate) trait Around {
     ///
     /// # Errors
     /// [`LogError::Medium`] when there is no room for the block.
-    fn before(&self, log: &Log, gsn: u64) -> Result<Vec<Rest>, LogError>;
+    fn before(&self, log: &Log, gsn: u64) -> Result<Vec<IdleWatermark>, LogError>;
     /// That block is durable.
-    fn after(&self, rests: &[Rest]);
+    fn after(&self, idle: &[IdleWatermark]);
 }
 
 /// Nothing.
 pub(crate) struct Alone;
 
 impl Around for Alone {
-    fn before(&self, _log: &Log, _gsn: u64) -> Result<Vec<Rest>, LogError> {
+    fn before(&self, _log: &Log, _gsn: u64) -> Result<Vec<IdleWatermark>, LogError> {
         Ok(Vec::new())
     }
 
-    fn after(&self, _rests: &[Rest]) {}
+    fn after(&self, _rests: &[IdleWatermark]) {}
 }
 
 /// A block on its way into a log.
@@ -138,12 +139,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Log {
-    pub(crate) fn new(tablespace: u8, life: u32, start: Start, ring: Ring, files: Files) -> Self {
+    pub(crate) fn new(
+        tablespace: u8,
+        incarnation: u32,
+        start: Start,
+        ring: Ring,
+        files: Files,
+    ) -> Self {
         let Start { lsn, gsn } = start;
         let tail = Tail { lsn, promised: lsn, ready: files.end(), clock: gsn, last: gsn };
         Self {
             tablespace,
-            life,
+            incarnation,
             begun: lsn,
             ring,
             latch: Mutex::new(tail),
@@ -158,7 +165,7 @@ impl Log {
             poisoned: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
-            company: Mutex::default(),
+            group_commit: Mutex::default(),
         }
     }
 
@@ -311,7 +318,7 @@ impl Log {
         let header = Header {
             kind: block.kind,
             tablespace: self.tablespace,
-            life: self.life,
+            incarnation: self.incarnation,
             lsn,
             gsn,
             epoch: block.epoch,
@@ -357,10 +364,10 @@ impl Log {
             }
             flush.is_running = true;
             drop(flush);
-            let rests = around.before(self, gsn);
-            let done = rests.as_ref().map(|_| self.lead());
-            if let (Ok(rests), Ok(Ok(()))) = (&rests, &done) {
-                around.after(rests);
+            let idle = around.before(self, gsn);
+            let done = idle.as_ref().map(|_| self.lead());
+            if let (Ok(idle), Ok(Ok(()))) = (&idle, &done) {
+                around.after(idle);
             }
             let mut flush = lock(&self.flush);
             flush.is_running = false;
@@ -373,14 +380,14 @@ impl Log {
             if is_awaited {
                 self.flushed.notify_all();
             }
-            rests?;
+            idle?;
         }
         Ok(())
     }
 
     fn lead(&self) -> Result<(), MediumError> {
-        let mut company = lock(&self.company);
-        company.wait_for(|| self.blocks.load(Ordering::Relaxed));
+        let mut group_commit = lock(&self.group_commit);
+        group_commit.wait_for(|| self.blocks.load(Ordering::Relaxed));
         let tail = lock(&self.latch);
         let (Tail { lsn: end, last, .. }, taken) = (*tail, self.blocks.load(Ordering::Relaxed));
         drop(tail);
@@ -389,7 +396,7 @@ impl Log {
         if end > from {
             let begun = Native::now_ns();
             lock(&self.files).write(&self.ring, from, end)?;
-            company.note(taken, self.blocks.load(Ordering::Relaxed), Native::now_ns() - begun);
+            group_commit.note(taken, self.blocks.load(Ordering::Relaxed), Native::now_ns() - begun);
             self.flushes.fetch_add(1, Ordering::Relaxed);
             self.durable_lsn.store(end, Ordering::Release);
         }
@@ -413,15 +420,15 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError::Medium`] when a file has to be made for it and cannot.
-    pub(crate) fn append_rest(
+    pub(crate) fn append_watermarks(
         &self,
         slot: &Slot,
         gsn: u64,
         horizon: u64,
-        rests: &[Rest],
+        idle: &[IdleWatermark],
     ) -> Result<(), LogError> {
         let mut payload = Vec::new();
-        rests.iter().for_each(|rest| rest.encode(&mut payload));
+        idle.iter().for_each(|watermark| watermark.encode(&mut payload));
         let bytes = crate::block::block_bytes(payload.len());
         let mut tail = lock(&self.latch);
         while tail.promised + bytes + HEADER_BYTES as u64 > tail.ready {
@@ -434,8 +441,13 @@ impl Log {
         let gsn = gsn.max(tail.clock);
         let lsn = self.reserve(&mut tail, slot, bytes, gsn);
         drop(tail);
-        let block =
-            Block { kind: Kind::Rest, epoch: 0, transaction: 0, horizon, payload: &payload };
+        let block = Block {
+            kind: Kind::IdleWatermark,
+            epoch: 0,
+            transaction: 0,
+            horizon,
+            payload: &payload,
+        };
         self.fill(slot, lsn, gsn, &block);
         Ok(())
     }
@@ -466,18 +478,18 @@ impl Log {
     /// If there is nothing to flush, promises that whatever comes has a GSN above the given one;
     /// returns where the log ends and the GSN that was promised. More may have been promised to
     /// others, but what they flush with it may be lost: `BLOCK-6`.
-    pub(crate) fn rest(&self, gsn: u64) -> Option<Rest> {
+    pub(crate) fn watermark(&self, gsn: u64) -> Option<IdleWatermark> {
         let mut tail = lock(&self.latch);
         if tail.lsn != self.durable_lsn() {
             return None;
         }
         tail.clock = tail.clock.max(gsn);
-        Some(Rest { tablespace: self.tablespace, lsn: tail.lsn, gsn })
+        Some(IdleWatermark { tablespace: self.tablespace, lsn: tail.lsn, gsn })
     }
 
     /// Another log's durable block says that this one was at rest.
-    pub(crate) fn rested(&self, rest: Rest) {
-        self.durable_gsn.fetch_max(rest.gsn, Ordering::AcqRel);
+    pub(crate) fn idled(&self, watermark: IdleWatermark) {
+        self.durable_gsn.fetch_max(watermark.gsn, Ordering::AcqRel);
     }
 
     /// Nobody needs what lies before `start`. Of the files there, as many become the next ones as

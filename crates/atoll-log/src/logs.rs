@@ -9,7 +9,7 @@
 //! at or below it is durable, with everything it depends on; recovery keeps exactly those. A log
 //! that nobody writes to must not hold the horizon back, and flushing it for every commit elsewhere
 //! would cost a flush more: whoever flushes one log looks which others are at rest and says so in
-//! its own ([`Rest`]).
+//! its own ([`IdleWatermark`]).
 //!
 //! - `LOGS-1`: nothing is acknowledged above the horizon.
 //! - `LOGS-2`: the horizon computed from what lies on the media is at least the one that was
@@ -24,7 +24,7 @@ use atoll_machine::{Machine, Medium, Native};
 use atoll_txn::journal::{Journal, Recorder};
 
 use crate::beginning::{Announce, Beginning};
-use crate::block::{Kind, Rest, block_bytes};
+use crate::block::{IdleWatermark, Kind, block_bytes};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::helpers::Helpers;
@@ -134,15 +134,15 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// The logs on some media, going on where `starts` says. Life `life` of the database begins
-    /// with the first change, or with [`Logs::begin`], after `announce` has been called.
+    /// The logs on some media, going on where `starts` says. Life `incarnation` of the database
+    /// begins with the first change, or with [`Logs::begin`], after `announce` has been called.
     ///
     /// # Errors
     /// [`LogError`].
     pub fn open(
         media: &[Arc<dyn Medium>],
         starts: &[Start],
-        life: u32,
+        incarnation: u32,
         options: LogsOptions,
         announce: Announce,
     ) -> Result<Arc<Self>, LogError> {
@@ -156,7 +156,7 @@ impl Logs {
                 files.never_sync();
             }
             let ring = Ring::new(options.ring_bytes);
-            logs.push(Log::new(number as u8, life, Start { gsn, ..*start }, ring, files));
+            logs.push(Log::new(number as u8, incarnation, Start { gsn, ..*start }, ring, files));
         }
         let leaders = logs.iter().map(Log::slot).collect();
         let transactions = AtomicU64::new(1);
@@ -325,15 +325,15 @@ impl Logs {
         self.logs.iter().enumerate().map(tail).collect()
     }
 
-    /// [`Log::rest`], or what is wrong of it.
-    fn rest(&self, log: &Log, gsn: u64) -> Option<Rest> {
+    /// [`Log::watermark`], or what is wrong of it.
+    fn watermark(&self, log: &Log, gsn: u64) -> Option<IdleWatermark> {
         let is_spoken_for = match self.options.planted {
             Planted::NotAtRest => true,
             Planted::PromiseForgotten => log.tail_lsn() == log.durable_lsn(),
-            _ => return log.rest(gsn),
+            _ => return log.watermark(gsn),
         };
         let (tablespace, lsn) = (log.tablespace(), log.durable_lsn());
-        is_spoken_for.then_some(Rest { tablespace, lsn, gsn })
+        is_spoken_for.then_some(IdleWatermark { tablespace, lsn, gsn })
     }
 
     pub(crate) fn pieces(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u64>>> {
@@ -356,21 +356,21 @@ impl Logs {
 }
 
 impl Around for Logs {
-    fn before(&self, log: &Log, gsn: u64) -> Result<Vec<Rest>, LogError> {
+    fn before(&self, log: &Log, gsn: u64) -> Result<Vec<IdleWatermark>, LogError> {
         let number = usize::from(log.tablespace());
         let gsn = gsn.max(log.last());
         let others = self.logs.iter().enumerate();
         let late = others.filter(|(other, one)| *other != number && one.durable_gsn() < gsn);
-        let rests: Vec<_> = late.filter_map(|(_, one)| self.rest(one, gsn)).collect();
-        if !rests.is_empty() || log.last() < gsn {
-            log.append_rest(&self.leaders[number], gsn, self.horizon(), &rests)?;
+        let idle: Vec<_> = late.filter_map(|(_, one)| self.watermark(one, gsn)).collect();
+        if !idle.is_empty() || log.last() < gsn {
+            log.append_watermarks(&self.leaders[number], gsn, self.horizon(), &idle)?;
         }
-        Ok(rests)
+        Ok(idle)
     }
 
-    fn after(&self, rests: &[Rest]) {
-        for rest in rests {
-            self.logs[usize::from(rest.tablespace)].rested(*rest);
+    fn after(&self, idle: &[IdleWatermark]) {
+        for watermark in idle {
+            self.logs[usize::from(watermark.tablespace)].idled(*watermark);
         }
     }
 }
@@ -441,11 +441,11 @@ mod tests {
         assert_eq!(reader_and_writer(Planted::NothingSeen), (true, false));
     }
 
-    fn open(medium: &CrashMedium, starts: &[Start], life: u32) -> Arc<Logs> {
+    fn open(medium: &CrashMedium, starts: &[Start], incarnation: u32) -> Arc<Logs> {
         let media: Vec<_> =
             (0..starts.len()).map(|at| medium.folder(&format!("node-{at}")).unwrap()).collect();
         let options = LogsOptions { ring_bytes: 2 << 20, ..LogsOptions::default() };
-        let logs = Logs::open(&media, starts, life, options, Box::new(|| Ok(()))).unwrap();
+        let logs = Logs::open(&media, starts, incarnation, options, Box::new(|| Ok(()))).unwrap();
         logs.begin().unwrap();
         logs
     }
@@ -454,21 +454,21 @@ mod tests {
     /// log ends and its last GSN.
     fn after_crash(medium: &CrashMedium, logs: usize) -> (CrashMedium, u64, Vec<Start>) {
         let crashed = medium.crash(medium.events(), || false);
-        let (mut rests, mut ends) = (Vec::new(), Vec::new());
+        let (mut idle, mut ends) = (Vec::new(), Vec::new());
         for log in 0..logs {
             let folder = crashed.folder(&format!("node-{log}")).unwrap();
             let bytes = LogsOptions::default().file_bytes;
             let mut scan = Scan::open(folder, log as u8, bytes, 0).unwrap();
             while let Some((header, payload)) = scan.read_next().unwrap() {
-                if header.kind == Kind::Rest {
-                    rests.extend(Rest::decode_all(payload).unwrap());
+                if header.kind == Kind::IdleWatermark {
+                    idle.extend(IdleWatermark::decode_all(payload).unwrap());
                 }
             }
             ends.push(Start { lsn: scan.at(), gsn: scan.gsn() });
         }
         let known = |(log, end): (usize, &Start)| {
-            let rests = rests.iter().filter(|rest| usize::from(rest.tablespace) == log);
-            rests.map(|rest| rest.gsn).max().unwrap_or(0).max(end.gsn)
+            let idle = idle.iter().filter(|watermark| usize::from(watermark.tablespace) == log);
+            idle.map(|watermark| watermark.gsn).max().unwrap_or(0).max(end.gsn)
         };
         let horizon = ends.iter().enumerate().map(known).min().unwrap();
         (crashed, horizon, ends)

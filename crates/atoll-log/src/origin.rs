@@ -9,7 +9,7 @@
 use atoll_machine::Medium;
 use atoll_storage::redo::{Input, number};
 
-use crate::control::{count, life};
+use crate::control::{count, incarnation};
 use crate::error::LogError;
 use crate::logs::TABLESPACES_MAX;
 use crate::sealed;
@@ -24,7 +24,7 @@ pub struct Origin {
     /// The database that the backup was made of.
     pub id: u64,
     /// The life in which it was made.
-    pub life: u32,
+    pub incarnation: u32,
     /// It shows what was committed in this epoch of that life and in earlier ones.
     pub epoch: u64,
     /// A moment that was marked right after: nothing that it shows has a greater GSN.
@@ -43,8 +43,8 @@ impl Origin {
     pub fn write(&self, medium: &dyn Medium) -> Result<(), LogError> {
         let mut body = Vec::new();
         let tablespaces = self.logs.len() as u64;
-        let life = self.life.into();
-        for value in [self.id, life, self.epoch, self.gsn, self.time_us, tablespaces] {
+        let incarnation = self.incarnation.into();
+        for value in [self.id, incarnation, self.epoch, self.gsn, self.time_us, tablespaces] {
             number(&mut body, value);
         }
         for (start, end) in &self.logs {
@@ -66,7 +66,7 @@ impl Origin {
         let mut input = Input(body);
         let mut origin = Self {
             id: input.number()?,
-            life: life(&mut input)?,
+            incarnation: incarnation(&mut input)?,
             epoch: count(&mut input)?,
             gsn: count(&mut input)?,
             time_us: input.number()?,
@@ -93,7 +93,7 @@ mod tests {
     fn it_comes_back_as_it_was() {
         let medium = CrashMedium::default();
         let logs = vec![(3, 1 << 40), (0, 0)];
-        let origin = Origin { id: 1 << 63, life: 2, epoch: 3, gsn: 4, time_us: 5, logs };
+        let origin = Origin { id: 1 << 63, incarnation: 2, epoch: 3, gsn: 4, time_us: 5, logs };
         origin.write(&medium).unwrap();
         assert_eq!(Origin::read(&medium).unwrap(), origin);
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use atoll_machine::medium::Open;
 use atoll_machine::{Medium, MediumFile};
 
-pub use crate::ahead::Window;
+pub use crate::ahead::LogChunk;
 use crate::ahead::{Ahead, Pieces};
 use crate::block::{ALIGN, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, crc, stored_crc};
 use crate::error::LogError;
@@ -30,14 +30,14 @@ pub struct Scan {
     files_end: u64,
     is_end: bool,
     /// Where it is reading, and what comes next.
-    window: Arc<Window>,
+    chunk: Arc<LogChunk>,
     ahead: Option<Ahead>,
     may_read_ahead: bool,
     /// What is read elsewhere, between [`Scan::go_to`] and [`Scan::go_back`].
-    aside: Arc<Window>,
+    aside: Arc<LogChunk>,
     is_aside: bool,
     at: u64,
-    life: u32,
+    incarnation: u32,
     gsn: u64,
     /// Blocks of lives before this one count up to this position only.
     cut: (u32, u64),
@@ -49,9 +49,9 @@ pub struct Scan {
 
 /// Where a scan is.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct ScanPosition {
     at: u64,
-    life: u32,
+    incarnation: u32,
     gsn: u64,
 }
 
@@ -116,13 +116,13 @@ impl Scan {
             pieces: Pieces { files: Arc::new(files), file_bytes },
             files_end: end,
             is_end,
-            window: Arc::new(Window::at(start)),
+            chunk: Arc::new(LogChunk::at(start)),
             ahead: None,
             may_read_ahead: true,
             aside: Arc::default(),
             is_aside: false,
             at: start,
-            life: 0,
+            incarnation: 0,
             gsn: 0,
             cut: (0, 0),
             durable: 0,
@@ -140,10 +140,10 @@ impl Scan {
         }
     }
 
-    /// From the life `life` on the log went on at `lsn`: what lies there, or behind it, and is of
-    /// an earlier life, is not part of the log.
-    pub fn cut(&mut self, life: u32, lsn: u64) {
-        self.cut = (life, lsn);
+    /// From the life `incarnation` on the log went on at `lsn`: what lies there, or behind it, and
+    /// is of an earlier life, is not part of the log.
+    pub fn cut(&mut self, incarnation: u32, lsn: u64) {
+        self.cut = (incarnation, lsn);
     }
 
     /// The log was written through a ring of so many bytes (0: not known), so behind a place that
@@ -160,18 +160,18 @@ impl Scan {
 
     /// Reads on from another place, where a block that was read before begins.
     pub fn go_to(&mut self, lsn: u64) {
-        (self.at, self.life, self.gsn) = (lsn, 0, 0);
+        (self.at, self.incarnation, self.gsn) = (lsn, 0, 0);
         self.is_aside = true;
     }
 
     /// Where it is, for [`Scan::go_back`].
-    pub fn place(&self) -> Place {
-        Place { at: self.at, life: self.life, gsn: self.gsn }
+    pub fn place(&self) -> ScanPosition {
+        ScanPosition { at: self.at, incarnation: self.incarnation, gsn: self.gsn }
     }
 
     /// Reads on from where it was.
-    pub fn go_back(&mut self, place: Place) {
-        (self.at, self.life, self.gsn) = (place.at, place.life, place.gsn);
+    pub fn go_back(&mut self, place: ScanPosition) {
+        (self.at, self.incarnation, self.gsn) = (place.at, place.incarnation, place.gsn);
         self.is_aside = false;
     }
 
@@ -215,8 +215,8 @@ impl Scan {
     }
 
     /// The greatest life seen.
-    pub fn life(&self) -> u32 {
-        self.life
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
     }
 
     /// The greatest GSN seen.
@@ -233,9 +233,9 @@ impl Scan {
         match self.block(at)? {
             Ok(header) => {
                 self.at += header.block_bytes();
-                (self.life, self.gsn) = (header.life, header.gsn);
+                (self.incarnation, self.gsn) = (header.incarnation, header.gsn);
                 self.durable = self.durable.max(header.durable);
-                Ok(Some((header, self.window().payload(&header))))
+                Ok(Some((header, self.chunk().payload(&header))))
             }
             Err(why) => {
                 self.check_end(at, &why)?;
@@ -245,8 +245,8 @@ impl Scan {
     }
 
     /// Where the block lies that was read last: whoever wants to keep its payload keeps this.
-    pub fn window(&self) -> &Arc<Window> {
-        if self.is_aside { &self.aside } else { &self.window }
+    pub fn chunk(&self) -> &Arc<LogChunk> {
+        if self.is_aside { &self.aside } else { &self.chunk }
     }
 
     /// The block at a place, if there is one; its bytes are in the buffer then.
@@ -254,7 +254,7 @@ impl Scan {
         if !self.load(at, HEADER_BYTES)? {
             return Ok(Err(NoBlock("the files end")));
         }
-        let Some(bytes) = self.window().from(at).first_chunk::<HEADER_BYTES>().copied() else {
+        let Some(bytes) = self.chunk().from(at).first_chunk::<HEADER_BYTES>().copied() else {
             return Ok(Err(NoBlock("the files end")));
         };
         let Some(header) = Header::decode(&bytes) else {
@@ -263,14 +263,14 @@ impl Scan {
         if header.lsn != at || header.tablespace != self.tablespace {
             return Ok(Err(NoBlock("a block of another place")));
         }
-        let is_cut = header.life < self.cut.0 && at >= self.cut.1;
-        if is_cut || header.life < self.life || header.gsn < self.gsn {
+        let is_cut = header.incarnation < self.cut.0 && at >= self.cut.1;
+        if is_cut || header.incarnation < self.incarnation || header.gsn < self.gsn {
             return Ok(Err(NoBlock("a block of an earlier life")));
         }
         if !self.load(at, header.block_bytes() as usize)? {
             return Ok(Err(NoBlock("the files end within a block")));
         }
-        if crc(&bytes, self.window().payload(&header)) != stored_crc(&bytes) {
+        if crc(&bytes, self.chunk().payload(&header)) != stored_crc(&bytes) {
             return Ok(Err(NoBlock("a block with a wrong checksum")));
         }
         Ok(Ok(header))
@@ -278,8 +278,8 @@ impl Scan {
 
     /// Brings bytes into the window; false when the files end before.
     fn load(&mut self, at: u64, len: usize) -> Result<bool, LogError> {
-        let (window, until) = (self.window(), at + len as u64);
-        if at >= window.lsn() && until <= window.end_lsn() {
+        let (chunk, until) = (self.chunk(), at + len as u64);
+        if at >= chunk.lsn() && until <= chunk.end_lsn() {
             return Ok(true);
         }
         if until > self.files_end {
@@ -289,17 +289,17 @@ impl Scan {
             return Ok(true);
         }
         let wanted = (len.max(READ_BYTES) as u64).min(self.files_end - at) as usize;
-        let window = if self.is_aside { &mut self.aside } else { &mut self.window };
-        Window::read(window, &self.pieces, at, wanted)?;
+        let chunk = if self.is_aside { &mut self.aside } else { &mut self.chunk };
+        LogChunk::read(chunk, &self.pieces, at, wanted)?;
         Ok(true)
     }
 
     /// Goes on to a place in what is being read ahead, from where it was; false when it is not
     /// there.
     fn go_on(&mut self, at: u64) -> Result<bool, LogError> {
-        let window = &mut self.window;
-        let end = window.end_lsn();
-        let follows = at >= window.lsn() && at <= end;
+        let chunk = &mut self.chunk;
+        let end = chunk.end_lsn();
+        let follows = at >= chunk.lsn() && at <= end;
         if !follows {
             self.ahead = None;
             return Ok(false);
@@ -310,7 +310,7 @@ impl Scan {
             self.may_read_ahead = self.ahead.is_some();
         }
         let Some(ahead) = &mut self.ahead else { return Ok(false) };
-        let gone_on = ahead.go_on(window, at);
+        let gone_on = ahead.go_on(chunk, at);
         if gone_on.is_err() {
             self.ahead = None; // A piece is missing.
         }
@@ -356,7 +356,7 @@ impl Scan {
     fn find(&mut self, first: u64, last: u64) -> Result<Option<Header>, LogError> {
         let mut place = first;
         while place <= last && self.load(place, HEADER_BYTES)? {
-            let bytes = self.window().from(place);
+            let bytes = self.chunk().from(place);
             let lsn = u64::from_le_bytes(std::array::from_fn(|i| bytes[8 + i]));
             if lsn == place
                 && let Ok(header) = self.block(place)?

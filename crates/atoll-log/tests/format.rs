@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use atoll_log::block::{self, Header, Kind};
-use atoll_log::{archive, control, home, logs};
+use atoll_log::{archive, checkpoint_store, control, logs};
 
 const DOCUMENT: &str = include_str!("../../../docs/format/files.md");
 
@@ -20,9 +20,9 @@ fn constants_are_those_of_the_code() {
         ("block header bytes", block::HEADER_BYTES as u64),
         ("block alignment", block::ALIGN),
         ("block payload bytes, at most", block::PAYLOAD_BYTES_MAX as u64),
-        ("home block bytes", home::BLOCK_BYTES as u64),
-        ("copies of a map", home::MAP_COPIES),
-        ("home line bytes", home::LINE_BYTES as u64),
+        ("home block bytes", checkpoint_store::BLOCK_BYTES as u64),
+        ("copies of a map", checkpoint_store::MAP_COPIES),
+        ("home line bytes", checkpoint_store::LINE_BYTES as u64),
         ("tablespaces, at most", logs::TABLESPACES_MAX as u64),
         ("archive footer bytes", archive::FOOTER_BYTES),
     ];
@@ -41,7 +41,7 @@ fn fields_of_a_header_lie_where_the_document_says() {
     let header = Header {
         kind: Kind::Time,
         tablespace: 0x61,
-        life: 0x56,
+        incarnation: 0x56,
         lsn: 0x08,
         gsn: 0x16,
         epoch: 0x24,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use atoll_log::block::{Header, Kind, Rest};
+use atoll_log::block::{Header, IdleWatermark, Kind};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
 use atoll_log::{LogError, Logs, LogsOptions, Planted};
@@ -59,11 +59,12 @@ fn horizon(medium: &CrashMedium, tablespaces: usize) -> u64 {
     let mut gsns: Vec<u64> =
         found.iter().map(|(blocks, _)| blocks.last().map_or(0, |(last, _)| last.gsn)).collect();
     for (blocks, _) in &found {
-        for (_, payload) in blocks.iter().filter(|(header, _)| header.kind == Kind::Rest) {
-            for rest in Rest::decode_all(payload).unwrap() {
-                let (log, end) = (usize::from(rest.tablespace), found[rest.tablespace as usize].1);
-                assert!(end >= rest.lsn, "a log at rest was durable");
-                gsns[log] = gsns[log].max(rest.gsn);
+        for (_, payload) in blocks.iter().filter(|(header, _)| header.kind == Kind::IdleWatermark) {
+            for watermark in IdleWatermark::decode_all(payload).unwrap() {
+                let (log, end) =
+                    (usize::from(watermark.tablespace), found[watermark.tablespace as usize].1);
+                assert!(end >= watermark.lsn, "a log at rest was durable");
+                gsns[log] = gsns[log].max(watermark.gsn);
             }
         }
     }
@@ -312,7 +313,7 @@ fn what_an_earlier_life_left_behind_the_end_is_not_taken_for_the_log() {
     logs.settle(again).unwrap();
     let (blocks, _) = scan(&crashed, 1, 0);
     let last = blocks.last().unwrap();
-    assert_eq!((last.0.gsn, last.0.life, last.1[0]), (again, 2, 4));
+    assert_eq!((last.0.gsn, last.0.incarnation, last.1[0]), (again, 2, 4));
 }
 
 #[test]

@@ -90,16 +90,16 @@ impl Hints {
             return self.give::<M>();
         }
         for address in self.lines {
-            M::touch(std::ptr::without_provenance(address), 1);
+            M::prefetch(std::ptr::without_provenance(address), 1);
         }
         self.gathered = 0;
     }
 
-    /// Names all of them, see [`Machine::touch`].
+    /// Names all of them, see [`Machine::prefetch`].
     #[inline]
     pub fn give<M: Machine>(&mut self) {
         for address in &self.lines[..self.gathered] {
-            M::touch(std::ptr::without_provenance(*address), 1);
+            M::prefetch(std::ptr::without_provenance(*address), 1);
         }
         self.gathered = 0;
     }
@@ -125,7 +125,7 @@ mod tests {
             0
         }
         fn wait(_round: u32) {}
-        fn touch(address: *const u8, bytes: usize) {
+        fn prefetch(address: *const u8, bytes: usize) {
             assert_eq!(bytes, 1);
             TOUCHED.with_borrow_mut(|touched| touched.push(address.addr()));
         }

@@ -52,7 +52,7 @@ impl<M: Machine, T> Latch<M, T> {
 
 #[inline]
 fn tell<M: Machine, T>(at: *const Mutex<T>) {
-    M::touch(at.cast(), 1);
+    M::prefetch(at.cast(), 1);
 }
 
 impl<M: Machine, T: Default> Default for Latch<M, T> {
@@ -84,7 +84,7 @@ impl<M: Machine, T> DerefMut for Latched<'_, M, T> {
 impl<M: Machine, T> Drop for Latched<'_, M, T> {
     #[inline]
     fn drop(&mut self) {
-        M::touch(std::ptr::from_ref(&*self.guarded).cast(), 1);
+        M::prefetch(std::ptr::from_ref(&*self.guarded).cast(), 1);
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
             }
         }
 
-        fn touch(_address: *const u8, bytes: usize) {
+        fn prefetch(_address: *const u8, bytes: usize) {
             TOLD.set(TOLD.get() + bytes as u32);
         }
     }

@@ -86,13 +86,13 @@ pub trait Machine: Send + Sync + 'static {
 
     /// Says that `bytes` bytes of memory at `address` are about to be touched. Native: a prefetch
     /// hint for the lines. Never dereferences, so any address is allowed.
-    fn touch(address: *const u8, bytes: usize);
+    fn prefetch(address: *const u8, bytes: usize);
 
     /// Says that memory at `address` is about to be changed, which others change, too. Native: a
-    /// hint that asks for the line by itself. As [`Machine::touch`], any address is allowed.
+    /// hint that asks for the line by itself. As [`Machine::prefetch`], any address is allowed.
     #[inline]
-    fn touch_to_change(address: *const u8) {
-        Self::touch(address, 1);
+    fn prefetch_to_write(address: *const u8) {
+        Self::prefetch(address, 1);
     }
 }
 

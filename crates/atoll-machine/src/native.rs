@@ -2,7 +2,7 @@
 //!
 //! - NATIVE-1: [`NativeWord`] has exactly the layout of `AtomicU64`, so a table of words can be
 //!   laid over mapped memory.
-//! - NATIVE-2: [`Native::touch`](Machine::touch) and its like issue hints only. A hint on an
+//! - NATIVE-2: [`Native::prefetch`](Machine::prefetch) and its like issue hints only. A hint on an
 //!   address that is not mapped is dropped by the hardware, so it can never fault.
 //! - NATIVE-3: a load of 16 bytes that lie in one cache line reads each of the two words in it at
 //!   once. Processors with AVX promise it of both together; none is known that does not.
@@ -61,7 +61,7 @@ impl Machine for Native {
     }
 
     #[inline]
-    fn touch(address: *const u8, bytes: usize) {
+    fn prefetch(address: *const u8, bytes: usize) {
         if bytes == 0 {
             return;
         }
@@ -80,7 +80,7 @@ impl Machine for Native {
     }
 
     #[inline]
-    fn touch_to_change(address: *const u8) {
+    fn prefetch_to_write(address: *const u8) {
         prefetch_to_change(address);
     }
 }
@@ -318,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn touch_takes_any_address_and_any_length() {
+    fn prefetch_takes_any_address_and_any_length() {
         let bytes = [7_u8; 300];
-        Native::touch(bytes.as_ptr(), bytes.len());
-        Native::touch(std::ptr::null(), 4096);
-        Native::touch(std::ptr::without_provenance(usize::MAX), usize::MAX);
-        Native::touch(std::ptr::without_provenance(1), 0);
+        Native::prefetch(bytes.as_ptr(), bytes.len());
+        Native::prefetch(std::ptr::null(), 4096);
+        Native::prefetch(std::ptr::without_provenance(usize::MAX), usize::MAX);
+        Native::prefetch(std::ptr::without_provenance(1), 0);
         let (below, above) = (std::ptr::null(), std::ptr::without_provenance(usize::MAX));
-        [bytes.as_ptr(), below, above].into_iter().for_each(Native::touch_to_change);
+        [bytes.as_ptr(), below, above].into_iter().for_each(Native::prefetch_to_write);
         assert_eq!(bytes, [7_u8; 300]);
     }
 

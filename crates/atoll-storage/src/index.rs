@@ -20,13 +20,13 @@
 //! - `INDEX-4`: a part that grows first latches all buckets of its table. So who has a latch of a
 //!   table that is current has it of the current one until he lets go; a latch of a table of the
 //!   past is good for nothing.
-//! - `INDEX-5`: what `homes` names is the current table of a part. It is among its `tables` before,
-//!   and noted in `current` afterwards, which is at most one behind.
+//! - `INDEX-5`: what `arrays` names is the current table of a part. It is among its `tables`
+//!   before, and noted in `current` afterwards, which is at most one behind.
 //! - `INDEX-6`: an entry lies in the first bucket from its home on that had a free word, and words
 //!   that have been used are never empty again while their table is current. So nothing lies beyond
 //!   a bucket of a current table with an empty word.
 //!
-//! All shared words but [`Homes`], which are pointers, go through [`Machine`].
+//! All shared words but [`BucketArrays`], which are pointers, go through [`Machine`].
 
 use std::hint::cold_path;
 use std::ptr;
@@ -35,7 +35,7 @@ use std::sync::OnceLock;
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word, WordLine};
 
-use crate::homes::Homes;
+use crate::bucket_arrays::BucketArrays;
 use crate::layout::RowId;
 
 const PARTS_BITS: u32 = 6;
@@ -60,7 +60,7 @@ const PROBES_FIRST: usize = 4;
 /// See the module.
 pub struct HashIndex<M: Machine> {
     /// Where each part's current table lies: what nearly every lookup needs of it.
-    homes: Homes<WordLine<M::Word>, PARTS>,
+    arrays: BucketArrays<WordLine<M::Word>, PARTS>,
     parts: Box<[Part<M>; PARTS]>,
 }
 
@@ -193,18 +193,18 @@ fn is_free(word: u64) -> bool {
 
 /// The bucket in which a hash should be. If the index grows meanwhile, it is one of the past, and
 /// may look empty.
-pub struct Home<'i, M: Machine>(Bucket<'i, M>);
+pub struct BucketRef<'i, M: Machine>(Bucket<'i, M>);
 
-impl<M: Machine> Clone for Home<'_, M> {
+impl<M: Machine> Clone for BucketRef<'_, M> {
     #[inline]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M: Machine> Copy for Home<'_, M> {}
+impl<M: Machine> Copy for BucketRef<'_, M> {}
 
-impl<M: Machine> Home<'_, M> {
+impl<M: Machine> BucketRef<'_, M> {
     /// Where the first cache line lies that a lookup needs.
     #[inline]
     pub fn line(self) -> *const u8 {
@@ -214,7 +214,7 @@ impl<M: Machine> Home<'_, M> {
     /// The first row in that line that may have the key with this hash: a guess, and almost always
     /// right.
     #[inline]
-    pub fn guess(self, hash: u64) -> Option<RowId> {
+    pub fn candidate(self, hash: u64) -> Option<RowId> {
         self.0.find(hash, &mut |_| true).ok()
     }
 }
@@ -222,7 +222,10 @@ impl<M: Machine> Home<'_, M> {
 impl<M: Machine> Default for HashIndex<M> {
     fn default() -> Self {
         let parts: Box<[_]> = (0..PARTS).map(|_| Part::default()).collect();
-        Self { homes: Homes::default(), parts: parts.try_into().ok().expect("it has as many") }
+        Self {
+            arrays: BucketArrays::default(),
+            parts: parts.try_into().ok().expect("it has as many"),
+        }
     }
 }
 
@@ -244,32 +247,32 @@ fn entry(hash: u64, row: RowId) -> u64 {
 impl<M: Machine> HashIndex<M> {
     fn part(&self, hash: u64) -> PartOf<'_, M> {
         let number = hash as usize % PARTS;
-        PartOf { homes: &self.homes, number, part: &self.parts[number] }
+        PartOf { arrays: &self.arrays, number, part: &self.parts[number] }
     }
 
     /// Where a lookup of `hash` begins, and nearly always ends.
     #[inline]
-    pub fn home(&self, hash: u64) -> Home<'_, M> {
-        let home = self.homes.of(hash as usize % PARTS, hash);
-        Home(home.map_or_else(|| self.first_home(hash), Bucket))
+    pub fn bucket(&self, hash: u64) -> BucketRef<'_, M> {
+        let bucket = self.arrays.of(hash as usize % PARTS, hash);
+        BucketRef(bucket.map_or_else(|| self.first_bucket(hash), Bucket))
     }
 
     /// Whether this is where a lookup begins now.
     #[inline]
-    fn is_home(&self, bucket: Bucket<'_, M>, hash: u64) -> bool {
-        bucket.is(self.home(hash).0)
+    fn is_current(&self, bucket: Bucket<'_, M>, hash: u64) -> bool {
+        bucket.is(self.bucket(hash).0)
     }
 
     /// True only if no row has this hash: its home has no entry like it, and none lies further on
     /// (`INDEX-6`). Where something may, a search has to say it.
     #[inline]
     pub fn lacks(&self, hash: u64) -> bool {
-        let Home(home) = self.home(hash);
-        home.find(hash, &mut |_| true) == Err(false) && self.is_home(home, hash)
+        let BucketRef(bucket) = self.bucket(hash);
+        bucket.find(hash, &mut |_| true) == Err(false) && self.is_current(bucket, hash)
     }
 
     #[cold]
-    fn first_home(&self, hash: u64) -> Bucket<'_, M> {
+    fn first_bucket(&self, hash: u64) -> Bucket<'_, M> {
         self.part(hash).table(hash).bucket(hash, 0)
     }
 
@@ -277,18 +280,18 @@ impl<M: Machine> HashIndex<M> {
     /// or removed meanwhile may be found or not.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(RowId) -> bool) -> Option<RowId> {
-        let mut home = self.home(hash);
+        let mut bucket = self.bucket(hash);
         loop {
-            let found = match home.0.find(hash, &mut is_it) {
+            let found = match bucket.0.find(hash, &mut is_it) {
                 Ok(row) => Some(row),
-                Err(true) => self.part(hash).find_beyond(home, hash, &mut is_it),
+                Err(true) => self.part(hash).find_beyond(bucket, hash, &mut is_it),
                 Err(false) => None,
             };
-            let now = self.home(hash);
-            if found.is_some() || now.0.is(home.0) {
+            let now = self.bucket(hash);
+            if found.is_some() || now.0.is(bucket.0) {
                 return found;
             }
-            home = now; // INDEX-1
+            bucket = now; // INDEX-1
         }
     }
 
@@ -304,7 +307,7 @@ impl<M: Machine> HashIndex<M> {
     ) -> Option<RowId> {
         let mut round = 0;
         loop {
-            let mut home = self.latch(hash, &mut round);
+            let mut latched = self.latch(hash, &mut round);
             let mut add = || {
                 adding();
                 entry(hash, row)
@@ -313,17 +316,19 @@ impl<M: Machine> HashIndex<M> {
                 cold_path();
                 is_it(row)
             };
-            let place = home.position(is_free);
-            let other = match home.bucket.find(hash, &mut is_it) {
+            let place = latched.position(is_free);
+            let other = match latched.bucket.find(hash, &mut is_it) {
                 Ok(other) => Some(other),
-                Err(true) => self.part(hash).find_beyond(Home(home.bucket), hash, &mut is_it),
+                Err(true) => {
+                    self.part(hash).find_beyond(BucketRef(latched.bucket), hash, &mut is_it)
+                }
                 Err(false) => None,
             };
             if other.is_some() {
                 return other;
             }
             if let Some(place) = place {
-                home.put(place, add());
+                latched.put(place, add());
                 return None;
             }
             cold_path();
@@ -332,11 +337,11 @@ impl<M: Machine> HashIndex<M> {
             match table.replace_beyond(hash, is_free, add) {
                 Ok(true) => return None,
                 Ok(false) => {
-                    drop(home);
+                    drop(latched);
                     part.grow(table);
                 }
                 Err(Busy) => {
-                    drop(home);
+                    drop(latched);
                     M::wait(round);
                     round = round.saturating_add(1);
                 }
@@ -348,10 +353,10 @@ impl<M: Machine> HashIndex<M> {
     #[inline]
     fn latch(&self, hash: u64, round: &mut u32) -> Latched<'_, M> {
         loop {
-            if let Some(home) = self.home(hash).0.try_latch()
-                && self.is_home(home.bucket, hash)
+            if let Some(latched) = self.bucket(hash).0.try_latch()
+                && self.is_current(latched.bucket, hash)
             {
-                return home; // INDEX-4
+                return latched; // INDEX-4
             }
             M::wait(*round);
             *round = round.saturating_add(1);
@@ -369,17 +374,17 @@ impl<M: Machine> HashIndex<M> {
     pub fn remove(&self, hash: u64, row: RowId) -> bool {
         let mut round = 0;
         loop {
-            let mut home = self.latch(hash, &mut round);
+            let mut latched = self.latch(hash, &mut round);
             let is_it = |word| word == entry(hash, row);
-            if let Some(place) = home.position(is_it) {
-                home.put(place, GONE);
+            if let Some(place) = latched.position(is_it) {
+                latched.put(place, GONE);
                 return true;
             }
             let table = self.part(hash).table(hash); // INDEX-4: the one whose home is latched
             if let Ok(was_there) = table.replace_beyond(hash, is_it, || GONE) {
                 return was_there;
             }
-            drop(home);
+            drop(latched);
             M::wait(round);
             round = round.saturating_add(1);
         }
@@ -388,7 +393,7 @@ impl<M: Machine> HashIndex<M> {
 
 /// A part of an index, and what names its current table.
 struct PartOf<'i, M: Machine> {
-    homes: &'i Homes<WordLine<M::Word>, PARTS>,
+    arrays: &'i BucketArrays<WordLine<M::Word>, PARTS>,
     number: usize,
     part: &'i Part<M>,
 }
@@ -402,11 +407,11 @@ impl<'i, M: Machine> PartOf<'i, M> {
     fn table(&self, hash: u64) -> &'i Buckets<M> {
         loop {
             let current = self.part.current.load(Ordering::Acquire);
-            let Some(home) = self.homes.of(self.number, hash) else {
+            let Some(bucket) = self.arrays.of(self.number, hash) else {
                 self.make_first();
                 continue;
             };
-            let is_named = |table: &&Buckets<M>| ptr::eq(home, table.bucket(hash, 0).0);
+            let is_named = |table: &&Buckets<M>| ptr::eq(bucket, table.bucket(hash, 0).0);
             let mut tables = [current, current + 1].into_iter().filter_map(|at| self.at(at));
             if let Some(table) = tables.find(is_named) {
                 return table; // INDEX-5
@@ -429,22 +434,22 @@ impl<'i, M: Machine> PartOf<'i, M> {
         assert!(place.set(table).is_ok(), "one grows at a time");
         let Some(table) = place.get() else { return };
         // The name is no word of the machine, and whoever reads it must see the entries. (Natively,
-        // `Homes` sees to that.)
+        // `BucketArrays` sees to that.)
         M::fence(Ordering::Release);
         // SAFETY: INDEX-2; a table in its place is shared until the index goes.
-        unsafe { self.homes.set(self.number, &table.buckets) };
+        unsafe { self.arrays.set(self.number, &table.buckets) };
     }
 
     /// As [`HashIndex::find`], beyond the home, if that is still one.
     #[inline(never)]
     fn find_beyond(
         &self,
-        Home(home): Home<'_, M>,
+        BucketRef(bucket): BucketRef<'_, M>,
         hash: u64,
         is_it: &mut impl FnMut(RowId) -> bool,
     ) -> Option<RowId> {
         let table = self.table(hash);
-        home.is(table.bucket(hash, 0)).then(|| table.find_beyond(hash, is_it)).flatten()
+        bucket.is(table.bucket(hash, 0)).then(|| table.find_beyond(hash, is_it)).flatten()
     }
 
     /// Publishes a table with the same entries and more room for them, unless somebody has.
@@ -502,8 +507,8 @@ impl<M: Machine> Buckets<M> {
     /// The bucket at `distance` from the home of an entry: the top bits of its tag.
     #[inline]
     fn bucket(&self, entry: u64, distance: usize) -> Bucket<'_, M> {
-        let home = (entry >> (64 - self.bits)) as usize;
-        Bucket(&self.buckets[(home + distance) & (self.buckets.len() - 1)])
+        let bucket = (entry >> (64 - self.bits)) as usize;
+        Bucket(&self.buckets[(bucket + distance) & (self.buckets.len() - 1)])
     }
 
     /// The first row behind the home of an entry that has one like it and for which `is_it` holds.
@@ -545,17 +550,18 @@ impl<M: Machine> Buckets<M> {
         // Most lie in their home, whose entries have theirs in two buckets side by side: these are
         // written from the first word on, and nothing is looked for. The others come afterwards.
         let mut others = Vec::new();
-        for (home, words) in self.buckets.iter().enumerate() {
-            let halves = [2 * home, 2 * home + 1].map(|at| Bucket::<M>(&grown.buckets[at]).words());
+        for (bucket, words) in self.buckets.iter().enumerate() {
+            let halves =
+                [2 * bucket, 2 * bucket + 1].map(|at| Bucket::<M>(&grown.buckets[at]).words());
             let mut filled = [0; 2];
             for at in 0..BUCKET {
                 let word = Bucket::<M>(words).word(at, Ordering::Relaxed);
                 if !is_entry(word) {
                     continue;
                 }
-                let home_now = (word >> (64 - grown.bits)) as usize;
-                let half = home_now % 2;
-                if home_now / 2 != home {
+                let bucket_now = (word >> (64 - grown.bits)) as usize;
+                let half = bucket_now % 2;
+                if bucket_now / 2 != bucket {
                     others.push(word);
                     continue;
                 }
@@ -635,16 +641,16 @@ mod tests {
     fn entries_beside_their_home_and_gone_ones_are_found_and_not_found_after_growth() {
         // All in one part, in clusters: more want to go to a home than it has places, and lie
         // behind it or behind the next.
-        let key = |home: u64, number: u64| home << 60 | number << 40 | 7;
+        let key = |bucket: u64, number: u64| bucket << 60 | number << 40 | 7;
         let index = HashIndex::<Native>::default();
         let mut left = HashMap::new();
         let mut row = 0;
         for round in 0..40_u64 {
-            for home in 0..16 {
-                for number in round * 16..round * 16 + 9 + home % 5 {
+            for bucket in 0..16 {
+                for number in round * 16..round * 16 + 9 + bucket % 5 {
                     row += 1;
-                    index.insert(key(home, number), RowId(row), |_| false, || ());
-                    left.insert(row, key(home, number));
+                    index.insert(key(bucket, number), RowId(row), |_| false, || ());
+                    left.insert(row, key(bucket, number));
                 }
             }
             let gone: Vec<u64> = left.keys().copied().filter(|row| row % 7 == round % 7).collect();
@@ -653,14 +659,14 @@ mod tests {
             }
             for one in 1..=row {
                 let hash = left.get(&one).copied();
-                let found = (0..16).flat_map(|home| (0..656).map(move |at| (home, at)));
+                let found = (0..16).flat_map(|bucket| (0..656).map(move |at| (bucket, at)));
                 match hash {
                     Some(hash) => {
                         assert_eq!(index.find(hash, |row| row.0 == one), Some(RowId(one)));
                         assert!(!index.lacks(hash), "round {round}, row {one}");
                     }
                     None if one % 101 == 0 => {
-                        let mut all = found.map(|(home, at)| key(home, at));
+                        let mut all = found.map(|(bucket, at)| key(bucket, at));
                         assert!(all.all(|hash| index.find(hash, |row| row.0 == one).is_none()));
                     }
                     None => {}

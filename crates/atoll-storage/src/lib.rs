@@ -7,11 +7,11 @@
 //!
 //! This crate knows nothing of transactions: it never asks who may change a row, only how.
 
+mod bucket_arrays;
 pub mod directory;
 pub mod error;
 mod flat;
 pub mod heap;
-mod homes;
 pub mod image;
 pub mod index;
 pub mod key;
@@ -31,6 +31,6 @@ pub mod zone;
 pub use directory::{Change, Directory};
 pub use error::StorageError;
 pub use layout::{RowId, SEGMENT_ROWS, TableId};
-pub use segment::{Number, ValuePlace, WHOLE_ROWS};
-pub use table::{Filling, Guesses, PlainColumn, Run, Slot, Table};
+pub use segment::{DENSE_ROWS, Number, ValuePlace};
+pub use table::{Filling, KeyRun, PlainColumn, PredictorView, Slot, Table};
 pub use types::{Column, DataType, Schema, Value};

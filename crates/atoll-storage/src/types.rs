@@ -298,7 +298,7 @@ impl Column {
     }
 
     /// Kinds of values that may stand in it whatever they are: of others it depends.
-    fn surely(&self) -> Kinds {
+    fn plain_kinds(&self) -> Kinds {
         let one = match self.data_type {
             DataType::Int16 => Some(Value::Int16(0)),
             DataType::Int32 => Some(Value::Int32(0)),
@@ -326,7 +326,7 @@ pub struct Schema {
     /// For each column whether it is of the primary key.
     in_key: Vec<bool>,
     /// For each column the kinds of values that may stand there whatever they are.
-    surely: Vec<Kinds>,
+    plain_kinds: Vec<Kinds>,
 }
 
 impl Schema {
@@ -376,8 +376,8 @@ impl Schema {
             return fault("a table needs a primary key".into());
         }
         let in_key = (0..columns.len()).map(|at| key.contains(&at)).collect();
-        let surely = columns.iter().map(Column::surely).collect();
-        Ok(Self { columns, primary_key: key, in_key, surely })
+        let plain_kinds = columns.iter().map(Column::plain_kinds).collect();
+        Ok(Self { columns, primary_key: key, in_key, plain_kinds })
     }
 
     /// The columns in order.
@@ -415,7 +415,11 @@ impl Schema {
     /// [`StorageError::Type`] names the column, what it holds and what it was given.
     #[inline]
     pub fn check_value(&self, column: usize, value: &Value) -> Result<(), StorageError> {
-        if self.surely[column] & value.bit() != 0 { Ok(()) } else { self.check_any(column, value) }
+        if self.plain_kinds[column] & value.bit() != 0 {
+            Ok(())
+        } else {
+            self.check_any(column, value)
+        }
     }
 
     fn check_any(&self, column: usize, value: &Value) -> Result<(), StorageError> {
@@ -471,10 +475,10 @@ impl Schema {
             let (expected, given) = (width, rows.len() % width);
             return Err(StorageError::ColumnCount { expected, given });
         }
-        for (column, surely) in self.surely.iter().enumerate() {
+        for (column, plain_kinds) in self.plain_kinds.iter().enumerate() {
             let mut at = column;
             while let Some(value) = rows.get(at) {
-                if surely & value.bit() == 0 {
+                if plain_kinds & value.bit() == 0 {
                     self.check_any(column, value)?;
                 }
                 at += width;

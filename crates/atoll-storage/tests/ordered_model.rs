@@ -154,7 +154,7 @@ fn random_operations_leave_what_a_map_would_hold() {
                     let is_insert = random.below(10) < if phase % 2 == 0 { 8 } else { 1 };
                     if is_insert && random.below(2) == 0 {
                         // Its leaf is looked for long before, or just before, the entry comes.
-                        approached.push_back((index.approach(&key), key, row));
+                        approached.push_back((index.prefetch_leaf(&key), key, row));
                         while approached.len() as u64 > random.below(200) {
                             let Some((Some(spot), key, row)) = approached.pop_front() else {
                                 panic!("nobody else changes the index");

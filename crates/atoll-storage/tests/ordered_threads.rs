@@ -62,11 +62,11 @@ fn churn<M: Machine>(keys: u64, rounds: u64, writers: u64) {
                         let start = mix(round) % keys;
                         let len = mix(round + 7) % keys;
                         let chosen = (start..keys.min(start + len)).filter(own);
-                        let approach = |i| (i, index.approach(&key(i)));
+                        let prefetch_leaf = |i| (i, index.prefetch_leaf(&key(i)));
                         // Some just before, some while others still come in between.
                         let ahead: Vec<_> = chosen.clone().filter(|i| i % 2 == 0).collect();
-                        let ahead: Vec<_> = ahead.into_iter().map(approach).collect();
-                        let now = chosen.clone().filter(|i| i % 2 == 1).map(approach);
+                        let ahead: Vec<_> = ahead.into_iter().map(prefetch_leaf).collect();
+                        let now = chosen.clone().filter(|i| i % 2 == 1).map(prefetch_leaf);
                         for (i, spot) in now.chain(ahead) {
                             match spot {
                                 Some(spot) => index.insert_at(spot, &key(i), RowId(i), &mut yes),

@@ -161,7 +161,7 @@ mod tests {
             CLOCK.with(Cell::get)
         }
         fn wait(_round: u32) {}
-        fn touch(_address: *const u8, _bytes: usize) {}
+        fn prefetch(_address: *const u8, _bytes: usize) {}
     }
 
     fn pass(ns: u64) {

@@ -13,7 +13,7 @@ use atoll_storage::{Directory, Schema, StorageError, Table, TableId, Value};
 
 use crate::describe::Description;
 use crate::engine::{Engine, EngineOptions};
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::journal::Journal;
 use crate::registry::{Counts, Taking};
 use crate::row::{Row, RowEdit};
@@ -21,7 +21,7 @@ use crate::scheme::{AbortReason, Scheme};
 use crate::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use crate::tables::{IndexSpec, TableOptions};
 use crate::worker::{
-    Begin, Buffers, Committed, Range, RowAccess, RowOp, Touch, Visitor, Want, Worker,
+    Begin, Buffers, Committed, Range, RowAccess, RowOp, RowPrefetch, Visitor, Want, Worker,
 };
 
 /// An engine of any scheme; see [`Engine`] for what the calls do.
@@ -37,7 +37,7 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
         name: &str,
         schema: Schema,
         options: &TableOptions,
-    ) -> Result<Arc<Table<M>>, Stop>;
+    ) -> Result<Arc<Table<M>>, OpError>;
     /// [`Engine::table`].
     ///
     /// # Errors
@@ -47,7 +47,7 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn index(&self, table: &Table<M>, name: &str) -> Result<usize, Stop>;
+    fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError>;
     /// [`Engine::indexes`].
     fn indexes(&self, table: TableId) -> Vec<IndexSpec>;
     /// [`Engine::record_to`].
@@ -56,22 +56,22 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, Stop>;
+    fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError>;
     /// [`Engine::adopt`].
     fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String>;
     /// [`Engine::table_options`].
     fn table_options(&self, table: TableId) -> TableOptions;
     /// [`Engine::all_tables`].
     fn all_tables(&self) -> Vec<Arc<Table<M>>>;
-    /// [`Engine::is_untidy`].
-    fn is_untidy(&self) -> bool;
+    /// [`Engine::has_garbage`].
+    fn has_garbage(&self) -> bool;
     /// [`Engine::partition`].
     fn partition(&self, key: &[Value]) -> u32;
     /// [`Engine::worker`].
     ///
     /// # Errors
     /// As there.
-    fn any_worker(self: Arc<Self>) -> Result<Box<dyn AnyWorker<M>>, Stop>;
+    fn any_worker(self: Arc<Self>) -> Result<Box<dyn AnyWorker<M>>, OpError>;
     /// [`Engine::counts`].
     fn counts(&self) -> Counts;
     /// [`Engine::taking`].
@@ -83,28 +83,28 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
 /// A worker of any scheme; see [`Worker`] for what the calls do and what their errors are.
 #[allow(missing_docs, clippy::missing_errors_doc)]
 pub trait AnyWorker<M: Machine>: Send {
-    fn begin(&mut self, how: Begin<'_>) -> Result<(), Stop>;
+    fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError>;
     fn is_open(&self) -> bool;
     fn read_with(
         &mut self,
         table: &Table<M>,
         key: &[Value],
         body: &mut dyn FnMut(&Row<'_, M>),
-    ) -> Result<bool, Stop>;
+    ) -> Result<bool, OpError>;
     fn update_with(
         &mut self,
         table: &Table<M>,
         key: &[Value],
         body: &mut dyn FnMut(&mut RowEdit<'_, M>),
-    ) -> Result<bool, Stop>;
+    ) -> Result<bool, OpError>;
     fn update(
         &mut self,
         table: &Table<M>,
         key: &[Value],
         changes: &[(usize, Value)],
-    ) -> Result<bool, Stop>;
-    fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), Stop>;
-    fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, Stop>;
+    ) -> Result<bool, OpError>;
+    fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), OpError>;
+    fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, OpError>;
     fn scan(
         &mut self,
         table: &Table<M>,
@@ -112,10 +112,10 @@ pub trait AnyWorker<M: Machine>: Send {
         range: &Range<'_>,
         look: &mut dyn FnMut(&Row<'_, M>),
         take: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<(), Stop>;
-    fn approach(&mut self, table: &Table<M>, keys: &[Value]) -> bool;
-    fn approach_new(&mut self, table: &Table<M>, keys: &[Value]);
-    fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]);
+    ) -> Result<(), OpError>;
+    fn prefetch_index(&mut self, table: &Table<M>, keys: &[Value]) -> bool;
+    fn prefetch_index_for_insert(&mut self, table: &Table<M>, keys: &[Value]);
+    fn prefetch_rows<'c>(&mut self, wanted: &[RowPrefetch<'_, 'c, M>]);
     fn apply(
         &mut self,
         table: &Table<M>,
@@ -123,27 +123,27 @@ pub trait AnyWorker<M: Machine>: Send {
         ops: &[RowOp],
         buffers: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
-    ) -> Result<(), Stop>;
+    ) -> Result<(), OpError>;
     fn access(
         &mut self,
         table: &Table<M>,
         body: &mut dyn FnMut(&mut dyn RowAccess),
-    ) -> Result<(), Stop>;
+    ) -> Result<(), OpError>;
     fn visit<'c>(
         &mut self,
         table: &Table<M>,
         keys: &[Value],
         wants: &dyn Fn(usize) -> Want<'c>,
         body: Visitor<'_, M>,
-    ) -> Result<(), Stop>;
-    fn check_consistent(&mut self) -> Result<(), Stop>;
+    ) -> Result<(), OpError>;
+    fn check_consistent(&mut self) -> Result<(), OpError>;
     fn committed(&self) -> Committed;
-    fn commit(&mut self) -> Result<(), Stop>;
+    fn commit(&mut self) -> Result<(), OpError>;
     fn abort(&mut self, reason: AbortReason);
     fn pause(&mut self, pause: &mut dyn FnMut());
     fn compact(&mut self, table: &Table<M>, most: usize);
-    fn tidy(&mut self, most: usize);
-    fn is_untidy(&self) -> bool;
+    fn collect_garbage(&mut self, most: usize);
+    fn has_garbage(&self) -> bool;
 }
 
 impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
@@ -156,7 +156,7 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
         name: &str,
         schema: Schema,
         options: &TableOptions,
-    ) -> Result<Arc<Table<M>>, Stop> {
+    ) -> Result<Arc<Table<M>>, OpError> {
         self.create_table(name, schema, options)
     }
 
@@ -164,7 +164,7 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
         self.table(name)
     }
 
-    fn index(&self, table: &Table<M>, name: &str) -> Result<usize, Stop> {
+    fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError> {
         self.index(table, name)
     }
 
@@ -176,7 +176,7 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
         self.record_to(journal);
     }
 
-    fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, Stop> {
+    fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError> {
         self.restore_table(described)
     }
 
@@ -192,15 +192,15 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
         self.all_tables()
     }
 
-    fn is_untidy(&self) -> bool {
-        self.is_untidy()
+    fn has_garbage(&self) -> bool {
+        self.has_garbage()
     }
 
     fn partition(&self, key: &[Value]) -> u32 {
         self.partition(key)
     }
 
-    fn any_worker(self: Arc<Self>) -> Result<Box<dyn AnyWorker<M>>, Stop> {
+    fn any_worker(self: Arc<Self>) -> Result<Box<dyn AnyWorker<M>>, OpError> {
         Ok(Box::new(self.worker()?))
     }
 
@@ -218,7 +218,7 @@ impl<S: Scheme<M>, M: Machine> AnyEngine<M> for Engine<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
-    fn begin(&mut self, how: Begin<'_>) -> Result<(), Stop> {
+    fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError> {
         self.begin(how)
     }
 
@@ -231,7 +231,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         table: &Table<M>,
         key: &[Value],
         body: &mut dyn FnMut(&Row<'_, M>),
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, OpError> {
         self.read_with(table, key, body)
     }
 
@@ -240,7 +240,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         table: &Table<M>,
         key: &[Value],
         body: &mut dyn FnMut(&mut RowEdit<'_, M>),
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, OpError> {
         self.update_with(table, key, body)
     }
 
@@ -249,15 +249,15 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         table: &Table<M>,
         key: &[Value],
         changes: &[(usize, Value)],
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, OpError> {
         self.update(table, key, changes)
     }
 
-    fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), Stop> {
+    fn insert(&mut self, table: &Table<M>, row: &[Value]) -> Result<(), OpError> {
         self.insert(table, row)
     }
 
-    fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, Stop> {
+    fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, OpError> {
         self.delete(table, key)
     }
 
@@ -268,20 +268,20 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         range: &Range<'_>,
         look: &mut dyn FnMut(&Row<'_, M>),
         take: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.scan(table, index, range, look, take)
     }
 
-    fn approach(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
-        self.approach(table, keys)
+    fn prefetch_index(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
+        self.prefetch_index(table, keys)
     }
 
-    fn approach_new(&mut self, table: &Table<M>, keys: &[Value]) {
-        self.approach_new(table, keys);
+    fn prefetch_index_for_insert(&mut self, table: &Table<M>, keys: &[Value]) {
+        self.prefetch_index_for_insert(table, keys);
     }
 
-    fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]) {
-        self.touch(wanted);
+    fn prefetch_rows<'c>(&mut self, wanted: &[RowPrefetch<'_, 'c, M>]) {
+        self.prefetch_rows(wanted);
     }
 
     fn apply(
@@ -291,7 +291,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         ops: &[RowOp],
         buffers: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.apply(table, keys, ops, buffers, absent)
     }
 
@@ -299,7 +299,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         &mut self,
         table: &Table<M>,
         body: &mut dyn FnMut(&mut dyn RowAccess),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.access(table, body)
     }
 
@@ -309,11 +309,11 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         keys: &[Value],
         wants: &dyn Fn(usize) -> Want<'c>,
         body: Visitor<'_, M>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.visit(table, keys, wants, body)
     }
 
-    fn check_consistent(&mut self) -> Result<(), Stop> {
+    fn check_consistent(&mut self) -> Result<(), OpError> {
         self.check_consistent()
     }
 
@@ -321,7 +321,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         self.committed()
     }
 
-    fn commit(&mut self) -> Result<(), Stop> {
+    fn commit(&mut self) -> Result<(), OpError> {
         self.commit()
     }
 
@@ -337,12 +337,12 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
         self.compact(table, most);
     }
 
-    fn tidy(&mut self, most: usize) {
-        self.tidy(most);
+    fn collect_garbage(&mut self, most: usize) {
+        self.collect_garbage(most);
     }
 
-    fn is_untidy(&self) -> bool {
-        self.is_untidy()
+    fn has_garbage(&self) -> bool {
+        self.has_garbage()
     }
 }
 

@@ -10,7 +10,7 @@ use std::hash::BuildHasherDefault;
 use atoll_storage::image::Plain;
 use atoll_storage::{RowId, TableId};
 
-use crate::common::held::PlaceHasher;
+use crate::common::lock_list::PlaceHasher;
 
 /// Up to this many rows are looked through; beyond, they are found by hash.
 const SCAN_MAX: usize = 32;
@@ -186,17 +186,17 @@ impl Edits {
 
     /// Where cells that are not part of a row yet begin.
     #[inline]
-    pub fn mark(&mut self) -> Mark {
+    pub fn savepoint(&mut self) -> Savepoint {
         self.fresh = 0;
-        Mark { cells: self.cells.len(), bytes: self.bytes.len() }
+        Savepoint { cells: self.cells.len(), bytes: self.bytes.len() }
     }
 
     /// Takes back what was put since, which is the newest mark.
     #[inline]
-    pub fn rewind(&mut self, mark: Mark) {
+    pub fn rewind(&mut self, savepoint: Savepoint) {
         self.fresh = 0;
-        self.cells.truncate(mark.cells);
-        self.bytes.truncate(mark.bytes);
+        self.cells.truncate(savepoint.cells);
+        self.bytes.truncate(savepoint.bytes);
     }
 
     /// Puts a cell that is not part of a row yet.
@@ -213,11 +213,11 @@ impl Edits {
 
     /// Gives the cells put since to a row.
     #[inline]
-    pub fn give(&mut self, mark: Mark, at: usize) {
+    pub fn give(&mut self, savepoint: Savepoint, at: usize) {
         let EditedRow { newest, repeats, .. } = &mut self.rows[at];
         let columns = self.fresh.count_ones() as usize; // at the least
-        *repeats |= *newest != NONE || self.cells.len() - mark.cells != columns;
-        for (cell, number) in self.cells[mark.cells..].iter_mut().zip(mark.cells..) {
+        *repeats |= *newest != NONE || self.cells.len() - savepoint.cells != columns;
+        for (cell, number) in self.cells[savepoint.cells..].iter_mut().zip(savepoint.cells..) {
             cell.older = std::mem::replace(newest, number);
         }
     }
@@ -253,11 +253,11 @@ impl Edits {
 
     /// The value of a column among the cells put since the newest mark, if it was set.
     #[inline]
-    pub fn get_since(&self, mark: Mark, column: usize) -> Option<Plain<'_>> {
+    pub fn get_since(&self, savepoint: Savepoint, column: usize) -> Option<Plain<'_>> {
         if !self.may_have_since(column) {
             return None;
         }
-        let since = self.cells[mark.cells..].iter();
+        let since = self.cells[savepoint.cells..].iter();
         let cell = since.rev().find(|cell| usize::from(cell.column) == column)?;
         Some(self.plain(cell))
     }
@@ -327,7 +327,7 @@ impl Edits {
 
 /// A point in the lists.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark {
+pub struct Savepoint {
     cells: usize,
     bytes: usize,
 }
@@ -345,11 +345,11 @@ mod tests {
             let (table, row) = (TableId(number as u32 % 3), RowId(number));
             assert_eq!(edits.find(table, row), None);
             let at = edits.add(table, row, What::Change);
-            let mark = edits.mark();
+            let savepoint = edits.savepoint();
             edits.put(1, Some(&[number as u8]));
             edits.put(2, None);
             edits.put(1, Some(&[number as u8, 7]));
-            edits.give(mark, at);
+            edits.give(savepoint, at);
         }
         let at = edits.find(TableId(2), RowId(50)).expect("it was added");
         assert_eq!(edits.get(at, 1), Some(Some(&[50, 7][..])));
@@ -366,9 +366,9 @@ mod tests {
         let at = edits.add(TableId(0), RowId(1), What::Change);
         // 1 and 65 have the same bit.
         for (number, columns) in [[1, 2], [2, 65], [3, 4]].into_iter().enumerate() {
-            let mark = edits.mark();
+            let savepoint = edits.savepoint();
             columns.iter().for_each(|column| edits.put(*column, Some(&[number as u8])));
-            edits.give(mark, at);
+            edits.give(savepoint, at);
         }
         let cells = edits.cells(at).map(|(column, plain)| (column, plain.expect("it is set")[0]));
         let expected = [(4, 2), (3, 2), (65, 1), (2, 1), (1, 0)];
@@ -396,9 +396,9 @@ mod tests {
             |edits| edits.set_what(1, What::Remove),
             |edits| _ = edits.add(TableId(3), RowId(7), What::Add),
             |edits| {
-                let mark = edits.mark();
+                let savepoint = edits.savepoint();
                 edits.put(6, Some(b"four"));
-                edits.rewind(mark);
+                edits.rewind(savepoint);
             },
         ];
         for other in others {
@@ -415,16 +415,22 @@ mod tests {
     fn what_was_put_and_taken_back_is_gone() {
         let mut edits = Edits::default();
         let at = edits.add(TableId(0), RowId(1), What::Change);
-        let mark = edits.mark();
+        let savepoint = edits.savepoint();
         edits.put(4, Some(b"old"));
-        assert_eq!(edits.get_since(mark, 4), Some(Some(&b"old"[..])));
-        assert_eq!((edits.get_since(mark, 5), edits.get_since(mark, 4 + 64)), (None, None));
+        assert_eq!(edits.get_since(savepoint, 4), Some(Some(&b"old"[..])));
+        assert_eq!(
+            (edits.get_since(savepoint, 5), edits.get_since(savepoint, 4 + 64)),
+            (None, None)
+        );
         edits.put(4 + 64, None);
-        assert_eq!(edits.get_since(mark, 4 + 64), Some(None));
-        edits.rewind(mark);
-        assert_eq!((edits.get_since(mark, 4), edits.get_since(mark, 4 + 64)), (None, None));
+        assert_eq!(edits.get_since(savepoint, 4 + 64), Some(None));
+        edits.rewind(savepoint);
+        assert_eq!(
+            (edits.get_since(savepoint, 4), edits.get_since(savepoint, 4 + 64)),
+            (None, None)
+        );
         edits.put(5, Some(b"new"));
-        edits.give(mark, at);
+        edits.give(savepoint, at);
         assert_eq!((edits.get(at, 4), edits.get(at, 5)), (None, Some(Some(&b"new"[..]))));
     }
 
@@ -435,10 +441,10 @@ mod tests {
         let mut edits = Edits { bytes, ..Edits::default() };
         edits.bytes.truncate((4 << 30) + 5);
         let at = edits.add(TableId(0), RowId(1), What::Change);
-        let mark = edits.mark();
+        let savepoint = edits.savepoint();
         edits.put(3, Some(b"far"));
-        assert_eq!(edits.get_since(mark, 3), Some(Some(&b"far"[..])));
-        edits.give(mark, at);
+        assert_eq!(edits.get_since(savepoint, 3), Some(Some(&b"far"[..])));
+        edits.give(savepoint, at);
         let cells: Vec<_> = edits.numbered_cells(at).collect();
         assert_eq!(cells, [(0, 3, Some(&b"far"[..]))]);
         assert_eq!(edits.bytes(0), b"far");
@@ -448,7 +454,7 @@ mod tests {
     fn what_a_failed_edit_has_put_is_cleared_too() {
         let mut edits = Edits::default();
         assert!(edits.is_clear());
-        edits.mark();
+        edits.savepoint();
         edits.put(1, Some(&[7; 100]));
         assert!(edits.is_empty() && !edits.is_clear());
         edits.clear();

@@ -12,18 +12,18 @@ use atoll_memory::Memory;
 use atoll_storage::stable::StableVec;
 use atoll_storage::undo::Entry;
 use atoll_storage::{
-    Change, Directory, RowId, Run, SEGMENT_ROWS, Schema, StorageError, Table, TableId, Value,
+    Change, Directory, KeyRun, RowId, SEGMENT_ROWS, Schema, StorageError, Table, TableId, Value,
 };
 
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::row::Row;
 use crate::scheme::Scheme;
-use crate::tables::{Guard, IndexSpec, TableOptions, Tables};
-use crate::worker::{Graves, Worker, key_of};
+use crate::tables::{IndexSpec, TableContext, TableOptions, Tables};
+use crate::worker::{Garbage, Worker, key_of};
 
 /// Most workers at a time; a place at the gate is kept for upkeep.
 pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 1;
@@ -58,7 +58,7 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     pub(crate) sample_every: u32,
     workers: Mutex<Numbers>,
     /// What workers that are gone have left to be taken away.
-    left: Mutex<Vec<Graves>>,
+    left: Mutex<Vec<Garbage>>,
     journal: OnceLock<Arc<dyn Journal>>,
 }
 
@@ -149,14 +149,14 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         name: &str,
         schema: Schema,
         options: &TableOptions,
-    ) -> Result<Arc<Table<M>>, Stop> {
+    ) -> Result<Arc<Table<M>>, OpError> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.iter().any(|table| table.name() == name) {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
         // Everything that can be wrong is found before anything is recorded.
         atoll_storage::types::check_name("table", name)?;
-        let indexes = Guard::<S, M>::indexes(&schema, options)?;
+        let indexes = TableContext::<S, M>::indexes(&schema, options)?;
         let mut options = options.clone();
         let TableOptions { tablespace, .. } = &mut options;
         let mut recorder = self.recorder();
@@ -188,9 +188,9 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         }
         drop(section);
         drop(member);
-        let guard = Guard::new(Arc::clone(&table), indexes, &options);
-        guard.raise_gone(gsn);
-        self.tables.0.get_or_init(u64::from(table.id().0), || guard);
+        let context = TableContext::new(Arc::clone(&table), indexes, &options);
+        context.raise_gone(gsn);
+        self.tables.0.get_or_init(u64::from(table.id().0), || context);
         names.push(Arc::clone(&table));
         Ok(table)
     }
@@ -200,7 +200,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     ///
     /// # Errors
     /// As [`Engine::create_table`].
-    pub fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, Stop> {
+    pub fn restore_table(&self, described: Description) -> Result<Arc<Table<M>>, OpError> {
         let Description { name, schema, options, .. } = described;
         self.create_table(&name, schema, &options)
     }
@@ -211,11 +211,11 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     pub fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
         /// Rows whose lines of the index are on their way while others are added.
         const TOGETHER: usize = 32;
-        let guard = self.tables.guard(table);
-        let table = &guard.table;
+        let context = self.tables.context(table);
+        let table = &context.table;
         let mut keys = vec![Vec::new(); TOGETHER];
         let mut hashed = Vec::with_capacity(TOGETHER);
-        let (mut entry, mut run) = (Vec::new(), Run::default());
+        let (mut entry, mut run) = (Vec::new(), KeyRun::default());
         let slots = |number| (0..SEGMENT_ROWS).map(move |slot| RowId::new(number, slot));
         let mut rows = segments.flat_map(slots).filter(|row| table.is_present(*row));
         loop {
@@ -225,26 +225,26 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
                 key.clear();
                 key.extend(table.schema().primary_key().iter().map(|at| table.value(row, *at)));
                 let hash = table.hash(key);
-                M::touch(table.index().home(hash).line(), 1);
+                M::prefetch(table.index().bucket(hash).line(), 1);
                 hashed.push((row, hash));
             }
             if hashed.is_empty() {
                 return None;
             }
             for ((row, hash), key) in hashed.iter().copied().zip(&keys) {
-                let meta = guard.rows.get(row);
+                let meta = context.rows.get(row);
                 self.scheme.adopt(&meta.state);
                 let is_same = |other: RowId| {
-                    guard.rows.get(other).has_hash(hash)
-                        && (table.is_exact(hash) || table.has_key(other, key))
+                    context.rows.get(other).has_hash(hash)
+                        && (table.is_hash_unique(hash) || table.has_key(other, key))
                 };
                 let named = || meta.set_hash(hash);
                 if table.index().insert(hash, row, is_same, named).is_some() {
                     return Some(table.display_key(key));
                 }
-                table.learn(&mut run, hash, row);
+                table.train(&mut run, hash, row);
                 let view = Row::stored(&**table, table.slot(row));
-                for ordered in &guard.indexes {
+                for ordered in &context.indexes {
                     key_of(ordered, &view, &mut entry);
                     // Nobody watches a gap yet, so any part of one may be guarded by any guard.
                     ordered.index.insert(&entry, row, &mut |_, _| true);
@@ -266,18 +266,18 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// Position of an ordered index of a table.
     ///
     /// # Errors
-    /// [`Stop::UnknownIndex`].
-    pub fn index(&self, table: &Table<M>, name: &str) -> Result<usize, Stop> {
+    /// [`OpError::UnknownIndex`].
+    pub fn index(&self, table: &Table<M>, name: &str) -> Result<usize, OpError> {
         let unknown =
-            || Stop::UnknownIndex { table: table.name().to_owned(), index: name.to_owned() };
-        self.tables.guard(table.id()).position(name).ok_or_else(unknown)
+            || OpError::UnknownIndex { table: table.name().to_owned(), index: name.to_owned() };
+        self.tables.context(table.id()).position(name).ok_or_else(unknown)
     }
 
     /// The ordered indexes of a table.
     pub fn indexes(&self, table: TableId) -> Vec<IndexSpec> {
-        let guard = self.tables.guard(table);
-        let columns = guard.table.schema().columns();
-        let specs = guard.indexes.iter().map(|index| IndexSpec {
+        let context = self.tables.context(table);
+        let columns = context.table.schema().columns();
+        let specs = context.indexes.iter().map(|index| IndexSpec {
             name: index.name.clone(),
             columns: index.columns.iter().map(|at| columns[*at].name.clone()).collect(),
             unique: index.unique,
@@ -287,8 +287,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
 
     /// What a table was made with.
     pub fn table_options(&self, table: TableId) -> TableOptions {
-        let guard = self.tables.guard(table);
-        let (replicated, tablespace) = (guard.replicated, Some(guard.tablespace));
+        let context = self.tables.context(table);
+        let (replicated, tablespace) = (context.replicated, Some(context.tablespace));
         TableOptions { indexes: self.indexes(table), replicated, tablespace }
     }
 
@@ -300,9 +300,9 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// A worker; for one thread at a time.
     ///
     /// # Errors
-    /// [`Stop::TooManyWorkers`].
-    pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, Stop> {
-        let member = self.memory().join().ok_or(Stop::TooManyWorkers(WORKERS_MAX))?;
+    /// [`OpError::TooManyWorkers`].
+    pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, OpError> {
+        let member = self.memory().join().ok_or(OpError::TooManyWorkers(WORKERS_MAX))?;
         let mut numbers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, shown) = numbers.free.pop().unwrap_or_else(|| {
             numbers.used += 1;
@@ -314,17 +314,18 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     }
 
     /// A worker is gone and could not take this away.
-    pub(crate) fn leave(&self, graves: Graves) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(graves);
+    pub(crate) fn leave(&self, garbage: Garbage) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(garbage);
     }
 
-    /// Whether workers that are gone have left something that [`Worker::tidy`] may take away.
-    pub fn is_untidy(&self) -> bool {
+    /// Whether workers that are gone have left something that [`Worker::collect_garbage`] may take
+    /// away.
+    pub fn has_garbage(&self) -> bool {
         !self.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Something that another worker has left.
-    pub(crate) fn take_left(&self) -> Graves {
+    pub(crate) fn take_left(&self) -> Garbage {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
@@ -340,7 +341,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
 
     /// What a snapshot of `epoch` must undo on its side, see [`Taking::collect`].
     pub fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry> {
-        taking.collect(epoch, |table, column| self.tables.guard(table).table.image_bytes(column))
+        taking.collect(epoch, |table, column| self.tables.context(table).table.image_bytes(column))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::scheme::AbortReason;
 /// that nobody retries an error or reports an abort.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Stop {
+pub enum OpError {
     /// The transaction has been rolled back; it may be tried again.
     #[error("the transaction was rolled back: {0}")]
     Abort(AbortReason),
@@ -90,7 +90,7 @@ pub enum Stop {
     TooManyWorkers(usize),
 }
 
-impl Stop {
+impl OpError {
     /// A change of a key column.
     pub(crate) fn key_update<M: Machine>(table: &Table<M>, column: usize) -> Self {
         Self::KeyUpdate {
@@ -100,7 +100,7 @@ impl Stop {
     }
 }
 
-impl From<AbortReason> for Stop {
+impl From<AbortReason> for OpError {
     fn from(reason: AbortReason) -> Self {
         Self::Abort(reason)
     }

@@ -27,11 +27,13 @@ pub mod worker;
 pub use accounting::{Component, Components};
 pub use common::timestamp::{TimestampKind, UnknownTimestamps};
 pub use engine::{Engine, EngineOptions};
-pub use error::Stop;
+pub use error::OpError;
 pub use journal::{Journal, JournalError};
 pub use registry::{Counts, Taking};
 pub use row::{Row, RowEdit};
 pub use scheme::{AbortReason, Scheme};
 pub use schemes::{SchemeKind, SchemeOptions, SchemeVisitor, UnknownScheme};
 pub use tables::{IndexSpec, TableOptions};
-pub use worker::{Begin, Buffers, Committed, Range, RowAccess, RowOp, Touch, Visit, Want, Worker};
+pub use worker::{
+    Begin, Buffers, Committed, Range, RowAccess, RowOp, RowPrefetch, Visit, Want, Worker,
+};

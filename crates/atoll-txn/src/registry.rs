@@ -5,8 +5,8 @@
 //! worker waits; it takes references to the chunks of the worker's undo list.
 //!
 //! Protocol, for a cut of epoch `E` (epoch `E + 1` is sealed when [`Taking::collect`] is called)
-//! 1. A worker opens its [`Context`] before its first store and closes it inside the gate, at the
-//!    point where it commits or when it has undone everything. The epoch of that section is the
+//! 1. A worker opens its [`TxnContext`] before its first store and closes it inside the gate, at
+//!    the point where it commits or when it has undone everything. The epoch of that section is the
 //!    epoch in which the transaction ended.
 //! 2. A worker that closes in a later epoch than its first store, while a snapshot is being taken,
 //!    hands its list over.
@@ -33,7 +33,7 @@ use crate::scheme::AbortReason;
 
 /// See the module.
 pub struct Registry<M: Machine> {
-    contexts: Latch<M, Vec<Weak<Context<M>>>>,
+    contexts: Latch<M, Vec<Weak<TxnContext<M>>>>,
     handed_over: Latch<M, Vec<HandedOver>>,
     /// Snapshots being taken: from before their cut until they have collected.
     takers: M::Word,
@@ -45,7 +45,7 @@ pub struct Registry<M: Machine> {
 pub struct Taking<'r, M: Machine>(&'r Registry<M>);
 
 /// What a worker shows to takers.
-pub struct Context<M: Machine> {
+pub struct TxnContext<M: Machine> {
     open: Latch<M, Open>,
     commits: AtomicU64,
     aborts: [AtomicU64; AbortReason::ALL.len()],
@@ -89,8 +89,8 @@ impl<M: Machine> Default for Registry<M> {
 
 impl<M: Machine> Registry<M> {
     /// A context for a new worker.
-    pub fn register(&self) -> Arc<Context<M>> {
-        let context = Arc::new(Context {
+    pub fn register(&self) -> Arc<TxnContext<M>> {
+        let context = Arc::new(TxnContext {
             open: Latch::default(),
             commits: AtomicU64::new(0),
             aborts: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -103,7 +103,7 @@ impl<M: Machine> Registry<M> {
     }
 
     /// A worker is gone; its counts stay.
-    pub fn retire(&self, context: &Context<M>) {
+    pub fn retire(&self, context: &TxnContext<M>) {
         let counts = context.counts();
         self.past.take().add(counts);
         context.commits.store(0, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl<M: Machine> Registry<M> {
         Taking(self)
     }
 
-    fn each(&self, mut body: impl FnMut(&Context<M>)) {
+    fn each(&self, mut body: impl FnMut(&TxnContext<M>)) {
         let contexts: Vec<_> = self.contexts.take().iter().filter_map(Weak::upgrade).collect();
         contexts.iter().for_each(|context| body(context));
     }
@@ -169,7 +169,7 @@ impl<M: Machine> Drop for Taking<'_, M> {
     }
 }
 
-impl<M: Machine> Context<M> {
+impl<M: Machine> TxnContext<M> {
     /// A transaction is going to store for the first time, or has added a chunk.
     pub fn open(&self, transaction: u64, list: &UndoList) {
         let mut open = self.open.take();

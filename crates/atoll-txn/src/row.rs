@@ -12,9 +12,9 @@ use atoll_storage::{
     Change, Column, DataType, Number, PlainColumn, Slot, StorageError, Table, Value,
 };
 
-use crate::common::image::Image;
-use crate::edits::{Edits, Mark};
-use crate::error::Stop;
+use crate::common::before_image::BeforeImage;
+use crate::edits::{Edits, Savepoint};
+use crate::error::OpError;
 
 /// Widest image that is read without allocating.
 const ROOM: usize = 128;
@@ -25,7 +25,7 @@ const ROOM: usize = 128;
 pub struct Row<'a, M: Machine> {
     pub(crate) table: &'a Table<M>,
     pub(crate) slot: Slot<'a, M>,
-    pub(crate) image: Option<&'a Image>,
+    pub(crate) before_image: Option<&'a BeforeImage>,
     pub(crate) own: Option<Own<'a>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Own<'a> {
     /// The row's position in the write set.
     pub(crate) at: Option<usize>,
     /// Cells put since belong to it, too.
-    pub(crate) since: Option<Mark>,
+    pub(crate) since: Option<Savepoint>,
 }
 
 impl Own<'_> {
@@ -73,22 +73,26 @@ impl<'a, M: Machine> Row<'a, M> {
     /// What lies in the table.
     #[inline]
     pub(crate) fn stored(table: &'a Table<M>, slot: Slot<'a, M>) -> Self {
-        Self { table, slot, image: None, own: None }
+        Self { table, slot, before_image: None, own: None }
     }
 
     /// With an older version, and with changes of the transaction itself, on top.
     #[inline]
-    pub(crate) fn under<'b>(&self, image: Option<&'b Image>, own: Option<Own<'b>>) -> Row<'b, M>
+    pub(crate) fn under<'b>(
+        &self,
+        before_image: Option<&'b BeforeImage>,
+        own: Option<Own<'b>>,
+    ) -> Row<'b, M>
     where
         'a: 'b,
     {
-        Row { table: self.table, slot: self.slot, image, own }
+        Row { table: self.table, slot: self.slot, before_image, own }
     }
 
     /// Whether what lies in the table is surely the value of a column.
     #[inline]
     fn is_stored(&self, column: usize) -> bool {
-        self.image.is_none() && self.own.is_none_or(|own| !own.may_have(column))
+        self.before_image.is_none() && self.own.is_none_or(|own| !own.may_have(column))
     }
 
     fn data_type(&self, column: usize) -> DataType {
@@ -102,7 +106,7 @@ impl<'a, M: Machine> Row<'a, M> {
         let Some(own) = self.own.filter(|own| own.may_have(column)) else { return Err(body) };
         cold_path();
         let edits = own.edits.borrow();
-        let since = own.since.and_then(|mark| edits.get_since(mark, column));
+        let since = own.since.and_then(|savepoint| edits.get_since(savepoint, column));
         match since.or_else(|| own.at.and_then(|at| edits.get(at, column))) {
             Some(plain) => Ok(body(plain)),
             None => Err(body),
@@ -117,7 +121,7 @@ impl<'a, M: Machine> Row<'a, M> {
         if let Ok(valid) = own {
             return valid;
         }
-        match self.image.and_then(|image| image.get(column)) {
+        match self.before_image.and_then(|before| before.get(column)) {
             Some((valid, bytes)) => {
                 into.copy_from_slice(bytes);
                 valid
@@ -184,7 +188,7 @@ impl<'a, M: Machine> Row<'a, M> {
         if let Ok(value) = own {
             return value.unwrap_or(Value::Null);
         }
-        match self.image.and_then(|image| image.get(column)) {
+        match self.before_image.and_then(|before| before.get(column)) {
             Some((true, bytes)) => self.table.value_of_image(self.slot.id(), column, bytes),
             Some((false, _)) => Value::Null,
             None => self.table.value(self.slot.id(), column),
@@ -203,7 +207,7 @@ impl<'a, M: Machine> Row<'a, M> {
             Ok(shown) => return shown,
             Err(body) => body,
         };
-        match self.image.and_then(|image| image.get(column)) {
+        match self.before_image.and_then(|before| before.get(column)) {
             Some((true, bytes)) => self.table.show_plain_of_image(self.slot, column, bytes, body),
             Some((false, _)) => body(None),
             None => self.table.show_plain(self.slot, column, body),
@@ -232,7 +236,7 @@ impl<'a, M: Machine> Row<'a, M> {
         if let Ok(null) = own {
             return null;
         }
-        match self.image.and_then(|image| image.get(column)) {
+        match self.before_image.and_then(|before| before.get(column)) {
             Some((valid, _)) => !valid,
             None => !self.table.load(self.slot, column, &mut [0; ROOM][..width]),
         }
@@ -248,7 +252,7 @@ impl<'a, M: Machine> Row<'a, M> {
 pub struct RowEdit<'a, M: Machine> {
     row: Row<'a, M>,
     direct: Option<Direct<'a, M>>,
-    failed: Option<Stop>,
+    failed: Option<OpError>,
     changed: ColumnSet,
 }
 
@@ -318,12 +322,12 @@ impl<'a, M: Machine> RowEdit<'a, M> {
     }
 
     /// What was set, or why it could not be.
-    pub(crate) fn finish(self) -> Result<ColumnSet, Stop> {
+    pub(crate) fn finish(self) -> Result<ColumnSet, OpError> {
         self.failed.map_or(Ok(self.changed), Err)
     }
 
-    fn fail(&mut self, stop: Stop) {
-        self.failed.get_or_insert(stop);
+    fn fail(&mut self, error: OpError) {
+        self.failed.get_or_insert(error);
     }
 
     /// Sets a column. A value that does not fit makes the whole call fail, and the transaction is
@@ -337,7 +341,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         }
         if self.row.table.schema().is_in_key(column) {
             if self.row.value(column) != *value {
-                self.fail(Stop::key_update(self.row.table, column));
+                self.fail(OpError::key_update(self.row.table, column));
             }
             return;
         }

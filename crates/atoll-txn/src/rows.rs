@@ -11,7 +11,7 @@
 //!   gone for the key's, which has another already.
 //! - `ROWS-2`: nothing lies beside rows for a scheme whose transactions are told apart by their
 //!   partitions, but the hash; and rows of a partition are given up by who has it. So to such a
-//!   transaction a row that is surely that of its key ([`Table::is_surely`]) has [`Meta::of_any`]
+//!   transaction a row that is surely that of its key ([`Table::is_exact`]) has [`Meta::of_any`]
 //!   beside it, which is in a cache, until it deletes rows itself.
 
 use atoll_machine::{Machine, Ordering, Word};
@@ -70,7 +70,7 @@ impl<S: Scheme<M>, M: Machine> Meta<S, M> {
     }
 
     /// Its entry is going to be removed, and the table has
-    /// [unlearnt](atoll_storage::Table::unlearn) it.
+    /// [unlearnt](atoll_storage::Table::invalidate_dense) it.
     pub(crate) fn clear_hash(&self) {
         self.hash.store(NO_KEY, Ordering::Release);
     }

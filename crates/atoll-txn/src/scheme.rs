@@ -7,14 +7,14 @@
 //!
 //! What a scheme promises
 //! - `SCHEME-1`: it never waits inside a call. What cannot be had now is refused with
-//!   [`Refusal::Wait`]; the worker leaves the gate, calls [`Scheme::wait`], and asks again.
+//!   [`Conflict::WouldBlock`]; the worker leaves the gate, calls [`Scheme::wait`], and asks again.
 //! - `SCHEME-2`: between [`Scheme::write`] and [`Scheme::end`] (in place), or between
 //!   [`Scheme::prepare`] and [`Scheme::end`] (at commit), nobody else stores into the row.
-//! - `SCHEME-3`: after [`Scheme::watch`] of a gap, a transaction that adds an entry there is
-//!   refused by [`Scheme::disturb`], or is ordered after the watcher, or makes the watcher's
-//!   validation fail. Watching comes before looking and adding before disturbing, and the engine
-//!   puts a fence between the two (a latched leaf of an ordered index is one), so one of the two
-//!   sees the other.
+//! - `SCHEME-3`: after [`Scheme::read_gap`] of a gap, a transaction that adds an entry there is
+//!   refused by [`Scheme::insert_into_gap`], or is ordered after the watcher, or makes the
+//!   watcher's validation fail. Watching comes before looking and adding before disturbing, and the
+//!   engine puts a fence between the two (a latched leaf of an ordered index is one), so one of the
+//!   two sees the other.
 //! - `SCHEME-4`: a transaction that commits in a later epoch than another is ordered after it, so
 //!   that a snapshot, which is a cut between epochs, has a place in the serial order.
 //! - `SCHEME-5`: who reads a row without holding it looks at its state before and after, and a row
@@ -23,7 +23,7 @@
 
 use atoll_machine::Machine;
 
-use crate::common::image::Image;
+use crate::common::before_image::BeforeImage;
 
 pub use crate::place::{Guarded, Place};
 
@@ -119,14 +119,14 @@ impl std::fmt::Display for AbortReason {
 
 /// Why a scheme does not grant something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Conflict {
     /// Not now: wait for this place and ask again.
-    Wait(Place),
+    WouldBlock(Place),
     /// The transaction must abort.
     Abort(AbortReason),
 }
 
-impl From<AbortReason> for Refusal {
+impl From<AbortReason> for Conflict {
     fn from(reason: AbortReason) -> Self {
         Self::Abort(reason)
     }
@@ -188,18 +188,18 @@ pub struct Target<'s, R> {
 /// What reads a row: returns false when the row is not there. It may be called several times, and
 /// what it read counts only when the scheme says so. With an image, the version to be read is an
 /// older one: columns of the image stand in for those of the row.
-pub type Fetch<'f> = &'f mut dyn FnMut(Option<&Image>) -> bool;
+pub type Fetch<'f> = &'f mut dyn FnMut(Option<&BeforeImage>) -> bool;
 
 /// As [`Fetch`], for who is asked once and is known where it is called, so that it can become part
 /// of the scheme's code: a closure that may be called in several places would not.
 pub trait FetchOnce {
     /// See [`Fetch`].
-    fn fetch(&mut self, image: Option<&Image>) -> bool;
+    fn fetch(&mut self, image: Option<&BeforeImage>) -> bool;
 }
 
-impl<'r> FetchOnce for &mut (dyn FnMut(Option<&Image>) -> bool + 'r) {
+impl<'r> FetchOnce for &mut (dyn FnMut(Option<&BeforeImage>) -> bool + 'r) {
     #[inline(always)]
-    fn fetch(&mut self, image: Option<&Image>) -> bool {
+    fn fetch(&mut self, image: Option<&BeforeImage>) -> bool {
         self(image)
     }
 }
@@ -224,7 +224,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     const READERS_NEVER_ABORT: bool = false;
     /// Whether finding a row absent must be told of its gap as well, because the row does not know
     /// of rows with the same key that were there before it.
-    const WATCHES_ABSENT: bool = false;
+    const READS_GAP_OF_ABSENT: bool = false;
     /// What it keeps beside each row. The default state belongs to a row that nobody has touched;
     /// such a row is absent.
     type State: Default + Send + Sync + 'static;
@@ -239,8 +239,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// A transaction begins.
     ///
     /// # Errors
-    /// Only [`Refusal::Wait`] makes sense here.
-    fn begin(&self, local: &mut Self::Local, start: &Start<'_>) -> Result<(), Refusal>;
+    /// Only [`Conflict::WouldBlock`] makes sense here.
+    fn begin(&self, local: &mut Self::Local, start: &Start<'_>) -> Result<(), Conflict>;
 
     /// Reads a row with `fetch`.
     ///
@@ -252,7 +252,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, Self::State>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal>;
+    ) -> Result<Seen, Conflict>;
 
     /// As [`Scheme::read`], but if the row changes meanwhile it may give up: `None`, and nothing
     /// has been granted.
@@ -266,7 +266,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, Self::State>,
         mut fetch: impl FetchOnce,
-    ) -> Result<Option<Seen>, Refusal> {
+    ) -> Result<Option<Seen>, Conflict> {
         self.read(local, states, target, &mut |image| fetch.fetch(image)).map(Some)
     }
 
@@ -281,7 +281,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, Self::State>,
         present: bool,
-    ) -> Result<(), Refusal>;
+    ) -> Result<(), Conflict>;
 
     /// As [`Scheme::read`] and, if the row is there, [`Scheme::write`], after which it is there,
     /// too. Only for rows that the transaction has not written yet.
@@ -295,7 +295,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, Self::State>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<Seen, Conflict> {
         let Target { place, state } = target;
         let seen = self.read(local, states, Target { place, state }, fetch)?;
         if seen == Seen::Present {
@@ -308,18 +308,23 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     ///
     /// # Errors
     /// It is not granted.
-    fn watch(&self, local: &mut Self::Local, place: Place, gap: &Self::Gap) -> Result<(), Refusal>;
+    fn read_gap(
+        &self,
+        local: &mut Self::Local,
+        place: Place,
+        gap: &Self::Gap,
+    ) -> Result<(), Conflict>;
 
     /// The transaction has added an entry to a gap (`SCHEME-3`).
     ///
     /// # Errors
     /// It is not granted; asked again, the entry is still there.
-    fn disturb(
+    fn insert_into_gap(
         &self,
         local: &mut Self::Local,
         place: Place,
         gap: &Self::Gap,
-    ) -> Result<(), Refusal>;
+    ) -> Result<(), Conflict>;
 
     /// A part of a gap is going to be guarded by `new` instead of `old`. True if that is fine:
     /// whoever has watched `old` is protected by `new` as well, or will find out. False if the part
@@ -336,12 +341,12 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// another key, since `stamp`: whoever finds nothing there afterwards is ordered after that,
     /// and what is known of who has read the row, and found that, must be known of the gap from now
     /// on.
-    fn withdraw(&self, gap: &Self::Gap, state: &Self::State, stamp: u64) {
+    fn remove_from_gap(&self, gap: &Self::Gap, state: &Self::State, stamp: u64) {
         let _ = (gap, state, stamp);
     }
 
-    /// Called while something is refused with [`Refusal::Wait`], outside the gate; `round` counts
-    /// up from 0.
+    /// Called while something is refused with [`Conflict::WouldBlock`], outside the gate; `round`
+    /// counts up from 0.
     ///
     /// # Errors
     /// It has waited enough and must abort.
@@ -366,7 +371,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         &self,
         local: &mut Self::Local,
         states: &impl StatesOf<Self, M>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         let _ = (local, states);
         Ok(())
     }
@@ -389,7 +394,12 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
 
     /// A prepared row is going to be stored; `before` is what is replaced. For schemes that are
     /// [`Scheme::VERSIONED`].
-    fn supersede(&self, local: &mut Self::Local, target: Target<'_, Self::State>, before: &Image) {
+    fn supersede(
+        &self,
+        local: &mut Self::Local,
+        target: Target<'_, Self::State>,
+        before: &BeforeImage,
+    ) {
         let _ = (local, target, before);
     }
 
@@ -416,7 +426,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// Takes a row that nobody is writing for a moment, outside any transaction, so that its
     /// entries can be removed; says whether it is there, and since which stamp. `None` when
     /// somebody is writing it.
-    fn hold(&self, target: Target<'_, Self::State>) -> Option<(Seen, u64)> {
+    fn lock(&self, target: Target<'_, Self::State>) -> Option<(Seen, u64)> {
         let _ = target;
         None
     }
@@ -426,7 +436,7 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// commit then, since it may rely on an entry that it found in an index and did not add. Where
     /// a row is its writer's from [`Scheme::write`] to the end, there is nothing to be done: it
     /// cannot be held in between, and entries are looked for and added after that.
-    fn let_go(&self, target: Target<'_, Self::State>, changed: bool) {
+    fn unlock(&self, target: Target<'_, Self::State>, changed: bool) {
         let _ = (target, changed);
     }
 

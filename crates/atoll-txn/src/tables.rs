@@ -1,7 +1,7 @@
 //! Tables, and what lies beside them: a scheme's states for rows and gaps, ordered indexes.
 //!
-//! A [`Guard`] never moves and never goes while the engine lives, and neither do the states in it.
-//! So a place can be looked up at any time, by whoever has one.
+//! A [`TableContext`] never moves and never goes while the engine lives, and neither do the states
+//! in it. So a place can be looked up at any time, by whoever has one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +61,7 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
 }
 
 /// A table, what lies beside its rows, and its indexes.
-pub struct Guard<S: Scheme<M>, M: Machine> {
+pub struct TableContext<S: Scheme<M>, M: Machine> {
     table_id: TableId,
     pub(crate) table: Arc<Table<M>>,
     pub(crate) rows: PerRow<Meta<S, M>>,
@@ -87,27 +87,27 @@ pub struct Guard<S: Scheme<M>, M: Machine> {
 struct GoneGsn(AtomicU64);
 
 /// The tables by number.
-pub struct Tables<S: Scheme<M>, M: Machine>(pub(crate) StableVec<Guard<S, M>>);
+pub struct Tables<S: Scheme<M>, M: Machine>(pub(crate) StableVec<TableContext<S, M>>);
 
 impl<S: Scheme<M>, M: Machine> Tables<S, M> {
     /// A table and what lies beside it.
     #[inline]
-    pub(crate) fn guard(&self, table: TableId) -> &Guard<S, M> {
+    pub(crate) fn context(&self, table: TableId) -> &TableContext<S, M> {
         self.0.get(u64::from(table.0)).expect("a table id comes from this engine")
     }
 
     /// A table.
     pub fn table(&self, table: TableId) -> &Arc<Table<M>> {
-        &self.guard(table).table
+        &self.context(table).table
     }
 
     /// Finds tables one after the other, most of them the same as the one before.
     #[inline]
-    pub(crate) fn in_turn<'t>(&'t self) -> impl FnMut(TableId) -> &'t Guard<S, M> {
-        let mut latest: Option<&Guard<S, M>> = None;
+    pub(crate) fn in_turn<'t>(&'t self) -> impl FnMut(TableId) -> &'t TableContext<S, M> {
+        let mut latest: Option<&TableContext<S, M>> = None;
         move |table| match latest {
-            Some(guard) if guard.table_id == table => guard,
-            _ => latest.insert(self.guard(table)),
+            Some(context) if context.table_id == table => context,
+            _ => latest.insert(self.context(table)),
         }
     }
 }
@@ -116,7 +116,7 @@ impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
     #[inline]
     fn row(&self, place: Place) -> &S::State {
         let Guarded::Row(row) = place.what() else { panic!("{place:?} is no row") };
-        &self.guard(place.table()).rows.get(RowId(row)).state
+        &self.context(place.table()).rows.get(RowId(row)).state
     }
 
     #[inline]
@@ -124,20 +124,20 @@ impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
     where
         S::State: 's,
     {
-        let mut guard = self.in_turn();
+        let mut context = self.in_turn();
         move |place| {
             let Guarded::Row(row) = place.what() else { panic!("{place:?} is no row") };
-            &guard(place.table()).rows.get(RowId(row)).state
+            &context(place.table()).rows.get(RowId(row)).state
         }
     }
 
     fn gap(&self, place: Place) -> &S::Gap {
         let Guarded::Gap(index, guard) = place.what() else { panic!("{place:?} is no gap") };
-        self.guard(place.table()).gap(index, guard)
+        self.context(place.table()).gap(index, guard)
     }
 }
 
-impl<S: Scheme<M>, M: Machine> Guard<S, M> {
+impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
     /// The indexes of a new table.
     pub(crate) fn indexes(
         schema: &Schema,
@@ -188,8 +188,8 @@ impl<S: Scheme<M>, M: Machine> Guard<S, M> {
     }
 
     /// The row in a slot is going to be no key's any more.
-    pub(crate) fn give_up(&self, row: RowId) {
-        self.table.unlearn(row);
+    pub(crate) fn unlink(&self, row: RowId) {
+        self.table.invalidate_dense(row);
         self.rows.get(row).clear_hash();
     }
 

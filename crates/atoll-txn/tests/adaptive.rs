@@ -10,7 +10,7 @@ use atoll_storage::{SEGMENT_ROWS, Table};
 use atoll_txn::common::read_set::Versioned;
 use atoll_txn::scheme::{Place, States};
 use atoll_txn::schemes::adaptive::Adaptive;
-use atoll_txn::{AbortReason, Begin, Engine, SchemeOptions, Stop, TableOptions, Worker};
+use atoll_txn::{AbortReason, Begin, Engine, OpError, SchemeOptions, TableOptions, Worker};
 
 use waiting::{Waiting, after};
 
@@ -30,7 +30,7 @@ fn engine() -> (Arc<Here>, Arc<Table<Waiting>>) {
     (engine, table)
 }
 
-fn add(worker: &mut Hand, table: &Table<Waiting>) -> Result<(), Stop> {
+fn add(worker: &mut Hand, table: &Table<Waiting>) -> Result<(), OpError> {
     let found = worker.update_with(table, &[0i64.into()], &mut |row| {
         let count = row.i64(1) + 1;
         row.set_i64(1, count);
@@ -39,7 +39,7 @@ fn add(worker: &mut Hand, table: &Table<Waiting>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn read(worker: &mut Hand, table: &Table<Waiting>) -> Result<i64, Stop> {
+fn read(worker: &mut Hand, table: &Table<Waiting>) -> Result<i64, OpError> {
     let mut count = 0;
     worker.read_with(table, &[0i64.into()], &mut |row| count = row.i64(1))?;
     Ok(count)
@@ -57,7 +57,7 @@ fn heat(engine: &Here, table: &Table<Waiting>, hands: &mut [Hand; 2]) {
         two.begin(Begin::default()).unwrap();
         add(two, table).unwrap();
         two.commit().unwrap();
-        assert!(matches!(one.commit(), Err(Stop::Abort(AbortReason::Changed))));
+        assert!(matches!(one.commit(), Err(OpError::Abort(AbortReason::Changed))));
     }
 }
 
@@ -85,7 +85,7 @@ fn a_row_where_transactions_meet_is_locked_early_and_no_longer_when_they_do_not(
         add(one, &table).unwrap();
         // Behind an early lock nobody gets as far as to fail later.
         two.begin(Begin { hurried: true, ..Begin::default() }).unwrap();
-        assert!(matches!(add(two, &table), Err(Stop::Abort(AbortReason::Denied))));
+        assert!(matches!(add(two, &table), Err(OpError::Abort(AbortReason::Denied))));
         one.commit().unwrap();
         calm(&engine, &table, one);
         one.begin(Begin::default()).unwrap();
@@ -93,7 +93,7 @@ fn a_row_where_transactions_meet_is_locked_early_and_no_longer_when_they_do_not(
         two.begin(Begin { hurried: true, ..Begin::default() }).unwrap();
         add(two, &table).unwrap();
         two.commit().unwrap();
-        assert!(matches!(one.commit(), Err(Stop::Abort(AbortReason::Changed))));
+        assert!(matches!(one.commit(), Err(OpError::Abort(AbortReason::Changed))));
     }
 }
 
@@ -153,7 +153,7 @@ fn a_reader_waits_for_as_long_as_somebody_stores_even_in_a_hurry() {
     assert_eq!(engine.counts().aborts_all(), 0);
     // One that may write might wait for a transaction of its own thread.
     begin(&mut reader, false);
-    assert!(matches!(read(&mut reader, &table), Err(Stop::Abort(AbortReason::Denied))));
+    assert!(matches!(read(&mut reader, &table), Err(OpError::Abort(AbortReason::Denied))));
 }
 
 #[test]

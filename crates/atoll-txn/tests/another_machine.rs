@@ -14,7 +14,8 @@ use atoll_storage::{Column, DataType, Directory, Schema, Table, Value};
 use atoll_txn::accounting::SAMPLE_EVERY;
 use atoll_txn::schemes::no_wait::NoWait;
 use atoll_txn::{
-    AbortReason, Begin, Component, Engine, EngineOptions, SchemeOptions, Stop, TableOptions, Worker,
+    AbortReason, Begin, Component, Engine, EngineOptions, OpError, SchemeOptions, TableOptions,
+    Worker,
 };
 
 thread_local! {
@@ -92,7 +93,7 @@ impl Machine for Counting {
         WAITS.with(|waits| waits.set(waits.get() + 1));
         std::thread::yield_now();
     }
-    fn touch(_address: *const u8, bytes: usize) {
+    fn prefetch(_address: *const u8, bytes: usize) {
         CLOCK.with(|clock| clock.set(clock.get() + bytes as u64));
     }
 }
@@ -154,7 +155,7 @@ fn rows_are_inserted_read_changed_deleted_and_rolled_back() {
     worker.insert(&table, &row(8, 8)).unwrap();
     assert!(worker.delete(&table, &[9i64.into()]).unwrap());
     let again = worker.insert(&table, &row(10, 0));
-    assert!(matches!(again, Err(Stop::DuplicateKey { .. })), "{again:?}");
+    assert!(matches!(again, Err(OpError::DuplicateKey { .. })), "{again:?}");
     worker.abort(AbortReason::Requested);
 
     worker.begin(Begin::default()).unwrap();
@@ -181,7 +182,7 @@ fn a_writer_is_refused_while_another_worker_reads_and_the_other_way_round() {
     one.begin(Begin::default()).unwrap();
     one.insert(&table, &row(1, 10)).unwrap();
     one.commit().unwrap();
-    let refused = |stop: Stop| assert!(matches!(stop, Stop::Abort(AbortReason::Denied)));
+    let refused = |stop: OpError| assert!(matches!(stop, OpError::Abort(AbortReason::Denied)));
 
     one.begin(Begin::default()).unwrap();
     two.begin(Begin::default()).unwrap();
@@ -271,7 +272,7 @@ fn two_threads_that_collide_lose_nothing() {
                         });
                         match done.and_then(|()| worker.commit()) {
                             Ok(()) => break,
-                            Err(Stop::Abort(_)) => collided.store(true, Native::Relaxed),
+                            Err(OpError::Abort(_)) => collided.store(true, Native::Relaxed),
                             Err(stop) => panic!("{stop}"),
                         }
                     }

@@ -10,7 +10,7 @@ use atoll_storage::layout::SEGMENT_ROWS;
 use atoll_storage::{Column, DataType, Directory, Schema, Value};
 use atoll_txn::schemes::{SchemeKind, SchemeOptions, SchemeVisitor};
 use atoll_txn::{
-    AbortReason, Begin, Engine, EngineOptions, IndexSpec, Scheme, Stop, TableOptions, Worker,
+    AbortReason, Begin, Engine, EngineOptions, IndexSpec, OpError, Scheme, TableOptions, Worker,
 };
 
 const ROWS: i64 = 20_000;
@@ -98,7 +98,7 @@ impl SchemeVisitor<Native> for Duplicates {
         worker.begin(Begin::default()).unwrap();
         for id in 0..rows {
             let refused = worker.insert(&table, &[id.into()]);
-            assert!(matches!(refused, Err(Stop::DuplicateKey { .. })), "{id}: {refused:?}");
+            assert!(matches!(refused, Err(OpError::DuplicateKey { .. })), "{id}: {refused:?}");
         }
         worker.commit().unwrap();
         // All slots are taken, so one more would have been one of another segment.

@@ -13,7 +13,7 @@ use atoll_storage::{Table, Value};
 use atoll_txn::scheme::{Place, States};
 use atoll_txn::schemes::dl_detect::DlDetect;
 use atoll_txn::{
-    AbortReason, Begin, Engine, IndexSpec, Range, SchemeOptions, Stop, TableOptions, Worker,
+    AbortReason, Begin, Engine, IndexSpec, OpError, Range, SchemeOptions, TableOptions, Worker,
 };
 
 use waiting::{Waiting, after};
@@ -49,7 +49,7 @@ fn who_waits_asks_for_nothing_again_that_it_has() {
     let said = Rc::clone(&is_held);
     after(500, move || {
         // Both have looked into the one leaf that there is.
-        said.set(Some(engine.tables().gap(leaf).only(2)));
+        said.set(Some(engine.tables().gap(leaf).check_sole_reader(2)));
         one.commit().unwrap();
     });
     two.begin(Begin::default()).unwrap();
@@ -63,7 +63,7 @@ fn who_gave_up_waiting_adds_all_entries_of_its_next_transaction() {
     let (_engine, table, [mut one, mut two]) = scene();
     two.begin(Begin::default()).unwrap();
     let refused = two.insert(&table, &row(1, 7));
-    assert!(matches!(refused, Err(Stop::Abort(AbortReason::Timeout))), "{refused:?}");
+    assert!(matches!(refused, Err(OpError::Abort(AbortReason::Timeout))), "{refused:?}");
     one.commit().unwrap();
     two.begin(Begin::default()).unwrap();
     two.insert(&table, &row(2, 9)).unwrap();

@@ -13,8 +13,8 @@ use atoll_txn::{Component, SchemeKind, TableOptions};
 use crate::counters::{Accounting, Counters};
 use crate::durable::flusher::{Flusher, Policy};
 use crate::durable::health::{Health, Notes};
-use crate::durable::moment::{Moment, now_us};
 use crate::durable::open::OpenOptions;
+use crate::durable::restore_point::{RestorePoint, now_us};
 use crate::durable::{
     self, Acknowledger, BackupReport, CheckpointReport, Durability, RecoveryReport,
 };
@@ -235,11 +235,11 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`].
-    pub fn mark(&self) -> Result<Moment> {
+    pub fn mark(&self) -> Result<RestorePoint> {
         let logs = &self.owned()?.acknowledger.get().ok_or(Error::NotDurable)?.logs;
         let mark = logs.mark(now_us)?;
         logs.settle(mark.gsn)?;
-        Ok(Moment { gsn: mark.gsn, time_us: mark.time_us })
+        Ok(RestorePoint { gsn: mark.gsn, time_us: mark.time_us })
     }
 
     /// What is wrong with its durability: flushes, files and checkpoints that have failed, also
@@ -352,7 +352,7 @@ impl Database {
         if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
             return Err(LogError::NoTablespace(wanted, count).into());
         }
-        let core = engine.create_table(name, schema, options).map_err(Error::of_stop)?;
+        let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
         if let Some(acknowledger) = self.0.inner.acknowledger.get() {
             acknowledger.acknowledge_all()?;
         }

@@ -7,7 +7,7 @@ use atoll_machine::{MachineError, MediumError, NodeId};
 use atoll_memory::MemoryError;
 use atoll_memory::lease::LeaseError;
 use atoll_storage::StorageError;
-use atoll_txn::{AbortReason, Stop};
+use atoll_txn::{AbortReason, OpError};
 
 use crate::durable::restore::RestoreError;
 
@@ -177,7 +177,7 @@ pub enum Error {
     /// Something that a transaction was asked for and cannot do: an index that does not exist, a
     /// partition that it did not name, a change in a read-only one.
     #[error(transparent)]
-    Transaction(Stop),
+    Transaction(OpError),
     /// A database is published already.
     #[error("the database is published as \"{0}\" already")]
     Published(String),
@@ -256,22 +256,22 @@ impl From<MediumError> for Error {
 
 impl Error {
     /// An error that ended a transaction; aborts become [`Error::Aborted`].
-    pub(crate) fn of_stop(stop: Stop) -> Self {
-        match stop {
-            Stop::Abort(reason) => Self::Aborted(reason),
-            Stop::DuplicateKey { table, key } => Self::DuplicateKey { table, key },
-            Stop::DuplicateIndexKey { table, index, key } => {
+    pub(crate) fn of_op(error: OpError) -> Self {
+        match error {
+            OpError::Abort(reason) => Self::Aborted(reason),
+            OpError::DuplicateKey { table, key } => Self::DuplicateKey { table, key },
+            OpError::DuplicateIndexKey { table, index, key } => {
                 Self::DuplicateIndexKey { table, index, key }
             }
-            Stop::KeyUpdate { table, column } => Self::KeyUpdate { table, column },
-            Stop::Storage(StorageError::Memory(error)) => Self::Memory(error),
-            Stop::Storage(error) => Self::Storage(error),
-            Stop::ForeignTable(table) => Self::ForeignTable(table),
-            Stop::Journal(error) => match error.0.downcast_ref::<LogError>() {
+            OpError::KeyUpdate { table, column } => Self::KeyUpdate { table, column },
+            OpError::Storage(StorageError::Memory(error)) => Self::Memory(error),
+            OpError::Storage(error) => Self::Storage(error),
+            OpError::ForeignTable(table) => Self::ForeignTable(table),
+            OpError::Journal(error) => match error.0.downcast_ref::<LogError>() {
                 Some(known) => Self::Log(known.clone()),
-                None => Self::Transaction(Stop::Journal(error)),
+                None => Self::Transaction(OpError::Journal(error)),
             },
-            Stop::TooManyWorkers(most) => Self::TooManyTransactions(most),
+            OpError::TooManyWorkers(most) => Self::TooManyTransactions(most),
             other => Self::Transaction(other),
         }
     }
@@ -289,11 +289,11 @@ pub enum TxnError {
     Error(#[from] Error),
 }
 
-impl From<Stop> for TxnError {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Abort(reason) => Self::Abort(reason),
-            other => Self::Error(Error::of_stop(other)),
+impl From<OpError> for TxnError {
+    fn from(error: OpError) -> Self {
+        match error {
+            OpError::Abort(reason) => Self::Abort(reason),
+            other => Self::Error(Error::of_op(other)),
         }
     }
 }

@@ -17,14 +17,14 @@ use crate::error::{Error, Result};
 use crate::evictor::Evictor;
 use crate::keeper::Errands;
 use crate::leases::{Leases, NewLease};
+use crate::memory_setup::MemorySetup;
 use crate::options::DatabaseOptions;
-use crate::room::Room;
 use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
 
 /// Most values that are stored again in one go to empty sparse blocks.
 const COMPACT_VALUES_MAX: usize = 16_384;
 /// Most rows and entries that the keeper has one worker take away at a time: a millisecond or two.
-const TIDY_MAX: usize = 4096;
+const COLLECT_MAX: usize = 4096;
 
 /// Most partitions; each has a queue with a place for every worker.
 const PARTITIONS_MAX: u32 = 4096;
@@ -82,7 +82,7 @@ impl Inner {
             Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
             None => Topology::discover()?,
         };
-        let Room { memory, limits, evictor } = Room::new(options, folder)?;
+        let MemorySetup { memory, limits, evictor } = MemorySetup::new(options, folder)?;
         let directory = Arc::new(Directory::create(Arc::clone(&memory))?);
         let leases = Mutex::new(Leases::new(&memory, limits)?);
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
@@ -174,7 +174,7 @@ impl Inner {
         let pooled = lock(&self.workers).pop();
         match pooled {
             Some(worker) => Ok(worker),
-            None => Arc::clone(&self.engine).any_worker().map_err(Error::of_stop),
+            None => Arc::clone(&self.engine).any_worker().map_err(Error::of_op),
         }
     }
 
@@ -297,25 +297,25 @@ impl Inner {
     }
 
     /// Takes away what waits in workers that nobody uses, and what those that are gone have left.
-    pub(crate) fn tidy(&self) {
+    pub(crate) fn collect_garbage(&self) {
         let mut from = 0;
         loop {
             let mut workers = lock(&self.workers);
-            let untidy = (from..workers.len()).find(|at| workers[*at].is_untidy());
-            let Some(at) = untidy else { break };
+            let with_garbage = (from..workers.len()).find(|at| workers[*at].has_garbage());
+            let Some(at) = with_garbage else { break };
             let mut worker = workers.remove(at);
             drop(workers);
-            worker.tidy(TIDY_MAX);
+            worker.collect_garbage(COLLECT_MAX);
             // Where it was: those at the end are in use and have all they need in caches.
             let mut workers = lock(&self.workers);
             let at = at.min(workers.len());
             workers.insert(at, worker);
             from = at + 1;
         }
-        if self.engine.is_untidy()
+        if self.engine.has_garbage()
             && let Ok(mut worker) = self.worker()
         {
-            worker.tidy(TIDY_MAX);
+            worker.collect_garbage(COLLECT_MAX);
             self.give_back(worker);
         }
     }
@@ -324,7 +324,7 @@ impl Inner {
     #[cfg(test)]
     pub(crate) fn idle_workers(&self) -> (usize, usize) {
         let workers = lock(&self.workers);
-        (workers.len(), workers.iter().filter(|worker| worker.is_untidy()).count())
+        (workers.len(), workers.iter().filter(|worker| worker.has_garbage()).count())
     }
 
     /// That what does not fit memory is where it was put.

@@ -68,7 +68,7 @@ impl Keeper {
                     inner.enforce();
                     inner.memory().tidy();
                     inner.compact();
-                    inner.tidy();
+                    inner.collect_garbage();
                 }
             }
         });

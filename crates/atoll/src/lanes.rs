@@ -252,7 +252,7 @@ async fn complete<Q: Request, R>(
                 shared.acknowledge(transaction, committed).await.map_err(Error::from)?;
                 return Ok(result);
             }
-            Err(end) => transaction.doubt(end),
+            Err(end) => transaction.conflict_or(end),
         };
         let failed = transaction.end_attempt();
         match end {

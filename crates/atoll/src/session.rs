@@ -95,7 +95,7 @@ impl Session {
             match done {
                 Ok(result) => return Ok(result),
                 Err(end) => {
-                    let end = transaction.doubt(end);
+                    let end = transaction.conflict_or(end);
                     let failed = transaction.end_attempt();
                     match end {
                         TxnError::Abort(reason) if reason.is_conflict() && !failed => {

@@ -52,7 +52,7 @@ impl Table {
     /// # Errors
     /// [`Error::Transaction`] when there is none.
     pub fn index(&self, name: &str) -> Result<Index> {
-        let number = self.engine.index(&self.core, name).map_err(Error::of_stop)?;
+        let number = self.engine.index(&self.core, name).map_err(Error::of_op)?;
         Ok(Index { table: self.clone(), number })
     }
 

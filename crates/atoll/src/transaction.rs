@@ -9,7 +9,7 @@ use atoll_machine::Native;
 use atoll_machine::fork::Here;
 use atoll_storage::Value;
 use atoll_txn::{
-    AbortReason, Begin, Buffers, Committed, Range, RowAccess, RowOp, Stop, Touch, Want,
+    AbortReason, Begin, Buffers, Committed, OpError, Range, RowAccess, RowOp, RowPrefetch, Want,
 };
 
 use crate::durable::Durability;
@@ -52,7 +52,7 @@ impl Access<'_> {
     /// As [`Transaction::apply`].
     #[inline]
     pub fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> TxnResult<bool> {
-        self.rows.get(key, column, into).map_err(|stop| self.stopped(stop))
+        self.rows.get(key, column, into).map_err(|error| self.fail_with(error))
     }
 
     /// Replaces a value of the row with this primary key by the first bytes of `bytes`; false when
@@ -62,14 +62,14 @@ impl Access<'_> {
     /// As [`Transaction::apply`].
     #[inline]
     pub fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> TxnResult<bool> {
-        self.rows.put(key, column, bytes).map_err(|stop| self.stopped(stop))
+        self.rows.put(key, column, bytes).map_err(|error| self.fail_with(error))
     }
 
     /// Keeps in mind that it failed for good, if it did.
     #[cold]
-    fn stopped(&mut self, stop: Stop) -> TxnError {
-        *self.failed |= !matches!(stop, Stop::Abort(_)) && !self.rows.is_open();
-        stop.into()
+    fn fail_with(&mut self, error: OpError) -> TxnError {
+        *self.failed |= !matches!(error, OpError::Abort(_)) && !self.rows.is_open();
+        error.into()
     }
 }
 
@@ -137,12 +137,15 @@ impl Transaction {
 
     /// Does something and keeps in mind whether it failed for good.
     #[inline]
-    fn with<R>(&mut self, body: impl FnOnce(&mut CoreWorker) -> Result<R, Stop>) -> TxnResult<R> {
+    fn with<R>(
+        &mut self,
+        body: impl FnOnce(&mut CoreWorker) -> Result<R, OpError>,
+    ) -> TxnResult<R> {
         let worker =
             self.worker.as_mut().expect("a transaction has its worker until it is dropped");
         let done = body(worker);
-        if let Err(stop) = &done {
-            self.failed |= !matches!(stop, Stop::Abort(_)) && !worker.is_open();
+        if let Err(error) = &done {
+            self.failed |= !matches!(error, OpError::Abort(_)) && !worker.is_open();
         }
         Ok(done?)
     }
@@ -151,7 +154,10 @@ impl Transaction {
     /// this process was forked is its parent's. Such a read changes nothing of the parent's either,
     /// and is too short for a check of its own.
     #[inline]
-    fn change<R>(&mut self, body: impl FnOnce(&mut CoreWorker) -> Result<R, Stop>) -> TxnResult<R> {
+    fn change<R>(
+        &mut self,
+        body: impl FnOnce(&mut CoreWorker) -> Result<R, OpError>,
+    ) -> TxnResult<R> {
         self.check_owner()?;
         self.with(body)
     }
@@ -177,7 +183,7 @@ impl Transaction {
     pub fn insert(&mut self, table: &Table, row: &[Value]) -> TxnResult<()> {
         let schema = table.core.schema();
         if row.len() != schema.columns().len() {
-            schema.check_row(row).map_err(Stop::from)?;
+            schema.check_row(row).map_err(OpError::from)?;
         }
         self.change(|worker| worker.insert(&table.core, row))
     }
@@ -482,8 +488,8 @@ impl Transaction {
         columns: impl Fn(usize) -> &'c [usize],
     ) {
         if let Some(worker) = &mut self.worker {
-            worker.approach(&table.core, keys);
-            worker.touch(&[(&table.core, &columns)]);
+            worker.prefetch_index(&table.core, keys);
+            worker.prefetch_rows(&[(&table.core, &columns)]);
         }
     }
 
@@ -492,19 +498,19 @@ impl Transaction {
     pub fn prefetch_all<const N: usize>(&mut self, wanted: [Prefetch<'_>; N]) {
         let Some(worker) = &mut self.worker else { return };
         for one in &wanted {
-            worker.approach(&one.table.core, one.keys);
+            worker.prefetch_index(&one.table.core, one.keys);
         }
         let columns = wanted.map(|one| move |_: usize| one.columns);
-        let wanted: [Touch<'_, '_, Native>; N] =
+        let wanted: [RowPrefetch<'_, '_, Native>; N] =
             std::array::from_fn(|at| (&*wanted[at].table.core, &columns[at] as _));
-        worker.touch(&wanted);
+        worker.prefetch_rows(&wanted);
     }
 
     /// Brings in the cache lines of the primary key's index that inserting rows with these keys
     /// will need. A hint; it helps a row that is inserted by itself, somewhat later.
     pub fn prefetch_new(&mut self, table: &Table, keys: &[Value]) {
         if let Some(worker) = &mut self.worker {
-            worker.approach_new(&table.core, keys);
+            worker.prefetch_index_for_insert(&table.core, keys);
         }
     }
 
@@ -525,10 +531,10 @@ impl Transaction {
         columns: impl Fn(usize) -> &'c [usize],
     ) {
         if let Some(worker) = &mut self.worker {
-            if worker.approach(&table.core, keys) {
+            if worker.prefetch_index(&table.core, keys) {
                 Turn::default().await;
             }
-            worker.touch(&[(&table.core, &columns)]);
+            worker.prefetch_rows(&[(&table.core, &columns)]);
             Turn::default().await;
         }
     }
@@ -601,12 +607,12 @@ impl Transaction {
 
     /// What ended an attempt that the body gave up by itself: a conflict, if what the body has read
     /// could not be part of a transaction that commits.
-    pub(crate) fn doubt(&mut self, end: TxnError) -> TxnError {
+    pub(crate) fn conflict_or(&mut self, end: TxnError) -> TxnError {
         if !self.is_owner() {
             return end;
         }
         match self.worker.as_mut().map(|worker| worker.check_consistent()) {
-            Some(Err(Stop::Abort(reason))) => TxnError::Abort(reason),
+            Some(Err(OpError::Abort(reason))) => TxnError::Abort(reason),
             _ => end,
         }
     }

@@ -10,7 +10,7 @@ use atoll::{
     Schema, SchemeKind, Table, TableOptions, Transaction, TransactionOptions, TxnError, TxnResult,
     Value,
 };
-use atoll_storage::WHOLE_ROWS;
+use atoll_storage::DENSE_ROWS;
 use proptest::prelude::*;
 
 /// Columns beside the key, which is column 0.
@@ -24,7 +24,7 @@ const WIDTH: u32 = 21;
 const ROWS: i64 = 70;
 /// Rows before them, with keys below 0: all together fill a block of slots in the order of their
 /// keys, so that where a row lies follows from its key until one of them is given up.
-const BEFORE: i64 = WHOLE_ROWS as i64 - ROWS;
+const BEFORE: i64 = DENSE_ROWS as i64 - ROWS;
 
 fn create(scheme: SchemeKind) -> Database {
     let options = DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() };

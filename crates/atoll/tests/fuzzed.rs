@@ -36,8 +36,8 @@ targets! {
     damaged_logs: fuzz::log::damage, 400, 300;
     damaged_archives: fuzz::archive::run, 300, 300;
     sealed_files: fuzz::control::run, 3000, 600;
-    any_bytes_as_maps_and_steps: fuzz::home::bytes, 10_000, 300;
-    damaged_homes: fuzz::home::damage, 1000, 300;
+    any_bytes_as_maps_and_steps: fuzz::checkpoint_store::bytes, 10_000, 300;
+    damaged_homes: fuzz::checkpoint_store::damage, 1000, 300;
     changes_of_rows: fuzz::redo::run, 300, 300;
     definitions_of_tables: fuzz::describe::run, 20_000, 100;
     keys: fuzz::keys::run, 50_000, 100;

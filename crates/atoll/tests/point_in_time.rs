@@ -8,8 +8,9 @@ use atoll::machine::medium::crash::Fault;
 use atoll::machine::{CrashMedium, Medium};
 use atoll::restore::{Sources, restore_on};
 use atoll::{
-    Column, DataType, Database, DatabaseOptions, Durability, Error, LogError, LogsOptions, Moment,
-    Planted, RestoreError, RestoreReport, Schema, TableOptions, TransactionOptions, Until, Value,
+    Column, DataType, Database, DatabaseOptions, Durability, Error, LogError, LogsOptions, Planted,
+    RestoreError, RestorePoint, RestoreReport, Schema, TableOptions, TransactionOptions, Until,
+    Value,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -163,7 +164,7 @@ fn write(db: &Database, rows: &mut Rows, writer: i64, changes: &[(usize, i64)], 
 
 /// A history of random transactions with closings, crashes and checkpoints in between, and what
 /// there was at moments since the backup.
-fn history(seed: u64, ends_closed: bool) -> (World, Vec<(Moment, Rows)>) {
+fn history(seed: u64, ends_closed: bool) -> (World, Vec<(RestorePoint, Rows)>) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut world = World(CrashMedium::default());
     let mut db = world.open();
@@ -228,12 +229,12 @@ fn every_moment_since_the_backup_comes_back_exactly() {
         let (world, noted) = history(seed, ends_closed);
         let (kept, archived) = (world.logs("db"), world.logs("archive"));
         assert!(kept[0] > archived[0] + 1, "logs are gone that are archived: {kept:?}");
-        for (moment, expected) in &noted {
-            for until in [Until::Gsn(moment.gsn), Until::Time(moment.time_us)] {
+        for (point, expected) in &noted {
+            for until in [Until::Gsn(point.gsn), Until::Time(point.time_us)] {
                 let found = world.rows(true, until).unwrap();
-                assert_eq!(&found, expected, "seed {seed}: {moment}");
+                assert_eq!(&found, expected, "seed {seed}: {point}");
                 if ends_closed {
-                    assert_eq!(&world.rows(false, until).unwrap(), expected, "{seed}: {moment}");
+                    assert_eq!(&world.rows(false, until).unwrap(), expected, "{seed}: {point}");
                 }
             }
         }
@@ -250,7 +251,7 @@ fn every_moment_since_the_backup_comes_back_exactly() {
 }
 
 /// A few moments with an archive file for some of them, closed at the end.
-fn short_history() -> (World, Vec<(Moment, Rows)>) {
+fn short_history() -> (World, Vec<(RestorePoint, Rows)>) {
     let world = World(CrashMedium::default());
     let db = world.open();
     create(&db);
@@ -292,15 +293,15 @@ fn a_gap_is_told_and_what_is_before_it_comes_back() {
     assert!(file.ends_with(&missing) && file.contains("archive/node-1"), "{error}");
     assert!(error.to_string().contains(&last.to_string()), "{error}");
     let mut before = 0;
-    for (moment, expected) in &noted {
-        let found = world.rows(false, Until::Gsn(moment.gsn));
-        if moment.gsn <= last.gsn {
+    for (point, expected) in &noted {
+        let found = world.rows(false, Until::Gsn(point.gsn));
+        if point.gsn <= last.gsn {
             assert_eq!(&found.unwrap(), expected);
             before += 1;
         } else {
             let error = refused(found);
             assert!(matches!(error, RestoreError::Gap { .. }), "{error}");
-            let error = refused(world.rows(false, Until::Time(moment.time_us)));
+            let error = refused(world.rows(false, Until::Time(point.time_us)));
             assert!(matches!(error, RestoreError::Gap { .. }), "{error}");
         }
     }
@@ -338,16 +339,16 @@ fn any_damage_of_an_archived_file_is_told_with_its_name() {
 fn moments_out_of_reach_are_told_with_those_that_are_there() {
     let (world, noted) = short_history();
     let report = world.restore_report(false, &CrashMedium::default(), Until::Latest).unwrap();
-    assert!(report.gsn >= report.moment.gsn && report.recovery.redone > 0, "{report:?}");
+    assert!(report.gsn >= report.restore_point.gsn && report.recovery.redone > 0, "{report:?}");
     for until in [
         Until::Gsn(1),
         Until::Gsn(report.gsn + 1),
         Until::Time(1_000_000),
-        Until::Time(report.moment.time_us + 1),
+        Until::Time(report.restore_point.time_us + 1),
     ] {
         let error = refused(world.rows(false, until));
         let RestoreError::OutOfReach { first, last, known, .. } = &error else { panic!("{error}") };
-        assert_eq!((*last, *known), (report.moment, report.gsn));
+        assert_eq!((*last, *known), (report.restore_point, report.gsn));
         assert!(first.gsn < noted[0].0.gsn);
         assert!(world.rows(false, Until::Gsn(first.gsn)).is_ok());
         let text = error.to_string();
@@ -572,9 +573,9 @@ fn a_crash_at_any_moment_leaves_an_archive_of_what_counts() {
 #[test]
 fn a_restore_that_is_cut_short_is_no_database() {
     let (world, noted) = short_history();
-    let (moment, expected) = &noted[2];
+    let (point, expected) = &noted[2];
     let new = CrashMedium::default();
-    world.restore(false, &new, Until::Gsn(moment.gsn)).unwrap();
+    world.restore(false, &new, Until::Gsn(point.gsn)).unwrap();
     let mut random = StdRng::seed_from_u64(3);
     let (mut whole, mut none) = (0, 0);
     for _ in 0..80 {
@@ -599,11 +600,11 @@ fn a_restore_that_is_cut_short_is_no_database() {
 #[test]
 fn what_was_restored_goes_on_in_its_own_way() {
     let (world, noted) = short_history();
-    let (moment, expected) = &noted[1];
+    let (point, expected) = &noted[1];
     let again = World(CrashMedium::default());
     let [backup, archive] = ["backup", "archive"].map(|name| world.folder(name));
     let sources = Sources { backup: &*backup, archive: &*archive, data: None };
-    let until = Until::Gsn(moment.gsn);
+    let until = Until::Gsn(point.gsn);
     restore_on(&sources, &*again.folder("db"), until, options()).unwrap();
     // Not into the archive of the database that it comes from.
     let into = Database::open_archived_on(&*again.folder("db"), Some(archive), options());
@@ -615,10 +616,10 @@ fn what_was_restored_goes_on_in_its_own_way() {
     for writer in 500..530 {
         write(&db, &mut rows_now, writer, &[(0, writer % 40), (1, writer % 40)], true);
     }
-    let (moment, expected) = (db.mark().unwrap(), rows_now.clone());
+    let (point, expected) = (db.mark().unwrap(), rows_now.clone());
     write(&db, &mut rows_now, 530, &[(0, 1)], true);
     db.close().unwrap();
-    assert_eq!(again.rows(false, Until::Time(moment.time_us)).unwrap(), expected);
+    assert_eq!(again.rows(false, Until::Time(point.time_us)).unwrap(), expected);
     assert_eq!(again.rows(false, Until::Latest).unwrap(), rows_now);
 }
 

@@ -159,13 +159,13 @@ impl Arrays {
         if together {
             for key in keys {
                 let bucket = &self.buckets[self.home(*key)];
-                Native::touch(std::ptr::from_ref(bucket).cast(), 1);
+                Native::prefetch(std::ptr::from_ref(bucket).cast(), 1);
             }
             for (at, (row, key)) in rows.iter_mut().zip(keys).enumerate() {
                 *row = self.find(*key);
-                Native::touch(std::ptr::from_ref(&self.rows[*row]).cast(), 1);
+                Native::prefetch(std::ptr::from_ref(&self.rows[*row]).cast(), 1);
                 let value = self.value(*row, choice, at);
-                Native::touch(value.as_ptr().cast(), size_of_val(value));
+                Native::prefetch(value.as_ptr().cast(), size_of_val(value));
             }
         }
         let mut held = 0;

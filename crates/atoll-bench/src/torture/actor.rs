@@ -51,7 +51,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         for (number, plan) in (self.thread as usize..).zip(plans) {
             self.run(plan);
             if number % 3 == 0 {
-                self.hands.tidy(1 << (number % 8));
+                self.hands.collect_garbage(1 << (number % 8));
             }
         }
     }

@@ -11,8 +11,8 @@ use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::undo::Was;
 use atoll_storage::{Column, DataType, Directory, Schema, Table, Value, reader};
 use atoll_txn::{
-    AbortReason, Begin, Buffers, Engine, EngineOptions, IndexSpec, Range, Row as View, RowOp,
-    Scheme, Stop, TableOptions, Visit, Want, Worker,
+    AbortReason, Begin, Buffers, Engine, EngineOptions, IndexSpec, OpError, Range, Row as View,
+    RowOp, Scheme, TableOptions, Visit, Want, Worker,
 };
 
 use super::workload::{Plan, Walk};
@@ -61,11 +61,11 @@ pub enum Halt {
     Error(String),
 }
 
-impl From<Stop> for Halt {
-    fn from(stop: Stop) -> Self {
+impl From<OpError> for Halt {
+    fn from(stop: OpError) -> Self {
         match stop {
-            Stop::Abort(reason) if reason.is_conflict() => Self::Conflict,
-            Stop::DuplicateIndexKey { .. } => Self::Taken,
+            OpError::Abort(reason) if reason.is_conflict() => Self::Conflict,
+            OpError::DuplicateIndexKey { .. } => Self::Taken,
             other => Self::Error(other.to_string()),
         }
     }
@@ -217,8 +217,8 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
 
     /// Whether the row of a key is known to be where it is guessed.
     #[cfg(test)]
-    pub(super) fn is_sure(&self, key: i64) -> bool {
-        self.table.surely(&[key.into()]).is_some()
+    pub(super) fn is_exact(&self, key: i64) -> bool {
+        self.table.locate_exact(&[key.into()]).is_some()
     }
 }
 
@@ -245,8 +245,8 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     }
 
     /// Takes away what waits, between transactions: of its own or of workers that are gone.
-    pub fn tidy(&mut self, most: usize) {
-        self.worker.tidy(most);
+    pub fn collect_garbage(&mut self, most: usize) {
+        self.worker.collect_garbage(most);
     }
 
     /// Commits.
@@ -386,7 +386,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         ops: &[RowOp],
         (input, output): (&[u8], &mut [u8]),
         absent: &mut dyn FnMut(usize),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         let mut done = Ok(());
         self.worker.access(&self.table, &mut |rows| {
             let mut operations = keys.chunks(1).zip(ops).enumerate();
@@ -411,7 +411,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     pub fn insert(&mut self, row: &Row) -> Result<bool, Halt> {
         match self.worker.insert(&self.table, &row.map(Value::from)) {
             Ok(()) => Ok(true),
-            Err(Stop::DuplicateKey { .. }) => Ok(false),
+            Err(OpError::DuplicateKey { .. }) => Ok(false),
             Err(stop) => Err(stop.into()),
         }
     }
@@ -424,7 +424,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         let values: Vec<Value> = rows.iter().flatten().map(|value| Value::from(*value)).collect();
         match self.worker.insert(&self.table, &values) {
             Ok(()) => Ok(rows.len()),
-            Err(Stop::DuplicateKey { key, .. }) => {
+            Err(OpError::DuplicateKey { key, .. }) => {
                 let name = &self.table.schema().columns()[ID].name;
                 let taken = rows.iter().position(|row| format!("{name} = {}", row[ID]) == key);
                 taken.ok_or_else(|| Halt::Error(format!("{key} was not to be inserted")))

@@ -60,8 +60,8 @@ impl Machine for Hesitant {
         Native::wait(round);
     }
 
-    fn touch(address: *const u8, bytes: usize) {
-        Native::touch(address, bytes);
+    fn prefetch(address: *const u8, bytes: usize) {
+        Native::prefetch(address, bytes);
     }
 }
 

@@ -128,7 +128,7 @@ impl Machine for Stepped {
         wait(round);
     }
 
-    fn touch(_address: *const u8, _bytes: usize) {
+    fn prefetch(_address: *const u8, _bytes: usize) {
         step();
         // Perhaps it is a latch.
         buffers::release_own();

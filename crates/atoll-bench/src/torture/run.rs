@@ -118,7 +118,7 @@ pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run 
         parts.push(Box::new(move || {
             for _ in 0..random.below(20) {
                 (0..random.below(30)).for_each(|_| wait(0));
-                keeper.tidy(1 << random.below(8));
+                keeper.collect_garbage(1 << random.below(8));
             }
         }));
     }

@@ -252,9 +252,9 @@ mod tests {
     fn the_rows_of_a_crowded_scene_fill_a_block_until_one_goes() {
         const CROWDED: Cast = Cast { guests_from: TWINS_END, crowded: true, ..CAST };
         let (plain, crowded) = (scene(CAST), scene(CROWDED));
-        assert!(!plain.ground.is_sure(0));
+        assert!(!plain.ground.is_exact(0));
         for key in CROWDED.at_first() {
-            assert!(crowded.ground.is_sure(key), "{key}");
+            assert!(crowded.ground.is_exact(key), "{key}");
         }
         crowded.snapshot(0, true, || ());
         assert!(lock(&crowded.faults).is_empty());
@@ -263,8 +263,8 @@ mod tests {
         let gone = hands.begin(None, &Plan::default()).and_then(|()| hands.delete(guest));
         assert!(matches!(gone, Ok(true)));
         assert!(hands.commit().is_ok());
-        hands.tidy(usize::MAX);
-        assert!(!crowded.ground.is_sure(0));
+        hands.collect_garbage(usize::MAX);
+        assert!(!crowded.ground.is_exact(0));
         // One of those that nobody touches.
         let gone = hands.begin(None, &Plan::default()).and_then(|()| hands.delete(-1));
         assert!(matches!(gone, Ok(true)));

@@ -18,7 +18,7 @@
 //!
 //! A plan is drawn before it is run and does not depend on what it finds, so it can be tried again.
 
-use atoll_storage::WHOLE_ROWS;
+use atoll_storage::DENSE_ROWS;
 
 use crate::keys::Random;
 
@@ -374,7 +374,7 @@ impl Cast {
 
     /// The keys of the others, if it is crowded.
     pub fn crowd(&self) -> std::ops::Range<i64> {
-        let others = if self.crowded { WHOLE_ROWS as i64 - self.keys_end } else { 0 };
+        let others = if self.crowded { DENSE_ROWS as i64 - self.keys_end } else { 0 };
         -others..0
     }
 }

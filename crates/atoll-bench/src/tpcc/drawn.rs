@@ -117,7 +117,7 @@ impl Pool {
         let drawn = self.drawn[self.next];
         self.next = if self.next + 1 == self.drawn.len() { 0 } else { self.next + 1 };
         let next = &raw const self.drawn[self.next];
-        Native::touch(next.cast(), size_of::<Drawn>());
+        Native::prefetch(next.cast(), size_of::<Drawn>());
         drawn
     }
 }

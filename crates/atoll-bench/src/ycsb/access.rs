@@ -39,7 +39,7 @@ pub struct Access {
 }
 
 /// What transactions write, and where they put what they have read.
-pub struct Room {
+pub struct ClientBuffers {
     /// Random bytes that updates take their values from.
     pub source: Vec<u8>,
     pub at: usize,
@@ -80,7 +80,7 @@ impl Access {
         }
     }
 
-    fn read(&self, field: &Field, row: &Row<'_>, room: &mut Room) {
+    fn read(&self, field: &Field, row: &Row<'_>, room: &mut ClientBuffers) {
         let bytes = field.plan.column_bytes as usize;
         if field.plan.read_columns == ReadColumns::All {
             read_all(row, bytes, &mut room.target);
@@ -89,9 +89,9 @@ impl Access {
         }
     }
 
-    fn change(&self, field: &Field, row: &mut RowEdit<'_>, room: &mut Room) {
+    fn change(&self, field: &Field, row: &mut RowEdit<'_>, room: &mut ClientBuffers) {
         let (bytes, column) = (field.plan.column_bytes as usize, self.column);
-        let Room { source, at, target, .. } = room;
+        let ClientBuffers { source, at, target, .. } = room;
         let value = &source[*at..][..bytes];
         if self.operation == Operation::Update {
             return row.set_bytes(column, value);
@@ -113,10 +113,10 @@ impl Access {
         tx: &mut Transaction,
         field: &Field,
         key: &[Value],
-        room: &mut Room,
+        room: &mut ClientBuffers,
     ) -> TxnResult<()> {
         let Some(op) = op else { return self.perform(tx, field, key, room) };
-        let Room { source, at, target, .. } = room;
+        let ClientBuffers { source, at, target, .. } = room;
         let buffers = Buffers { input: &source[*at..], output: target };
         tx.apply(&field.table, key, std::slice::from_ref(op), buffers, |_| ())
     }
@@ -130,7 +130,7 @@ impl Access {
         tx: &mut Transaction,
         field: &Field,
         key: &[Value],
-        room: &mut Room,
+        room: &mut ClientBuffers,
     ) -> TxnResult<()> {
         let table = &field.table;
         match self.operation {
@@ -154,7 +154,7 @@ impl Access {
         tx: &mut Transaction,
         field: &Field,
         key: &[Value],
-        room: &mut Room,
+        room: &mut ClientBuffers,
     ) -> TxnResult<()> {
         let Some(index) = &field.index else { return Ok(()) };
         let range = Range { from: Bound::Included(key), to: Bound::Unbounded, descending: false };
@@ -183,7 +183,7 @@ pub fn perform_all(
     field: &Field,
     accesses: &[Access],
     keys: &[Value],
-    room: &mut Room,
+    room: &mut ClientBuffers,
 ) -> TxnResult<()> {
     let wants = |at: usize| {
         let access = &accesses[at];
@@ -205,9 +205,9 @@ pub fn perform_each(
     field: &Field,
     ops: &[RowOp],
     keys: &[Value],
-    room: &mut Room,
+    room: &mut ClientBuffers,
 ) -> TxnResult<()> {
-    let Room { source, at, target, .. } = room;
+    let ClientBuffers { source, at, target, .. } = room;
     let input = &source[*at..];
     tx.access(&field.table, |rows| {
         for (op, key) in ops.iter().zip(keys) {
@@ -243,7 +243,7 @@ mod tests {
         let (columns, next) = (vec![1, 2], ROWS.into());
         let row = rows::empty_row(&plan);
         let field = Arc::new(Field { plan, table, columns, index, next });
-        let mut room = Room { source: Vec::new(), at: 0, target: vec![0; 32], row };
+        let mut room = ClientBuffers { source: Vec::new(), at: 0, target: vec![0; 32], row };
         let mut session = db.session().expect("a session");
         let mut last_of = |operation, key: u64, rows: u64| {
             let access = Access { operation, column: 1, rows: rows as u32 };

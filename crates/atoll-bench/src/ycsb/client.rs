@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use atoll::machine::{Machine, Native};
 use atoll::{Buffers, Index, Lanes, Request, RowOp, Session, Table, TransactionOptions, Value};
 
-use super::access::{self, Access, Operation, Room};
+use super::access::{self, Access, ClientBuffers, Operation};
 use super::args::{Letter, Plan, ReadColumns};
 use super::choice::Choice;
 use super::pool::Pool;
@@ -103,7 +103,7 @@ struct Drawer {
 pub struct YcsbClient {
     drawer: Drawer,
     current: Drawn,
-    room: Room,
+    room: ClientBuffers,
     /// Rows that it has inserted.
     pub inserted: u64,
 }
@@ -116,7 +116,7 @@ impl YcsbClient {
         let bytes = plan.column_bytes as usize;
         let mut source = vec![0; bytes + 4096];
         rows::fill_bytes(&mut source, &mut random);
-        let room = Room {
+        let room = ClientBuffers {
             source,
             at: 0,
             target: vec![0; bytes * plan.columns],
@@ -248,7 +248,7 @@ impl Client for YcsbClient {
         let Drawn { accesses, keys, ops, options, form, .. } = &*current;
         let outcome = Outcome::of(session.transaction_with(options, |tx| {
             if field.plan.batch && !ops.is_empty() {
-                let Room { source, at, target, .. } = &mut *room;
+                let ClientBuffers { source, at, target, .. } = &mut *room;
                 let buffers = Buffers { input: &source[*at..], output: target };
                 return tx.apply(&field.table, keys, ops, buffers, |_| ());
             }
@@ -298,7 +298,7 @@ impl Client for YcsbClient {
                     let columns = |at: usize| accesses[at].columns(&field);
                     tx.fetch_each(&field.table, keys, columns).await;
                     if !ops.is_empty() {
-                        let Room { source, at, target, .. } = &mut **room.borrow_mut();
+                        let ClientBuffers { source, at, target, .. } = &mut **room.borrow_mut();
                         let buffers = Buffers { input: &source[*at..], output: target };
                         return tx.apply(&field.table, keys, ops, buffers, |_| ());
                     }

@@ -67,8 +67,8 @@ impl Pool {
         self.next = (self.next + 1) % self.transactions.len();
         let (accesses, keys) =
             (&self.accesses[self.next * each..][..each], &self.keys[self.next * each..][..each]);
-        Native::touch(accesses.as_ptr().cast(), size_of_val(accesses));
-        Native::touch(keys.as_ptr().cast(), size_of_val(keys));
+        Native::prefetch(accesses.as_ptr().cast(), size_of_val(accesses));
+        Native::prefetch(keys.as_ptr().cast(), size_of_val(keys));
     }
 }
 

@@ -86,9 +86,9 @@ impl Filled {
         })
     }
 
-    fn is_whole(&self) -> Outcome {
-        let is_whole = words(1..CHUNKS + 1).all(|at| self.access.load_u64(at) == at);
-        ensure(is_whole, || "pages have lost what they held".to_owned())
+    fn is_dense(&self) -> Outcome {
+        let is_dense = words(1..CHUNKS + 1).all(|at| self.access.load_u64(at) == at);
+        ensure(is_dense, || "pages have lost what they held".to_owned())
     }
 }
 
@@ -105,7 +105,7 @@ fn away_and_back() -> Outcome {
         let in_dram = all.len() - lie_on(COLD, &all);
         let budget = BUDGET_BYTES as usize / page_bytes();
         ensure(in_dram <= budget, || format!("{in_dram} pages of {budget} are in DRAM"))?;
-        filled.is_whole()?;
+        filled.is_dense()?;
         // Some are used between any two steps, others never again.
         let mut chunks = (1..CHUNKS - 2).map(|first| first..first + 3);
         let is_cold = |chunks: &std::ops::Range<u64>| {
@@ -121,7 +121,7 @@ fn away_and_back() -> Outcome {
         let in_dram = filled.residency.resident_bytes()?;
         ensure(in_dram <= BUDGET_BYTES, || format!("{in_dram} bytes in DRAM"))?;
         ensure(filled.residency.returned_bytes() > 0, || "nothing was brought back".to_owned())?;
-        filled.is_whole()?;
+        filled.is_dense()?;
     }
     pass("pages wait on the cold node and return to where they were");
     Ok(())
@@ -155,10 +155,10 @@ fn full() -> Outcome {
     }
     let in_dram = filled.residency.resident_bytes()?;
     ensure(in_dram > BUDGET_BYTES, || "there was room, so this has shown nothing".to_owned())?;
-    filled.is_whole()?;
+    filled.is_dense()?;
     drop(hog);
     filled.keeps_to_its_budget()?;
-    filled.is_whole()?;
+    filled.is_dense()?;
     pass("a full cold node costs nothing but the budget");
     Ok(())
 }

@@ -43,8 +43,8 @@ pub fn run(args: &LogArgs, global: &GlobalArgs, output: &mut Output) -> Result<(
 }
 
 fn write(output: &mut Output, record: &LogRecord) -> Result<()> {
-    let LogRecord { tablespace, lsn, bytes, gsn, life, kind, changes, .. } = record;
-    let mut line = format!("{tablespace:>4}{lsn:>14}{bytes:>8}{gsn:>10}{life:>6}  {kind}");
+    let LogRecord { tablespace, lsn, bytes, gsn, incarnation, kind, changes, .. } = record;
+    let mut line = format!("{tablespace:>4}{lsn:>14}{bytes:>8}{gsn:>10}{incarnation:>6}  {kind}");
     if let [only] = &changes[..] {
         line.push_str(&format!(": {only}"));
     }

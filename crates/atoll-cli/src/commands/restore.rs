@@ -23,13 +23,13 @@ pub fn run(args: &RestoreArgs, global: &GlobalArgs, output: &mut Output) -> Resu
     if output.json {
         return Ok(output.json(&report)?);
     }
-    let RestoreReport { gsn, moment, log_bytes, recovery, .. } = report;
+    let RestoreReport { gsn, restore_point, log_bytes, recovery, .. } = report;
     let rows = size::counted(recovery.rows, "row");
     let redone = size::counted(recovery.redone, "transaction");
     let bytes = size::bytes(log_bytes);
     output.line(&format!(
         "{rows}, with {redone} from {bytes} of logs, up to GSN {gsn}; the last moment in it is \
-         {moment}"
+         {restore_point}"
     ))?;
     Ok(())
 }

@@ -93,7 +93,7 @@ pub struct Bench {
     /// What an earlier life has left: how much of each log, and the horizon.
     cuts: Vec<u64>,
     known: u64,
-    life: u32,
+    incarnation: u32,
     rows: Vec<Mutex<Row>>,
     done: Mutex<Vec<Done>>,
     work: Vec<Mutex<Work>>,
@@ -148,12 +148,13 @@ impl Bench {
     fn open(
         medium: CrashMedium,
         starts: &[Start],
-        life: u32,
+        incarnation: u32,
         planted: Planted,
         done: Vec<Done>,
     ) -> Self {
         let media: Vec<_> = (0..starts.len()).map(|log| folder(&medium, log)).collect();
-        let logs = Logs::open(&media, starts, life, options(planted), Box::new(|| Ok(()))).unwrap();
+        let logs =
+            Logs::open(&media, starts, incarnation, options(planted), Box::new(|| Ok(()))).unwrap();
         logs.begin().unwrap();
         let turns = |row: usize| {
             let turns = done.iter().filter_map(|one: &Done| one.turns.get(&row)).max();
@@ -165,7 +166,7 @@ impl Bench {
         let cuts = starts.iter().map(|start| start.lsn).collect();
         let known = starts[0].gsn;
         let (opened, horizon, done) = (medium.events(), logs.horizon(), Mutex::new(done));
-        Self { medium, logs, planted, cuts, known, life, rows, done, work, horizon, opened }
+        Self { medium, logs, planted, cuts, known, incarnation, rows, done, work, horizon, opened }
     }
 
     pub fn done(&self) -> Vec<Done> {
@@ -331,7 +332,7 @@ impl Bench {
         let found = self.cuts.iter().enumerate().map(|(log, cut)| {
             let bytes = self.logs.options().file_bytes;
             let mut scan = Scan::open(folder(medium, log), log as u8, bytes, 0).unwrap();
-            scan.cut(self.life, *cut);
+            scan.cut(self.incarnation, *cut);
             let mut blocks = Vec::new();
             while let Some((header, payload)) = scan.read_next().unwrap() {
                 blocks.push((header, payload.to_vec()));
@@ -375,7 +376,7 @@ impl Bench {
         events: usize,
     ) -> Result<u64, String> {
         let told = self.medium.notes(events).into_iter().max().unwrap_or(0);
-        let horizon = check::horizon(found, ends, (self.life, &self.cuts))?.max(self.known);
+        let horizon = check::horizon(found, ends, (self.incarnation, &self.cuts))?.max(self.known);
         check::after_crash(found, horizon, told, &self.done())?;
         Ok(horizon)
     }
@@ -398,7 +399,7 @@ impl Bench {
         let starts: Vec<Start> = found.iter().zip(&ends).map(cut).collect();
         let mut done = self.done();
         done.retain(|one| one.gsn <= horizon);
-        Ok(Self::open(crashed, &starts, self.life + 1, self.planted, done))
+        Ok(Self::open(crashed, &starts, self.incarnation + 1, self.planted, done))
     }
 }
 

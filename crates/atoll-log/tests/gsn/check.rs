@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use atoll_log::block::{Header, Kind, Rest};
+use atoll_log::block::{Header, IdleWatermark, Kind};
 
 use crate::bench::Done;
 
@@ -42,14 +42,14 @@ pub fn with_room_behind(found: &Found, done: &[Done]) -> Option<(usize, usize)> 
 }
 
 pub fn is_commit_of(header: &Header, transaction: (u32, u64)) -> bool {
-    header.kind == Kind::Commit && (header.life, header.transaction) == transaction
+    header.kind == Kind::Commit && (header.incarnation, header.transaction) == transaction
 }
 
 /// A piece of a transaction that has committed: log, place, transaction.
 pub fn a_piece(found: &Found) -> Option<(usize, usize, (u32, u64))> {
     found.iter().enumerate().find_map(|(log, blocks)| {
         blocks.iter().enumerate().find_map(|(at, (header, _))| {
-            let transaction = (header.life, header.transaction);
+            let transaction = (header.incarnation, header.transaction);
             let has_commit = blocks.iter().any(|(one, _)| is_commit_of(one, transaction));
             (header.kind == Kind::Piece && has_commit).then_some((log, at, transaction))
         })
@@ -81,19 +81,20 @@ pub fn orders(found: &Found, done: &[Done]) -> Result<(), String> {
 fn order_of_log(log: usize, blocks: &[Block]) -> Result<(), String> {
     for pair in blocks.windows(2) {
         let (before, next) = (&pair[0].0, &pair[1].0);
-        let is_rest = next.kind == Kind::Rest;
-        if next.gsn < before.gsn || (!is_rest && next.gsn == before.gsn) {
+        let is_watermark = next.kind == Kind::IdleWatermark;
+        if next.gsn < before.gsn || (!is_watermark && next.gsn == before.gsn) {
             return Err(format!("the order of log {log}: {next:?} behind {before:?}"));
         }
         if next.lsn != before.lsn + before.block_bytes() {
             return Err(format!("a gap of log {log} between {before:?} and {next:?}"));
         }
     }
-    for (header, payload) in blocks.iter().filter(|(header, _)| header.kind == Kind::Rest) {
-        for rest in Rest::decode_all(payload).ok_or("no rests")? {
+    for (header, payload) in blocks.iter().filter(|(header, _)| header.kind == Kind::IdleWatermark)
+    {
+        for watermark in IdleWatermark::decode_all(payload).ok_or("no rests")? {
             // BLOCK-6
-            if rest.gsn > header.gsn {
-                return Err(format!("{rest:?} is above its own block {header:?}"));
+            if watermark.gsn > header.gsn {
+                return Err(format!("{watermark:?} is above its own block {header:?}"));
             }
         }
     }
@@ -145,8 +146,9 @@ fn shares_a_log(done: &[Done], gsn: u64) -> bool {
 /// What a transaction has left in a log, in the pieces before its commit and in that.
 fn whole(blocks: &[Block], gsn: u64) -> Option<Vec<u8>> {
     let (place, (header, payload)) = commits(blocks).find(|(_, (header, _))| header.gsn == gsn)?;
-    let of = (header.life, header.transaction);
-    let is_piece = |one: &Header| one.kind == Kind::Piece && (one.life, one.transaction) == of;
+    let of = (header.incarnation, header.transaction);
+    let is_piece =
+        |one: &Header| one.kind == Kind::Piece && (one.incarnation, one.transaction) == of;
     let pieces = blocks[..place].iter();
     let pieces = pieces.filter(|(one, _)| header.transaction != 0 && is_piece(one));
     let mut all: Vec<u8> = pieces.flat_map(|(_, payload)| payload.clone()).collect();
@@ -175,22 +177,29 @@ fn order_of_rows(done: &[Done]) -> Result<(), String> {
 }
 
 /// The horizon as a recovery finds it in the logs, which were cut when the life began.
-pub fn horizon(found: &Found, ends: &[u64], (life, cuts): (u32, &[u64])) -> Result<u64, String> {
+pub fn horizon(
+    found: &Found,
+    ends: &[u64],
+    (incarnation, cuts): (u32, &[u64]),
+) -> Result<u64, String> {
     let last = |blocks: &Vec<Block>| blocks.last().map_or(0, |(header, _)| header.gsn);
     let mut gsns: Vec<u64> = found.iter().map(last).collect();
     let mut told = 0;
     for (header, payload) in found.iter().flatten() {
         told = told.max(header.horizon);
-        if header.kind != Kind::Rest {
+        if header.kind != Kind::IdleWatermark {
             continue;
         }
-        for rest in Rest::decode_all(payload).ok_or("no rests")? {
-            let log = usize::from(rest.tablespace);
-            let cut = if header.life < life { cuts[log] } else { u64::MAX };
-            if ends[log] < rest.lsn.min(cut) {
-                return Err(format!("log {log} ends at {}, and {rest:?} was durable", ends[log]));
+        for watermark in IdleWatermark::decode_all(payload).ok_or("no rests")? {
+            let log = usize::from(watermark.tablespace);
+            let cut = if header.incarnation < incarnation { cuts[log] } else { u64::MAX };
+            if ends[log] < watermark.lsn.min(cut) {
+                return Err(format!(
+                    "log {log} ends at {}, and {watermark:?} was durable",
+                    ends[log]
+                ));
             }
-            gsns[log] = gsns[log].max(rest.gsn);
+            gsns[log] = gsns[log].max(watermark.gsn);
         }
     }
     Ok(gsns.into_iter().min().unwrap_or(0).max(told))

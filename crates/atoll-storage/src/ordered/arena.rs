@@ -18,8 +18,8 @@ use std::cmp::Ordering as Order;
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 
+use super::entry_position::{EntryPosition, LONG, TAG_SHIFT, head_of};
 use super::node::Changed;
-use super::place::{LONG, Place, TAG_SHIFT, head_of};
 use super::pool::Spin;
 use crate::stable::StableVec;
 
@@ -82,7 +82,7 @@ struct Stripe<M: Machine> {
 }
 
 /// A record as it was found; see `ARENA-1`.
-pub(super) struct Record<'a, M: Machine> {
+pub(super) struct ArenaRecord<'a, M: Machine> {
     words: &'a [M::Word],
     len: usize,
     row: u64,
@@ -107,7 +107,7 @@ impl<M: Machine> Default for Arena<M> {
 
 impl<M: Machine> Arena<M> {
     /// The payload of an entry; a long key is written to a record.
-    pub(super) fn store(&self, place: &Place<'_>) -> u64 {
+    pub(super) fn store(&self, place: &EntryPosition<'_>) -> u64 {
         if !place.is_long() {
             return place.payload();
         }
@@ -135,7 +135,7 @@ impl<M: Machine> Arena<M> {
 
     /// The record of a payload; none if the key needs none.
     #[inline]
-    pub(super) fn record(&self, payload: u64) -> Result<Option<Record<'_, M>>, Changed> {
+    pub(super) fn record(&self, payload: u64) -> Result<Option<ArenaRecord<'_, M>>, Changed> {
         if payload >> TAG_SHIFT < LONG {
             return Ok(None);
         }
@@ -146,16 +146,16 @@ impl<M: Machine> Arena<M> {
         if len > (words.len() - 1) * 8 {
             return Err(Changed);
         }
-        Ok(Some(Record { words, len, row: header & ROW_MASK }))
+        Ok(Some(ArenaRecord { words, len, row: header & ROW_MASK }))
     }
 
     /// Brings the record of a payload on its way.
     #[inline]
-    pub(super) fn touch(&self, payload: u64) {
+    pub(super) fn prefetch(&self, payload: u64) {
         if payload >> TAG_SHIFT == LONG {
             let (class, handle) = parts(payload);
             if let Some(words) = self.words(handle, class) {
-                M::touch(words.as_ptr().cast(), size_of_val(words));
+                M::prefetch(words.as_ptr().cast(), size_of_val(words));
             }
         }
     }
@@ -215,7 +215,7 @@ fn stripe_of(words: [u64; 2]) -> usize {
     (crate::key::mix(words[0] ^ words[1].rotate_left(32)) >> (64 - STRIPES_BITS)) as usize
 }
 
-impl<M: Machine> Record<'_, M> {
+impl<M: Machine> ArenaRecord<'_, M> {
     pub(super) fn row(&self) -> u64 {
         self.row
     }
@@ -243,7 +243,7 @@ impl<M: Machine> Record<'_, M> {
 
     /// How the record stands to a place whose first `same` bytes it is known to share.
     #[inline]
-    pub(super) fn compare(&self, place: &Place<'_>, same: usize) -> Order {
+    pub(super) fn compare(&self, place: &EntryPosition<'_>, same: usize) -> Order {
         let key = place.key();
         for at in same / 8..self.len.min(key.len()).div_ceil(8) {
             match self.word(at).cmp(&head_of(key, at * 8)) {

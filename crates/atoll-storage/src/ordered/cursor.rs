@@ -9,8 +9,8 @@ use std::ops::Bound;
 
 use atoll_machine::Machine;
 
+use super::entry_position::{EntryPosition, ROW_END};
 use super::node::{Changed, Visit};
-use super::place::{Place, ROW_END};
 use super::walk::retry;
 use super::{GuardId, KeyRange, OrderedIndex};
 use crate::layout::RowId;
@@ -90,22 +90,22 @@ impl Batch {
 }
 
 /// What is left of a range: from the first place to the second, which is not in it.
-struct Rest<'k> {
-    from: Place<'k>,
-    to: Option<Place<'k>>,
+struct RemainingRange<'k> {
+    from: EntryPosition<'k>,
+    to: Option<EntryPosition<'k>>,
     descending: bool,
 }
 
-impl<'k> Rest<'k> {
-    fn new(range: &KeyRange<'k>, resume: Option<Place<'k>>) -> Self {
+impl<'k> RemainingRange<'k> {
+    fn new(range: &KeyRange<'k>, resume: Option<EntryPosition<'k>>) -> Self {
         let from = match range.from {
-            Bound::Included(key) => Place::new(key, 0),
-            Bound::Excluded(key) => Place::new(key, ROW_END),
-            Bound::Unbounded => Place::new(&[], 0),
+            Bound::Included(key) => EntryPosition::new(key, 0),
+            Bound::Excluded(key) => EntryPosition::new(key, ROW_END),
+            Bound::Unbounded => EntryPosition::new(&[], 0),
         };
         let to = match range.to {
-            Bound::Included(key) => Some(Place::new(key, ROW_END)),
-            Bound::Excluded(key) => Some(Place::new(key, 0)),
+            Bound::Included(key) => Some(EntryPosition::new(key, ROW_END)),
+            Bound::Excluded(key) => Some(EntryPosition::new(key, 0)),
             Bound::Unbounded => None,
         };
         match resume {
@@ -135,7 +135,8 @@ impl<M: Machine> OrderedIndex<M> {
         }
         out.began_row = out.resume_row;
         let resume = std::mem::take(&mut out.resume);
-        let rest = Rest::new(range, out.resume_row.map(|row| Place::new(&resume, row)));
+        let rest =
+            RemainingRange::new(range, out.resume_row.map(|row| EntryPosition::new(&resume, row)));
         let next = match rest.to {
             Some(to) if to <= rest.from => None,
             _ => retry::<M, _>(|| self.try_batch(&rest, observe, out)),
@@ -149,7 +150,7 @@ impl<M: Machine> OrderedIndex<M> {
     /// One attempt; the row of the fence in `out` where to go on.
     fn try_batch(
         &self,
-        rest: &Rest<'_>,
+        rest: &RemainingRange<'_>,
         observe: &mut dyn FnMut(GuardId),
         out: &mut Batch,
     ) -> Result<Option<u64>, Changed> {
@@ -169,8 +170,8 @@ impl<M: Machine> OrderedIndex<M> {
         // A place is only sought in a node if it lies between the node's fences.
         let fence = if rest.descending { step.fences.low } else { step.fences.high };
         let fence_row = self.fence(fence, &mut out.fence)?;
-        let fence = fence.map(|_| Place::new(&out.fence, fence_row));
-        let before = |at: Place<'_>| self.position(leaf.node, &at).0;
+        let fence = fence.map(|_| EntryPosition::new(&out.fence, fence_row));
+        let before = |at: EntryPosition<'_>| self.position(leaf.node, &at).0;
         let count = leaf.node.count();
         let (more, start, end) = if rest.descending {
             let more = fence.is_some_and(|fence| fence > rest.from);
@@ -208,7 +209,7 @@ impl<M: Machine> OrderedIndex<M> {
         descending: bool,
         out: &mut Batch,
     ) -> Result<(), Changed> {
-        slots.clone().for_each(|at| self.arena.touch(leaf.node.payload(at)));
+        slots.clone().for_each(|at| self.arena.prefetch(leaf.node.payload(at)));
         let mut push = |at| {
             let row = self.entry(leaf.node, at, &mut out.keys)?;
             out.rows.push((RowId(row), out.keys.len()));

@@ -12,8 +12,8 @@
 
 use atoll_machine::Machine;
 
+use super::entry_position::{EntryPosition, head_of};
 use super::node::{Changed, Latched, Node, NodeId, Prefix, SLOTS, Visit};
-use super::place::{Place, head_of};
 use super::walk::{ANCHOR, Step, common};
 use super::{GuardId, OrderedIndex};
 
@@ -29,8 +29,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn separator(&self) -> Place<'_> {
-        Place::new(&self.key, self.row)
+    fn separator(&self) -> EntryPosition<'_> {
+        EntryPosition::new(&self.key, self.row)
     }
 }
 
@@ -38,7 +38,7 @@ impl<M: Machine> OrderedIndex<M> {
     /// One attempt at an insert. `payload` is kept from one attempt to the next.
     pub(super) fn try_insert(
         &self,
-        place: &Place<'_>,
+        place: &EntryPosition<'_>,
         payload: &mut Option<u64>,
         split: &mut dyn FnMut(GuardId, GuardId) -> bool,
     ) -> Result<GuardId, Changed> {
@@ -79,7 +79,7 @@ impl<M: Machine> OrderedIndex<M> {
     pub(super) fn try_put(
         &self,
         leaf: Visit<'_, M>,
-        place: &Place<'_>,
+        place: &EntryPosition<'_>,
         (at, is_there): (usize, bool),
         payload: &mut Option<u64>,
     ) -> Result<Option<GuardId>, Changed> {
@@ -102,7 +102,12 @@ impl<M: Machine> OrderedIndex<M> {
     }
 
     /// Where to split a full leaf that a place is to go into.
-    fn plan_leaf(&self, step: &Step<'_, M>, place: &Place<'_>, at: usize) -> Result<Plan, Changed> {
+    fn plan_leaf(
+        &self,
+        step: &Step<'_, M>,
+        place: &EntryPosition<'_>,
+        at: usize,
+    ) -> Result<Plan, Changed> {
         let node = step.here.node;
         let stay = if at == SLOTS { SLOTS } else { SLOTS / 2 };
         let (mut below, mut key) = (Vec::new(), Vec::new());
@@ -114,7 +119,7 @@ impl<M: Machine> OrderedIndex<M> {
             key.extend_from_slice(place.key());
         }
         step.here.validate()?;
-        debug_assert!(Place::new(&below, low_row) < Place::new(&key, row));
+        debug_assert!(EntryPosition::new(&below, low_row) < EntryPosition::new(&key, row));
         // The shortest beginning of the right key that is greater than the left one will do.
         if below != key {
             key.truncate(common(&below, &key).skip + 1);

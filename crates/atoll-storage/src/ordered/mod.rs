@@ -35,10 +35,10 @@
 mod arena;
 mod cursor;
 pub mod encode;
+mod entry_position;
 mod grow;
 mod guards;
 mod node;
-mod place;
 mod pool;
 mod shrink;
 mod spot;
@@ -54,8 +54,8 @@ pub use spot::Spot;
 
 use crate::layout::RowId;
 use arena::Arena;
+use entry_position::EntryPosition;
 use guards::Guards;
-use place::Place;
 use pool::Pool;
 use walk::{ANCHOR, retry};
 
@@ -123,13 +123,13 @@ impl<M: Machine> OrderedIndex<M> {
         row: RowId,
         split: &mut dyn FnMut(GuardId, GuardId) -> bool,
     ) -> GuardId {
-        self.insert_place(&Place::entry(key, row), None, split)
+        self.insert_place(&EntryPosition::entry(key, row), None, split)
     }
 
     /// `payload` is that of the place, if it has one already.
     fn insert_place(
         &self,
-        place: &Place<'_>,
+        place: &EntryPosition<'_>,
         mut payload: Option<u64>,
         split: &mut dyn FnMut(GuardId, GuardId) -> bool,
     ) -> GuardId {
@@ -160,7 +160,7 @@ impl<M: Machine> OrderedIndex<M> {
         leaving: &mut dyn FnMut(GuardId),
         join: &mut dyn FnMut(GuardId, GuardId) -> bool,
     ) -> Option<GuardId> {
-        let place = Place::entry(key, row);
+        let place = EntryPosition::entry(key, row);
         let (guard, is_empty) = retry::<M, _>(|| self.try_remove(&place, leaving))?;
         if is_empty {
             while retry::<M, _>(|| self.try_tidy(&place, join)) {}
@@ -170,7 +170,7 @@ impl<M: Machine> OrderedIndex<M> {
 
     /// Whether an entry is there.
     pub fn has(&self, key: &[u8], row: RowId) -> bool {
-        let place = Place::entry(key, row);
+        let place = EntryPosition::entry(key, row);
         retry::<M, _>(|| {
             let leaf = self.descend(|node| self.child_for(node, &place), |_| Ok(()))?.here;
             let (_, is_there) = self.position(leaf.node, &place);

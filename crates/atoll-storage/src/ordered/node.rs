@@ -134,20 +134,20 @@ impl<M: Machine> Node<M> {
 
     /// Brings what a search reads on its way, all lines at once.
     #[inline]
-    pub(super) fn touch(&self) {
-        M::touch(std::ptr::from_ref(self).cast(), 64 + size_of_val(&self.heads));
+    pub(super) fn prefetch(&self) {
+        M::prefetch(std::ptr::from_ref(self).cast(), 64 + size_of_val(&self.heads));
     }
 
     /// Brings what an insert changes, too.
     #[inline]
-    pub(super) fn touch_all(&self) {
-        M::touch(std::ptr::from_ref(self).cast(), size_of_val(self));
+    pub(super) fn prefetch_all(&self) {
+        M::prefetch(std::ptr::from_ref(self).cast(), size_of_val(self));
     }
 
     /// As [`Node::touch`], what follows the search in an inner node.
     #[inline]
-    pub(super) fn touch_children(&self) {
-        M::touch(self.children.as_ptr().cast(), size_of_val(&*self.children));
+    pub(super) fn prefetch_children(&self) {
+        M::prefetch(self.children.as_ptr().cast(), size_of_val(&*self.children));
     }
 
     pub(super) fn set_child(&self, at: usize, child: NodeId) {

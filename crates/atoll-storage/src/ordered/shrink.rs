@@ -12,8 +12,8 @@
 
 use atoll_machine::Machine;
 
+use super::entry_position::EntryPosition;
 use super::node::{Changed, SLOTS, Visit};
-use super::place::Place;
 use super::walk::{ANCHOR, Step, common, fences_of};
 use super::{GuardId, OrderedIndex};
 
@@ -21,7 +21,7 @@ impl<M: Machine> OrderedIndex<M> {
     /// One attempt at a removal: the guard, and whether the leaf is empty now.
     pub(super) fn try_remove(
         &self,
-        place: &Place<'_>,
+        place: &EntryPosition<'_>,
         leaving: &mut dyn FnMut(GuardId),
     ) -> Result<Option<(GuardId, bool)>, Changed> {
         let step = self.descend(|node| self.child_for(node, place), |_| Ok(()))?;
@@ -45,7 +45,7 @@ impl<M: Machine> OrderedIndex<M> {
     /// One attempt to take the leaf of a place out if it is empty; whether to go on.
     pub(super) fn try_tidy(
         &self,
-        place: &Place<'_>,
+        place: &EntryPosition<'_>,
         join: &mut dyn FnMut(GuardId, GuardId) -> bool,
     ) -> Result<bool, Changed> {
         let step =

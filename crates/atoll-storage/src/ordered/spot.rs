@@ -6,8 +6,8 @@
 
 use atoll_machine::Machine;
 
+use super::entry_position::EntryPosition;
 use super::node::{Changed, NodeId, Visit};
-use super::place::Place;
 use super::{GuardId, OrderedIndex};
 use crate::layout::RowId;
 
@@ -26,17 +26,17 @@ pub struct Spot {
 impl<M: Machine> OrderedIndex<M> {
     /// Finds the leaf that an entry with this key is likely to go into and brings in its cache
     /// lines, without waiting for them. `None` where somebody is changing the nodes above it.
-    pub fn approach(&self, key: &[u8]) -> Option<Spot> {
-        self.try_approach(&Place::new(key, 0)).ok()
+    pub fn prefetch_leaf(&self, key: &[u8]) -> Option<Spot> {
+        self.try_prefetch_leaf(&EntryPosition::new(key, 0)).ok()
     }
 
-    fn try_approach(&self, place: &Place<'_>) -> Result<Spot, Changed> {
+    fn try_prefetch_leaf(&self, place: &EntryPosition<'_>) -> Result<Spot, Changed> {
         let (mut parent, mut at) = (self.anchor(), 0);
         loop {
             let child = parent.node.child(at);
             parent.validate()?; // `POOL-1`: it was a child, so it is a node
             if child.is_leaf() {
-                self.node(child).touch_all();
+                self.node(child).prefetch_all();
                 let version = parent.version();
                 return Ok(Spot { leaf: child, parent: parent.id, version, at });
             }
@@ -56,7 +56,7 @@ impl<M: Machine> OrderedIndex<M> {
         row: RowId,
         split: &mut dyn FnMut(GuardId, GuardId) -> bool,
     ) -> GuardId {
-        let place = Place::entry(key, row);
+        let place = EntryPosition::entry(key, row);
         let mut payload = None;
         match self.try_insert_at(spot, &place, &mut payload) {
             Ok(Some(guard)) => guard,
@@ -68,7 +68,7 @@ impl<M: Machine> OrderedIndex<M> {
     fn try_insert_at(
         &self,
         spot: Spot,
-        place: &Place<'_>,
+        place: &EntryPosition<'_>,
         payload: &mut Option<u64>,
     ) -> Result<Option<GuardId>, Changed> {
         let parent = Visit::at(spot.parent, self.node(spot.parent), spot.version);
@@ -81,7 +81,7 @@ impl<M: Machine> OrderedIndex<M> {
         let is_inside = position.0 < leaf.node.count()
             || (spot.at < parent.node.count() && self.child_for(parent.node, place) == spot.at);
         let is_its_spot = || {
-            let first = Place::new(place.key(), 0);
+            let first = EntryPosition::new(place.key(), 0);
             (self.child_for(parent.node, &first), parent.node.child(spot.at))
                 == (spot.at, spot.leaf)
         };

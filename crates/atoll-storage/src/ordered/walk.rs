@@ -10,8 +10,8 @@
 use atoll_machine::Machine;
 
 use super::OrderedIndex;
+use super::entry_position::{EntryPosition, LONG, TAG_SHIFT, head_of};
 use super::node::{Changed, Node, NodeId, Prefix, Visit};
-use super::place::{LONG, Place, TAG_SHIFT, head_of};
 
 /// An inner node without separators; its only child is the root.
 pub(super) const ANCHOR: NodeId = NodeId(0);
@@ -87,10 +87,10 @@ impl<M: Machine> OrderedIndex<M> {
     #[inline]
     pub(super) fn visit(&self, id: NodeId) -> Visit<'_, M> {
         let node = self.node(id);
-        node.touch();
+        node.prefetch();
         let visit = Visit::begin(id, node);
         if !id.is_leaf() {
-            node.touch_children();
+            node.prefetch_children();
         }
         visit
     }
@@ -127,7 +127,7 @@ impl<M: Machine> OrderedIndex<M> {
 
     /// The child of an inner node in whose range a place lies.
     #[inline]
-    pub(super) fn child_for(&self, node: &Node<M>, place: &Place<'_>) -> usize {
+    pub(super) fn child_for(&self, node: &Node<M>, place: &EntryPosition<'_>) -> usize {
         let (at, is_there) = self.position(node, place);
         at + usize::from(is_there)
     }
@@ -135,7 +135,7 @@ impl<M: Machine> OrderedIndex<M> {
     /// How many entries of a node come before a place of its range, and whether the next one is the
     /// place itself.
     #[inline]
-    pub(super) fn position(&self, node: &Node<M>, place: &Place<'_>) -> (usize, bool) {
+    pub(super) fn position(&self, node: &Node<M>, place: &EntryPosition<'_>) -> (usize, bool) {
         let (skip, count) = (node.skip(), node.count());
         let head = head_of(place.key(), skip);
         let first = node.heads_below(head, count);
@@ -150,7 +150,7 @@ impl<M: Machine> OrderedIndex<M> {
             high = high.max(low);
             // All at once, since each of their records is one that nobody has used lately.
             let records = (low..high).take(TOUCHED_MAX);
-            records.for_each(|at| self.arena.touch(node.payload(at)));
+            records.for_each(|at| self.arena.prefetch(node.payload(at)));
         }
         while low < high {
             let middle = (low + high) / 2;
@@ -168,7 +168,7 @@ impl<M: Machine> OrderedIndex<M> {
 
     /// How an entry stands to a place with the same head.
     #[inline]
-    fn compare(&self, payload: u64, place: &Place<'_>, same: usize) -> std::cmp::Ordering {
+    fn compare(&self, payload: u64, place: &EntryPosition<'_>, same: usize) -> std::cmp::Ordering {
         if payload >> TAG_SHIFT != LONG || !place.is_long() {
             return payload.cmp(&place.payload());
         }

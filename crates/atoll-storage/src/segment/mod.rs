@@ -25,17 +25,17 @@
 //!
 //! A failed allocation leaves the segment as it was.
 
+mod column_appender;
+mod dense_blocks;
 mod extents;
 mod number;
-mod run;
 mod value;
-mod whole;
 
+pub use dense_blocks::DENSE_ROWS;
+use dense_blocks::DenseBlocks;
+pub(crate) use dense_blocks::DenseMark;
 pub use number::Number;
 pub use value::{Cell, ValuePlace};
-pub(crate) use whole::Mark;
-pub use whole::WHOLE_ROWS;
-use whole::Whole;
 
 use extents::{Extents, TableExtents};
 
@@ -69,7 +69,7 @@ pub struct Segment<M: Machine> {
     heaps: Box<[Latch<M, Heap>]>,
     gsn: Gsn,
     /// Which blocks of its slots are whole.
-    whole: Whole<M>,
+    dense_blocks: DenseBlocks<M>,
 }
 
 /// The greatest GSN of a commit that wrote into the segment, on a cache line of its own: everything
@@ -223,7 +223,7 @@ impl<M: Machine> Barrier<M> {
             latch: Latch::default(),
             heaps: schema.columns().iter().map(|_| Latch::default()).collect(),
             gsn: Gsn::default(),
-            whole: Whole::default(),
+            dense_blocks: DenseBlocks::default(),
         }))
     }
 
@@ -483,18 +483,18 @@ impl<M: Machine> Segment<M> {
 
     /// Whether the block of a slot is whole, with this mark.
     #[inline]
-    pub(crate) fn is_whole(&self, slot: usize, mark: Mark) -> bool {
-        self.whole.has(slot, mark)
+    pub(crate) fn is_dense(&self, slot: usize, mark: DenseMark) -> bool {
+        self.dense_blocks.has(slot, mark)
     }
 
     /// Every slot of the block of this one has its row, and this worker has put them there.
-    pub(crate) fn mark_whole(&self, slot: usize, mark: Mark) {
-        self.whole.mark(slot, mark);
+    pub(crate) fn mark_dense(&self, slot: usize, mark: DenseMark) {
+        self.dense_blocks.mark(slot, mark);
     }
 
     /// The row in a slot is going to be given up.
-    pub(crate) fn break_whole(&self, slot: usize) {
-        self.whole.break_at(slot);
+    pub(crate) fn invalidate_dense(&self, slot: usize) {
+        self.dense_blocks.invalidate(slot);
     }
 
     /// The heap of a column.

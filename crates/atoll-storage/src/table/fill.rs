@@ -116,9 +116,9 @@ impl<M: Machine> Table<M> {
                     self.barrier().fill_numbers(change, segment, at, numbers)?;
                 } else {
                     let column = self.column(at);
-                    let mut run = self.barrier().begin_run(change, segment, at, column)?;
-                    run.put_numbers(numbers);
-                    self.barrier().end_run(segment, run);
+                    let mut appender = self.barrier().begin_append(change, segment, at, column)?;
+                    appender.put_numbers(numbers);
+                    self.barrier().end_append(segment, appender);
                 }
             }};
         }
@@ -137,15 +137,15 @@ impl<M: Machine> Table<M> {
             }
             _ => {
                 let column = self.column(at);
-                let mut run = self.barrier().begin_run(change, segment, at, column)?;
+                let mut appender = self.barrier().begin_append(change, segment, at, column)?;
                 for (row, value) in cells.iter() {
                     let mut room = [0; 16];
                     let plain = image::plain(value, &mut room);
                     let mut view = [0; 16];
                     let image = self.encode(change, row, at, plain, &mut view)?;
-                    run.put(row.slot(), image, plain.is_some());
+                    appender.put(row.slot(), image, plain.is_some());
                 }
-                self.barrier().end_run(segment, run);
+                self.barrier().end_append(segment, appender);
             }
         }
         let last = slots[slots.len() - 1].slot();

@@ -12,8 +12,8 @@
 //! - `TABLE-3`: each worker fills segments of its own, so inserts meet no other worker.
 
 mod fill;
+mod key_predictor;
 mod read;
-mod runs;
 mod shape;
 mod slots;
 mod sparse;
@@ -36,12 +36,12 @@ use crate::segment::{Barrier, Number, Segment};
 use crate::stable::StableVec;
 use crate::types::{Column, DataType, Schema, Value};
 
-pub use runs::Run;
-use runs::{Known, Runs};
+pub use key_predictor::KeyRun;
+use key_predictor::{KeyPredictor, PredictionTable};
 pub use shape::PlainColumn;
 use shape::Shape;
 pub use slots::Filling;
-use slots::Unsettled;
+use slots::IndexOnlyInvalid;
 
 /// See the module.
 pub struct Table<M: Machine> {
@@ -51,11 +51,11 @@ pub struct Table<M: Machine> {
     segments: StableVec<Segment<M>>,
     segment_count: AtomicUsize,
     index: HashIndex<M>,
-    runs: Runs<M>,
+    predictor: KeyPredictor<M>,
     /// Slots whose rows were deleted.
     free: Latch<M, Vec<RowId>>,
     free_count: AtomicUsize,
-    unsettled: Unsettled<M>,
+    index_only_invalid: IndexOnlyInvalid<M>,
     /// Segments that a worker left half filled.
     left: Latch<M, Vec<Filling>>,
     /// Bytes of long values that went since somebody last looked for sparse blocks.
@@ -70,19 +70,19 @@ pub struct Table<M: Machine> {
 }
 
 /// Where rows of a table may lie, as far as was known when this was asked for.
-pub struct Guesses<'t, M: Machine> {
+pub struct PredictorView<'t, M: Machine> {
     table: &'t Table<M>,
-    known: Option<&'t Known<M>>,
+    known: Option<&'t PredictionTable<M>>,
     key_is_int64: bool,
 }
 
-impl<M: Machine> Guesses<'_, M> {
-    /// As [`Table::hash_and_guess`].
+impl<M: Machine> PredictorView<'_, M> {
+    /// As [`Table::hash_and_predict`].
     ///
     /// # Errors
     /// As there.
     #[inline(always)]
-    pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
+    pub fn hash_and_predict(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
         let word = match wanted {
             [Value::Int64(value)] if self.key_is_int64 => value.cast_unsigned(),
             _ => return self.of_any_key(wanted),
@@ -92,7 +92,7 @@ impl<M: Machine> Guesses<'_, M> {
 
     #[inline(always)]
     fn of_word(&self, word: u64) -> (u64, Option<RowId>) {
-        (key::hash_of_word(word), self.known.and_then(|known| known.guess(word)))
+        (key::hash_of_word(word), self.known.and_then(|known| known.predict(word)))
     }
 
     // Not inlined: keys that are one number would lose their registers.
@@ -135,10 +135,10 @@ impl<M: Machine> Table<M> {
             segments: StableVec::default(),
             segment_count: AtomicUsize::new(0),
             index: HashIndex::default(),
-            runs: Runs::default(),
+            predictor: KeyPredictor::default(),
             free: Latch::default(),
             free_count: AtomicUsize::new(0),
-            unsettled: Unsettled::default(),
+            index_only_invalid: IndexOnlyInvalid::default(),
             left: Latch::default(),
             gone_bytes: AtomicU64::new(0),
         })
@@ -294,7 +294,7 @@ impl<M: Machine> Table<M> {
 
     /// Whether two keys with the same hash are the same key, so that no key needs to be compared.
     #[inline]
-    pub fn is_exact(&self, hash: u64) -> bool {
+    pub fn is_hash_unique(&self, hash: u64) -> bool {
         // The hash of a word is a word that has no other.
         !self.key_parts.is_empty() && hash > key::RESERVED_MAX
     }
@@ -302,69 +302,70 @@ impl<M: Machine> Table<M> {
     /// Where the row of a key may lie without asking the index, if rows were inserted in the order
     /// of their keys. A guess: the slot may be another row's, or nobody's, or there may be none.
     #[inline]
-    pub fn guess(&self, hash: u64) -> Option<RowId> {
-        self.runs.guess(hash)
+    pub fn predict(&self, hash: u64) -> Option<RowId> {
+        self.predictor.predict(hash)
     }
 
     /// Whether the row of the key with this hash is surely in this slot: so it was when this was
     /// asked, and is until somebody gives up rows of the table. False says nothing.
     #[inline(always)]
-    pub fn is_surely(&self, slot: Slot<'_, M>, hash: u64) -> bool {
+    pub fn is_exact(&self, slot: Slot<'_, M>, hash: u64) -> bool {
         // Where keys are no words, no block is marked.
-        self.is_surely_of(slot, key::word_of(hash))
+        self.is_exact_of(slot, key::word_of(hash))
     }
 
     #[inline(always)]
-    fn is_surely_of(&self, slot: Slot<'_, M>, word: u64) -> bool {
+    fn is_exact_of(&self, slot: Slot<'_, M>, word: u64) -> bool {
         let row = slot.id();
-        slot.segment().is_whole(row.slot(), self.runs.mark_of(word, row))
+        slot.segment().is_dense(row.slot(), self.predictor.mark_of(word, row))
     }
 
-    /// The slot in which the row of a key [surely](Table::is_surely) is, if that can be told.
+    /// The slot in which the row of a key [surely](Table::is_exact) is, if that can be told.
     #[inline(always)]
-    pub fn surely(&self, wanted: &[Value]) -> Option<Slot<'_, M>> {
+    pub fn locate_exact(&self, wanted: &[Value]) -> Option<Slot<'_, M>> {
         let word = self.word_of(wanted)?;
-        let slot = self.slot_if_any(self.runs.guess_of_word(word)?)?;
-        self.is_surely_of(slot, word).then_some(slot)
+        let slot = self.slot_if_any(self.predictor.predict_word(word)?)?;
+        self.is_exact_of(slot, word).then_some(slot)
     }
 
-    /// Both [`Table::hash_of`] and [`Table::guess`].
+    /// Both [`Table::hash_of`] and [`Table::predict`].
     ///
     /// # Errors
     /// As the former.
     #[inline(always)]
-    pub fn hash_and_guess(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
-        self.guesses().hash_and_guess(wanted)
+    pub fn hash_and_predict(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
+        self.predictor().hash_and_predict(wanted)
     }
 
     /// For who looks for many keys.
     #[inline(always)]
-    pub fn guesses(&self) -> Guesses<'_, M> {
-        let known = self.runs.known();
-        Guesses { table: self, known, key_is_int64: self.key_is_int64 }
+    pub fn predictor(&self) -> PredictorView<'_, M> {
+        let known = self.predictor.known();
+        PredictorView { table: self, known, key_is_int64: self.key_is_int64 }
     }
 
-    /// A row of a key that is [exact](Table::is_exact) perhaps has been inserted, after those of
-    /// `run`.
+    /// A row of a key that is [exact](Table::is_hash_unique) perhaps has been inserted, after those
+    /// of `run`.
     #[inline]
-    pub fn learn(&self, run: &mut Run, hash: u64, row: RowId) {
-        if self.is_exact(hash)
-            && let Some(mark) = self.runs.learn(run, hash, row)
+    pub fn train(&self, run: &mut KeyRun, hash: u64, row: RowId) {
+        if self.is_hash_unique(hash)
+            && let Some(mark) = self.predictor.train(run, hash, row)
         {
-            self.segment(row).mark_whole(row.slot(), mark);
+            self.segment(row).mark_dense(row.slot(), mark);
         }
     }
 
-    /// A row is going to be given up: what was [sure](Table::is_surely) about its neighbours is no
+    /// A row is going to be given up: what was [sure](Table::is_exact) about its neighbours is no
     /// longer.
-    pub fn unlearn(&self, row: RowId) {
-        self.segment(row).break_whole(row.slot());
+    pub fn invalidate_dense(&self, row: RowId) {
+        self.segment(row).invalidate_dense(row.slot());
     }
 
-    /// The row of a key was not where [`Table::guess`] had it. Inside the gate.
+    /// The row of a key was not where [`Table::predict`] had it. Inside the gate.
     #[cold]
-    pub fn doubt(&self, hash: u64) {
-        self.runs.doubt(hash, |row, word| self.slot_if_any(row).is_some() && self.is_of(row, word));
+    pub fn mark_wrong(&self, hash: u64) {
+        self.predictor
+            .mark_wrong(hash, |row, word| self.slot_if_any(row).is_some() && self.is_of(row, word));
     }
 
     /// Whether the key in the slot of a row, present or not, is this word.

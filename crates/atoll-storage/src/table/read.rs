@@ -43,8 +43,8 @@ impl<M: Machine> Table<M> {
 
     /// Brings in a value of a row.
     #[inline]
-    pub fn touch_plain(&self, slot: Slot<'_, M>, column: PlainColumn) {
-        M::touch(self.address_of_plain(slot, column), column.width());
+    pub fn prefetch_plain(&self, slot: Slot<'_, M>, column: PlainColumn) {
+        M::prefetch(self.address_of_plain(slot, column), column.width());
     }
 
     /// Gathers the line of an address, if there is one, and where a value of a row lies.

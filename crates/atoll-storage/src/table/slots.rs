@@ -40,12 +40,12 @@ impl Filling {
     }
 }
 
-/// Not 0 once [`Table::unsettle`] has been called. On a cache line of its own, since it is read
-/// for every row that is scanned.
+/// Not 0 once [`Table::invalidate_index_only`] has been called. On a cache line of its own, since
+/// it is read for every row that is scanned.
 #[repr(align(64))]
-pub(super) struct Unsettled<M: Machine>(M::Word);
+pub(super) struct IndexOnlyInvalid<M: Machine>(M::Word);
 
-impl<M: Machine> Default for Unsettled<M> {
+impl<M: Machine> Default for IndexOnlyInvalid<M> {
     fn default() -> Self {
         Self(M::Word::new(0))
     }
@@ -74,24 +74,24 @@ impl<M: Machine> Table<M> {
     fn pop_free(&self) -> Option<RowId> {
         let row = self.free.take().pop()?;
         self.free_count.fetch_sub(1, Ordering::Relaxed);
-        self.unsettle();
+        self.invalidate_index_only();
         Some(row)
     }
 
     /// Whether every row has the keys that the entries of its slot say (`SLOTS-1`), so that nobody
     /// has to compare them.
     #[inline]
-    pub fn is_settled(&self) -> bool {
-        self.unsettled.0.load(Ordering::Relaxed) == 0
+    pub fn is_index_only(&self) -> bool {
+        self.index_only_invalid.0.load(Ordering::Relaxed) == 0
     }
 
     /// A row is going to have other keys in ordered indexes than its slot has had (`SLOTS-1`).
     #[inline]
-    pub fn unsettle(&self) {
+    pub fn invalidate_index_only(&self) {
         // Mostly it has been already, and everybody reads the word.
-        if self.is_settled() {
+        if self.is_index_only() {
             cold_path();
-            self.unsettled.0.store(1, Ordering::Relaxed);
+            self.index_only_invalid.0.store(1, Ordering::Relaxed);
         }
     }
 

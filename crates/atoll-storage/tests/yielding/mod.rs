@@ -76,5 +76,5 @@ impl Machine for Yielding {
     fn wait(_round: u32) {
         std::thread::yield_now();
     }
-    fn touch(_address: *const u8, _bytes: usize) {}
+    fn prefetch(_address: *const u8, _bytes: usize) {}
 }

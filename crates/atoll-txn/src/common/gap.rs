@@ -8,7 +8,7 @@
 
 use atoll_machine::{Machine, Ordering, Word};
 
-const WATCHED: u64 = 1;
+const READ: u64 = 1;
 const ONE: u64 = 2;
 
 /// See the module.
@@ -35,10 +35,10 @@ impl<M: Machine> Gap<M> {
 
     /// Somebody relies on the number from now on.
     #[inline]
-    pub fn watch(&self) -> u64 {
+    pub fn read(&self) -> u64 {
         let mut now = self.0.load(Ordering::SeqCst);
-        if now & WATCHED == 0 {
-            now = self.0.fetch_or(WATCHED, Ordering::SeqCst);
+        if now & READ == 0 {
+            now = self.0.fetch_or(READ, Ordering::SeqCst);
         }
         now / ONE
     }
@@ -46,10 +46,10 @@ impl<M: Machine> Gap<M> {
     /// Makes the number greater, if somebody watches, and returns what it was. If `still`, they do
     /// so afterwards, too.
     #[inline]
-    pub fn disturb(&self, still: impl Fn() -> bool) -> Option<u64> {
+    pub fn insert(&self, still: impl Fn() -> bool) -> Option<u64> {
         let mut now = self.0.load(Ordering::SeqCst);
-        while now & WATCHED != 0 {
-            let next = if still() { now + ONE } else { (now & !WATCHED) + ONE };
+        while now & READ != 0 {
+            let next = if still() { now + ONE } else { (now & !READ) + ONE };
             match self.0.compare_exchange(now, next, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Some(now / ONE),
                 Err(changed) => now = changed,
@@ -68,15 +68,12 @@ mod tests {
     #[test]
     fn the_number_grows_when_it_has_been_watched() {
         let gap = Gap::<Native>::default();
-        assert_eq!((gap.disturb(|| false), gap.number()), (None, 0));
-        assert_eq!((gap.watch(), gap.watch()), (0, 0));
-        assert_eq!((gap.disturb(|| false), gap.number()), (Some(0), 1));
-        assert_eq!((gap.disturb(|| false), gap.number()), (None, 1));
-        assert_eq!(gap.watch(), 1);
-        assert_eq!(
-            (gap.disturb(|| true), gap.disturb(|| true), gap.number()),
-            (Some(1), Some(2), 3)
-        );
-        assert_eq!((gap.disturb(|| false), gap.disturb(|| true), gap.number()), (Some(3), None, 4));
+        assert_eq!((gap.insert(|| false), gap.number()), (None, 0));
+        assert_eq!((gap.read(), gap.read()), (0, 0));
+        assert_eq!((gap.insert(|| false), gap.number()), (Some(0), 1));
+        assert_eq!((gap.insert(|| false), gap.number()), (None, 1));
+        assert_eq!(gap.read(), 1);
+        assert_eq!((gap.insert(|| true), gap.insert(|| true), gap.number()), (Some(1), Some(2), 3));
+        assert_eq!((gap.insert(|| false), gap.insert(|| true), gap.number()), (Some(3), None, 4));
     }
 }

@@ -7,9 +7,9 @@
 
 use atoll_machine::{Machine, Ordering, Word};
 
-const OWNED: u64 = 1 << 63;
+const EXCLUSIVE: u64 = 1 << 63;
 const READER: u64 = 1 << AGE_BITS;
-const READERS: u64 = (OWNED - 1) & !AGE;
+const READERS: u64 = (EXCLUSIVE - 1) & !AGE;
 const AGE: u64 = READER - 1;
 /// Bits of an age.
 pub const AGE_BITS: u32 = 50;
@@ -47,11 +47,11 @@ impl<M: Machine> Lock<M> {
     /// # Errors
     /// [`Busy`].
     #[inline]
-    pub fn share(&self, age: u64, crowd: bool) -> Result<(), Busy> {
+    pub fn lock_shared(&self, age: u64, crowd: bool) -> Result<(), Busy> {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
             let readers = now & READERS;
-            if now & OWNED != 0 {
+            if now & EXCLUSIVE != 0 {
                 return Err(Busy::Held { oldest: now & AGE });
             }
             if readers >= CROWD * READER && !crowd {
@@ -71,13 +71,13 @@ impl<M: Machine> Lock<M> {
     /// # Errors
     /// [`Busy::Held`].
     #[inline]
-    pub fn own(&self, mine: u64, age: u64) -> Result<(), Busy> {
+    pub fn lock_exclusive(&self, mine: u64, age: u64) -> Result<(), Busy> {
         let mut now = if mine == 0 { 0 } else { self.0.load(Ordering::Relaxed) };
         loop {
-            if now & OWNED != 0 || now & READERS != mine * READER {
+            if now & EXCLUSIVE != 0 || now & READERS != mine * READER {
                 return Err(Busy::Held { oldest: now & AGE });
             }
-            match self.replace(now, with_age(OWNED, age), Ordering::Acquire) {
+            match self.replace(now, with_age(EXCLUSIVE, age), Ordering::Acquire) {
                 Ok(()) => return Ok(()),
                 Err(changed) => now = changed,
             }
@@ -89,7 +89,7 @@ impl<M: Machine> Lock<M> {
     /// # Errors
     /// [`Busy::Held`].
     #[inline]
-    pub fn only(&self, mine: u64) -> Result<(), Busy> {
+    pub fn check_sole_reader(&self, mine: u64) -> Result<(), Busy> {
         let now = self.0.load(Ordering::SeqCst);
         if now & READERS == mine * READER {
             return Ok(());
@@ -104,7 +104,7 @@ impl<M: Machine> Lock<M> {
 
     /// One reader goes.
     #[inline]
-    pub fn release_shared(&self) {
+    pub fn unlock_shared(&self) {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
             let left = now - READER;
@@ -118,7 +118,7 @@ impl<M: Machine> Lock<M> {
 
     /// The writer goes.
     #[inline]
-    pub fn release_owned(&self) {
+    pub fn unlock_exclusive(&self) {
         self.0.store(0, Ordering::Release);
     }
 
@@ -139,34 +139,37 @@ mod tests {
     #[test]
     fn readers_share_and_a_writer_is_alone() {
         let lock = Lock::<Native>::default();
-        assert_eq!((lock.share(5, false), lock.share(3, false)), (Ok(()), Ok(())));
-        assert_eq!((lock.own(0, 1), lock.own(1, 1), lock.only(1)), (HELD, HELD, HELD));
-        assert_eq!(lock.own(2, 3), Ok(()));
-        assert_eq!((lock.share(9, false), lock.own(0, 1)), (HELD, HELD));
-        lock.release_owned();
-        assert_eq!(lock.own(0, 4), Ok(()));
+        assert_eq!((lock.lock_shared(5, false), lock.lock_shared(3, false)), (Ok(()), Ok(())));
+        assert_eq!(
+            (lock.lock_exclusive(0, 1), lock.lock_exclusive(1, 1), lock.check_sole_reader(1)),
+            (HELD, HELD, HELD)
+        );
+        assert_eq!(lock.lock_exclusive(2, 3), Ok(()));
+        assert_eq!((lock.lock_shared(9, false), lock.lock_exclusive(0, 1)), (HELD, HELD));
+        lock.unlock_exclusive();
+        assert_eq!(lock.lock_exclusive(0, 4), Ok(()));
     }
 
     #[test]
     fn the_age_is_that_of_the_oldest_since_the_lock_was_free() {
         let lock = Lock::<Native>::default();
         for age in [7, 3, 9] {
-            lock.share(age, false).expect("readers share");
+            lock.lock_shared(age, false).expect("readers share");
         }
-        lock.release_shared();
-        assert_eq!(lock.only(0), HELD);
-        lock.release_shared();
-        lock.release_shared();
+        lock.unlock_shared();
+        assert_eq!(lock.check_sole_reader(0), HELD);
+        lock.unlock_shared();
+        lock.unlock_shared();
         assert!(!lock.is_held());
-        lock.share(8, false).expect("it is free");
-        assert_eq!(lock.own(0, 1), Err(Busy::Held { oldest: 8 }));
+        lock.lock_shared(8, false).expect("it is free");
+        assert_eq!(lock.lock_exclusive(0, 1), Err(Busy::Held { oldest: 8 }));
     }
 
     #[test]
     fn a_crowd_of_readers_is_told_to_look_first() {
         let lock = Lock::<Native>::default();
-        (0..CROWD).for_each(|_| lock.share(1, false).expect("below the crowd"));
-        assert_eq!(lock.share(1, false), Err(Busy::Crowded));
-        assert_eq!(lock.share(1, true), Ok(()));
+        (0..CROWD).for_each(|_| lock.lock_shared(1, false).expect("below the crowd"));
+        assert_eq!(lock.lock_shared(1, false), Err(Busy::Crowded));
+        assert_eq!(lock.lock_shared(1, true), Ok(()));
     }
 }

@@ -1,15 +1,15 @@
 //! What several schemes are made of.
 
 pub mod active;
+pub mod before_image;
 #[cfg(test)]
 pub(crate) mod few;
 pub mod gap;
-pub mod held;
-pub mod image;
 pub mod lock;
-pub mod moment;
-pub mod past;
+pub mod lock_list;
 pub mod read_set;
+pub mod row_latch;
 pub mod timestamp;
 pub mod version;
+pub mod version_chain;
 pub mod wait;

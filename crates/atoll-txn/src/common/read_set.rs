@@ -2,7 +2,7 @@
 
 use super::gap::Gap;
 use super::version::{LOCKED, NUMBER, STORING, Version};
-use crate::scheme::{Place, Refusal, Seen, States};
+use crate::scheme::{Conflict, Place, Seen, States};
 use atoll_machine::{Machine, Ordering};
 
 /// A transaction over a whole table must not leave its worker with the table's size.
@@ -158,25 +158,25 @@ impl ReadSet {
 
     /// A gap was looked at when its number was this.
     #[inline]
-    pub fn watch<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
-        self.gaps.push((place, gap.watch()));
+    pub fn read_gap<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
+        self.gaps.push((place, gap.read()));
     }
 
     /// A gap was disturbed by the transaction itself: its own watching stays good if nobody else
     /// has disturbed it.
     #[inline]
-    pub fn disturb<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
-        let is_watcher = || self.gaps.iter().any(|(watched, _)| *watched == place);
-        let Some(before) = gap.disturb(is_watcher) else { return };
-        let watched = self.gaps.iter_mut().filter(|(watched, _)| *watched == place);
-        watched.filter(|(_, number)| *number == before).for_each(|(_, number)| *number += 1);
+    pub fn insert_into_gap<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
+        let is_reader = || self.gaps.iter().any(|(read, _)| *read == place);
+        let Some(before) = gap.insert(is_reader) else { return };
+        let read = self.gaps.iter_mut().filter(|(read, _)| *read == place);
+        read.filter(|(_, number)| *number == before).for_each(|(_, number)| *number += 1);
     }
 
     /// A gap was split: who watched it must look again, and the transaction itself watches both.
     pub fn split<M: Machine>(&mut self, old: (Place, &Gap<M>), new: (Place, &Gap<M>)) {
-        self.disturb(old.0, old.1);
+        self.insert_into_gap(old.0, old.1);
         if self.gaps.iter().any(|(place, _)| *place == old.0) {
-            self.watch(new.0, new.1);
+            self.read_gap(new.0, new.1);
         }
     }
 
@@ -212,12 +212,12 @@ impl ReadSet {
     /// where it was.
     ///
     /// # Errors
-    /// [`Refusal::Wait`] for the first row that somebody else holds.
+    /// [`Conflict::WouldBlock`] for the first row that somebody else holds.
     #[inline]
     pub fn lock<R: Versioned<M>, G, M: Machine>(
         &mut self,
         states: &impl States<R, G>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         if self.locked < self.writes.len() && !self.lock_unsorted(states) {
             self.lock_sorted(states)?;
         }
@@ -268,13 +268,13 @@ impl ReadSet {
     fn lock_sorted<R: Versioned<M>, G, M: Machine>(
         &mut self,
         states: &impl States<R, G>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         self.sort();
         let mut row = states.rows();
         while let Some(write) = self.writes.get_mut(self.locked) {
             if !write.locked {
                 let before = row(write.place).version().lock();
-                let before = before.ok_or(Refusal::Wait(write.place))?;
+                let before = before.ok_or(Conflict::WouldBlock(write.place))?;
                 let mut met = Met { stale: self.stale, newest: self.newest };
                 write.locked_at(before, &mut self.reads, &mut met);
                 Met { stale: self.stale, newest: self.newest } = met;
@@ -285,7 +285,7 @@ impl ReadSet {
     }
 
     /// The write of a row, once all are locked.
-    pub fn own(&self, place: Place) -> Option<&Write> {
+    pub fn own_write(&self, place: Place) -> Option<&Write> {
         if !self.sorted {
             return self.writes.iter().find(|write| write.place == place);
         }
@@ -307,7 +307,8 @@ impl ReadSet {
             let now = state(*place).version().load();
             let is_same = || now & !(LOCKED | STORING) == *word & !LOCKED;
             // A word that was marked has been locked by the transaction itself.
-            now != *word && !(is_same() && (*word & LOCKED != 0 || self.own(*place).is_some()))
+            now != *word
+                && !(is_same() && (*word & LOCKED != 0 || self.own_write(*place).is_some()))
         });
         let gap = || {
             let moved =
@@ -432,7 +433,7 @@ mod tests {
             assert_eq!(mine.reads, reads);
             let before: Vec<usize> = (0..=others as usize).collect();
             for _ in 0..3 {
-                assert_eq!(mine.lock(&few), Err(Refusal::Wait(row(others))));
+                assert_eq!(mine.lock(&few), Err(Conflict::WouldBlock(row(others))));
                 assert_eq!(few.locked(), before);
             }
             few.0[others as usize].unlock(held.expect("it was free") + 7);
@@ -456,10 +457,10 @@ mod tests {
         assert!(!mine.lock_unsorted(&few));
         assert_eq!(few.locked(), [1, 3]);
         assert!(mine.holds(row(3)) && !mine.holds(row(2)));
-        assert_eq!(mine.lock(&few), Err(Refusal::Wait(row(1))));
+        assert_eq!(mine.lock(&few), Err(Conflict::WouldBlock(row(1))));
         few.0[1].unlock(held.expect("it was free"));
         assert_eq!((mine.lock(&few), mine.writes.len()), (Ok(()), 4));
-        let own = mine.own(row(3)).expect("it is written");
+        let own = mine.own_write(row(3)).expect("it is written");
         assert_eq!(
             (own.before, own.present),
             (before, false),
@@ -481,7 +482,7 @@ mod tests {
                 assert!(mine.reads.is_empty() && mine.is_unchanged(&few));
                 let held = few.0[changed as usize].lock();
                 assert!(!mine.is_unchanged(&few), "somebody is at it");
-                assert_eq!(mine.lock(&few), Err(Refusal::Wait(row(changed))));
+                assert_eq!(mine.lock(&few), Err(Conflict::WouldBlock(row(changed))));
                 few.0[changed as usize].unlock(held.expect("it was free") + 3);
                 assert!(!mine.is_unchanged(&few));
                 assert_eq!(mine.lock(&few), Ok(()));
@@ -567,8 +568,8 @@ mod tests {
                 assert_eq!((mine.lock(&few), mine.lock(&few)), (Ok(()), Ok(())));
                 assert_eq!(few.locked().len() as u64, count);
                 assert_eq!((mine.writes.len() as u64, mine.changed(&few)), (count, None));
-                assert!((0..count).all(|at| mine.own(row(at)).is_some()));
-                assert!(mine.own(row(count)).is_none());
+                assert!((0..count).all(|at| mine.own_write(row(at)).is_some()));
+                assert!(mine.own_write(row(count)).is_none());
                 mine.unlock(&few, |write| write.before);
                 assert_eq!(few.locked(), []);
             }

@@ -157,7 +157,7 @@ impl<M: Machine> Timestamps<M> {
     #[inline]
     pub fn expect(&self) {
         if self.kind == TimestampKind::Atomic {
-            M::touch_to_change(std::ptr::from_ref(&self.counter).cast());
+            M::prefetch_to_write(std::ptr::from_ref(&self.counter).cast());
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
             NOW.get()
         }
         fn wait(_round: u32) {}
-        fn touch(_address: *const u8, _bytes: usize) {}
+        fn prefetch(_address: *const u8, _bytes: usize) {}
     }
 
     #[test]

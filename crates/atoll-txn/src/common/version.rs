@@ -4,14 +4,14 @@
 //! there; the rest is a number that changes with every change. A reader reads the word, then the
 //! row, then the word again (a sequence lock, whose readers write nothing).
 //!
-//! A reader whom writers overtake again and again holds the row ([`moment`](super::moment)).
+//! A reader whom writers overtake again and again holds the row ([`row_latch`](super::row_latch)).
 //!
 //! Patient readers wait for who holds the row, be it stored into or not: if all of a scheme are,
 //! its writers need not say when they begin to store.
 
 use atoll_machine::{Machine, Ordering, Word};
 
-use super::moment::{LOOKS, Moment};
+use super::row_latch::{LOOKS, RowLatch};
 use crate::scheme::{Fetch, FetchOnce, Seen};
 
 /// A writer holds the row.
@@ -29,7 +29,7 @@ pub enum Look {
     /// The row, with this word, which has no bits of writers.
     At(Seen, u64),
     /// A writer is storing, or holds the row, and that counts.
-    Refused,
+    Locked,
     /// The row has changed meanwhile.
     Overtaken,
 }
@@ -56,7 +56,7 @@ impl<M: Machine> Version<M> {
     pub fn read(&self, patient: bool, fetch: Fetch<'_>) -> Option<(Seen, u64)> {
         match self.look(patient, &mut *fetch) {
             Look::At(seen, word) => Some((seen, word)),
-            Look::Refused => None,
+            Look::Locked => None,
             Look::Overtaken => self.look_again(patient, fetch),
         }
     }
@@ -67,7 +67,7 @@ impl<M: Machine> Version<M> {
         let (refused, ignored) = if patient { (LOCKED | STORING, 0) } else { (STORING, LOCKED) };
         let before = self.0.load(Ordering::Acquire);
         if before & refused != 0 {
-            return Look::Refused;
+            return Look::Locked;
         }
         let word = before & !ignored;
         if word & PRESENT == 0 {
@@ -86,20 +86,20 @@ impl<M: Machine> Version<M> {
         for _ in 1..LOOKS {
             match self.look(patient, &mut *fetch) {
                 Look::At(seen, word) => return Some((seen, word)),
-                Look::Refused => return None,
+                Look::Locked => return None,
                 Look::Overtaken => {}
             }
         }
-        let held = self.moment()?;
+        let held = self.row_latch()?;
         let there = held.before() & PRESENT != 0 && fetch(None);
         Some((if there { Seen::Present } else { Seen::Absent }, held.before()))
     }
 
     /// Holds the row while it is read; `None` if somebody else has it.
-    pub fn moment(&self) -> Option<Moment<'_, M>> {
+    pub fn row_latch(&self) -> Option<RowLatch<'_, M>> {
         let now = self.0.load(Ordering::Relaxed);
         let is_free = now & LOCKED == 0;
-        is_free.then(|| Moment::begin(&self.0, now, now | LOCKED)).flatten()
+        is_free.then(|| RowLatch::begin(&self.0, now, now | LOCKED)).flatten()
     }
 
     /// Becomes the row's writer; returns the word before, or `None` if another one is. Before it
@@ -128,14 +128,14 @@ impl<M: Machine> Version<M> {
 
     /// Locks the row for a moment outside any transaction; says whether it is there, and its
     /// number.
-    pub fn hold(&self) -> Option<(Seen, u64)> {
+    pub fn lock_outside(&self) -> Option<(Seen, u64)> {
         let now = self.lock()?;
         let seen = if now & PRESENT == 0 { Seen::Absent } else { Seen::Present };
         Some((seen, now & NUMBER))
     }
 
     /// Unlocks a row that was held. If its entries have changed, so does its number.
-    pub fn let_go(&self, changed: bool) {
+    pub fn unlock_outside(&self, changed: bool) {
         let now = self.0.load(Ordering::Relaxed) & !LOCKED;
         self.unlock(now + u64::from(changed));
     }

@@ -182,8 +182,8 @@ mod tests {
     use atoll_storage::TableId;
 
     use super::{SchemeKind, SchemeOptions, SchemeVisitor};
+    use crate::common::before_image::BeforeImage;
     use crate::common::few;
-    use crate::common::image::Image;
     use crate::scheme::{Fetch, Place, Scheme, Section, Start, States, Target, Writes};
 
     type Few<S> = few::Few<<S as Scheme<Native>>::State, <S as Scheme<Native>>::Gap>;
@@ -234,13 +234,13 @@ mod tests {
     ) {
         let target = || Target { place, state: few.row(place) };
         assert_eq!(scheme.begin(local, &Start::default()), Ok(()));
-        let mut fetch = |_: Option<&Image>| true;
+        let mut fetch = |_: Option<&BeforeImage>| true;
         scheme.update(local, few, target(), &mut fetch).expect("nobody is in the way");
         assert_eq!(scheme.prepare(local, few), Ok(()));
         let section = Section { epoch: 0, is_part: true };
         assert_eq!(scheme.validate(local, few, section), Ok(()));
         if S::VERSIONED {
-            let mut before = Image::default();
+            let mut before = BeforeImage::default();
             before.clear(true);
             scheme.supersede(local, target(), &before);
         }
@@ -282,7 +282,7 @@ mod tests {
                         let section = Section { epoch: 0, is_part: false };
                         assert_eq!(scheme.validate(writer, &few, section), Ok(()));
                         if S::VERSIONED {
-                            let mut before = Image::default();
+                            let mut before = BeforeImage::default();
                             before.clear(true);
                             scheme.supersede(writer, target(), &before);
                         }

@@ -14,10 +14,10 @@
 //!   but before the worker leaves, and before the row is read. The row is the transaction's from
 //!   the put on.
 //! - `ACCESS-4`: where transactions are told apart by partitions, a row that is surely that of its
-//!   key (`ROWS-2`) is accessed with nothing else asked ([`surely`]), which makes the access two
+//!   key (`ROWS-2`) is accessed with nothing else asked ([`exact`]), which makes the access two
 //!   thirds as long.
 
-mod surely;
+mod exact;
 
 use atoll_machine::Machine;
 use atoll_memory::Inside;
@@ -27,10 +27,10 @@ use super::apply::{Buffers, Checked, RowOp};
 use super::late::Late;
 use super::step::{Found, Here, Step, Wanted};
 use super::{State, Txn, Worker};
-use crate::error::Stop;
-use crate::scheme::{Refusal, Scheme};
-use crate::tables::Guard;
-use surely::Keys;
+use crate::error::OpError;
+use crate::scheme::{Conflict, Scheme};
+use crate::tables::TableContext;
+use exact::Keys;
 
 /// Reads and replaces values of a table, see [`Worker::access`]. Values are as in
 /// [`super::RowOp`].
@@ -40,14 +40,14 @@ pub trait RowAccess {
     ///
     /// # Errors
     /// As [`Worker::apply`].
-    fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, Stop>;
+    fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, OpError>;
 
     /// Replaces a value of the row of a key by the first bytes of `bytes`; false when there is no
     /// row.
     ///
     /// # Errors
     /// As [`Worker::apply`]. For want of memory, it may be the error of a put before.
-    fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, Stop>;
+    fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, OpError>;
 
     /// Whether the transaction can go on, see [`Worker::is_open`].
     fn is_open(&self) -> bool;
@@ -71,13 +71,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// access, or its end.
     ///
     /// # Errors
-    /// [`Stop::ForeignTable`]; then `body` has not been called. [`Stop::Storage`] for want of
+    /// [`OpError::ForeignTable`]; then `body` has not been called. [`OpError::Storage`] for want of
     /// memory for the last puts; it has been rolled back.
     pub fn access(
         &mut self,
         table: &Table<M>,
         body: &mut dyn FnMut(&mut dyn RowAccess),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.check_table(table)?;
         let keys = Keys::of(self, table);
         let mut access = Access { worker: self, table, keys, inside: None, returned: false };
@@ -102,7 +102,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         ) -> Step<()>,
     ) -> Step<()> {
         let Some(aim) = Checked::alone(self.table, column, is_put) else { return Step::Again };
-        let Ok((hash, guess)) = self.table.hash_and_guess(key) else { return Step::Again };
+        let Ok((hash, predicted)) = self.table.hash_and_predict(key) else { return Step::Again };
         if !self.worker.has_named(self.table, key.first(), is_put) {
             return Step::Again;
         }
@@ -111,16 +111,16 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
             _ => match self.renew() {
                 Ok(Some(inside)) => inside,
                 Ok(None) => return Step::Again,
-                Err(stop) => return Step::Failed(stop),
+                Err(error) => return Step::Failed(error),
             },
         };
         let Worker { engine, txn, late, .. } = &mut *self.worker;
-        let guard = engine.tables.guard(self.table.id());
-        let here = (&**engine, guard, Change::forward(inside));
-        let found = guess.and_then(|row| Found::guessed(guard, row, hash));
-        let is_exact = self.table.is_exact(hash);
-        let found = found.filter(|found| is_exact && found.meta.has_hash(hash));
-        match found.or_else(|| txn.locate_anew(guard, Wanted { hash, key })) {
+        let context = engine.tables.context(self.table.id());
+        let here = (&**engine, context, Change::forward(inside));
+        let found = predicted.and_then(|row| Found::at_predicted(context, row, hash));
+        let is_hash_unique = self.table.is_hash_unique(hash);
+        let found = found.filter(|found| is_hash_unique && found.meta.has_hash(hash));
+        match found.or_else(|| txn.locate_anew(context, Wanted { hash, key })) {
             Some(found) => act((txn, late), here, (found, hash), aim),
             None => Step::Again,
         }
@@ -128,7 +128,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
 
     /// Leaves, and goes inside again unless the transaction is not open, or out of the ordinary.
     #[cold]
-    fn renew(&mut self) -> Result<Option<Inside>, Stop> {
+    fn renew(&mut self) -> Result<Option<Inside>, OpError> {
         self.leave()?;
         if self.worker.is_open() && self.worker.txn.is_ordinary() {
             self.inside = Some(self.worker.member.go_in());
@@ -137,11 +137,11 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     }
 
     /// Stores what was put, and leaves.
-    fn leave(&mut self) -> Result<(), Stop> {
+    fn leave(&mut self) -> Result<(), OpError> {
         let Some(inside) = self.inside else { return Ok(()) };
         let Worker { engine, txn, late, .. } = &mut *self.worker;
-        let guard = engine.tables.guard(self.table.id());
-        let stored = txn.store_all(guard, Change::forward(inside), late);
+        let context = engine.tables.context(self.table.id());
+        let stored = txn.store_all(context, Change::forward(inside), late);
         self.go_out();
         stored.map_err(|error| self.worker.fail(error))
     }
@@ -167,14 +167,14 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         key: &[Value],
         op: RowOp,
         buffers: Buffers<'_>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, OpError> {
         self.leave()?;
         match plainly {
-            Step::Refused(refusal) => self.worker.refused(refusal, &mut 0)?,
-            Step::Failed(stop) if self.worker.is_open() => {
-                return Err(self.worker.fail_with(stop));
+            Step::Conflict(conflict) => self.worker.on_conflict(conflict, &mut 0)?,
+            Step::Failed(error) if self.worker.is_open() => {
+                return Err(self.worker.fail_with(error));
             }
-            Step::Failed(stop) => return Err(stop),
+            Step::Failed(error) => return Err(error),
             Step::Done(()) | Step::Again => {}
         }
         self.table.hash_of(key)?; // That it is one key.
@@ -190,10 +190,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline(never)]
     fn locate_anew<'g>(
         &mut self,
-        guard: &'g Guard<S, M>,
+        context: &'g TableContext<S, M>,
         wanted: Wanted<'_>,
     ) -> Option<Found<'g, S, M>> {
-        self.locate(guard, wanted)
+        self.locate(context, wanted)
     }
 
     /// Keeps a value that is put in place.
@@ -201,19 +201,19 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn put_late(
         &mut self,
         late: &mut Late,
-        (engine, guard, change): Here<'_, S, M>,
+        (engine, context, change): Here<'_, S, M>,
         (found, hash): (Found<'_, S, M>, u64),
         aim: Checked,
         input: &[u8],
     ) -> Step<()> {
         let Some(bytes) = input.get(aim.bytes()) else { return Step::Again };
-        guard.table.touch_plain(found.slot, aim.column);
-        match self.ask_in_place(engine, guard, found, hash) {
+        context.table.prefetch_plain(found.slot, aim.column);
+        match self.ask_in_place(engine, context, found, hash) {
             Ok(true) => {}
             Ok(false) => return Step::Again,
-            Err(refusal) => return Step::Refused(refusal),
+            Err(conflict) => return Step::Conflict(conflict),
         }
-        self.keep_late(late, guard, change, (found.slot.id(), aim.column, bytes))
+        self.keep_late(late, context, change, (found.slot.id(), aim.column, bytes))
     }
 
     /// Keeps a value of a row that is the transaction's; stores the oldest, if there is no room.
@@ -221,12 +221,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn keep_late(
         &mut self,
         late: &mut Late,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         (row, column, bytes): (RowId, PlainColumn, &[u8]),
     ) -> Step<()> {
         if late.is_full()
-            && let Err(error) = self.store_oldest(guard, change, late)
+            && let Err(error) = self.store_oldest(context, change, late)
         {
             return Step::Failed(error.into());
         }
@@ -237,30 +237,30 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline]
     fn store_oldest(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         late: &mut Late,
     ) -> Result<(), StorageError> {
         let Some((row, column, bytes)) = late.pop() else { return Ok(()) };
-        let slot = guard.table.slot(row);
-        guard.table.store_plain(change, slot, column, bytes, &mut self.undo)
+        let slot = context.table.slot(row);
+        context.table.store_plain(change, slot, column, bytes, &mut self.undo)
     }
 
     fn store_all(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         late: &mut Late,
     ) -> Result<(), StorageError> {
         while !late.is_empty() {
-            self.store_oldest(guard, change, late)?;
+            self.store_oldest(context, change, late)?;
         }
         Ok(())
     }
 }
 
 impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
-    fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, Stop> {
+    fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, OpError> {
         if S::PARTITIONED {
             if self.get_surely(key, column, into) {
                 return Ok(true);
@@ -270,7 +270,7 @@ impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
         self.get_anyhow(key, column, into)
     }
 
-    fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, Stop> {
+    fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, OpError> {
         if S::PARTITIONED {
             return match self.put_surely(key, column, bytes) {
                 Step::Done(()) => Ok(true),
@@ -287,7 +287,12 @@ impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
 
 impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     #[inline(always)]
-    fn get_anyhow(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, Stop> {
+    fn get_anyhow(
+        &mut self,
+        key: &[Value],
+        column: usize,
+        into: &mut [u8],
+    ) -> Result<bool, OpError> {
         let plainly = self.plainly(key, (column, false), |(txn, late), here, found, aim| {
             let (found, hash) = found;
             if late.has(found.slot.id()) {
@@ -312,7 +317,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         key: &[Value],
         column: usize,
         bytes: &[u8],
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, OpError> {
         if matches!(step, Step::Again) {
             step = self.put_plainly(key, column, bytes);
         }
@@ -329,7 +334,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     fn put_plainly(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
         let is_allowed = !self.worker.read_only;
         self.plainly(key, (column, true), |(txn, late), here, found, aim| {
-            let (_, guard, _) = here;
+            let (_, context, _) = here;
             if !is_allowed {
                 return Step::Again;
             }
@@ -337,7 +342,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
                 let (found, hash) = found;
                 return txn.do_plainly(here, found, hash, aim, bytes, &mut []).into();
             }
-            if guard.moving.has(aim.column.position()) || !Late::takes(aim.column) {
+            if context.moving.has(aim.column.position()) || !Late::takes(aim.column) {
                 return Step::Again;
             }
             txn.put_late(late, here, found, aim, bytes)
@@ -353,13 +358,13 @@ fn apart<R>(call: impl FnOnce() -> R) -> R {
 }
 
 /// Whether an operation was done plainly.
-impl From<Result<bool, Refusal>> for Step<()> {
+impl From<Result<bool, Conflict>> for Step<()> {
     #[inline(always)]
-    fn from(plainly: Result<bool, Refusal>) -> Self {
+    fn from(plainly: Result<bool, Conflict>) -> Self {
         match plainly {
             Ok(true) => Self::Done(()),
             Ok(false) => Self::Again,
-            Err(refusal) => Self::Refused(refusal),
+            Err(conflict) => Self::Conflict(conflict),
         }
     }
 }

@@ -10,19 +10,19 @@ use atoll_storage::ordered::{KEY_BYTES_MAX, KeyRange, encode};
 use atoll_storage::{StorageError, Table, key};
 
 use super::entries::Entries;
-use super::scan::ScanRoom;
+use super::scan::ScanBuffers;
 use super::step::Step;
 use super::{Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::Engine;
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::scheme::{AbortReason, Scheme};
-use crate::tables::Guard;
+use crate::tables::TableContext;
 
 /// How far the addition of an entry has come. Where the scheme refuses something it goes on from
 /// there: who waits asks for nothing again that it has.
 struct Addition<'r> {
-    room: &'r mut ScanRoom,
+    room: &'r mut ScanBuffers,
     /// Of the batch in the room, so many entries are no other row's with the key.
     looked_at: usize,
     /// There may be such entries behind the batch.
@@ -31,7 +31,7 @@ struct Addition<'r> {
 
 impl<'r> Addition<'r> {
     /// Of the next entry.
-    fn of(entries: &Entries, room: &'r mut ScanRoom) -> Self {
+    fn of(entries: &Entries, room: &'r mut ScanBuffers) -> Self {
         let entry = &entries.made[entries.added];
         room.batch.rewind();
         if entry.unique {
@@ -46,50 +46,50 @@ impl<'r> Addition<'r> {
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Adds the entries that have been noted to their indexes.
     #[inline(always)]
-    pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
+    pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), OpError> {
         // Mostly there are none.
         if self.txn.entries.has_new() { self.add_new_entries(table) } else { Ok(()) }
     }
 
-    fn add_new_entries(&mut self, table: &Table<M>) -> Result<(), Stop> {
+    fn add_new_entries(&mut self, table: &Table<M>) -> Result<(), OpError> {
         while self.txn.entries.has_new() {
             self.check_entry_length(table)?;
             self.check_entry_partitions(table)?;
-            let mut room = std::mem::take(&mut self.scan_room);
+            let mut room = std::mem::take(&mut self.scan_buffers);
             let mut addition = Addition::of(&self.txn.entries, &mut room);
-            let clash = self.until_done(table, |engine, txn, guard, _| {
-                txn.add_entry(engine, guard, &mut addition)
+            let clash = self.until_done(table, |engine, txn, context, _| {
+                txn.add_entry(engine, context, &mut addition)
             });
-            self.scan_room = room;
+            self.scan_buffers = room;
             let clash = clash?;
             self.txn.entries.added += 1;
             if clash {
                 self.check_consistent()?;
                 // The row is in the table already, so there is no way back but this.
                 let entry = self.txn.entries.made[self.txn.entries.added - 1];
-                let ordered = &self.engine.tables.guard(table.id()).indexes[entry.index];
+                let ordered = &self.engine.tables.context(table.id()).indexes[entry.index];
                 let values = encode::decode(&ordered.key, self.txn.entries.key(&entry));
-                let stop = Stop::DuplicateIndexKey {
+                let error = OpError::DuplicateIndexKey {
                     table: table.name().to_owned(),
                     index: ordered.name.clone(),
                     key: key::display(table.schema(), &ordered.columns, &values),
                 };
                 self.abort(AbortReason::Finished);
-                return Err(stop);
+                return Err(error);
             }
         }
         Ok(())
     }
 
     /// Longer keys would not be told apart.
-    fn check_entry_length(&mut self, table: &Table<M>) -> Result<(), Stop> {
+    fn check_entry_length(&mut self, table: &Table<M>) -> Result<(), OpError> {
         let entries = &self.txn.entries;
         let entry = &entries.made[entries.added];
         let bytes = entries.key(entry).len();
         if bytes <= KEY_BYTES_MAX {
             return Ok(());
         }
-        let ordered = &self.engine.tables.guard(table.id()).indexes[entry.index];
+        let ordered = &self.engine.tables.context(table.id()).indexes[entry.index];
         let (index, bytes_max) = (ordered.name.clone(), KEY_BYTES_MAX);
         self.abort(AbortReason::Finished);
         Err(StorageError::IndexKeyTooLong { index, bytes, bytes_max }.into())
@@ -102,20 +102,24 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn add_entry(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         addition: &mut Addition<'_>,
     ) -> Step<bool> {
-        match self.has_other(engine, guard, addition) {
+        match self.has_other(engine, context, addition) {
             Step::Done(false) => {}
             other => return other,
         }
         let entry = self.entries.made[self.entries.added];
-        let ordered = &guard.indexes[entry.index];
+        let ordered = &context.indexes[entry.index];
         let before = self.stopwatch.switch::<M>(Component::Index);
         let Self { local, entries, .. } = self;
         let key = entries.key(&entry);
         let mut split = |old, new| {
-            engine.scheme.split(local, guard.leaf(entry.index, old), guard.leaf(entry.index, new))
+            engine.scheme.split(
+                local,
+                context.leaf(entry.index, old),
+                context.leaf(entry.index, new),
+            )
         };
         // Once more after a wait, since the leaf may have been split.
         let leaf = match entry.spot {
@@ -123,10 +127,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             None => ordered.index.insert(key, entry.row, &mut split),
         };
         self.stopwatch.switch::<M>(before);
-        let (place, gap) = guard.leaf(entry.index, leaf);
-        match engine.scheme.disturb(&mut self.local, place, gap) {
+        let (place, gap) = context.leaf(entry.index, leaf);
+        match engine.scheme.insert_into_gap(&mut self.local, place, gap) {
             Ok(()) => Step::Done(false),
-            Err(refusal) => Step::Refused(refusal),
+            Err(conflict) => Step::Conflict(conflict),
         }
     }
 
@@ -134,11 +138,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn has_other(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         addition: &mut Addition<'_>,
     ) -> Step<bool> {
         let entry = self.entries.made[self.entries.added];
-        let Addition { room: ScanRoom { batch, from: key, .. }, looked_at, more } = addition;
+        let Addition { room: ScanBuffers { batch, from: key, .. }, looked_at, more } = addition;
         let range = KeyRange {
             from: Bound::Included(&key[..]),
             to: Bound::Included(&key[..]),
@@ -148,7 +152,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             while let Some(found) = batch.get(*looked_at) {
                 let named = (found.row, found.key);
                 if found.row != entry.row {
-                    match self.read_found(engine, guard, entry.index, named, &mut |_| {}) {
+                    match self.read_found(engine, context, entry.index, named, &mut |_| {}) {
                         Step::Done(false) => {}
                         other => return other,
                     }
@@ -158,9 +162,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             if !*more {
                 return Step::Done(false);
             }
-            match self.watch_batch(engine, guard, entry.index, &range, batch) {
+            match self.read_gap_batch(engine, context, entry.index, &range, batch) {
                 Ok(has_more) => (*more, *looked_at) = (has_more, 0),
-                Err(refusal) => return Step::Refused(refusal),
+                Err(conflict) => return Step::Conflict(conflict),
             }
         }
     }

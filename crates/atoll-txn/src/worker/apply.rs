@@ -14,14 +14,14 @@ use std::ops::Range;
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, PlainColumn, Slot, StorageError, Table, Value};
 
+use super::key_batch::{Aim, Aims, KeyBatch, Seen as SeenRows};
 use super::step::{Found, Here, Step, Wanted};
-use super::window::{Aim, Aims, Seen as SeenRows, Window};
 use super::{Txn, Worker};
-use crate::common::image::Image;
+use crate::common::before_image::BeforeImage;
 use crate::engine::Engine;
-use crate::error::Stop;
-use crate::scheme::{AbortReason, FetchOnce, Refusal, Scheme, Seen};
-use crate::tables::Guard;
+use crate::error::OpError;
+use crate::scheme::{AbortReason, Conflict, FetchOnce, Scheme, Seen};
+use crate::tables::TableContext;
 
 /// What is done with one value of the row of a key. Values are copied as they lie in tables:
 /// numbers little-endian, all bytes of a `binary(n)`.
@@ -112,7 +112,7 @@ struct Get<'g, S: Scheme<M>, M: Machine> {
 
 impl<S: Scheme<M>, M: Machine> FetchOnce for Get<'_, S, M> {
     #[inline(always)]
-    fn fetch(&mut self, image: Option<&Image>) -> bool {
+    fn fetch(&mut self, image: Option<&BeforeImage>) -> bool {
         let Self { table, found, hash, column, into } = self;
         if !found.meta.has_hash(*hash) {
             return false;
@@ -145,7 +145,7 @@ impl<M: Machine> Aims<Checked> for Ops<'_, M> {
     }
 
     #[cold]
-    fn misfit(&self, operation: usize) -> Stop {
+    fn misfit(&self, operation: usize) -> OpError {
         let (at, is_put, begin, given) = self.parts(operation);
         let Some(column) = self.table.plain(at) else {
             let described = self.table.schema().columns().get(at);
@@ -157,7 +157,7 @@ impl<M: Machine> Aims<Checked> for Ops<'_, M> {
             return StorageError::NotPlain { column: at, what }.into();
         };
         if is_put && column.is_in_key() {
-            return Stop::key_update(self.table, at);
+            return OpError::key_update(self.table, at);
         }
         let needed = column.width();
         StorageError::OutsideBuffer { operation, begin, needed, given }.into()
@@ -181,11 +181,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// key has columns.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::OtherPartition`], [`Stop::DuplicateIndexKey`]: the transaction has
-    /// been rolled back. [`Stop::ForeignTable`], [`Stop::ReadOnly`], [`Stop::KeyUpdate`], and
-    /// [`Stop::Storage`] for keys and operations that do not fit: nothing has been done.
-    /// [`Stop::Storage`] for want of memory, or for values too long for an index: it has been
-    /// rolled back.
+    /// [`OpError::Abort`]; [`OpError::OtherPartition`], [`OpError::DuplicateIndexKey`]: the
+    /// transaction has been rolled back. [`OpError::ForeignTable`], [`OpError::ReadOnly`],
+    /// [`OpError::KeyUpdate`], and [`OpError::Storage`] for keys and operations that do not fit:
+    /// nothing has been done. [`OpError::Storage`] for want of memory, or for values too long for
+    /// an index: it has been rolled back.
     pub fn apply(
         &mut self,
         table: &Table<M>,
@@ -193,7 +193,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         ops: &[RowOp],
         Buffers { input, output }: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.check_open()?;
         self.check_table(table)?;
         let keys_given = keys.len() / table.schema().primary_key().len();
@@ -220,18 +220,18 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         ops: &Ops<'_, M>,
         Buffers { input, output }: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         let wanted = Wanted { hash: table.hash_of(key)?, key };
         let Some(aim) = ops.of(0) else { return Err(ops.misfit(0)) };
         if aim.is_put {
             self.check_writable(table)?;
         }
         self.check_partition(table, key.first(), aim.is_put)?;
-        self.until_done(table, |engine, txn, guard, change| {
-            let here = (engine, guard, change);
+        self.until_done(table, |engine, txn, context, change| {
+            let here = (engine, context, change);
             // The value is on its way while the row is asked for.
-            let found = txn.locate_naming(guard, wanted, |found| {
-                guard.table.touch_plain(found.slot, aim.column);
+            let found = txn.locate_naming(context, wanted, |found| {
+                context.table.prefetch_plain(found.slot, aim.column);
             });
             let plainly = match found {
                 Some(found) if txn.is_ordinary() => {
@@ -242,7 +242,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             match plainly {
                 Ok(true) => return Step::Done(()),
                 Ok(false) => {}
-                Err(refusal) => return Step::Refused(refusal),
+                Err(conflict) => return Step::Conflict(conflict),
             }
             match txn.apply_to(here, (wanted, found), aim, input, output) {
                 Step::Done(is_there) => {
@@ -253,8 +253,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                     Step::Done(())
                 }
                 Step::Again => Step::Again,
-                Step::Refused(refusal) => Step::Refused(refusal),
-                Step::Failed(stop) => Step::Failed(stop),
+                Step::Conflict(conflict) => Step::Conflict(conflict),
+                Step::Failed(error) => Step::Failed(error),
             }
         })?;
         self.add_entries(table)
@@ -266,7 +266,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn apply_some(
         &mut self,
         here: Here<'_, S, M>,
-        (window, seen): (&Window<'_, Checked>, &SeenRows<'_, S, M>),
+        (window, seen): (&KeyBatch<'_, Checked>, &SeenRows<'_, S, M>),
         at: &mut usize,
         Buffers { input, output }: Buffers<'_>,
         absent: &mut dyn FnMut(usize),
@@ -286,18 +286,18 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                         output,
                     )
                 }
-                Err(refusal) => Step::Refused(refusal),
+                Err(conflict) => Step::Conflict(conflict),
             };
             match step {
                 Step::Done(true) => {}
                 Step::Done(false) => absent(window.first + *at),
-                Step::Failed(stop) => return Step::Failed(stop),
+                Step::Failed(error) => return Step::Failed(error),
                 // It is asked for again in a step of its own, so that its waiting begins there.
-                Step::Again | Step::Refused(Refusal::Wait(_)) if *at > begin => {
+                Step::Again | Step::Conflict(Conflict::WouldBlock(_)) if *at > begin => {
                     return Step::Done(());
                 }
                 Step::Again => return Step::Again,
-                Step::Refused(refusal) => return Step::Refused(refusal),
+                Step::Conflict(conflict) => return Step::Conflict(conflict),
             }
             *at += 1;
             if self.entries.has_new() {
@@ -314,11 +314,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn apply_plainly(
         &mut self,
         here: Here<'_, S, M>,
-        (window, seen): (&Window<'_, Checked>, &SeenRows<'_, S, M>),
+        (window, seen): (&KeyBatch<'_, Checked>, &SeenRows<'_, S, M>),
         next: &mut usize,
         input: &[u8],
         output: &mut [u8],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         if !self.is_ordinary() {
             return Ok(());
         }
@@ -330,7 +330,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             match self.do_plainly(here, *found, hash, aim, input, output) {
                 Ok(true) => at += 1,
                 Ok(false) => break Ok(()),
-                Err(refusal) => break Err(refusal),
+                Err(conflict) => break Err(conflict),
             }
         };
         *next = at;
@@ -349,28 +349,28 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline(always)]
     pub(super) fn do_plainly(
         &mut self,
-        (engine, guard, change): Here<'_, S, M>,
+        (engine, context, change): Here<'_, S, M>,
         found: Found<'_, S, M>,
         hash: u64,
         aim: Checked,
         input: &[u8],
         output: &mut [u8],
-    ) -> Result<bool, Refusal> {
-        let table = &*guard.table;
-        if !table.is_exact(hash) || !found.meta.has_hash(hash) {
+    ) -> Result<bool, Conflict> {
+        let table = &*context.table;
+        if !table.is_hash_unique(hash) || !found.meta.has_hash(hash) {
             return Ok(false);
         }
         if !Self::IN_PLACE && self.edits.get_mut().find(table.id(), found.slot.id()).is_some() {
             return Ok(false);
         }
         if !aim.is_put {
-            self.get_plainly(engine, guard, found, hash, aim, output)
-        } else if guard.moving.has(aim.column.position()) {
+            self.get_plainly(engine, context, found, hash, aim, output)
+        } else if context.moving.has(aim.column.position()) {
             Ok(false)
         } else if Self::IN_PLACE {
-            self.put_in_place(engine, guard, change, found, hash, aim, input)
+            self.put_in_place(engine, context, change, found, hash, aim, input)
         } else {
-            self.put_at_commit(engine, guard, found, hash, aim, input)
+            self.put_at_commit(engine, context, found, hash, aim, input)
         }
     }
 
@@ -379,15 +379,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn get_plainly(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         found: Found<'_, S, M>,
         hash: u64,
         aim: Checked,
         output: &mut [u8],
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, Conflict> {
         let Some(into) = output.get_mut(aim.bytes()) else { return Ok(false) };
-        let get = Get { table: &*guard.table, found, hash, column: aim.column, into };
-        let (target, tables) = (found.target(guard), engine.tables());
+        let get = Get { table: &*context.table, found, hash, column: aim.column, into };
+        let (target, tables) = (found.target(context), engine.tables());
         let seen = engine.scheme.read_once(&mut self.local, tables, target, get);
         self.note_gsn(|| found.slot.gsn());
         Ok(seen? == Some(Seen::Present))
@@ -399,18 +399,19 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn put_in_place(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         found: Found<'_, S, M>,
         hash: u64,
         aim: Checked,
         input: &[u8],
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, Conflict> {
         let Some(bytes) = input.get(aim.bytes()) else { return Ok(false) };
-        if !self.ask_in_place(engine, guard, found, hash)? {
+        if !self.ask_in_place(engine, context, found, hash)? {
             return Ok(false);
         }
-        let stored = guard.table.store_plain(change, found.slot, aim.column, bytes, &mut self.undo);
+        let stored =
+            context.table.store_plain(change, found.slot, aim.column, bytes, &mut self.undo);
         // For want of memory it is tried again, and told, by the steps for any access.
         Ok(stored.is_ok())
     }
@@ -420,11 +421,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     pub(super) fn ask_in_place(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         found: Found<'_, S, M>,
         hash: u64,
-    ) -> Result<bool, Refusal> {
-        let (target, tables) = (found.target(guard), engine.tables());
+    ) -> Result<bool, Conflict> {
+        let (target, tables) = (found.target(context), engine.tables());
         let asked = engine.scheme.write(&mut self.local, tables, target, true);
         self.note_gsn(|| found.slot.gsn());
         asked?;
@@ -437,15 +438,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn put_at_commit(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         found: Found<'_, S, M>,
         hash: u64,
         aim: Checked,
         input: &[u8],
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, Conflict> {
         let Some(bytes) = input.get(aim.bytes()) else { return Ok(false) };
-        let (target, tables) = (found.target(guard), engine.tables());
-        let mut fetch = |_: Option<&Image>| found.meta.has_hash(hash);
+        let (target, tables) = (found.target(context), engine.tables());
+        let mut fetch = |_: Option<&BeforeImage>| found.meta.has_hash(hash);
         let seen = engine.scheme.update(&mut self.local, tables, target, &mut fetch);
         self.note_gsn(|| found.slot.gsn());
         if seen? != Seen::Present {
@@ -456,7 +457,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return Err(AbortReason::Changed.into());
         }
         let (row, column) = (found.slot.id(), aim.column.position());
-        self.edits.get_mut().change(guard.table.id(), row, column, bytes);
+        self.edits.get_mut().change(context.table.id(), row, column, bytes);
         Ok(true)
     }
 
@@ -472,10 +473,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         input: &[u8],
         output: &mut [u8],
     ) -> Step<bool> {
-        let (_, guard, _) = here;
+        let (_, context, _) = here;
         let found = match seen {
-            Some(found) if self.is_surely(guard, found.meta, wanted.hash) => Some(found),
-            _ => self.look_up(guard, wanted),
+            Some(found) if self.is_verified(context, found.meta, wanted.hash) => Some(found),
+            _ => self.look_up(context, wanted),
         };
         self.apply_to(here, (wanted, found), aim, input, output)
     }
@@ -485,7 +486,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline(never)]
     fn apply_to(
         &mut self,
-        (engine, guard, change): Here<'_, S, M>,
+        (engine, context, change): Here<'_, S, M>,
         (wanted, found): (Wanted<'_>, Option<Found<'_, S, M>>),
         aim: Checked,
         input: &[u8],
@@ -493,12 +494,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Step<bool> {
         if aim.is_put {
             let bytes = &input[aim.bytes()];
-            self.edit(engine, guard, change, wanted, found, |row| {
+            self.edit(engine, context, change, wanted, found, |row| {
                 row.set_plain(aim.column, bytes);
             })
         } else {
             let into = &mut output[aim.bytes()];
-            self.read(engine, guard, wanted, found, |row| row.plain(aim.column, into))
+            self.read(engine, context, wanted, found, |row| row.plain(aim.column, into))
         }
     }
 }

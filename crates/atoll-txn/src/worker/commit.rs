@@ -24,10 +24,10 @@ use super::{State, Txn, Worker, target};
 use crate::accounting::Component;
 use crate::edits::{EditedRow, What};
 use crate::engine::Engine;
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::row::Row;
-use crate::scheme::{AbortReason, Refusal, Scheme, Section};
-use crate::tables::Guard;
+use crate::scheme::{AbortReason, Conflict, Scheme, Section};
+use crate::tables::TableContext;
 
 /// Rows of many columns must not leave their worker with as many places.
 const PLACED_KEPT_MAX: usize = 4096;
@@ -42,7 +42,7 @@ enum Stored {
 
 /// Why it did not go on.
 enum NotStored {
-    Refused(Refusal),
+    Conflict(Conflict),
     Failed(StorageError),
 }
 
@@ -59,9 +59,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Commits.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::Storage`] when there is no memory to store in. It has been rolled
-    /// back then.
-    pub fn commit(&mut self) -> Result<(), Stop> {
+    /// [`OpError::Abort`]; [`OpError::Storage`] when there is no memory to store in. It has been
+    /// rolled back then.
+    pub fn commit(&mut self) -> Result<(), OpError> {
         self.check_open().inspect_err(|_| self.state = State::Idle)?;
         self.txn.stopwatch.switch::<M>(Component::Manager);
         self.write_down()?;
@@ -75,16 +75,16 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if std::mem::take(&mut self.txn.forget) {
             self.engine.memory().tidy();
         }
-        self.dig_after();
+        self.collect_at_end();
         Ok(())
     }
 
-    fn commit_in_place(&mut self) -> Result<(), Stop> {
+    fn commit_in_place(&mut self) -> Result<(), OpError> {
         let mut round = 0;
         loop {
             match self.engine.scheme.prepare(&mut self.txn.local, self.engine.tables()) {
                 Ok(()) => break,
-                Err(refusal) => self.refused(refusal, &mut round)?,
+                Err(conflict) => self.on_conflict(conflict, &mut round)?,
             }
         }
         let Self { engine, member, txn, context, sealed, .. } = self;
@@ -94,7 +94,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let whole = Section { epoch, is_part: false };
         if let Err(reason) = engine.scheme.validate(&mut txn.local, engine.tables(), whole) {
             drop(section);
-            return Err(self.give_up(reason));
+            return Err(self.abort_with(reason));
         }
         txn.record(engine, epoch);
         if txn.shown != 0 {
@@ -113,7 +113,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(())
     }
 
-    fn store_and_commit(&mut self) -> Result<(), Stop> {
+    fn store_and_commit(&mut self) -> Result<(), OpError> {
         let mut round = 0;
         let mut stored = 0;
         loop {
@@ -135,9 +135,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                     break;
                 }
                 Ok(Stored::UpTo(rows)) => stored = rows,
-                Err(NotStored::Refused(refusal)) => {
+                Err(NotStored::Conflict(conflict)) => {
                     drop(section);
-                    self.refused(refusal, &mut round)?;
+                    self.on_conflict(conflict, &mut round)?;
                 }
                 Err(NotStored::Failed(error)) => {
                     drop(section);
@@ -145,10 +145,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 }
             }
         }
-        let Self { engine, txn, graves, .. } = self;
+        let Self { engine, txn, garbage, .. } = self;
         let stamp = engine.scheme.stamp(&txn.local);
         engine.scheme.end(&mut txn.local, engine.tables(), true);
-        graves.bury_committed(txn, engine, stamp);
+        garbage.retire_committed(txn, engine, stamp);
         Ok(())
     }
 }
@@ -157,24 +157,25 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// In place, under the rows' locks: entries that go with the commit.
     fn remove_gone(&mut self, engine: &Engine<S, M>) {
         for gone in &self.gone {
-            let guard = engine.tables.guard(gone.table);
-            guard.give_up(gone.row);
-            guard.table.index().remove(gone.hash, gone.row);
+            let context = engine.tables.context(gone.table);
+            context.unlink(gone.row);
+            context.table.index().remove(gone.hash, gone.row);
         }
         let Self { entries, local, entry_key: now, .. } = self;
         for entry in &entries.gone {
-            let guard = engine.tables.guard(entry.table);
-            let ordered = &guard.indexes[entry.index];
-            if guard.table.is_present(entry.row) {
+            let context = engine.tables.context(entry.table);
+            let ordered = &context.indexes[entry.index];
+            if context.table.is_present(entry.row) {
                 // Moved; perhaps there and back again.
-                let view = Row::stored(&*guard.table, guard.table.slot(entry.row));
+                let view = Row::stored(&*context.table, context.table.slot(entry.row));
                 key_of(ordered, &view, now);
                 if *now == entries.key(entry) {
                     continue;
                 }
             }
             ordered.index.remove(entries.key(entry), entry.row, &mut |from, into| {
-                let (from, into) = (guard.leaf(entry.index, from), guard.leaf(entry.index, into));
+                let (from, into) =
+                    (context.leaf(entry.index, from), context.leaf(entry.index, into));
                 engine.scheme.split(local, from, into)
             });
         }
@@ -201,11 +202,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let end = rows.min(from.saturating_add(engine.rows_in_section));
         let (epoch, is_part) = (change.inside.epoch, end - from != rows);
         if from == 0 {
-            engine.scheme.prepare(&mut self.local, tables).map_err(NotStored::Refused)?;
+            engine.scheme.prepare(&mut self.local, tables).map_err(NotStored::Conflict)?;
         }
         let validated = engine.scheme.validate(&mut self.local, tables, Section { epoch, is_part });
-        validated.map_err(|reason: AbortReason| NotStored::Refused(reason.into()))?;
-        debug_assert!(from > 0 || self.has_its_entries(engine), "GRAVES-2");
+        validated.map_err(|reason: AbortReason| NotStored::Conflict(reason.into()))?;
+        debug_assert!(from > 0 || self.has_its_entries(engine), "GARBAGE-2");
         let before = self.stopwatch.switch::<M>(Component::Useful);
         let stored = self.store_rows(engine, change, from..end, !is_part);
         self.stopwatch.switch::<M>(before);
@@ -217,7 +218,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn has_its_entries(&self, engine: &Engine<S, M>) -> bool {
         let entries = &self.entries;
         let is_there = |entry: &Entry| {
-            let index = &engine.tables.guard(entry.table).indexes[entry.index].index;
+            let index = &engine.tables.context(entry.table).indexes[entry.index].index;
             index.has(entries.key(entry), entry.row)
         };
         entries.made.iter().all(is_there)
@@ -237,10 +238,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         // Rows that were inserted together mostly lie together, and appear together.
         let mut appearing: Option<TableId> = None;
         let (mut slots, mut count) = ([RowId(0); APPEARING], 0);
-        let mut guard = engine.tables.in_turn();
+        let mut context = engine.tables.in_turn();
         for at in rows {
             let row = self.edits.get_mut().row(at);
-            if are_all && self.place_row(guard(row.table), change, at, row) {
+            if are_all && self.place_row(context(row.table), change, at, row) {
                 continue;
             }
             if !self.store_row(engine, change, at, row)? {
@@ -272,9 +273,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return false;
         };
         placed.clear();
-        let mut guard = engine.tables.in_turn();
+        let mut context = engine.tables.in_turn();
         for (table, row, column, bytes) in changes {
-            let table = &*guard(table).table;
+            let table = &*context(table).table;
             let place = table.place_for(change, row, column, Some(bytes));
             let Some(place) = place else { return false };
             placed.push((place, 0));
@@ -290,7 +291,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline]
     fn place_row(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         at: usize,
         EditedRow { row, what, .. }: EditedRow,
@@ -298,7 +299,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if S::VERSIONED || what != What::Change {
             return false;
         }
-        let table = &*guard.table;
+        let table = &*context.table;
         let before = self.placed.len();
         for (number, column, plain) in self.edits.get_mut().numbered_cells(at) {
             let Some(place) = table.place_for(change, row, column, plain) else {
@@ -330,18 +331,22 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         at: usize,
         EditedRow { table, row, what, .. }: EditedRow,
     ) -> Result<bool, StorageError> {
-        let guard = engine.tables.guard(table);
+        let context = engine.tables.context(table);
         if S::VERSIONED {
             // Of a row that stays absent, too: the scheme has a new version of it, and who comes to
             // the older ones must come past one that is absent.
-            self.keep_before(guard, at, row, what);
-            let meta = guard.rows.get(row);
-            engine.scheme.supersede(&mut self.local, target(guard, row, meta), &self.image);
+            self.keep_before(context, at, row, what);
+            let meta = context.rows.get(row);
+            engine.scheme.supersede(
+                &mut self.local,
+                target(context, row, meta),
+                &self.before_image,
+            );
         }
         if what.is_nothing() {
             return Ok(false);
         }
-        let table = &guard.table;
+        let table = &context.table;
         if what == What::Remove {
             return table.erase(change, row, &mut self.undo).map(|()| false);
         }
@@ -354,18 +359,18 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     }
 
     /// Writes down what a row is before it is stored into.
-    fn keep_before(&mut self, guard: &Guard<S, M>, at: usize, row: RowId, what: What) {
-        self.image.clear(what.was_present());
+    fn keep_before(&mut self, context: &TableContext<S, M>, at: usize, row: RowId, what: What) {
+        self.before_image.clear(what.was_present());
         if what.is_nothing() || matches!(what, What::Remove | What::Add) {
             return;
         }
-        let Self { image, edits, .. } = self;
-        let slot = guard.table.slot(row);
+        let Self { before_image, edits, .. } = self;
+        let slot = context.table.slot(row);
         for (column, _) in edits.borrow().cells(at) {
-            let width = guard.table.image_bytes(column as u16);
-            let bytes = image.add(column as u16, true, width);
-            let valid = guard.table.load(slot, column, bytes);
-            image.set_valid(column as u16, valid);
+            let width = context.table.image_bytes(column as u16);
+            let bytes = before_image.add(column as u16, true, width);
+            let valid = context.table.load(slot, column, bytes);
+            before_image.set_valid(column as u16, valid);
         }
     }
 }

@@ -7,21 +7,21 @@ use super::step::{Step, Wanted};
 use super::{Named, Txn, Worker};
 use crate::edits::What;
 use crate::engine::Engine;
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::row::Row;
 use crate::scheme::Scheme;
-use crate::tables::Guard;
+use crate::tables::TableContext;
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Deletes the row with this key; false when there is none.
     ///
     /// # Errors
-    /// [`Stop::Abort`], [`Stop::Storage`], [`Stop::ReadOnly`].
-    pub fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, Stop> {
+    /// [`OpError::Abort`], [`OpError::Storage`], [`OpError::ReadOnly`].
+    pub fn delete(&mut self, table: &Table<M>, key: &[Value]) -> Result<bool, OpError> {
         self.check_writable(table)?;
         let wanted = self.wanted(table, key, true)?;
-        self.until_done(table, |engine, txn, guard, change| {
-            txn.delete(engine, guard, change, wanted)
+        self.until_done(table, |engine, txn, context, change| {
+            txn.delete(engine, context, change, wanted)
         })
     }
 }
@@ -30,46 +30,46 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn delete(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         wanted: Wanted<'_>,
     ) -> Step<bool> {
-        let Some(found) = self.locate(guard, wanted) else {
-            return self.watch_absence(engine, guard, wanted, false);
+        let Some(found) = self.locate(context, wanted) else {
+            return self.read_absence(engine, context, wanted, false);
         };
         let (row, meta) = (found.slot.id(), found.meta);
         if Self::IN_PLACE {
-            if let Err(refusal) = self.ask_write(engine, guard, found, false) {
-                return Step::Refused(refusal);
+            if let Err(conflict) = self.ask_write(engine, context, found, false) {
+                return Step::Conflict(conflict);
             }
             if !meta.has_hash(wanted.hash) {
                 return Step::Again;
             }
-            if let Err(error) = guard.table.erase(change, row, &mut self.undo) {
+            if let Err(error) = context.table.erase(change, row, &mut self.undo) {
                 return Step::Failed(error.into());
             }
-            let view = Row::stored(&*guard.table, found.slot);
-            self.entries.note_gone(guard, row, &view);
-            self.gone_rows.insert((guard.table.id().0, row.0));
+            let view = Row::stored(&*context.table, found.slot);
+            self.entries.note_gone(context, row, &view);
+            self.gone_rows.insert((context.table.id().0, row.0));
         } else {
-            let own = self.own(guard, row);
+            let own = self.own_write(context, row);
             // Its keys in the indexes are noted before it goes.
             let mut entries = std::mem::take(&mut self.entries);
             entries.mark_gone();
             let is_it = || meta.has_hash(wanted.hash);
-            let read = self.read_row(engine, guard, found, &is_it, |view| {
+            let read = self.read_row(engine, context, found, &is_it, |view| {
                 entries.rewind_gone();
-                entries.note_gone(guard, row, view);
+                entries.note_gone(context, row, view);
             });
             self.entries = entries;
-            match self.note_absence(engine, guard, wanted.hash, read) {
+            match self.note_absence(engine, context, wanted.hash, read) {
                 Step::Done(true) => {}
                 other => return other,
             }
-            let asked = self.ask_write_of(engine, guard, found, wanted.hash, false);
-            if let Err(refusal) = asked {
+            let asked = self.ask_write_of(engine, context, found, wanted.hash, false);
+            if let Err(conflict) = asked {
                 self.entries.rewind_gone();
-                return Step::Refused(refusal);
+                return Step::Conflict(conflict);
             }
             let what = match own {
                 Some((_, What::Add)) => What::Nothing,
@@ -79,12 +79,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let mut edits = self.edits.borrow_mut();
             let at = match own {
                 Some((at, _)) => at,
-                None => edits.add(guard.table.id(), row, what),
+                None => edits.add(context.table.id(), row, what),
             };
             edits.set_what(at, what);
         }
         self.forget = true;
-        self.gone.push(Named { table: guard.table.id(), row, hash: wanted.hash });
+        self.gone.push(Named { table: context.table.id(), row, hash: wanted.hash });
         Step::Done(true)
     }
 }

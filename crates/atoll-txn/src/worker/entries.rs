@@ -3,7 +3,7 @@
 //! An entry says that a row may have a key; the row says whether it has. So entries are added while
 //! the transaction runs and taken away when nobody can need them: those of a row's old key after
 //! commit, those of its new key after an abort. Whoever scans compares, unless nothing can
-//! differ ([`Table::is_settled`](atoll_storage::Table::is_settled)).
+//! differ ([`Table::is_index_only`](atoll_storage::Table::is_index_only)).
 
 use atoll_machine::Machine;
 use atoll_storage::image::plain;
@@ -12,7 +12,7 @@ use atoll_storage::{RowId, TableId, Value};
 
 use crate::row::{ColumnSet, Row};
 use crate::scheme::Scheme;
-use crate::tables::{Guard, Ordered};
+use crate::tables::{Ordered, TableContext};
 
 /// An entry: its key lies in [`Entries`].
 #[derive(Debug, Clone, Copy)]
@@ -110,16 +110,16 @@ impl Entries {
     }
 
     /// Rows that are going to be inserted: their keys in each index, whose leaves are brought in.
-    pub(super) fn approach<'r, S: Scheme<M>, M: Machine>(
+    pub(super) fn prefetch_leaves<'r, S: Scheme<M>, M: Machine>(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         rows: impl Iterator<Item = &'r [Value]>,
     ) {
         self.coming.clear();
         self.coming_keys.clear();
-        let (table, row) = (guard.table.id(), RowId(0));
+        let (table, row) = (context.table.id(), RowId(0));
         for values in rows {
-            for (index, ordered) in guard.indexes.iter().enumerate() {
+            for (index, ordered) in context.indexes.iter().enumerate() {
                 let (start, mut unique) = (self.coming_keys.len(), ordered.unique);
                 for (column, key) in ordered.columns.iter().zip(&ordered.key) {
                     let mut room = [0; 16];
@@ -128,7 +128,7 @@ impl Entries {
                     encode::encode_plain(*key, plain, &mut self.coming_keys);
                 }
                 let key = &self.coming_keys[start..];
-                let (len, spot) = (key.len(), ordered.index.approach(key));
+                let (len, spot) = (key.len(), ordered.index.prefetch_leaf(key));
                 self.coming.push(Entry { table, row, index, start, len, unique, spot });
             }
         }
@@ -137,11 +137,11 @@ impl Entries {
     /// The row at a position among those that were approached is there: an entry in each index.
     pub(super) fn note_made<S: Scheme<M>, M: Machine>(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         at: usize,
         row: RowId,
     ) {
-        let count = guard.indexes.len();
+        let count = context.indexes.len();
         for entry in &self.coming[at * count..][..count] {
             let start = self.keys.len();
             self.keys.extend_from_slice(&self.coming_keys[entry.start..][..entry.len]);
@@ -169,14 +169,14 @@ impl Entries {
     /// A row that goes: its entry in each index.
     pub(super) fn note_gone<S: Scheme<M>, M: Machine>(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         id: RowId,
         row: &Row<'_, M>,
     ) {
         let mut key = std::mem::take(&mut self.scratch().1);
-        for (index, ordered) in guard.indexes.iter().enumerate() {
+        for (index, ordered) in context.indexes.iter().enumerate() {
             key_of(ordered, row, &mut key);
-            let entry = self.entry(guard.table.id(), id, index, &key, false);
+            let entry = self.entry(context.table.id(), id, index, &key, false);
             self.gone.push(entry);
         }
         self.scratch().1 = key;
@@ -185,13 +185,13 @@ impl Entries {
     /// Columns of a row are going to be changed that move it in indexes: its keys there.
     pub(super) fn note_before<S: Scheme<M>, M: Machine>(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         row: &Row<'_, M>,
     ) {
-        guard.table.unsettle();
+        context.table.invalidate_index_only();
         self.before_len = 0;
         self.moves_len = 0;
-        for (index, ordered) in guard.indexes.iter().enumerate().filter(|(_, one)| !one.fixed) {
+        for (index, ordered) in context.indexes.iter().enumerate().filter(|(_, one)| !one.fixed) {
             if self.before.len() == self.before_len {
                 self.before.push((0, Vec::new()));
             }
@@ -205,13 +205,13 @@ impl Entries {
     /// It has been changed, or would be: the indexes in which it has moved.
     pub(super) fn note_after<S: Scheme<M>, M: Machine>(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         row: &Row<'_, M>,
         changed: ColumnSet,
     ) {
         self.moves_len = 0;
         for (index, before) in &self.before[..self.before_len] {
-            let ordered = &guard.indexes[*index];
+            let ordered = &context.indexes[*index];
             if !changed.has_any(&ordered.columns) {
                 continue;
             }
@@ -230,12 +230,16 @@ impl Entries {
     }
 
     /// The changes noted last hold.
-    pub(super) fn take_moves<S: Scheme<M>, M: Machine>(&mut self, guard: &Guard<S, M>, id: RowId) {
+    pub(super) fn take_moves<S: Scheme<M>, M: Machine>(
+        &mut self,
+        context: &TableContext<S, M>,
+        id: RowId,
+    ) {
         let moves = std::mem::take(&mut self.moves);
         for Move { index, old, new, unique } in &moves[..self.moves_len] {
-            let old = self.entry(guard.table.id(), id, *index, old, false);
+            let old = self.entry(context.table.id(), id, *index, old, false);
             self.gone.push(old);
-            let new = self.entry(guard.table.id(), id, *index, new, *unique);
+            let new = self.entry(context.table.id(), id, *index, new, *unique);
             self.made.push(new);
         }
         self.moves = moves;

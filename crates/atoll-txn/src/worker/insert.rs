@@ -16,16 +16,16 @@ use std::hint::cold_path;
 
 use atoll_machine::{Machine, Ordering};
 use atoll_storage::image::plain;
-use atoll_storage::{Change, Filling, RowId, Run, StorageError, Table, Value};
+use atoll_storage::{Change, Filling, KeyRun, RowId, StorageError, Table, Value};
 
 use super::step::{Found, Here, Step, Wanted, find};
 use super::{Named, State, Txn, Worker};
 use crate::accounting::Component;
 use crate::edits::What;
 use crate::engine::Engine;
-use crate::error::Stop;
-use crate::scheme::{AbortReason, Refusal, Scheme};
-use crate::tables::Guard;
+use crate::error::OpError;
+use crate::scheme::{AbortReason, Conflict, Scheme};
+use crate::tables::TableContext;
 
 /// A transaction with many rows must not leave its worker with room for all their keys.
 const KEPT_MAX: usize = 4096;
@@ -34,7 +34,7 @@ const WINDOW: usize = 16;
 
 /// Rows on their way into a table, and how far they have come. Where the scheme refuses something
 /// they go on from there: who waits asks for nothing again that it has.
-struct Window<'r> {
+struct RowBatch<'r> {
     /// Their values, and their keys, which are so many values apart.
     rows: &'r [Value],
     columns: usize,
@@ -54,10 +54,10 @@ struct Window<'r> {
     /// gaps have been disturbed.
     placed: usize,
     appeared: usize,
-    disturbed: usize,
+    gaps_inserted: usize,
 }
 
-impl<'r> Window<'r> {
+impl<'r> RowBatch<'r> {
     fn row(&self, at: usize) -> &'r [Value] {
         &self.rows[at * self.columns..][..self.columns]
     }
@@ -84,9 +84,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// as many as the table has columns.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::ReadOnly`], and [`Stop::Storage`] for values that do not fit:
-    /// nothing has been done then; [`Stop::DuplicateKey`]: the rows before have been inserted.
-    pub fn insert(&mut self, table: &Table<M>, rows: &[Value]) -> Result<(), Stop> {
+    /// [`OpError::Abort`]; [`OpError::ReadOnly`], and [`OpError::Storage`] for values that do not
+    /// fit: nothing has been done then; [`OpError::DuplicateKey`]: the rows before have been
+    /// inserted.
+    pub fn insert(&mut self, table: &Table<M>, rows: &[Value]) -> Result<(), OpError> {
         self.check_open()?;
         self.check_table(table)?;
         self.check_writable(table)?;
@@ -114,13 +115,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         rows: &[Value],
         (keys, apart): (&[Value], usize),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         let columns = table.schema().columns().len();
         let width = table.schema().primary_key().len();
         let (mut rows, mut keys, mut left) = (rows, keys, rows.len() / columns);
         while left > 0 {
             let count = left.min(WINDOW);
-            let mut window = Window {
+            let mut window = RowBatch {
                 rows: &rows[..count * columns],
                 columns,
                 keys: &keys[..count * apart],
@@ -134,7 +135,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 shown: 0,
                 placed: 0,
                 appeared: 0,
-                disturbed: 0,
+                gaps_inserted: 0,
             };
             let inserted = self.insert_window(table, &mut window);
             self.give_back(table, &window);
@@ -145,7 +146,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(())
     }
 
-    fn insert_window(&mut self, table: &Table<M>, window: &mut Window<'_>) -> Result<(), Stop> {
+    fn insert_window(
+        &mut self,
+        table: &Table<M>,
+        window: &mut RowBatch<'_>,
+    ) -> Result<(), OpError> {
         let mut checked = None;
         for at in 0..window.count {
             let key = window.wanted(at).key;
@@ -155,28 +160,28 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             }
             window.hashes[at] = table.hash(key);
         }
-        let guard = self.engine.tables.guard(table.id());
-        if !guard.indexes.is_empty() {
+        let context = self.engine.tables.context(table.id());
+        if !context.indexes.is_empty() {
             let before = self.txn.stopwatch.switch::<M>(Component::Index);
-            self.txn.entries.approach(guard, (0..window.count).map(|at| window.row(at)));
+            self.txn.entries.prefetch_leaves(context, (0..window.count).map(|at| window.row(at)));
             self.txn.stopwatch.switch::<M>(before);
         }
         if window.count > 1 {
             let hashes = &window.hashes[..window.count];
-            hashes.iter().for_each(|hash| M::touch(table.index().home(*hash).line(), 1));
+            hashes.iter().for_each(|hash| M::prefetch(table.index().bucket(*hash).line(), 1));
         }
-        let duplicate = self.until_done(table, |engine, txn, guard, change| {
-            txn.insert_all(engine, guard, change, window)
+        let duplicate = self.until_done(table, |engine, txn, context, change| {
+            txn.insert_all(engine, context, change, window)
         })?;
         self.add_entries(table)?;
         let Some(at) = duplicate else { return Ok(()) };
         self.check_consistent()?;
         let (key, table) = (table.display_key(window.wanted(at).key), table.name().to_owned());
-        Err(Stop::DuplicateKey { table, key })
+        Err(OpError::DuplicateKey { table, key })
     }
 
     /// Slots that have been filled for nothing.
-    fn give_back(&mut self, table: &Table<M>, window: &Window<'_>) {
+    fn give_back(&mut self, table: &Table<M>, window: &RowBatch<'_>) {
         if window.left().next().is_none() {
             return;
         }
@@ -199,46 +204,46 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn insert_all(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
-        window: &mut Window<'_>,
+        window: &mut RowBatch<'_>,
     ) -> Step<Option<usize>> {
         // A row by itself is looked for first: its key may be there.
         if window.filled == 0
             && window.count > 1
-            && let Err(error) = self.fill(guard, change, window)
+            && let Err(error) = self.fill(context, change, window)
         {
             return Step::Failed(error.into());
         }
-        let is_expected = self.ahead.expects(guard.table.id());
+        let is_expected = self.prefetched.expects(context.table.id());
         let mut duplicate = None;
         while window.placed < window.count {
-            match self.insert((engine, guard, change), window, is_expected) {
+            match self.insert((engine, context, change), window, is_expected) {
                 Step::Done(true) => window.placed += 1,
                 Step::Done(false) => {
                     duplicate = Some(window.placed);
                     break;
                 }
                 Step::Again => return Step::Again,
-                Step::Refused(refusal) => return Step::Refused(refusal),
-                Step::Failed(stop) => return Step::Failed(stop),
+                Step::Conflict(conflict) => return Step::Conflict(conflict),
+                Step::Failed(error) => return Step::Failed(error),
             }
         }
         // What follows looks for those who watch, behind the entries (`SCHEME-3`).
         if Self::IN_PLACE && window.appeared < window.placed {
-            if let Err(error) = self.appear(guard, change, window) {
+            if let Err(error) = self.appear(context, change, window) {
                 return Step::Failed(error.into());
             }
             M::fence_behind_rmw();
         } else {
             M::fence(Ordering::SeqCst);
         }
-        while window.disturbed < window.placed {
-            let (place, gap) = guard.stripe(window.hashes[window.disturbed]);
-            if let Err(refusal) = engine.scheme.disturb(&mut self.local, place, gap) {
-                return Step::Refused(refusal);
+        while window.gaps_inserted < window.placed {
+            let (place, gap) = context.stripe(window.hashes[window.gaps_inserted]);
+            if let Err(conflict) = engine.scheme.insert_into_gap(&mut self.local, place, gap) {
+                return Step::Conflict(conflict);
             }
-            window.disturbed += 1;
+            window.gaps_inserted += 1;
         }
         Step::Done(duplicate)
     }
@@ -246,15 +251,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// In place: makes placed rows present.
     fn appear(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
-        window: &mut Window<'_>,
+        window: &mut RowBatch<'_>,
     ) -> Result<(), StorageError> {
         let rows = &window.slots[window.appeared..window.placed];
-        guard.table.appear(change, rows, &mut self.undo)?;
-        if !guard.indexes.is_empty() {
+        context.table.appear(change, rows, &mut self.undo)?;
+        if !context.indexes.is_empty() {
             for (row, at) in rows.iter().zip(window.appeared..) {
-                self.entries.note_made(guard, at, *row);
+                self.entries.note_made(context, at, *row);
             }
         }
         window.appeared = window.placed;
@@ -264,88 +269,92 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Claims slots and puts the rows into them.
     fn fill(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
-        window: &mut Window<'_>,
+        window: &mut RowBatch<'_>,
     ) -> Result<(), StorageError> {
         for at in 0..window.count {
-            window.slots[at] = self.claim(guard, change)?;
+            window.slots[at] = self.claim(context, change)?;
             window.filled = at + 1;
         }
         // Somebody may still be reading what a slot held before, and will look whether it has
         // changed: it has, before this.
         M::fence(Ordering::Release);
-        guard.table.fill_rows(change, &window.slots[..window.count], window.rows)
+        context.table.fill_rows(change, &window.slots[..window.count], window.rows)
     }
 
-    fn claim(&mut self, guard: &Guard<S, M>, change: Change) -> Result<RowId, StorageError> {
-        let at = guard.table.id().0 as usize;
+    fn claim(
+        &mut self,
+        context: &TableContext<S, M>,
+        change: Change,
+    ) -> Result<RowId, StorageError> {
+        let at = context.table.id().0 as usize;
         if self.fillings.len() <= at {
             cold_path();
             self.fillings.resize(at + 1, Filling::default());
         }
-        guard.table.claim(change, &mut self.fillings[at])
+        context.table.claim(change, &mut self.fillings[at])
     }
 
     /// Inserts the next row, whose key may be expected. `Done(false)`: there is a row with its key.
     #[inline]
     fn insert(
         &mut self,
-        (engine, guard, change): Here<'_, S, M>,
-        window: &mut Window<'_>,
+        (engine, context, change): Here<'_, S, M>,
+        window: &mut RowBatch<'_>,
         is_expected: bool,
     ) -> Step<bool> {
         let at = window.placed;
         let wanted = window.wanted(at);
         // Most keys are new, as one look at their bucket says.
-        let found = if guard.table.index().lacks(wanted.hash) {
+        let found = if context.table.index().lacks(wanted.hash) {
             if is_expected {
-                self.ahead.next(guard.table.id(), wanted.hash);
+                self.prefetched.next(context.table.id(), wanted.hash);
             }
             None
         } else {
-            self.locate(guard, wanted)
+            self.locate(context, wanted)
         };
         if let Some(found) = found {
             let is_it = || found.meta.has_hash(wanted.hash);
-            let read = self.read_row(engine, guard, found, &is_it, |_| {});
-            return match self.note_absence(engine, guard, wanted.hash, read) {
+            let read = self.read_row(engine, context, found, &is_it, |_| {});
+            return match self.note_absence(engine, context, wanted.hash, read) {
                 Step::Done(true) => Step::Done(false),
-                Step::Done(false) => self.come_back(engine, guard, found, wanted.hash, window),
+                Step::Done(false) => self.come_back(engine, context, found, wanted.hash, window),
                 other => other,
             };
         }
         if window.needs_slot() {
-            let filled = self.claim(guard, change).and_then(|slot| {
+            let filled = self.claim(context, change).and_then(|slot| {
                 window.slots[at] = slot;
                 window.filled = window.filled.max(at + 1);
                 (window.taken, window.shown) =
                     (window.taken & !(1 << at), window.shown & !(1 << at));
                 M::fence(Ordering::Release);
-                guard.table.fill_rows(change, &[slot], window.row(at))
+                context.table.fill_rows(change, &[slot], window.row(at))
             });
             if let Err(error) = filled {
                 return Step::Failed(error.into());
             }
         }
-        self.place(engine, guard, change, window)
+        self.place(engine, context, change, window)
     }
 
     /// The row of the key is absent: it is written.
     fn come_back(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         found: Found<'_, S, M>,
         hash: u64,
-        window: &Window<'_>,
+        window: &RowBatch<'_>,
     ) -> Step<bool> {
         let at = found.slot.id();
         // Entries of what it was may still be there.
-        guard.table.unsettle();
-        let own = self.own(guard, at);
-        if let Err(refusal) = self.ask_write_of(engine, guard, found, hash, true) {
-            return Step::Refused(refusal);
+        context.table.invalidate_index_only();
+        let own = self.own_write(context, at);
+        if let Err(conflict) = self.ask_write_of(engine, context, found, hash, true) {
+            return Step::Conflict(conflict);
         }
         let what = match own {
             Some((_, What::Remove)) => What::Replace,
@@ -353,54 +362,54 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             _ => What::Return,
         };
         self.forget = true;
-        self.keep(guard, at, what, window.row(window.placed));
-        self.entries.note_made(guard, window.placed, at);
+        self.keep(context, at, what, window.row(window.placed));
+        self.entries.note_made(context, window.placed, at);
         Step::Done(true)
     }
 
     /// Puts a whole row into the write set, but for the key, which is in its slot.
-    fn keep(&mut self, guard: &Guard<S, M>, at: RowId, what: What, row: &[Value]) {
-        let table = guard.table.id();
+    fn keep(&mut self, context: &TableContext<S, M>, at: RowId, what: What, row: &[Value]) {
+        let table = context.table.id();
         let mut edits = self.edits.borrow_mut();
         let known = edits.find(table, at);
         let place = known.unwrap_or_else(|| edits.add(table, at, what));
         edits.set_what(place, what);
-        let mark = edits.mark();
+        let savepoint = edits.savepoint();
         for (column, value) in row.iter().enumerate() {
-            if !guard.table.schema().is_in_key(column) {
+            if !context.table.schema().is_in_key(column) {
                 let mut room = [0; 16];
                 edits.put(column, plain(value, &mut room));
             }
         }
-        edits.give(mark, place);
+        edits.give(savepoint, place);
     }
 
     /// Makes a filled slot the row of the key.
     fn place(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
-        window: &mut Window<'_>,
+        window: &mut RowBatch<'_>,
     ) -> Step<bool> {
         let (at, wanted) = (window.slots[window.placed], window.wanted(window.placed));
-        let table = &guard.table;
-        let meta = guard.rows.get(at);
+        let table = &context.table;
+        let meta = context.rows.get(at);
         // That the table was made, at least.
-        self.note_gsn(|| guard.gone_gsn());
+        self.note_gsn(|| context.gone_gsn());
         let before = self.stopwatch.switch::<M>(Component::Manager);
-        let asked = self.ask_new(engine, guard, at);
+        let asked = self.ask_new(engine, context, at);
         self.stopwatch.switch::<M>(before);
         window.shown |= 1 << window.placed;
-        if let Err(refusal) = asked {
+        if let Err(conflict) = asked {
             // Somebody still looks at the slot through an entry that is gone.
-            return Step::Refused(refusal);
+            return Step::Conflict(conflict);
         }
         let before = self.stopwatch.switch::<M>(Component::Index);
         let named = Named { table: table.id(), row: at, hash: wanted.hash };
         let is_same = |other: RowId| {
-            guard.rows.get(other).has_hash(wanted.hash)
-                && (table.is_exact(wanted.hash) || table.has_key(other, wanted.key))
+            context.rows.get(other).has_hash(wanted.hash)
+                && (table.is_hash_unique(wanted.hash) || table.has_key(other, wanted.key))
                 && (self.gone_rows.is_empty()
                     || !self.gone_rows.contains(&(named.table.0, other.0)))
         };
@@ -412,12 +421,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             // Somebody else was faster: look at what they have.
             table.vacate(change, at);
             self.unused.push((table.id(), at));
-            let target = super::target(guard, at, meta);
+            let target = super::target(context, at, meta);
             let withdrawn = engine.scheme.write(&mut self.local, engine.tables(), target, false);
             if withdrawn.is_err() {
                 // A scheme that has become stricter meanwhile asks for a lock that it did not ask
                 // for before, and somebody who tidies holds it. The row must not come to be.
-                return Step::Refused(AbortReason::Denied.into());
+                return Step::Conflict(AbortReason::Denied.into());
             }
             if !Self::IN_PLACE {
                 self.edits.borrow_mut().add(table.id(), at, What::Nothing);
@@ -425,20 +434,20 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return Step::Again;
         }
         // A row that is stored at commit can be gone already: another has brought it back, a third
-        // has deleted that, and it was taken away (GRAVES-2: this transaction cannot commit then).
+        // has deleted that, and it was taken away (GARBAGE-2: this transaction cannot commit then).
         debug_assert!(
-            !Self::IN_PLACE || find(guard, wanted.hash, wanted.key, &self.gone_rows).is_some()
+            !Self::IN_PLACE || find(context, wanted.hash, wanted.key, &self.gone_rows).is_some()
         );
         self.made.push(named);
         let number = table.id().0 as usize;
         if self.runs.len() <= number {
             cold_path();
-            self.runs.resize(number + 1, Run::default());
+            self.runs.resize(number + 1, KeyRun::default());
         }
-        table.learn(&mut self.runs[number], wanted.hash, at);
+        table.train(&mut self.runs[number], wanted.hash, at);
         if !Self::IN_PLACE {
             self.edits.borrow_mut().add(table.id(), at, What::Add);
-            self.entries.note_made(guard, window.placed, at);
+            self.entries.note_made(context, window.placed, at);
         }
         Step::Done(true)
     }
@@ -446,16 +455,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn ask_new(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         at: RowId,
-    ) -> Result<(), Refusal> {
-        let meta = guard.rows.get(at);
+    ) -> Result<(), Conflict> {
+        let meta = context.rows.get(at);
         let tables = engine.tables();
         if !Self::IN_PLACE {
             // That it is absent is something that others may change.
-            let target = super::target(guard, at, meta);
+            let target = super::target(context, at, meta);
             engine.scheme.read(&mut self.local, tables, target, &mut |_| true)?;
         }
-        engine.scheme.write(&mut self.local, tables, super::target(guard, at, meta), true)
+        engine.scheme.write(&mut self.local, tables, super::target(context, at, meta), true)
     }
 }

@@ -8,29 +8,29 @@
 //! - `WORKER-3`: an error while storing leaves a transaction half done, so it is rolled back at
 //!   once. Errors found before anything is stored leave it as it was.
 //! - `WORKER-4`: a slot is used again only when no entry of an index names it and, for schemes that
-//!   store at commit, nobody can be reading what it held ([`graves`]).
+//!   store at commit, nobody can be reading what it held ([`garbage`]).
 //! - `WORKER-5`: a transaction ends in a section whose epoch is sealed. So all that committed in
 //!   earlier ones has happened before it validates (`SCHEME-4`), and whoever builds on it does so
 //!   behind every snapshot that undoes it: nobody is inside under an older epoch any more.
 
 mod access;
 mod add_entry;
-mod ahead;
 mod apply;
 mod commit;
 mod delete;
 mod entries;
-mod graves;
+mod garbage;
 mod insert;
+mod key_batch;
 mod late;
 mod point;
-mod record;
+mod prefetch;
+mod redo_writer;
 mod rollback;
 mod scan;
 mod step;
 mod upkeep;
 mod visit;
-mod window;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -40,34 +40,34 @@ use std::sync::Arc;
 use atoll_machine::Machine;
 use atoll_memory::{Inside, Member};
 use atoll_storage::undo::{Backwards, UndoList};
-use atoll_storage::{Filling, RowId, Run, StorageError, Table, TableId, Value, ValuePlace};
+use atoll_storage::{Filling, KeyRun, RowId, StorageError, Table, TableId, Value, ValuePlace};
 
 use crate::accounting::{Component, Stopwatch};
-use crate::common::held::PlaceHasher;
-use crate::common::image::Image;
+use crate::common::before_image::BeforeImage;
+use crate::common::lock_list::PlaceHasher;
 use crate::edits::Edits;
 use crate::engine::{Engine, Number};
-use crate::error::Stop;
-use crate::registry::Context;
+use crate::error::OpError;
+use crate::registry::TxnContext;
 use crate::rows::Meta;
-use crate::scheme::{AbortReason, Place, Refusal, Scheme, Start, Target, Writes};
-use crate::tables::Guard;
+use crate::scheme::{AbortReason, Conflict, Place, Scheme, Start, Target, Writes};
+use crate::tables::TableContext;
 pub use access::RowAccess;
-use ahead::Ahead;
-pub use ahead::Touch;
 pub use apply::{Buffers, RowOp};
 use entries::Entries;
 pub(crate) use entries::key_of;
-pub(crate) use graves::Graves;
+pub(crate) use garbage::Garbage;
 use late::Late;
-use record::Record;
+use prefetch::Prefetched;
+pub use prefetch::RowPrefetch;
+use redo_writer::RedoWriter;
 pub use scan::Range;
-use scan::ScanRoom;
+use scan::ScanBuffers;
 pub use visit::{Visit, Visitor, Want};
 
 /// Rounds that a hurried transaction waits: natively, the last of them give the CPU away, to a
 /// thread that was about to finish storing.
-const MOMENT_ROUNDS: u32 = 72;
+const SPIN_ROUNDS_MAX: u32 = 72;
 /// The same of upkeep: natively most of a millisecond. It waits for its turn among transactions
 /// that follow each other, which is soon, but not for one that stays open.
 const UPKEEP_ROUNDS: u32 = 4096;
@@ -76,9 +76,9 @@ const UPKEEP_ROUNDS: u32 = 4096;
 pub struct Worker<S: Scheme<M>, M: Machine> {
     engine: Arc<Engine<S, M>>,
     member: Member,
-    context: Arc<Context<M>>,
+    context: Arc<TxnContext<M>>,
     txn: Txn<S, M>,
-    graves: Graves,
+    garbage: Garbage,
     state: State,
     read_only: bool,
     hurried: bool,
@@ -89,7 +89,7 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     /// Room that is used again.
     keys: Vec<Value>,
     late: Late,
-    scan_room: ScanRoom,
+    scan_buffers: ScanBuffers,
     backwards: Backwards,
     /// The transaction is the database's own and is not counted.
     upkeep: bool,
@@ -126,17 +126,17 @@ struct Txn<S: Scheme<M>, M: Machine> {
     forget: bool,
     fillings: Vec<Filling>,
     /// What it has inserted last, for each table.
-    runs: Vec<Run>,
+    runs: Vec<KeyRun>,
     stopwatch: Stopwatch,
-    record: Option<Record>,
+    record: Option<RedoWriter>,
     /// Parts of it are in the log before its commit is.
     has_spilled: bool,
     /// The greatest GSN of a commit that it has seen, and its own.
     seen_gsn: u64,
     commit_gsn: u64,
-    ahead: Ahead,
+    prefetched: Prefetched,
     /// Room that is used again.
-    image: Image,
+    before_image: BeforeImage,
     entry_key: Vec<u8>,
 }
 
@@ -181,7 +181,7 @@ pub struct Committed {
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     pub(crate) fn new(engine: Arc<Engine<S, M>>, member: Member, number: Number<S, M>) -> Self {
         let context = engine.registry.register();
-        let graves = engine.take_left();
+        let garbage = engine.take_left();
         let txn = Txn {
             number: number.number,
             local: engine.scheme.local(number.number),
@@ -201,12 +201,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             fillings: Vec::new(),
             runs: Vec::new(),
             stopwatch: Stopwatch::new(engine.sample_every),
-            record: engine.recorder().map(Record::new),
+            record: engine.recorder().map(RedoWriter::new),
             has_spilled: false,
             seen_gsn: 0,
             commit_gsn: 0,
-            ahead: Ahead::default(),
-            image: Image::default(),
+            prefetched: Prefetched::default(),
+            before_image: BeforeImage::default(),
             entry_key: Vec::new(),
         };
         Self {
@@ -214,7 +214,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             member,
             context,
             txn,
-            graves,
+            garbage,
             state: State::Idle,
             read_only: false,
             hurried: false,
@@ -222,7 +222,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             sealed: 0,
             keys: Vec::new(),
             late: Late::default(),
-            scan_room: ScanRoom::default(),
+            scan_buffers: ScanBuffers::default(),
             backwards: Backwards::default(),
             upkeep: false,
             number,
@@ -237,15 +237,15 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Begins a transaction; one that is still open is rolled back.
     ///
     /// # Errors
-    /// [`Stop::NoSuchPartition`]; an abort, when the scheme would not let it begin.
-    pub fn begin(&mut self, how: Begin<'_>) -> Result<(), Stop> {
+    /// [`OpError::NoSuchPartition`]; an abort, when the scheme would not let it begin.
+    pub fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError> {
         if self.state == State::Open {
             self.abort(AbortReason::Requested);
         }
         self.state = State::Idle;
         self.name_partitions(how.partitions)?;
-        self.dig();
-        self.txn.ahead.forget();
+        self.collect_at_begin();
+        self.txn.prefetched.forget();
         (self.txn.seen_gsn, self.txn.commit_gsn) = (0, 0);
         self.txn.stopwatch.start::<M>();
         self.txn.stopwatch.switch::<M>(Component::Timestamp);
@@ -258,21 +258,21 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             let start = Start { partitions: &self.partitions, read_only: self.read_only, epoch };
             match self.engine.scheme.begin(&mut self.txn.local, &start) {
                 Ok(()) => break,
-                Err(refusal) => self.refused(refusal, &mut round)?,
+                Err(conflict) => self.on_conflict(conflict, &mut round)?,
             }
         }
         self.txn.stopwatch.switch::<M>(Component::Useful);
         Ok(())
     }
 
-    fn name_partitions(&mut self, wanted: &[u32]) -> Result<(), Stop> {
+    fn name_partitions(&mut self, wanted: &[u32]) -> Result<(), OpError> {
         self.partitions.clear();
         if !S::PARTITIONED {
             return Ok(());
         }
         let partitions = self.engine.partitions();
         if let Some(partition) = wanted.iter().copied().find(|wanted| *wanted >= partitions) {
-            return Err(Stop::NoSuchPartition { partition, partitions });
+            return Err(OpError::NoSuchPartition { partition, partitions });
         }
         self.partitions.extend_from_slice(wanted);
         self.partitions.sort_unstable();
@@ -295,22 +295,22 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.state == State::Open && !self.txn.is_broken
     }
 
-    fn check_open(&mut self) -> Result<(), Stop> {
+    fn check_open(&mut self) -> Result<(), OpError> {
         if self.txn.is_broken {
             self.abort(AbortReason::Finished);
         }
         if self.state == State::Open { Ok(()) } else { Err(AbortReason::Finished.into()) }
     }
 
-    fn check_table(&self, table: &Table<M>) -> Result<(), Stop> {
+    fn check_table(&self, table: &Table<M>) -> Result<(), OpError> {
         if Arc::ptr_eq(table.memory(), self.engine.memory()) {
             return Ok(());
         }
-        Err(Stop::ForeignTable(table.name().to_owned()))
+        Err(OpError::ForeignTable(table.name().to_owned()))
     }
 
-    fn check_writable(&self, table: &Table<M>) -> Result<(), Stop> {
-        if self.read_only { Err(Stop::ReadOnly(table.name().to_owned())) } else { Ok(()) }
+    fn check_writable(&self, table: &Table<M>) -> Result<(), OpError> {
+        if self.read_only { Err(OpError::ReadOnly(table.name().to_owned())) } else { Ok(()) }
     }
 
     /// That the transaction may touch a key, see [`Worker::has_named`].
@@ -320,7 +320,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         first: Option<&Value>,
         write: bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         if self.has_named(table, first, write) {
             return Ok(());
         }
@@ -334,7 +334,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if !S::PARTITIONED || self.partitions.is_empty() {
             return true; // All of them.
         }
-        if self.engine.tables.guard(table.id()).replicated {
+        if self.engine.tables.context(table.id()).replicated {
             return !write;
         }
         let partition = crate::engine::partition_of(first, self.engine.partitions());
@@ -347,8 +347,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
     /// Rolls back, since a partition was not named.
     #[cold]
-    fn misses_partition(&mut self, table: &Table<M>, first: Option<&Value>) -> Stop {
-        let partition = if self.engine.tables.guard(table.id()).replicated {
+    fn misses_partition(&mut self, table: &Table<M>, first: Option<&Value>) -> OpError {
+        let partition = if self.engine.tables.context(table.id()).replicated {
             let named = &self.partitions;
             let mut all = 0..self.engine.partitions();
             all.find(|one| named.binary_search(one).is_err()).unwrap_or_default()
@@ -356,14 +356,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             crate::engine::partition_of(first, self.engine.partitions())
         };
         self.abort(AbortReason::Finished);
-        Stop::OtherPartition { table: table.name().to_owned(), partition }
+        OpError::OtherPartition { table: table.name().to_owned(), partition }
     }
 
     /// That what the transaction has read means something, see [`Scheme::is_consistent`].
     ///
     /// # Errors
-    /// [`Stop::Abort`]; it has been rolled back.
-    pub fn check_consistent(&mut self) -> Result<(), Stop> {
+    /// [`OpError::Abort`]; it has been rolled back.
+    pub fn check_consistent(&mut self) -> Result<(), OpError> {
         if self.state != State::Open {
             return Ok(());
         }
@@ -371,32 +371,32 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if engine.scheme.is_consistent(&mut txn.local, engine.tables()) {
             return Ok(());
         }
-        Err(self.give_up(AbortReason::Changed))
+        Err(self.abort_with(AbortReason::Changed))
     }
 
     /// Rolls back for `reason` and returns it.
-    fn give_up(&mut self, reason: AbortReason) -> Stop {
+    fn abort_with(&mut self, reason: AbortReason) -> OpError {
         self.abort(reason);
-        Stop::Abort(reason)
+        OpError::Abort(reason)
     }
 
     /// Waits, if that is what the scheme says, or gives up. Outside the gate.
     #[cold]
-    fn refused(&mut self, refusal: Refusal, round: &mut u32) -> Result<(), Stop> {
-        let waited = match refusal {
-            Refusal::Abort(reason) => Err(reason),
-            Refusal::Wait(_) if self.hurried && *round >= self.rounds_max() => {
+    fn on_conflict(&mut self, conflict: Conflict, round: &mut u32) -> Result<(), OpError> {
+        let waited = match conflict {
+            Conflict::Abort(reason) => Err(reason),
+            Conflict::WouldBlock(_) if self.hurried && *round >= self.rounds_max() => {
                 Err(AbortReason::Denied)
             }
-            Refusal::Wait(place) => self.wait_for(place, *round),
+            Conflict::WouldBlock(place) => self.wait_for(place, *round),
         };
         *round = round.saturating_add(1);
-        waited.map_err(|reason| self.give_up(reason))
+        waited.map_err(|reason| self.abort_with(reason))
     }
 
     /// Rounds that it waits if it is hurried.
     fn rounds_max(&self) -> u32 {
-        if self.upkeep { UPKEEP_ROUNDS } else { MOMENT_ROUNDS }
+        if self.upkeep { UPKEEP_ROUNDS } else { SPIN_ROUNDS_MAX }
     }
 
     fn wait_for(&mut self, place: Place, round: u32) -> Result<(), AbortReason> {
@@ -408,7 +408,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     /// An error while storing.
-    fn fail(&mut self, error: StorageError) -> Stop {
+    fn fail(&mut self, error: StorageError) -> OpError {
         self.abort(AbortReason::Finished); // WORKER-3
         if matches!(error, StorageError::Memory(_)) {
             // What waits for workers only may be enough for the next attempt.
@@ -427,7 +427,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Shows the undo list to takers, if it is new or has grown; in the section of what it undoes.
     #[inline]
-    fn show(&mut self, context: &Context<M>) {
+    fn show(&mut self, context: &TxnContext<M>) {
         let chunks = self.undo.chunks().len();
         if self.undo.is_empty() || (self.shown != 0 && chunks <= self.chunks_shown) {
             return;
@@ -448,17 +448,17 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
 /// A row's state on its way to the scheme.
 #[inline]
 fn target<'s, S: Scheme<M>, M: Machine>(
-    guard: &Guard<S, M>,
+    context: &TableContext<S, M>,
     row: RowId,
     meta: &'s Meta<S, M>,
 ) -> Target<'s, S::State> {
-    Target { place: guard.place(row), state: &meta.state }
+    Target { place: context.place(row), state: &meta.state }
 }
 
 impl<S: Scheme<M>, M: Machine> Drop for Worker<S, M> {
     fn drop(&mut self) {
         self.abort(AbortReason::Requested);
-        self.dig_all();
+        self.collect_all();
         for (at, filling) in self.txn.fillings.drain(..).enumerate() {
             if filling.is_active() {
                 self.engine.tables().table(TableId(at as u32)).leave(filling);

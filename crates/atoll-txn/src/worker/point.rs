@@ -8,13 +8,13 @@ use atoll_storage::{Change, RowId, Table, Value};
 use super::step::{Found, Step, Wanted, find};
 use super::{Txn, Worker};
 use crate::accounting::Component;
-use crate::common::image::Image;
+use crate::common::before_image::BeforeImage;
 use crate::edits::What;
 use crate::engine::Engine;
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::row::{ColumnSet, Direct, Moves, Own, Row, RowEdit};
-use crate::scheme::{AbortReason, Refusal, Scheme, Seen};
-use crate::tables::Guard;
+use crate::scheme::{AbortReason, Conflict, Scheme, Seen};
+use crate::tables::TableContext;
 
 /// What is called with a row.
 pub type Reader<'b, M> = &'b mut dyn FnMut(&Row<'_, M>);
@@ -27,7 +27,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         key: &'k [Value],
         write: bool,
-    ) -> Result<Wanted<'k>, Stop> {
+    ) -> Result<Wanted<'k>, OpError> {
         self.check_open()?;
         self.check_table(table)?;
         let hash = table.hash_of(key)?;
@@ -38,17 +38,17 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Calls `body` with the row of this key; false when there is none.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::Storage`] for a key that does not fit the table.
+    /// [`OpError::Abort`]; [`OpError::Storage`] for a key that does not fit the table.
     pub fn read_with(
         &mut self,
         table: &Table<M>,
         key: &[Value],
         body: Reader<'_, M>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, OpError> {
         let wanted = self.wanted(table, key, false)?;
-        self.until_done(table, |engine, txn, guard, _| {
-            let found = txn.locate(guard, wanted);
-            txn.read(engine, guard, wanted, found, &mut *body)
+        self.until_done(table, |engine, txn, context, _| {
+            let found = txn.locate(context, wanted);
+            txn.read(engine, context, wanted, found, &mut *body)
         })
     }
 
@@ -61,7 +61,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         key: &[Value],
         columns: impl Iterator<Item = usize> + Clone,
-    ) -> Result<Option<Vec<Value>>, Stop> {
+    ) -> Result<Option<Vec<Value>>, OpError> {
         let mut values = Vec::new();
         let found = self.read_with(table, key, &mut |row| {
             values.clear();
@@ -73,19 +73,19 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Calls `body` with the row of this key to change it; false when there is none.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::KeyUpdate`] and [`Stop::Storage`] for values that do not fit: the
-    /// transaction has been rolled back then; [`Stop::ReadOnly`].
+    /// [`OpError::Abort`]; [`OpError::KeyUpdate`] and [`OpError::Storage`] for values that do not
+    /// fit: the transaction has been rolled back then; [`OpError::ReadOnly`].
     pub fn update_with(
         &mut self,
         table: &Table<M>,
         key: &[Value],
         body: Editor<'_, M>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, OpError> {
         self.check_writable(table)?;
         let wanted = self.wanted(table, key, true)?;
-        let found = self.until_done(table, |engine, txn, guard, change| {
-            let found = txn.locate(guard, wanted);
-            txn.edit(engine, guard, change, wanted, found, &mut *body)
+        let found = self.until_done(table, |engine, txn, context, change| {
+            let found = txn.locate(context, wanted);
+            txn.edit(engine, context, change, wanted, found, &mut *body)
         })?;
         self.add_entries(table)?;
         Ok(found)
@@ -94,14 +94,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Changes columns of the row with this key; false when there is none.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::KeyUpdate`] and [`Stop::Storage`] for values that do not fit:
-    /// nothing has changed then; [`Stop::ReadOnly`].
+    /// [`OpError::Abort`]; [`OpError::KeyUpdate`] and [`OpError::Storage`] for values that do not
+    /// fit: nothing has changed then; [`OpError::ReadOnly`].
     pub fn update(
         &mut self,
         table: &Table<M>,
         key: &[Value],
         changes: &[(usize, Value)],
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, OpError> {
         self.check_open()?;
         for (column, value) in changes {
             check_change(table, key, *column, value)?;
@@ -115,21 +115,21 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// There is nothing in the index: the scheme grants that, and there still is nothing.
     #[inline]
-    pub(super) fn watch_absence<R>(
+    pub(super) fn read_absence<R>(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         wanted: Wanted<'_>,
         absent: R,
     ) -> Step<R> {
-        let (place, gap) = guard.stripe(wanted.hash);
-        if let Err(refusal) = engine.scheme.watch(&mut self.local, place, gap) {
-            return Step::Refused(refusal);
+        let (place, gap) = context.stripe(wanted.hash);
+        if let Err(conflict) = engine.scheme.read_gap(&mut self.local, place, gap) {
+            return Step::Conflict(conflict);
         }
         // Whoever adds an entry that is not seen here sees the watching (`SCHEME-3`).
         M::fence(Ordering::SeqCst);
-        self.note_gsn(|| guard.gone_gsn());
-        match find(guard, wanted.hash, wanted.key, &self.gone_rows) {
+        self.note_gsn(|| context.gone_gsn());
+        match find(context, wanted.hash, wanted.key, &self.gone_rows) {
             None => Step::Done(absent),
             Some(_) => Step::Again,
         }
@@ -137,12 +137,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
 
     /// A row of the transaction's own write set, as it will be; `None` when it is not fully there.
     #[inline]
-    pub(super) fn own(&mut self, guard: &Guard<S, M>, row: RowId) -> Option<(usize, What)> {
+    pub(super) fn own_write(
+        &mut self,
+        context: &TableContext<S, M>,
+        row: RowId,
+    ) -> Option<(usize, What)> {
         if Self::IN_PLACE {
             return None;
         }
         let edits = self.edits.get_mut();
-        edits.find(guard.table.id(), row).map(|at| (at, edits.row(at).what))
+        edits.find(context.table.id(), row).map(|at| (at, edits.row(at).what))
     }
 
     /// Reads the row of a key, which was found or not.
@@ -150,34 +154,35 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     pub(super) fn read(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         wanted: Wanted<'_>,
         found: Option<Found<'_, S, M>>,
         body: impl FnMut(&Row<'_, M>),
     ) -> Step<bool> {
         let Some(found) = found else {
-            return self.watch_absence(engine, guard, wanted, false);
+            return self.read_absence(engine, context, wanted, false);
         };
-        let step = self.read_row(engine, guard, found, &|| found.meta.has_hash(wanted.hash), body);
-        self.note_absence(engine, guard, wanted.hash, step)
+        let step =
+            self.read_row(engine, context, found, &|| found.meta.has_hash(wanted.hash), body);
+        self.note_absence(engine, context, wanted.hash, step)
     }
 
-    /// A row of the key was looked at and may be absent, see [`Scheme::WATCHES_ABSENT`].
+    /// A row of the key was looked at and may be absent, see [`Scheme::READS_GAP_OF_ABSENT`].
     #[inline]
     pub(super) fn note_absence(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         hash: u64,
         step: Step<bool>,
     ) -> Step<bool> {
-        if !S::WATCHES_ABSENT || !matches!(step, Step::Done(false)) {
+        if !S::READS_GAP_OF_ABSENT || !matches!(step, Step::Done(false)) {
             return step;
         }
-        let (place, gap) = guard.stripe(hash);
-        match engine.scheme.watch(&mut self.local, place, gap) {
+        let (place, gap) = context.stripe(hash);
+        match engine.scheme.read_gap(&mut self.local, place, gap) {
             Ok(()) => step,
-            Err(refusal) => Step::Refused(refusal),
+            Err(conflict) => Step::Conflict(conflict),
         }
     }
 
@@ -186,15 +191,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     pub(super) fn read_row(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         found: Found<'_, S, M>,
         is_it: &impl Fn() -> bool,
         mut body: impl FnMut(&Row<'_, M>),
     ) -> Step<bool> {
-        let own = self.own(guard, found.slot.id());
+        let own = self.own_write(context, found.slot.id());
         let Self { local, edits, stopwatch, .. } = self;
         let own_edits = own.map(|(at, _)| Own { edits, at: Some(at), since: None });
-        let stored = Row::stored(&*guard.table, found.slot);
+        let stored = Row::stored(&*context.table, found.slot);
         match own {
             Some((_, What::Remove | What::Nothing | What::Stay)) => return Step::Done(false),
             Some((_, what)) if what.is_whole() => {
@@ -204,7 +209,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             _ => {}
         }
         let before = stopwatch.switch::<M>(Component::Manager);
-        let mut fetch = |image: Option<&Image>| {
+        let mut fetch = |image: Option<&BeforeImage>| {
             if !is_it() {
                 return false;
             }
@@ -213,7 +218,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             stopwatch.switch::<M>(within);
             true
         };
-        let target = found.target(guard);
+        let target = found.target(context);
         let seen = engine.scheme.read(local, engine.tables(), target, &mut fetch);
         stopwatch.switch::<M>(before);
         self.note_gsn(|| found.slot.gsn());
@@ -223,7 +228,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             // absent.
             Ok(Seen::Absent) if Self::IN_PLACE || !is_it() => Step::Again,
             Ok(Seen::Absent) => Step::Done(false),
-            Err(refusal) => Step::Refused(refusal),
+            Err(conflict) => Step::Conflict(conflict),
         }
     }
 
@@ -231,12 +236,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     pub(super) fn ask_write(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         found: Found<'_, S, M>,
         present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         let before = self.stopwatch.switch::<M>(Component::Manager);
-        let target = found.target(guard);
+        let target = found.target(context);
         let asked = engine.scheme.write(&mut self.local, engine.tables(), target, present);
         self.stopwatch.switch::<M>(before);
         self.note_gsn(|| found.slot.gsn());
@@ -248,12 +253,12 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     pub(super) fn ask_write_of(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         found: Found<'_, S, M>,
         hash: u64,
         present: bool,
-    ) -> Result<(), Refusal> {
-        self.ask_write(engine, guard, found, present)?;
+    ) -> Result<(), Conflict> {
+        self.ask_write(engine, context, found, present)?;
         // Asked while the slot was given up: what was granted is of no use.
         if found.meta.has_hash(hash) { Ok(()) } else { Err(AbortReason::Changed.into()) }
     }
@@ -263,19 +268,19 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     pub(super) fn edit(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         wanted: Wanted<'_>,
         found: Option<Found<'_, S, M>>,
         body: impl FnMut(&mut RowEdit<'_, M>),
     ) -> Step<bool> {
         let Some(found) = found else {
-            return self.watch_absence(engine, guard, wanted, false);
+            return self.read_absence(engine, context, wanted, false);
         };
         if Self::IN_PLACE {
-            self.edit_in_place(engine, guard, change, found, wanted.hash, body)
+            self.edit_in_place(engine, context, change, found, wanted.hash, body)
         } else {
-            self.edit_at_commit(engine, guard, found, wanted.hash, body)
+            self.edit_at_commit(engine, context, found, wanted.hash, body)
         }
     }
 
@@ -283,44 +288,44 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn edit_in_place(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         found: Found<'_, S, M>,
         hash: u64,
         mut body: impl FnMut(&mut RowEdit<'_, M>),
     ) -> Step<bool> {
-        if let Err(refusal) = self.ask_write(engine, guard, found, true) {
-            return Step::Refused(refusal);
+        if let Err(conflict) = self.ask_write(engine, context, found, true) {
+            return Step::Conflict(conflict);
         }
         if !found.meta.has_hash(hash) {
             return Step::Again;
         }
-        let view = || Row::stored(&*guard.table, found.slot);
+        let view = || Row::stored(&*context.table, found.slot);
         let Self { undo, entries, .. } = self;
-        let mut note_before = |row: &Row<'_, M>| entries.note_before(guard, row);
-        let moves = Moves { columns: &guard.moving, before: &mut note_before };
+        let mut note_before = |row: &Row<'_, M>| entries.note_before(context, row);
+        let moves = Moves { columns: &context.moving, before: &mut note_before };
         let mut edit = RowEdit::new(view(), Some(Direct { change, undo, moves }));
         body(&mut edit);
         match edit.finish() {
-            Ok(changed) => self.after_edit(guard, &view(), changed),
-            Err(stop) => Step::Failed(stop),
+            Ok(changed) => self.after_edit(context, &view(), changed),
+            Err(error) => Step::Failed(error),
         }
     }
 
     /// Long values have to be forgotten, and the row may have moved in an index.
     fn after_edit(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         view: &Row<'_, M>,
         changed: ColumnSet,
     ) -> Step<bool> {
-        if !changed.meets(&guard.noted) {
+        if !changed.meets(&context.noted) {
             return Step::Done(true);
         }
-        self.forget |= changed.meets(&guard.views);
-        if changed.meets(&guard.moving) {
-            self.entries.note_after(guard, view, changed);
-            self.entries.take_moves(guard, view.slot.id());
+        self.forget |= changed.meets(&context.views);
+        if changed.meets(&context.moving) {
+            self.entries.note_after(context, view, changed);
+            self.entries.take_moves(context, view.slot.id());
         }
         Step::Done(true)
     }
@@ -329,34 +334,34 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn edit_at_commit(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         found: Found<'_, S, M>,
         hash: u64,
         mut body: impl FnMut(&mut RowEdit<'_, M>),
     ) -> Step<bool> {
         let (row, meta) = (found.slot.id(), found.meta);
-        let own = self.own(guard, row);
-        let stored = Row::stored(&*guard.table, found.slot);
-        let mark = self.edits.get_mut().mark();
+        let own = self.own_write(context, row);
+        let stored = Row::stored(&*context.table, found.slot);
+        let savepoint = self.edits.get_mut().savepoint();
         let mut set = Ok(ColumnSet::default());
         let Self { local, edits, stopwatch, entries, .. } = self;
         let at = own.map(|(at, _)| at);
         let mut is_again = false;
-        let mut apply = |image: Option<&Image>| {
+        let mut apply = |image: Option<&BeforeImage>| {
             if std::mem::replace(&mut is_again, true) {
-                edits.borrow_mut().rewind(mark);
+                edits.borrow_mut().rewind(savepoint);
             }
             let before = Own { edits, at, since: None };
-            let after = Some(Own { since: Some(mark), ..before });
+            let after = Some(Own { since: Some(savepoint), ..before });
             let mut edit = RowEdit::new(stored.under(image, after), None);
             body(&mut edit);
             set = edit.finish();
             if let Ok(changed) = &set
-                && changed.meets(&guard.moving)
+                && changed.meets(&context.moving)
             {
                 cold_path();
-                entries.note_before(guard, &stored.under(image, Some(before)));
-                entries.note_after(guard, &stored.under(image, after), *changed);
+                entries.note_before(context, &stored.under(image, Some(before)));
+                entries.note_after(context, &stored.under(image, after), *changed);
             }
         };
         match own {
@@ -364,7 +369,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             Some((_, what)) if what.is_whole() => apply(None),
             _ => {
                 let before = stopwatch.switch::<M>(Component::Manager);
-                let mut fetch = |image: Option<&Image>| {
+                let mut fetch = |image: Option<&BeforeImage>| {
                     if !meta.has_hash(hash) {
                         return false;
                     }
@@ -373,7 +378,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                     stopwatch.switch::<M>(within);
                     true
                 };
-                let (target, tables) = (found.target(guard), engine.tables());
+                let (target, tables) = (found.target(context), engine.tables());
                 let seen = if own.is_none() {
                     engine.scheme.update(local, tables, target, &mut fetch)
                 } else {
@@ -381,37 +386,37 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 };
                 stopwatch.switch::<M>(before);
                 self.note_gsn(|| found.slot.gsn());
-                let refusal = match seen {
+                let conflict = match seen {
                     Ok(Seen::Present) if own.is_some() || meta.has_hash(hash) => None,
                     // As in `ask_write_of`: what was granted is of no use.
                     Ok(Seen::Present) => Some(AbortReason::Changed.into()),
                     Ok(Seen::Absent) if !meta.has_hash(hash) => return Step::Again,
                     Ok(Seen::Absent) => {
-                        return self.note_absence(engine, guard, hash, Step::Done(false));
+                        return self.note_absence(engine, context, hash, Step::Done(false));
                     }
-                    Err(refusal) => Some(refusal),
+                    Err(conflict) => Some(conflict),
                 };
-                if let Some(refusal) = refusal {
+                if let Some(conflict) = conflict {
                     cold_path();
-                    self.edits.get_mut().rewind(mark);
-                    return Step::Refused(refusal);
+                    self.edits.get_mut().rewind(savepoint);
+                    return Step::Conflict(conflict);
                 }
             }
         }
         let changed = match set {
             Ok(changed) => changed,
-            Err(stop) => {
+            Err(error) => {
                 cold_path();
-                return Step::Failed(stop);
+                return Step::Failed(error);
             }
         };
         let edits = self.edits.get_mut();
-        let at = at.unwrap_or_else(|| edits.add(guard.table.id(), row, What::Change));
-        edits.give(mark, at);
-        if changed.meets(&guard.noted) {
-            self.forget |= changed.meets(&guard.views);
-            if changed.meets(&guard.moving) {
-                self.entries.take_moves(guard, row);
+        let at = at.unwrap_or_else(|| edits.add(context.table.id(), row, What::Change));
+        edits.give(savepoint, at);
+        if changed.meets(&context.noted) {
+            self.forget |= changed.meets(&context.views);
+            if changed.meets(&context.moving) {
+                self.entries.take_moves(context, row);
             }
         }
         Step::Done(true)
@@ -423,11 +428,11 @@ fn check_change<M: Machine>(
     key: &[Value],
     column: usize,
     value: &Value,
-) -> Result<(), Stop> {
+) -> Result<(), OpError> {
     table.schema().check_value(column, value)?;
     let in_key = table.schema().primary_key().iter().position(|at| *at == column);
     match in_key.and_then(|at| key.get(at)) {
-        Some(same) if same != value => Err(Stop::key_update(table, column)),
+        Some(same) if same != value => Err(OpError::key_update(table, column)),
         _ => Ok(()),
     }
 }

@@ -42,20 +42,20 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             context.close(&engine.registry, change.inside.epoch, txn.undo.first_epoch());
         }
         drop(section);
-        let Self { engine, txn, graves, .. } = self;
+        let Self { engine, txn, garbage, .. } = self;
         engine.scheme.end(&mut txn.local, engine.tables(), false);
         if Txn::<S, M>::IN_PLACE {
             for made in &txn.made {
                 engine.tables().table(made.table).free(made.row);
             }
         } else {
-            graves.bury_aborted(txn);
+            garbage.retire_aborted(txn);
         }
         self.txn.forget = false;
         self.finish(Err(reason), State::Finished);
         if !Txn::<S, M>::IN_PLACE {
-            self.dig();
-            self.dig_after();
+            self.collect_at_begin();
+            self.collect_at_end();
         }
     }
 
@@ -139,25 +139,26 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn remove_made(&mut self, engine: &Engine<S, M>, change: Change) {
         let Self { entries, local, entry_key: now, .. } = self;
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
-            let guard = engine.tables.guard(entry.table);
-            let ordered = &guard.indexes[entry.index];
-            if guard.table.is_present(entry.row) {
-                let view = Row::stored(&*guard.table, guard.table.slot(entry.row));
+            let context = engine.tables.context(entry.table);
+            let ordered = &context.indexes[entry.index];
+            if context.table.is_present(entry.row) {
+                let view = Row::stored(&*context.table, context.table.slot(entry.row));
                 key_of(ordered, &view, now);
                 if *now == entries.key(entry) {
                     continue;
                 }
             }
             ordered.index.remove(entries.key(entry), entry.row, &mut |from, into| {
-                let (from, into) = (guard.leaf(entry.index, from), guard.leaf(entry.index, into));
+                let (from, into) =
+                    (context.leaf(entry.index, from), context.leaf(entry.index, into));
                 engine.scheme.split(local, from, into)
             });
         }
         for made in &self.made {
-            let guard = engine.tables.guard(made.table);
-            guard.give_up(made.row);
-            guard.table.index().remove(made.hash, made.row);
-            guard.table.vacate(change, made.row);
+            let context = engine.tables.context(made.table);
+            context.unlink(made.row);
+            context.table.index().remove(made.hash, made.row);
+            context.table.vacate(change, made.row);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A leaf at a time: its guard is watched, its entries are read, and each row is read through the
 //! scheme. An entry only says that a row may have a key; the row says whether it has, unless the
-//! table is settled ([`Table::is_settled`]): then it has if it is present.
+//! table is settled ([`Table::is_index_only`]): then it has if it is present.
 
 use std::num::NonZeroUsize;
 use std::ops::{Bound, ControlFlow};
@@ -18,9 +18,9 @@ use super::step::{Found, Step};
 use super::{Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::Engine;
-use crate::error::Stop;
-use crate::scheme::{AbortReason, Refusal, Scheme};
-use crate::tables::{Guard, Ordered};
+use crate::error::OpError;
+use crate::scheme::{AbortReason, Conflict, Scheme};
+use crate::tables::{Ordered, TableContext};
 
 /// Entries that are read at first: who wants the first row of a range need not pay for a leaf.
 const FIRST_ENTRIES: usize = 4;
@@ -68,13 +68,13 @@ impl<'k> Range<'k> {
 
 /// Room of a worker for its scans.
 #[derive(Debug, Default)]
-pub(super) struct ScanRoom {
+pub(super) struct ScanBuffers {
     pub(super) batch: Batch,
     pub(super) from: Vec<u8>,
     to: Vec<u8>,
 }
 
-impl ScanRoom {
+impl ScanBuffers {
     /// The bounds as bytes; the second is not part of the range. False if no key can be in it.
     fn bounds<S: Scheme<M>, M: Machine>(
         &mut self,
@@ -112,7 +112,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// count; then `take` is called once for the row, until it breaks.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::Storage`] for bounds that do not fit the index.
+    /// [`OpError::Abort`]; [`OpError::Storage`] for bounds that do not fit the index.
     ///
     /// # Panics
     /// When the table has no index of this number, see [`Engine::index`].
@@ -123,18 +123,18 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         range: &Range<'_>,
         look: Reader<'_, M>,
         take: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.check_open()?;
         self.check_table(table)?;
-        let mut room = std::mem::take(&mut self.scan_room);
+        let mut room = std::mem::take(&mut self.scan_buffers);
         let done = self.check_range(table, index, range).and_then(|()| {
-            if !room.bounds(&self.engine.tables.guard(table.id()).indexes[index], range) {
+            if !room.bounds(&self.engine.tables.context(table.id()).indexes[index], range) {
                 return Ok(());
             }
             room.batch.rewind();
             self.scan_batches(table, index, range, &mut room, (look, take))
         });
-        self.scan_room = room;
+        self.scan_buffers = room;
         done
     }
 
@@ -143,9 +143,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
-    ) -> Result<(), Stop> {
-        let guard = self.engine.tables.guard(table.id());
-        let ordered = &guard.indexes[index];
+    ) -> Result<(), OpError> {
+        let context = self.engine.tables.context(table.id());
+        let ordered = &context.indexes[index];
         for values in range.sides().into_iter().flatten() {
             let (given, expected) = (values.len(), ordered.columns.len());
             if given > expected {
@@ -176,10 +176,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
-        room: &mut ScanRoom,
+        room: &mut ScanBuffers,
         (look, take): (Reader<'_, M>, &mut dyn FnMut() -> ControlFlow<()>),
-    ) -> Result<(), Stop> {
-        let ScanRoom { batch, from, to } = room;
+    ) -> Result<(), OpError> {
+        let ScanBuffers { batch, from, to } = room;
         let to = match range.to {
             Bound::Unbounded => Bound::Unbounded,
             _ if to.is_empty() => Bound::Unbounded, // Nothing comes after the greatest prefix.
@@ -188,17 +188,17 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let keys = KeyRange { from: Bound::Included(&from[..]), to, descending: range.descending };
         batch.limit(NonZeroUsize::new(FIRST_ENTRIES));
         loop {
-            let more = self.until_done(table, |engine, txn, guard, _| {
-                let read = txn.watch_batch(engine, guard, index, &keys, batch);
-                read.map_or_else(Step::Refused, Step::Done)
+            let more = self.until_done(table, |engine, txn, context, _| {
+                let read = txn.read_gap_batch(engine, context, index, &keys, batch);
+                read.map_or_else(Step::Conflict, Step::Done)
             })?;
             for at in 0..batch.len() {
                 if at % PREFETCHED == 0 {
-                    self.prefetch_rows(table, index, batch, at);
+                    self.prefetch_batch(table, index, batch, at);
                 }
                 let Some(found) = batch.get(at) else { break };
-                let is_there = self.until_done(table, |engine, txn, guard, _| {
-                    txn.read_found(engine, guard, index, (found.row, found.key), look)
+                let is_there = self.until_done(table, |engine, txn, context, _| {
+                    txn.read_found(engine, context, index, (found.row, found.key), look)
                 })?;
                 if is_there && take().is_break() {
                     return Ok(());
@@ -212,18 +212,18 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     /// What it takes to see whether rows still have the keys that the entries say.
-    fn prefetch_rows(&mut self, table: &Table<M>, index: usize, batch: &Batch, from: usize) {
+    fn prefetch_batch(&mut self, table: &Table<M>, index: usize, batch: &Batch, from: usize) {
         let Self { engine, member, txn, .. } = self;
-        let guard = engine.tables.guard(table.id());
-        let columns = if table.is_settled() { &[] } else { &guard.indexes[index].columns[..] };
-        let hints = &mut txn.ahead.hints;
+        let context = engine.tables.context(table.id());
+        let columns = if table.is_index_only() { &[] } else { &context.indexes[index].columns[..] };
+        let hints = &mut txn.prefetched.hints;
         let coming = || (from..batch.len().min(from + PREFETCHED)).filter_map(|at| batch.get(at));
         let section = member.enter();
-        coming().for_each(|found| Found::new(guard, found.row).hint(guard, columns, hints));
+        coming().for_each(|found| Found::new(context, found.row).hint(context, columns, hints));
         hints.give::<M>();
-        if columns.iter().any(|at| guard.views.has(*at)) {
+        if columns.iter().any(|at| context.views.has(*at)) {
             for found in coming() {
-                table.hint_at_long_values(&[guard.table.slot(found.row)], columns, hints);
+                table.hint_at_long_values(&[context.table.slot(found.row)], columns, hints);
             }
             hints.give::<M>();
         }
@@ -233,31 +233,31 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     /// Watches the next leaf of a range and reads its entries; whether there are more.
-    pub(super) fn watch_batch(
+    pub(super) fn read_gap_batch(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         index: usize,
         range: &KeyRange<'_>,
         batch: &mut Batch,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, Conflict> {
         let before = self.stopwatch.switch::<M>(Component::Index);
         let Self { local, .. } = self;
-        let mut refusal = None;
+        let mut conflict = None;
         let mut observe = |leaf| {
-            let (place, gap) = guard.leaf(index, leaf);
-            if let Err(refused) = engine.scheme.watch(local, place, gap) {
-                refusal = Some(refused);
+            let (place, gap) = context.leaf(index, leaf);
+            if let Err(refused) = engine.scheme.read_gap(local, place, gap) {
+                conflict = Some(refused);
             }
         };
-        let more = guard.indexes[index].index.batch(range, &mut observe, batch);
+        let more = context.indexes[index].index.batch(range, &mut observe, batch);
         self.stopwatch.switch::<M>(before);
-        self.note_gsn(|| guard.gone_gsn());
-        match refusal {
+        self.note_gsn(|| context.gone_gsn());
+        match conflict {
             None => Ok(more),
-            Some(refusal) => {
+            Some(conflict) => {
                 batch.step_back();
-                Err(refusal)
+                Err(conflict)
             }
         }
     }
@@ -266,22 +266,22 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     pub(super) fn read_found(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         index: usize,
         (row, key): (RowId, &[u8]),
         body: Reader<'_, M>,
     ) -> Step<bool> {
-        if self.gone_rows.contains(&(guard.table.id().0, row.0)) {
+        if self.gone_rows.contains(&(context.table.id().0, row.0)) {
             return Step::Done(false);
         }
-        let found = Found::new(guard, row);
-        let ordered = &guard.indexes[index];
+        let found = Found::new(context, row);
+        let ordered = &context.indexes[index];
         let mut now = std::mem::take(&mut self.entry_key);
         let mut has_key = false;
         let is_named = || found.meta.is_named();
-        let step = self.read_row(engine, guard, found, &is_named, |view| {
+        let step = self.read_row(engine, context, found, &is_named, |view| {
             // Not before: the scheme has the row's lock or its version now (`SLOTS-1`).
-            has_key = guard.table.is_settled() || {
+            has_key = context.table.is_index_only() || {
                 key_of(ordered, view, &mut now);
                 now == key
             };
@@ -303,24 +303,24 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// That the transaction may look for another row with the key of the next entry, if none may
     /// have it: such a row can lie in any partition, unless the index begins as the table's key.
     #[inline]
-    pub(super) fn check_entry_partitions(&mut self, table: &Table<M>) -> Result<(), Stop> {
+    pub(super) fn check_entry_partitions(&mut self, table: &Table<M>) -> Result<(), OpError> {
         if !S::PARTITIONED {
             return Ok(());
         }
         let entry = &self.txn.entries.made[self.txn.entries.added];
-        let ordered = &self.engine.tables.guard(table.id()).indexes[entry.index];
+        let ordered = &self.engine.tables.context(table.id()).indexes[entry.index];
         let leads = ordered.columns.first() == table.schema().primary_key().first();
         if entry.unique && !leads { self.check_all_partitions(table) } else { Ok(()) }
     }
 
-    fn check_all_partitions(&mut self, table: &Table<M>) -> Result<(), Stop> {
-        if self.partitions.is_empty() || self.engine.tables.guard(table.id()).replicated {
+    fn check_all_partitions(&mut self, table: &Table<M>) -> Result<(), OpError> {
+        if self.partitions.is_empty() || self.engine.tables.context(table.id()).replicated {
             return Ok(());
         }
         let all = 0..self.engine.partitions();
         let missing = all.into_iter().find(|one| self.partitions.binary_search(one).is_err());
         let Some(partition) = missing else { return Ok(()) };
         self.abort(AbortReason::Finished);
-        Err(Stop::OtherPartition { table: table.name().to_owned(), partition })
+        Err(OpError::OtherPartition { table: table.name().to_owned(), partition })
     }
 }

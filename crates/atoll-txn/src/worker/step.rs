@@ -9,29 +9,29 @@ use atoll_storage::{Change, RowId, Slot, Table, Value};
 use super::{Txn, Worker, target};
 use crate::accounting::Component;
 use crate::engine::Engine;
-use crate::error::Stop;
-use crate::registry::Context;
+use crate::error::OpError;
+use crate::registry::TxnContext;
 use crate::rows::Meta;
-use crate::scheme::{AbortReason, Refusal, Scheme, Target};
-use crate::tables::Guard;
+use crate::scheme::{AbortReason, Conflict, Scheme, Target};
+use crate::tables::TableContext;
 
 /// The row that the index names for a key at the moment. It may belong to a transaction that is
 /// still open.
 #[inline]
 pub(super) fn find<'g, S: Scheme<M>, M: Machine, H: BuildHasher>(
-    guard: &'g Guard<S, M>,
+    context: &'g TableContext<S, M>,
     hash: u64,
     key: &[Value],
     gone: &HashSet<(u32, u64), H>,
 ) -> Option<Found<'g, S, M>> {
-    let table = &guard.table;
-    let is_exact = table.is_exact(hash);
+    let table = &context.table;
+    let is_hash_unique = table.is_hash_unique(hash);
     let row = table.index().find(hash, |row| {
-        guard.rows.get(row).has_hash(hash)
-            && (is_exact || table.has_key(row, key))
+        context.rows.get(row).has_hash(hash)
+            && (is_hash_unique || table.has_key(row, key))
             && (gone.is_empty() || !gone.contains(&(table.id().0, row.0)))
     })?;
-    Some(Found::new(guard, row))
+    Some(Found::new(context, row))
 }
 
 /// A row that was looked for, and what lies beside it.
@@ -50,43 +50,47 @@ impl<S: Scheme<M>, M: Machine> Copy for Found<'_, S, M> {}
 
 impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
     #[inline]
-    pub(super) fn new(guard: &'g Guard<S, M>, row: RowId) -> Self {
-        Self { slot: guard.table.slot(row), meta: guard.rows.get(row) }
+    pub(super) fn new(context: &'g TableContext<S, M>, row: RowId) -> Self {
+        Self { slot: context.table.slot(row), meta: context.rows.get(row) }
     }
 
     /// A row that is guessed to be that of a key; nothing if there is no such slot. Where
     /// transactions are told apart by partitions it means something only to one that has the key's.
     #[inline]
-    pub(super) fn guessed(guard: &'g Guard<S, M>, row: RowId, hash: u64) -> Option<Self> {
-        let slot = guard.table.slot_if_any(row)?;
-        let is_sure = S::PARTITIONED && guard.table.is_surely(slot, hash);
-        let meta = if is_sure { &guard.any_row } else { guard.rows.get(row) };
+    pub(super) fn at_predicted(
+        context: &'g TableContext<S, M>,
+        row: RowId,
+        hash: u64,
+    ) -> Option<Self> {
+        let slot = context.table.slot_if_any(row)?;
+        let is_exact = S::PARTITIONED && context.table.is_exact(slot, hash);
+        let meta = if is_exact { &context.any_row } else { context.rows.get(row) };
         Some(Self { slot, meta })
     }
 
     /// The line of what lies beside it, unless that is in a cache.
     #[inline(always)]
-    pub(super) fn line_beside(&self, guard: &Guard<S, M>) -> Option<*const u8> {
-        let is_away = !S::PARTITIONED || !std::ptr::eq(self.meta, &raw const guard.any_row);
+    pub(super) fn line_beside(&self, context: &TableContext<S, M>) -> Option<*const u8> {
+        let is_away = !S::PARTITIONED || !std::ptr::eq(self.meta, &raw const context.any_row);
         is_away.then(|| std::ptr::from_ref(self.meta).cast())
     }
 
     /// Gathers what will be accessed of it, if these columns are.
     #[inline]
-    pub(super) fn hint(&self, guard: &Guard<S, M>, columns: &[usize], hints: &mut Hints) {
-        self.line_beside(guard).iter().for_each(|line| hints.add_line::<M>(*line));
-        guard.table.hint_at_values(&[self.slot], columns, hints);
+    pub(super) fn hint(&self, context: &TableContext<S, M>, columns: &[usize], hints: &mut Hints) {
+        self.line_beside(context).iter().for_each(|line| hints.add_line::<M>(*line));
+        context.table.hint_at_values(&[self.slot], columns, hints);
     }
 
     /// On its way to the scheme.
     #[inline]
-    pub(super) fn target(&self, guard: &Guard<S, M>) -> Target<'g, S::State> {
-        target(guard, self.slot.id(), self.meta)
+    pub(super) fn target(&self, context: &TableContext<S, M>) -> Target<'g, S::State> {
+        target(context, self.slot.id(), self.meta)
     }
 }
 
 /// What a step works with.
-pub(super) type Here<'h, S, M> = (&'h Engine<S, M>, &'h Guard<S, M>, Change);
+pub(super) type Here<'h, S, M> = (&'h Engine<S, M>, &'h TableContext<S, M>, Change);
 
 /// How a step ended.
 pub(super) enum Step<R> {
@@ -95,15 +99,15 @@ pub(super) enum Step<R> {
     /// Things have moved: once more.
     Again,
     /// The scheme refuses.
-    Refused(Refusal),
+    Conflict(Conflict),
     /// An error.
-    Failed(Stop),
+    Failed(OpError),
 }
 
 /// Shows what a step has stored before the section ends, even if what the step called panics.
 struct Shown<'t, S: Scheme<M>, M: Machine> {
     txn: &'t mut Txn<S, M>,
-    context: &'t Context<M>,
+    context: &'t TxnContext<M>,
     returned: bool,
 }
 
@@ -130,31 +134,31 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     pub(super) fn until_done<R>(
         &mut self,
         table: &Table<M>,
-        mut step: impl FnMut(&Engine<S, M>, &mut Txn<S, M>, &Guard<S, M>, Change) -> Step<R>,
-    ) -> Result<R, Stop> {
+        mut step: impl FnMut(&Engine<S, M>, &mut Txn<S, M>, &TableContext<S, M>, Change) -> Step<R>,
+    ) -> Result<R, OpError> {
         let mut round = 0;
         loop {
             let Self { engine, member, txn, .. } = self;
-            let guard = engine.tables.guard(table.id());
+            let context = engine.tables.context(table.id());
             let section = member.enter();
             let mut shown = Shown { txn, context: &self.context, returned: false };
-            let done = step(engine, shown.txn, guard, Change::forward(section.inside()));
+            let done = step(engine, shown.txn, context, Change::forward(section.inside()));
             shown.returned = true;
             drop(shown);
             drop(section);
             match done {
                 Step::Done(result) => return Ok(result),
                 Step::Again => {}
-                Step::Refused(refusal) => self.refused(refusal, &mut round)?,
-                Step::Failed(stop) => return Err(self.fail_with(stop)),
+                Step::Conflict(conflict) => self.on_conflict(conflict, &mut round)?,
+                Step::Failed(error) => return Err(self.fail_with(error)),
             }
         }
     }
 
     /// Something other than an abort ended a step that may have stored already.
-    pub(super) fn fail_with(&mut self, stop: Stop) -> Stop {
-        match stop {
-            Stop::Storage(error) => self.fail(error),
+    pub(super) fn fail_with(&mut self, error: OpError) -> OpError {
+        match error {
+            OpError::Storage(error) => self.fail(error),
             other => {
                 self.abort(AbortReason::Finished);
                 other
@@ -169,51 +173,56 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline]
     pub(super) fn locate<'g>(
         &mut self,
-        guard: &'g Guard<S, M>,
+        context: &'g TableContext<S, M>,
         wanted: Wanted<'_>,
     ) -> Option<Found<'g, S, M>> {
-        self.locate_naming(guard, wanted, |_| ())
+        self.locate_naming(context, wanted, |_| ())
     }
 
     /// As [`Txn::locate`]; calls `name` with a row that may be the one, as soon as it is known.
     #[inline]
     pub(super) fn locate_naming<'g>(
         &mut self,
-        guard: &'g Guard<S, M>,
+        context: &'g TableContext<S, M>,
         wanted: Wanted<'_>,
         name: impl FnOnce(&Found<'g, S, M>),
     ) -> Option<Found<'g, S, M>> {
         let hash = wanted.hash;
         let before = self.stopwatch.switch::<M>(Component::Index);
-        let expected = self.ahead.next(guard.table.id(), hash);
-        let guess = expected.or_else(|| guard.table.guess(hash));
-        let found = guess.and_then(|row| Found::guessed(guard, row, hash));
-        let named = || guard.table.index().home(hash).guess(hash);
-        let found = found.or_else(|| named().map(|row| Found::new(guard, row))).inspect(name);
-        let found = found.filter(|found| self.is_surely(guard, found.meta, hash));
+        let expected = self.prefetched.next(context.table.id(), hash);
+        let predicted = expected.or_else(|| context.table.predict(hash));
+        let found = predicted.and_then(|row| Found::at_predicted(context, row, hash));
+        let named = || context.table.index().bucket(hash).candidate(hash);
+        let found = found.or_else(|| named().map(|row| Found::new(context, row))).inspect(name);
+        let found = found.filter(|found| self.is_verified(context, found.meta, hash));
         self.stopwatch.switch::<M>(before);
-        found.or_else(|| self.look_up(guard, wanted))
+        found.or_else(|| self.look_up(context, wanted))
     }
 
     /// Whether a row that is thought to have the key has it, as far as the row can tell.
     #[inline]
-    pub(super) fn is_surely(&self, guard: &Guard<S, M>, meta: &Meta<S, M>, hash: u64) -> bool {
-        meta.has_hash(hash) && guard.table.is_exact(hash) && self.gone_rows.is_empty()
+    pub(super) fn is_verified(
+        &self,
+        context: &TableContext<S, M>,
+        meta: &Meta<S, M>,
+        hash: u64,
+    ) -> bool {
+        meta.has_hash(hash) && context.table.is_hash_unique(hash) && self.gone_rows.is_empty()
     }
 
     /// The row of a key, by the index.
     #[inline(never)]
     pub(super) fn look_up<'g>(
         &mut self,
-        guard: &'g Guard<S, M>,
+        context: &'g TableContext<S, M>,
         wanted: Wanted<'_>,
     ) -> Option<Found<'g, S, M>> {
         let before = self.stopwatch.switch::<M>(Component::Index);
-        let found = find(guard, wanted.hash, wanted.key, &self.gone_rows);
-        if let (Some(found), Some(guess)) = (&found, guard.table.guess(wanted.hash))
-            && found.slot.id() != guess
+        let found = find(context, wanted.hash, wanted.key, &self.gone_rows);
+        if let (Some(found), Some(predicted)) = (&found, context.table.predict(wanted.hash))
+            && found.slot.id() != predicted
         {
-            guard.table.doubt(wanted.hash);
+            context.table.mark_wrong(wanted.hash);
         }
         self.stopwatch.switch::<M>(before);
         found

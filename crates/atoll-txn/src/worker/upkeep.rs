@@ -7,9 +7,9 @@ use super::step::{Found, Step};
 use super::{Begin, State, Txn, Worker};
 use crate::edits::What;
 use crate::engine::{Engine, partition_of};
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::scheme::{AbortReason, Scheme};
-use crate::tables::Guard;
+use crate::tables::TableContext;
 
 /// Values that one transaction stores again, in a partitioned scheme: each transaction has to be
 /// waited for by all others of its partition, and waits for them.
@@ -56,8 +56,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     fn kept(&mut self, table: &Table<M>, row: RowId, column: usize) -> Kept {
-        let guard = self.engine.tables.guard(table.id());
-        let is_in_one = S::PARTITIONED && !guard.replicated;
+        let context = self.engine.tables.context(table.id());
+        let is_in_one = S::PARTITIONED && !context.replicated;
         let partition = is_in_one.then(|| {
             let _section = self.member.enter();
             partition_of_row(table, row, self.engine.partitions())
@@ -66,13 +66,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 
     /// Values of one partition.
-    fn store_again(&mut self, table: &Table<M>, values: &[Kept]) -> Result<(), Stop> {
+    fn store_again(&mut self, table: &Table<M>, values: &[Kept]) -> Result<(), OpError> {
         let partition = values.first().and_then(|value| value.partition);
         // What somebody keeps for long must not keep the thread that sees to everything else.
         self.begin(Begin { partitions: partition.as_slice(), read_only: false, hurried: true })?;
         for value in values {
-            self.until_done(table, |engine, txn, guard, change| {
-                txn.store_again(engine, guard, change, value)
+            self.until_done(table, |engine, txn, context, change| {
+                txn.store_again(engine, context, change, value)
             })?;
         }
         self.commit()
@@ -89,52 +89,52 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn store_again(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         change: Change,
         &Kept { row, column, partition }: &Kept,
     ) -> Step<()> {
-        let found = Found::new(guard, row);
+        let found = Found::new(context, row);
         let meta = found.meta;
         // The slot may be another row's by now.
         let is_elsewhere =
-            |partition| partition != partition_of_row(&guard.table, row, engine.partitions());
+            |partition| partition != partition_of_row(&context.table, row, engine.partitions());
         if !meta.is_named() || partition.is_some_and(is_elsewhere) {
             return Step::Done(());
         }
         self.forget = true;
         if Self::IN_PLACE {
-            if let Err(refusal) = self.ask_write(engine, guard, found, true) {
-                return Step::Refused(refusal);
+            if let Err(conflict) = self.ask_write(engine, context, found, true) {
+                return Step::Conflict(conflict);
             }
-            if !guard.table.is_present(row) {
+            if !context.table.is_present(row) {
                 return Step::Done(());
             }
-            let value = guard.table.value(row, column);
+            let value = context.table.value(row, column);
             let mut room = [0; 16];
             let plain = atoll_storage::image::plain(&value, &mut room);
-            return match guard.table.store(change, found.slot, column, plain, &mut self.undo) {
+            return match context.table.store(change, found.slot, column, plain, &mut self.undo) {
                 Ok(()) => Step::Done(()),
                 Err(error) => Step::Failed(error.into()),
             };
         }
         let mut value = Value::Null;
-        let read = self.read_row(engine, guard, found, &|| meta.is_named(), |view| {
+        let read = self.read_row(engine, context, found, &|| meta.is_named(), |view| {
             value = view.value(column);
         });
         match read {
             Step::Done(true) => {}
-            Step::Refused(refusal) => return Step::Refused(refusal),
+            Step::Conflict(conflict) => return Step::Conflict(conflict),
             _ => return Step::Done(()),
         }
-        if let Err(refusal) = self.ask_write(engine, guard, found, true) {
-            return Step::Refused(refusal);
+        if let Err(conflict) = self.ask_write(engine, context, found, true) {
+            return Step::Conflict(conflict);
         }
         let mut room = [0; 16];
         let mut edits = self.edits.borrow_mut();
-        let at = edits.add(guard.table.id(), row, What::Change);
-        let mark = edits.mark();
+        let at = edits.add(context.table.id(), row, What::Change);
+        let savepoint = edits.savepoint();
         edits.put(column, atoll_storage::image::plain(&value, &mut room));
-        edits.give(mark, at);
+        edits.give(savepoint, at);
         Step::Done(())
     }
 }

@@ -1,22 +1,22 @@
 //! Reading and changing many rows whose keys are known together.
 //!
-//! They are looked for in windows ([`super::window`]), and the caller's closure is shown each row.
-//! The accesses come in the order of the keys, each as if it were made by itself: the windows are
-//! no atomic steps, and a scheme that makes the transaction wait does so outside the gate.
+//! They are looked for in windows ([`super::key_batch`]), and the caller's closure is shown each
+//! row. The accesses come in the order of the keys, each as if it were made by itself: the windows
+//! are no atomic steps, and a scheme that makes the transaction wait does so outside the gate.
 
 use std::hint::cold_path;
 
 use atoll_machine::{Hints, Machine};
 use atoll_storage::{Change, Slot, Table, Value};
 
+use super::key_batch::{Aim, Aims, KeyBatch, Seen};
 use super::step::Step;
-use super::window::{Aim, Aims, Seen, Window};
 use super::{Txn, Worker};
 use crate::engine::Engine;
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::row::{Row, RowEdit};
-use crate::scheme::{Refusal, Scheme};
-use crate::tables::Guard;
+use crate::scheme::{Conflict, Scheme};
+use crate::tables::TableContext;
 
 /// What a transaction is going to do with a row.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ impl<'c> Aims<Want<'c>> for Wants<'_, 'c> {
         Some(self.0(at))
     }
 
-    fn misfit(&self, at: usize) -> Stop {
+    fn misfit(&self, at: usize) -> OpError {
         unreachable!("anything can be done with row {at}")
     }
 }
@@ -98,17 +98,17 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// a key perhaps, `body` inside the gate.
     ///
     /// # Errors
-    /// [`Stop::Abort`]; [`Stop::ReadOnly`], and [`Stop::Storage`] for a key that does not fit the
-    /// table: nothing has been done then; [`Stop::OtherPartition`], [`Stop::DuplicateIndexKey`],
-    /// and [`Stop::KeyUpdate`] and [`Stop::Storage`] for values that do not fit: the transaction
-    /// has been rolled back then.
+    /// [`OpError::Abort`]; [`OpError::ReadOnly`], and [`OpError::Storage`] for a key that does not
+    /// fit the table: nothing has been done then; [`OpError::OtherPartition`],
+    /// [`OpError::DuplicateIndexKey`], and [`OpError::KeyUpdate`] and [`OpError::Storage`] for
+    /// values that do not fit: the transaction has been rolled back then.
     pub fn visit<'c>(
         &mut self,
         table: &Table<M>,
         keys: &[Value],
         wants: &dyn Fn(usize) -> Want<'c>,
         body: Visitor<'_, M>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.in_windows(table, keys, &Wants(wants), |txn, here, seen, at| {
             txn.visit_some(here, seen, at, &mut *body)
         })
@@ -120,8 +120,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline]
     fn visit_some(
         &mut self,
-        (engine, guard, change): (&Engine<S, M>, &Guard<S, M>, Change),
-        (window, seen): (&Window<'_, Want<'_>>, &Seen<'_, S, M>),
+        (engine, context, change): (&Engine<S, M>, &TableContext<S, M>, Change),
+        (window, seen): (&KeyBatch<'_, Want<'_>>, &Seen<'_, S, M>),
         at: &mut usize,
         body: Visitor<'_, M>,
     ) -> Step<()> {
@@ -129,30 +129,30 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         while let Some((hash, aim)) = window.get(*at) {
             let wanted = window.wanted(*at, hash);
             let found = match seen.get(*at) {
-                Some(Some(found)) if self.is_surely(guard, found.meta, hash) => Some(*found),
+                Some(Some(found)) if self.is_verified(context, found.meta, hash) => Some(*found),
                 _ => {
                     cold_path();
-                    self.look_up(guard, wanted)
+                    self.look_up(context, wanted)
                 }
             };
             let position = window.first + *at;
             let step = if aim.update {
-                self.edit(engine, guard, change, wanted, found, |row| {
+                self.edit(engine, context, change, wanted, found, |row| {
                     body(position, Visit::Update(row));
                 })
             } else {
-                self.read(engine, guard, wanted, found, |row| body(position, Visit::Read(row)))
+                self.read(engine, context, wanted, found, |row| body(position, Visit::Read(row)))
             };
             match step {
                 Step::Done(true) => {}
                 Step::Done(false) => body(position, Visit::Absent),
-                Step::Failed(stop) => return Step::Failed(stop),
+                Step::Failed(error) => return Step::Failed(error),
                 // It is asked for again in a step of its own, so that its waiting begins there.
-                Step::Again | Step::Refused(Refusal::Wait(_)) if *at > begin => {
+                Step::Again | Step::Conflict(Conflict::WouldBlock(_)) if *at > begin => {
                     return Step::Done(());
                 }
                 Step::Again => return Step::Again,
-                Step::Refused(refusal) => return Step::Refused(refusal),
+                Step::Conflict(conflict) => return Step::Conflict(conflict),
             }
             *at += 1;
             if self.entries.has_new() {

@@ -36,7 +36,7 @@ impl Machine for Waiting {
         }
     }
 
-    fn touch(_address: *const u8, _bytes: usize) {}
+    fn prefetch(_address: *const u8, _bytes: usize) {}
 }
 
 /// Lets something happen after so many rounds of waiting.

@@ -9,22 +9,22 @@
 use std::sync::Arc;
 
 use atoll_log::LogError;
+use atoll_log::checkpoint_store::{
+    CheckpointStore, ColumnMap, Map, Part, PartName, SegmentMap, TableMap, Waiting, Writer,
+};
 use atoll_log::control::{self, Checkpoint, CheckpointPart, Control, ControlFile};
 use atoll_log::files::Files;
-use atoll_log::home::{
-    ColumnMap, Home, Map, Part, PartName, SegmentMap, TableMap, Waiting, Writer,
-};
 use atoll_log::origin::Origin;
 use atoll_machine::Medium;
 use atoll_machine::medium::Locked;
 
 use super::checkpoint::Checkpointer;
-use super::moment::now_us;
 use super::open::{check_may_create, folder_name};
+use super::restore_point::now_us;
 use crate::error::{Error, Result};
 
 /// The life of a database that has been written and not opened.
-pub(super) const LIFE: u32 = 1;
+pub(super) const FIRST_INCARNATION: u32 = 1;
 pub(super) const CHECKPOINT: u64 = 1;
 
 /// Locks a folder in which a database is to be made of another's files, if nothing is there.
@@ -56,7 +56,7 @@ impl Checkpointer {
     pub(super) fn copy_to(&mut self, root: &dyn Medium) -> Result<u64> {
         let _locked = lock_empty(root)?;
         let origin = self.origin()?;
-        let tablespaces = self.homes.len();
+        let tablespaces = self.stores.len();
         let mut control = Control {
             id: control::new_id(),
             file_bytes: self.control.file_bytes,
@@ -67,10 +67,10 @@ impl Checkpointer {
         ControlFile::begin(root, control::COPY, &mut control)?;
         let mut bytes = 0;
         let mut parts = Vec::with_capacity(tablespaces);
-        for (tablespace, from) in self.homes.iter().enumerate() {
+        for (tablespace, from) in self.stores.iter().enumerate() {
             let medium = root.folder(&folder_name(tablespace))?;
             Files::open(Arc::clone(&medium), control.file_bytes, 0)?.make_until(0)?;
-            let to = Home::open(medium)?;
+            let to = CheckpointStore::open(medium)?;
             let waiting = Waiting::new();
             let mut writer = to.writer(&[], &waiting, false);
             let mut copy = Copy { from, writer: &mut writer, room: Vec::new() };
@@ -86,8 +86,13 @@ impl Checkpointer {
         if let Some(origin) = origin {
             origin.write(root)?;
         }
-        control.life = LIFE;
-        control.checkpoints = vec![Checkpoint { number: CHECKPOINT, epoch: 0, life: LIFE, parts }];
+        control.incarnation = FIRST_INCARNATION;
+        control.checkpoints = vec![Checkpoint {
+            number: CHECKPOINT,
+            epoch: 0,
+            incarnation: FIRST_INCARNATION,
+            parts,
+        }];
         ControlFile::begin(root, control::COPY, &mut control)?;
         ControlFile::finish(root, control::COPY)?;
         Ok(bytes)
@@ -101,7 +106,7 @@ impl Checkpointer {
         let starts = checkpoint.parts.iter().map(|part| part.start);
         let origin = Origin {
             id: self.control.id,
-            life: checkpoint.life,
+            incarnation: checkpoint.incarnation,
             epoch: checkpoint.epoch,
             gsn: mark.gsn,
             time_us: mark.time_us,
@@ -115,7 +120,7 @@ impl Checkpointer {
 
 /// On the way from one home to another.
 struct Copy<'h, 'w> {
-    from: &'h Home,
+    from: &'h CheckpointStore,
     writer: &'h mut Writer<'w>,
     room: Vec<u8>,
 }

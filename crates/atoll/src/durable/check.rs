@@ -9,20 +9,20 @@ use std::sync::Arc;
 
 use atoll_log::archive::{self, Owner};
 use atoll_log::archived::{self, Archived, Places};
-use atoll_log::block::{Header, Kind, Rest};
+use atoll_log::block::{Header, IdleWatermark, Kind};
+use atoll_log::checkpoint_store::CheckpointStore;
 use atoll_log::control::{self, Control, ControlFile};
 use atoll_log::files::{file_name, file_number};
-use atoll_log::home::Home;
 use atoll_log::origin::{self, Origin};
 use atoll_log::scan::Scan;
-use atoll_log::{LogError, mark};
+use atoll_log::{LogError, time_mark};
 use atoll_machine::medium::Open;
 use atoll_machine::{FileMedium, Medium};
 use atoll_storage::redo::Changes;
 use atoll_txn::describe;
 use serde::Serialize;
 
-use super::backup::LIFE;
+use super::backup::FIRST_INCARNATION;
 use super::inspect::{existing, lock, scan};
 use super::open::folder_name;
 use crate::error::Result;
@@ -123,7 +123,7 @@ pub fn check(folder: &Path, archive: Option<&Path>) -> Result<CheckReport> {
     };
     for tablespace in 0..tablespaces {
         let Some(medium) = report.note(existing(&root, folder, tablespace)) else { continue };
-        let checked = report.check_home(&medium, tablespace, control.as_ref());
+        let checked = report.check_store(&medium, tablespace, control.as_ref());
         report.note(checked);
         let checked = report.check_log(&medium, tablespace, control.as_ref());
         report.note(checked);
@@ -132,7 +132,9 @@ pub fn check(folder: &Path, archive: Option<&Path>) -> Result<CheckReport> {
     if let Some(archive) = archive {
         // A backup that was not opened yet goes on with the logs of what it was made of.
         let owned = control.and_then(|control| match origin {
-            Some(origin) if control.life == LIFE => origin.map(|origin| origin.id),
+            Some(origin) if control.incarnation == FIRST_INCARNATION => {
+                origin.map(|origin| origin.id)
+            }
             _ => Some(control.id),
         });
         let checked = report.check_archive(&FileMedium::existing(archive)?, owned);
@@ -160,7 +162,7 @@ impl CheckReport {
         done.map_err(|error| self.tell(error)).ok()
     }
 
-    fn check_home(
+    fn check_store(
         &mut self,
         medium: &Arc<dyn Medium>,
         tablespace: usize,
@@ -171,21 +173,23 @@ impl CheckReport {
                 let parts = control.checkpoints.iter();
                 parts.map(|one| (one.number, one.parts[tablespace])).collect()
             }
-            None => Home::open_to_read(Arc::clone(medium))?.newest()?.into_iter().collect(),
+            None => {
+                CheckpointStore::open_to_read(Arc::clone(medium))?.newest()?.into_iter().collect()
+            }
         };
         if checkpoints.is_empty() {
             return Ok(());
         }
-        let home = Home::open_to_read(Arc::clone(medium))?;
+        let store = CheckpointStore::open_to_read(Arc::clone(medium))?;
         for (number, part) in checkpoints {
             let mut helped = Vec::new();
-            let holding = home.read_holding(number, &part, &mut helped);
+            let holding = store.read_holding(number, &part, &mut helped);
             helped.into_iter().for_each(|error| self.tell(error));
             let Some(holding) = self.note(holding) else { continue };
             let segments = holding.map.tables.iter().flat_map(|table| &table.segments);
             for part in segments.flat_map(|segment| segment.parts()) {
                 self.home_blocks += part.blocks.len() as u64;
-                home.verify(part).into_iter().for_each(|error| self.tell(error));
+                store.verify(part).into_iter().for_each(|error| self.tell(error));
             }
         }
         Ok(())
@@ -207,7 +211,7 @@ impl CheckReport {
             scan.go_on_to_block()?;
             return self.check_blocks(&mut scan, |_| None);
         };
-        if control.life == 0 {
+        if control.incarnation == 0 {
             return Ok(());
         }
         let mut scan = scan(medium, tablespace, control)?;
@@ -304,8 +308,8 @@ fn means_something(header: &Header, payload: &[u8]) -> bool {
             header.transaction != 0 || Changes::new(payload).all(|change| change.is_some())
         }
         Kind::Table => describe::decode(payload).is_some(),
-        Kind::Rest => Rest::decode_all(payload).is_some(),
-        Kind::Time => mark::time_us(payload).is_some(),
+        Kind::IdleWatermark => IdleWatermark::decode_all(payload).is_some(),
+        Kind::Time => time_mark::time_us(payload).is_some(),
         Kind::Piece | Kind::Open => true,
     }
 }

@@ -24,9 +24,11 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use atoll_log::archive::Archive;
+use atoll_log::checkpoint_store::step::StepBytes;
+use atoll_log::checkpoint_store::{
+    self, BLOCK_BYTES, Changed, CheckpointStore, FileRef, Map, TableMap, Waiting,
+};
 use atoll_log::control::{CHECKPOINTS_KEPT, Checkpoint, CheckpointPart, Control, ControlFile};
-use atoll_log::home::step::StepBytes;
-use atoll_log::home::{self, BLOCK_BYTES, Changed, FileRef, Home, Map, TableMap, Waiting};
 use atoll_log::{LogError, Logs, Planted};
 use atoll_machine::affinity::pin_current_thread;
 use atoll_machine::medium::Locked;
@@ -35,8 +37,8 @@ use atoll_storage::TableId;
 use atoll_txn::describe;
 
 use super::CheckpointReport;
-use super::image::{self, Before};
-use super::moment::now_us;
+use super::restore_point::now_us;
+use super::segment_writer::{self, Before};
 use crate::error::Result;
 use crate::inner::Inner;
 use crate::snapshot::Snapshot;
@@ -52,7 +54,7 @@ const STEP_BYTES_MIN: u64 = 1 << 20;
 /// Takes the checkpoints of a database, one at a time.
 pub(crate) struct Checkpointer {
     pub(super) logs: Arc<Logs>,
-    pub(super) homes: Vec<Home>,
+    pub(super) stores: Vec<CheckpointStore>,
     pub(super) file: Arc<Mutex<ControlFile>>,
     pub(super) control: Control,
     /// What the last checkpoint showed; gone when memory was short.
@@ -104,7 +106,7 @@ impl Chain {
         if is_step {
             self.steps += 1;
             self.step_bytes += file.bytes;
-            home::writer::apply(&mut self.waiting, changed);
+            checkpoint_store::writer::apply(&mut self.waiting, changed);
         } else {
             let bytes = map.blocks().count() * BLOCK_BYTES;
             let most = (bytes as u64 / STEP_SHARE).max(STEP_BYTES_MIN);
@@ -226,27 +228,27 @@ impl Checkpointer {
         let horizon = self.logs.clock();
         self.logs.settle(horizon)?; // CHECKPOINT-1
         let number = self.control.checkpoints.first().map_or(0, |last| last.number) + 1;
-        let written = self.write_homes(inner, &snapshot, form, number)?;
+        let written = self.write_stores(inner, &snapshot, form, number)?;
         let mut report = CheckpointReport { number, ..CheckpointReport::default() };
-        written.iter().for_each(|home| report.add(&home.report));
-        let parts = starts.iter().zip(&self.chains).zip(&written).map(|((start, chain), home)| {
-            let base = if home.is_step { chain.base } else { number };
-            CheckpointPart { start: *start, base, file: home.file }
+        written.iter().for_each(|store| report.add(&store.report));
+        let parts = starts.iter().zip(&self.chains).zip(&written).map(|((start, chain), store)| {
+            let base = if store.is_step { chain.base } else { number };
+            CheckpointPart { start: *start, base, file: store.file }
         });
         let parts = parts.collect();
         inner.check_spill()?; // What was written may have come from there.
         let mut control = self.control.clone();
         control.horizon = horizon;
-        let life = control.life;
+        let incarnation = control.incarnation;
         let is_wrong = self.logs.options().planted == Planted::EpochTooMany;
         let epoch = snapshot.epoch() + u64::from(is_wrong);
-        control.checkpoints.insert(0, Checkpoint { number, epoch, life, parts });
+        control.checkpoints.insert(0, Checkpoint { number, epoch, incarnation, parts });
         control.checkpoints.truncate(CHECKPOINTS_KEPT);
         (self.control, self.is_unwritten) = (control, true);
         let mut maps = Vec::with_capacity(written.len());
-        for (chain, home) in self.chains.iter_mut().zip(written) {
-            chain.note((number, &home.map), home.file, home.changed, home.is_step);
-            maps.push(home.map);
+        for (chain, store) in self.chains.iter_mut().zip(written) {
+            chain.note((number, &store.map), store.file, store.changed, store.is_step);
+            maps.push(store.map);
         }
         self.maps.insert(0, maps);
         self.maps.truncate(CHECKPOINTS_KEPT);
@@ -272,8 +274,8 @@ impl Checkpointer {
     pub(super) fn archive_to(&mut self, ends: &[u64]) -> u64 {
         let Some(archive) = &mut self.archive else { return 0 };
         let (mut copied, mut failed) = (0, None);
-        for ((number, home), end) in self.homes.iter().enumerate().zip(ends) {
-            match archive.add(number, &**home.medium(), *end) {
+        for ((number, store), end) in self.stores.iter().enumerate().zip(ends) {
+            match archive.add(number, &**store.medium(), *end) {
                 Ok(bytes) => copied += bytes,
                 Err(error) => failed = Some(error),
             }
@@ -293,15 +295,15 @@ impl Checkpointer {
             let starts: Vec<u64> = oldest.parts.iter().map(|part| part.start).collect();
             done = self.logs.release(&starts, self.spare_files);
         }
-        for (tablespace, home) in self.homes.iter().enumerate() {
+        for (tablespace, store) in self.stores.iter().enumerate() {
             let chain = |one: &Checkpoint| (one.number, one.parts[tablespace].base);
-            done = done.and(home.keep(&kept.iter().map(chain).collect::<Vec<_>>()));
+            done = done.and(store.keep(&kept.iter().map(chain).collect::<Vec<_>>()));
         }
         done
     }
 
     /// Writes the parts of all tablespaces beside each other, each on the node that it is of.
-    fn write_homes(
+    fn write_stores(
         &self,
         inner: &Inner,
         snapshot: &Snapshot,
@@ -313,7 +315,7 @@ impl Checkpointer {
             let is_step =
                 form == Form::Any && self.baseline.is_some() && self.chains[tablespace].may_grow();
             let writing = Writing { inner, tablespace, snapshot, is_step, is_given_up };
-            let written = self.write_home(&writing, checkpoint);
+            let written = self.write_store(&writing, checkpoint);
             is_given_up.fetch_or(written.is_err(), Ordering::Relaxed);
             written
         };
@@ -324,12 +326,12 @@ impl Checkpointer {
             let _ = node.map(|node| pin_current_thread(&node.cpus));
             write(tablespace)
         };
-        if self.homes.len() == 1 || self.logs.options().in_turns {
-            let written = (0..self.homes.len()).map(write);
+        if self.stores.len() == 1 || self.logs.options().in_turns {
+            let written = (0..self.stores.len()).map(write);
             return written.filter_map(Result::transpose).collect();
         }
         std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..self.homes.len())
+            let writers: Vec<_> = (0..self.stores.len())
                 .map(|tablespace| {
                     let thread = Builder::new().name(format!("atoll-home-{tablespace}"));
                     thread.spawn_scoped(scope, move || write_there(tablespace)).ok()
@@ -347,12 +349,12 @@ impl Checkpointer {
     }
 
     /// Writes a tablespace's part of a checkpoint; `None` when it was given up.
-    fn write_home(&self, writing: &Writing<'_>, checkpoint: u64) -> Result<Option<Written>> {
+    fn write_store(&self, writing: &Writing<'_>, checkpoint: u64) -> Result<Option<Written>> {
         let mut report = CheckpointReport::default();
         let Writing { inner, tablespace, snapshot, is_step, is_given_up } = *writing;
         let kept: Vec<&Map> = self.maps.iter().map(|maps| &maps[tablespace]).collect();
-        let (home, chain) = (&self.homes[tablespace], &self.chains[tablespace]);
-        let mut writer = home.writer(&kept, &chain.waiting, is_step);
+        let (store, chain) = (&self.stores[tablespace], &self.chains[tablespace]);
+        let mut writer = store.writer(&kept, &chain.waiting, is_step);
         let known = kept.first().copied();
         let (mut map, mut steps) = (Map::default(), Vec::new());
         for table in snapshot.own_tables() {
@@ -379,7 +381,7 @@ impl Checkpointer {
                 let before_it =
                     before.as_ref().map(|(segment, map)| Before { segment, map: map.as_ref() });
                 if let (Some((_, known)), Some(same)) = (&before, before_it)
-                    && image::is_same(&now, same)
+                    && segment_writer::is_same(&now, same)
                     && writer.may_stay(None)
                 {
                     segments.push(Arc::clone(known));
@@ -387,7 +389,7 @@ impl Checkpointer {
                 }
                 report.segments_changed += 1;
                 let columns = table.schema().columns();
-                let written = image::write(&mut writer, columns, &now, before_it)?;
+                let written = segment_writer::write(&mut writer, columns, &now, before_it)?;
                 let old = before.map(|(_, known)| Arc::clone(known));
                 changed.push((number as u32, old, writer.take_lines()));
                 segments.push(Arc::new(written));
@@ -409,9 +411,9 @@ impl Checkpointer {
                     step.segment(*number, old.as_deref(), &table.segments[*number as usize], lines);
                 }
             }
-            home.write_step(checkpoint, &step.finish())?
+            store.write_step(checkpoint, &step.finish())?
         } else {
-            home.write_map(checkpoint, &map)?
+            store.write_map(checkpoint, &map)?
         };
         report.file_bytes += file.bytes;
         Ok(Some(Written { map, file, changed, is_step, report }))

@@ -10,7 +10,7 @@ use atoll_machine::Medium;
 use super::checkpoint::{self, Checkpointer, Form, Progress};
 use super::due::Due;
 use super::health::Notes;
-use super::moment::now_us;
+use super::restore_point::now_us;
 use super::{BackupReport, CheckpointReport, Durability, PERIOD_MIN};
 use crate::error::{Error, Result};
 use crate::inner::Inner;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use atoll_log::block::{Header, Kind};
 use atoll_log::control::{self, Control, ControlFile};
 use atoll_log::scan::Scan;
-use atoll_log::{LogError, block, mark};
+use atoll_log::{LogError, block, time_mark};
 use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
 use atoll_storage::redo::{Changes, Kind as Change};
@@ -14,8 +14,8 @@ use atoll_txn::describe;
 use serde::Serialize;
 
 pub use super::check::{CheckReport, Damage, check};
-use super::moment::utc;
 use super::open::folder_name;
+use super::restore_point::utc;
 use crate::error::{Error, Result};
 
 /// A block of a log, for people.
@@ -30,7 +30,8 @@ pub struct LogRecord {
     /// Global sequence number.
     pub gsn: u64,
     /// How often the database had been opened.
-    pub life: u32,
+    #[serde(rename = "life")]
+    pub incarnation: u32,
     /// Epoch of the commit.
     pub epoch: u64,
     /// What it is: `commit`, `piece`, `rest`, `table`, `open`, `time`.
@@ -96,7 +97,7 @@ pub(super) fn scan(
     let oldest = control.checkpoints.last();
     let start = oldest.map_or(0, |checkpoint| checkpoint.parts[tablespace].start);
     let mut scan = Scan::open(Arc::clone(medium), tablespace as u8, control.file_bytes, start)?;
-    scan.cut(control.life, control.cuts[tablespace]);
+    scan.cut(control.incarnation, control.cuts[tablespace]);
     scan.reach(control.ring_bytes);
     Ok(scan)
 }
@@ -116,7 +117,7 @@ pub fn log_records(
         return Err(LogError::NoTablespace(wanted as u32, media.len()).into());
     }
     for (number, medium) in media.iter().enumerate() {
-        if tablespace.is_some_and(|wanted| wanted != number) || control.life == 0 {
+        if tablespace.is_some_and(|wanted| wanted != number) || control.incarnation == 0 {
             continue;
         }
         let mut scan = scan(medium, number, &control)?;
@@ -141,14 +142,17 @@ fn record(header: &Header, payload: &[u8]) -> LogRecord {
             .map(|table| format!("table {} \"{}\"", table.id, table.name))
             .into_iter()
             .collect(),
-        Kind::Rest => block::Rest::decode_all(payload)
+        Kind::IdleWatermark => block::IdleWatermark::decode_all(payload)
             .unwrap_or_default()
             .iter()
-            .map(|rest| {
-                format!("log {} rests at {} up to GSN {}", rest.tablespace, rest.lsn, rest.gsn)
+            .map(|watermark| {
+                format!(
+                    "log {} rests at {} up to GSN {}",
+                    watermark.tablespace, watermark.lsn, watermark.gsn
+                )
             })
             .collect(),
-        Kind::Time => mark::time_us(payload).map(utc).into_iter().collect(),
+        Kind::Time => time_mark::time_us(payload).map(utc).into_iter().collect(),
         Kind::Open => Vec::new(),
     };
     LogRecord {
@@ -156,7 +160,7 @@ fn record(header: &Header, payload: &[u8]) -> LogRecord {
         lsn: header.lsn,
         bytes: header.block_bytes(),
         gsn: header.gsn,
-        life: header.life,
+        incarnation: header.incarnation,
         epoch: header.epoch,
         kind: header.kind.name(),
         changes,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_log::LogError;
-use atoll_log::home::{BLOCK_BYTES, Holding, Home, Part, PartName, SegmentMap};
+use atoll_log::checkpoint_store::{
+    BLOCK_BYTES, CheckpointStore, Holding, Part, PartName, SegmentMap,
+};
 use atoll_memory::Member;
 use atoll_storage::Change;
 use atoll_storage::restore::{ColumnImage, SegmentImage};
@@ -23,7 +25,7 @@ pub(super) fn member(engine: &Engine) -> Result<Member> {
 /// Makes the tables of a checkpoint, by as many threads.
 pub(super) fn load(
     engine: &Engine,
-    homes: &[Home],
+    stores: &[CheckpointStore],
     holdings: &[Holding],
     threads: usize,
     progress: &OpenPart,
@@ -49,7 +51,7 @@ pub(super) fn load(
         if map.id as usize != number || described.id != map.id || !is_own {
             return Err(damaged().into());
         }
-        let table = engine.restore_table(described).map_err(Error::of_stop)?;
+        let table = engine.restore_table(described).map_err(Error::of_op)?;
         // Together, since most of it is the system's work for new memory.
         let next = AtomicU64::new(0);
         each(threads, || {
@@ -60,7 +62,7 @@ pub(super) fn load(
             }
             Ok(())
         })?;
-        let from = (&homes[tablespace], &holdings[tablespace]);
+        let from = (&stores[tablespace], &holdings[tablespace]);
         let numbered = map.segments.iter().enumerate();
         segments.extend(numbered.map(|(at, map)| (from, Arc::clone(&table), at as u64, map)));
     }
@@ -75,13 +77,13 @@ pub(super) fn load(
         let rooms = RefCell::new(Vec::new());
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed) as usize;
-            let Some(((home, holding), table, number, map)) = segments.get(at) else {
+            let Some(((store, holding), table, number, map)) = segments.get(at) else {
                 return Ok(());
             };
             let lines = holding.lines.get(&(table.id().0, *number as u32));
             let read = |name: PartName, part: &Part| -> Result<Vec<u8>> {
                 let mut bytes: Vec<u8> = rooms.borrow_mut().pop().unwrap_or_default();
-                home.read(part, lines.and_then(|lines| lines.get(&name)), &mut bytes)?;
+                store.read(part, lines.and_then(|lines| lines.get(&name)), &mut bytes)?;
                 Ok(bytes)
             };
             let presence = read(PartName::Presence, &map.presence)?;

@@ -12,8 +12,8 @@
 //! | [`backup`] | a copy of a database that is open |
 //! | [`restore`] | a database as it was at some moment, from a backup and archived logs |
 //! | [`survey`] | what logs have, and how far they reach together |
-//! | [`moment`] | moments, and how people read them |
-//! | [`image`] | the bytes of a segment of a snapshot |
+//! | [`restore_point`] | restore points, and how people read them |
+//! | [`segment_writer`] | the bytes of a segment of a snapshot |
 //! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
 //! | [`due`] | when it is to flush for transactions with a bound of their own |
 //! | [`health`] | what goes wrong meanwhile, for whoever runs the database |
@@ -28,14 +28,14 @@ pub(crate) mod checkpoint;
 pub(crate) mod due;
 pub(crate) mod flusher;
 pub(crate) mod health;
-mod image;
 pub mod inspect;
 mod load;
-pub(crate) mod moment;
 pub(crate) mod open;
 pub(crate) mod progress;
 mod recover;
 pub mod restore;
+pub(crate) mod restore_point;
+mod segment_writer;
 mod survey;
 
 use std::sync::Arc;

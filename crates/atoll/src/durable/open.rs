@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use atoll_log::archive::{Archive, Owner};
+use atoll_log::checkpoint_store::{self, CheckpointStore, Holding};
 use atoll_log::control::{self, Control, ControlFile};
 use atoll_log::files::Files;
-use atoll_log::home::{self, Holding, Home};
 use atoll_log::log::Start;
 use atoll_log::scan::Scan;
 use atoll_log::{LogError, Logs, LogsOptions};
@@ -57,8 +57,8 @@ pub(super) fn existing_media(
             return Err(LogError::Missing { file: root.path(&name) }.into());
         }
         let folder = root.folder(&name)?;
-        if !folder.names()?.iter().any(|name| name == home::FILE) {
-            return Err(LogError::Missing { file: folder.path(home::FILE) }.into());
+        if !folder.names()?.iter().any(|name| name == checkpoint_store::FILE) {
+            return Err(LogError::Missing { file: folder.path(checkpoint_store::FILE) }.into());
         }
         Ok(folder)
     });
@@ -91,34 +91,34 @@ pub(crate) fn open(
     let archive = options.archive.as_deref();
     let archive = archive.map(|archive| open_archive(archive, &control)).transpose()?;
     let media = existing_media(root, control.tablespaces)?;
-    let homes: Vec<Home> = media
+    let stores: Vec<CheckpointStore> = media
         .iter()
-        .map(|medium| Home::open(Arc::clone(medium)))
+        .map(|medium| CheckpointStore::open(Arc::clone(medium)))
         .collect::<std::result::Result<_, _>>()?;
     let mut report = RecoveryReport {
-        created: control.life == 0,
+        created: control.incarnation == 0,
         was_closed: control.ends.is_some(),
         media: media.iter().map(|medium| medium.kind().name()).collect(),
         ..RecoveryReport::default()
     };
     let unseen = OpenProgress::default();
     let progress = options.progress.as_deref().unwrap_or(&unseen);
-    let holdings = newest_holdings(&mut control, &homes, &mut report)?;
+    let holdings = newest_holdings(&mut control, &stores, &mut report)?;
     let begin = Instant::now();
     if let Some(holdings) = holdings.first() {
         report.checkpoint = control.checkpoints[0].number;
-        load::load(engine, &homes, holdings, options.threads, &progress.home)?;
+        load::load(engine, &stores, holdings, options.threads, &progress.checkpoint)?;
     }
     let maps_of = |all: Vec<Holding>| all.into_iter().map(|holding| holding.map).collect();
     let maps = holdings.into_iter().map(maps_of).collect();
-    let chains = homes.iter().map(|_| Chain::new(options.steps_max)).collect();
+    let chains = stores.iter().map(|_| Chain::new(options.steps_max)).collect();
     report.home_s = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
-    let starts = if control.life == 0 {
+    let starts = if control.incarnation == 0 {
         vec![Start { lsn: 0, gsn: 0 }; control.tablespaces]
     } else {
         let found = replay(engine, &media, &control, options)?;
-        control.life = control.life.max(found.life);
+        control.incarnation = control.incarnation.max(found.incarnation);
         report.log_bytes = found.log_bytes;
         (report.redone, report.dropped) = (found.redone, found.dropped);
         found.starts
@@ -128,7 +128,7 @@ pub(crate) fn open(
     report.rows = load::index(engine, options.threads, &progress.indexes)?;
     report.index_s = begin.elapsed().as_secs_f64();
     // Before anything of this life is written: RECOVER-2.
-    control.life += 1;
+    control.incarnation += 1;
     control.ring_bytes = options.logs.ring_bytes;
     control.ends = None;
     control.cuts = starts.iter().map(|start| start.lsn).collect();
@@ -139,7 +139,7 @@ pub(crate) fn open(
         Box::new(move || file.lock().unwrap_or_else(PoisonError::into_inner).write(&mut control))
     };
     let logs_options = LogsOptions { file_bytes: control.file_bytes, ..options.logs };
-    let logs = Logs::open(&media, &starts, control.life, logs_options, announce)?;
+    let logs = Logs::open(&media, &starts, control.incarnation, logs_options, announce)?;
     match logs.begin() {
         Err(LogError::Medium(cause)) if cause.is_full() => report.notes.push(waiting(&cause)),
         Err(error) => {
@@ -154,7 +154,7 @@ pub(crate) fn open(
     Ok((
         Checkpointer {
             logs,
-            homes,
+            stores,
             file,
             control,
             baseline,
@@ -227,7 +227,7 @@ fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
             None => root.folder(&name)?,
         };
         Files::open(Arc::clone(&medium), control.file_bytes, 0)?.make_until(0)?;
-        Home::open(medium)?;
+        CheckpointStore::open(medium)?;
     }
     root.sync_names()?;
     Ok(ControlFile::finish(root, control::NEW)?)
@@ -237,17 +237,17 @@ fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
 /// counts, and the logs behind it.
 fn newest_holdings(
     control: &mut Control,
-    homes: &[Home],
+    stores: &[CheckpointStore],
     report: &mut RecoveryReport,
 ) -> Result<Vec<Vec<Holding>>> {
     let mut holdings = Vec::new();
     let mut first_error = None;
     let had_any = !control.checkpoints.is_empty();
     control.checkpoints.retain(|checkpoint| {
-        let parts = homes.iter().zip(&checkpoint.parts);
+        let parts = stores.iter().zip(&checkpoint.parts);
         let mut helped = Vec::new();
         let read =
-            parts.map(|(home, part)| home.read_holding(checkpoint.number, part, &mut helped));
+            parts.map(|(store, part)| store.read_holding(checkpoint.number, part, &mut helped));
         match read.collect::<std::result::Result<Vec<Holding>, _>>() {
             Ok(read) => {
                 let notes = helped.iter().map(|error| format!("a copy was used: {error}"));
@@ -290,7 +290,7 @@ fn replay(
         let start = checkpoint.map_or(0, |checkpoint| checkpoint.parts[number].start);
         let medium = Arc::clone(medium);
         let mut scan = Scan::open(medium, number as u8, control.file_bytes, start)?;
-        scan.cut(control.life, control.cuts[number]);
+        scan.cut(control.incarnation, control.cuts[number]);
         scan.reach(control.ring_bytes);
         scans.push(scan);
     }

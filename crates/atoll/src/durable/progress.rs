@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct OpenProgress {
     /// Bytes of the homes that were read.
-    pub home: OpenPart,
+    pub checkpoint: OpenPart,
     /// Bytes of the logs that were read. Where a log ends that was not closed shows when it is
     /// read; until then the total is what its files suggest.
     pub log: OpenPart,

@@ -18,11 +18,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use atoll_log::LogError;
-use atoll_log::block::{Header, Kind, Rest};
+use atoll_log::block::{Header, IdleWatermark, Kind};
 use atoll_log::control::{Checkpoint, Control};
 use atoll_log::files::place_of;
 use atoll_log::log::Start;
-use atoll_log::scan::{Scan, Window};
+use atoll_log::scan::{LogChunk, Scan};
 use atoll_machine::{Hints, Machine, Medium, Native};
 use atoll_memory::Member;
 use atoll_storage::redo::Changes;
@@ -49,7 +49,7 @@ pub(super) struct Found {
     /// Where they go on.
     pub(super) starts: Vec<Start>,
     /// Greatest life of a block.
-    pub(super) life: u32,
+    pub(super) incarnation: u32,
     pub(super) log_bytes: u64,
     pub(super) redone: u64,
     pub(super) dropped: u64,
@@ -78,24 +78,24 @@ struct Tables {
     /// How many there are.
     made: usize,
     /// Read, and not known yet to be at or below the horizon.
-    pending: VecDeque<Held>,
+    pending: VecDeque<PendingBlock>,
     /// More may come.
     reading: bool,
 }
 
 /// A block that waits for the horizon, and where it lies.
-struct Held {
+struct PendingBlock {
     header: Header,
-    window: Arc<Window>,
+    chunk: Arc<LogChunk>,
 }
 
 /// A log that has been read.
 struct Read {
     scan: Scan,
     begun: u64,
-    held: VecDeque<Held>,
+    held: VecDeque<PendingBlock>,
     pieces: HashMap<(u32, u64), Vec<u64>>,
-    rests: Vec<(u32, Rest)>,
+    idle: Vec<(u32, IdleWatermark)>,
     last_gsn: u64,
     redone: u64,
     /// On its way to those who apply it.
@@ -106,40 +106,40 @@ struct Read {
 /// Commits that count.
 #[derive(Default)]
 struct Batch {
-    commits: Vec<(Header, Place)>,
+    commits: Vec<(Header, ChangesIn)>,
     /// What they lie in. Kept once for all, since counting who keeps it is what threads that do so
     /// for each commit would spend their time with.
-    windows: Vec<Arc<Window>>,
+    chunks: Vec<Arc<LogChunk>>,
     bytes: usize,
 }
 
 /// Where the changes of a commit are.
-enum Place {
+enum ChangesIn {
     /// In the window of this number.
-    Window(usize),
+    Chunk(usize),
     /// Here, put together from pieces.
     Joined(Vec<u8>),
 }
 
 impl Batch {
-    fn push(&mut self, held: Held) {
+    fn push(&mut self, held: PendingBlock) {
         self.bytes += held.header.payload_bytes as usize;
-        if self.windows.last().is_none_or(|last| !Arc::ptr_eq(last, &held.window)) {
-            self.windows.push(held.window);
+        if self.chunks.last().is_none_or(|last| !Arc::ptr_eq(last, &held.chunk)) {
+            self.chunks.push(held.chunk);
         }
-        self.commits.push((held.header, Place::Window(self.windows.len() - 1)));
+        self.commits.push((held.header, ChangesIn::Chunk(self.chunks.len() - 1)));
     }
 
     fn push_joined(&mut self, header: Header, changes: Vec<u8>) {
         self.bytes += changes.len();
-        self.commits.push((header, Place::Joined(changes)));
+        self.commits.push((header, ChangesIn::Joined(changes)));
     }
 
     /// The commits with their changes.
     fn iter(&self) -> impl Iterator<Item = (&Header, &[u8])> {
         self.commits.iter().map(|(header, place)| match place {
-            Place::Window(number) => (header, self.windows[*number].payload(header)),
-            Place::Joined(changes) => (header, &changes[..]),
+            ChangesIn::Chunk(number) => (header, self.chunks[*number].payload(header)),
+            ChangesIn::Joined(changes) => (header, &changes[..]),
         })
     }
 }
@@ -236,7 +236,8 @@ pub(super) fn replay(
     let horizon = durable_horizon(&reads, control)?.max(common.horizon.load(Ordering::Relaxed));
     // Above all that is left, and all that is cut off.
     let gsn = reads.iter().map(|read| read.last_gsn).max().unwrap_or(0).max(horizon);
-    let mut found = Found { starts: Vec::new(), life: 0, log_bytes: 0, redone: 0, dropped: 0 };
+    let mut found =
+        Found { starts: Vec::new(), incarnation: 0, log_bytes: 0, redone: 0, dropped: 0 };
     common.make_tables(horizon)?;
     let mut applier = Applier::new(engine, (0, 1), false)?;
     for (number, read) in reads.iter_mut().enumerate() {
@@ -250,7 +251,7 @@ pub(super) fn replay(
         let commits = read.held.iter().filter(|held| held.header.kind == Kind::Commit);
         found.dropped += commits.count() as u64;
         found.starts.push(Start { lsn, gsn });
-        found.life = found.life.max(read.scan.life());
+        found.incarnation = found.incarnation.max(read.scan.incarnation());
         found.log_bytes += read.scan.at() - read.begun;
         found.redone += read.redone;
     }
@@ -260,19 +261,19 @@ pub(super) fn replay(
 /// The GSN up to which all logs were durable, as they say themselves and of each other.
 fn durable_horizon(reads: &[Read], control: &Control) -> Result<u64> {
     let mut gsns: Vec<u64> = reads.iter().map(|read| read.last_gsn).collect();
-    for (life, rest) in reads.iter().flat_map(|read| &read.rests) {
-        let number = usize::from(rest.tablespace);
+    for (incarnation, watermark) in reads.iter().flat_map(|read| &read.idle) {
+        let number = usize::from(watermark.tablespace);
         let Some(other) = reads.get(number) else { continue };
         // What an earlier life left behind its end was cut off.
-        let cut = if *life < control.life { control.cuts[number] } else { u64::MAX };
-        if other.scan.at() < rest.lsn.min(cut) {
+        let cut = if *incarnation < control.incarnation { control.cuts[number] } else { u64::MAX };
+        if other.scan.at() < watermark.lsn.min(cut) {
             let (file, offset) = other.scan.place_of(other.scan.at());
-            let (until, end) = other.scan.place_of(rest.lsn);
+            let (until, end) = other.scan.place_of(watermark.lsn);
             let expected = format!("blocks of the log, up to byte {end} of {until}");
             let found = "its end".to_owned();
             return Err(LogError::Damaged { file, offset, expected, found }.into());
         }
-        gsns[number] = gsns[number].max(rest.gsn);
+        gsns[number] = gsns[number].max(watermark.gsn);
     }
     Ok(gsns.into_iter().min().unwrap_or(0))
 }
@@ -289,7 +290,7 @@ impl Common<'_> {
             begun,
             held: VecDeque::new(),
             pieces: HashMap::new(),
-            rests: Vec::new(),
+            idle: Vec::new(),
             last_gsn: 0,
             redone: 0,
             batch: Batch::default(),
@@ -312,30 +313,30 @@ impl Common<'_> {
             match header.kind {
                 Kind::Commit => {}
                 Kind::Table => {
-                    let window = Arc::clone(read.scan.window());
-                    self.lock().pending.push_back(Held { header, window });
+                    let chunk = Arc::clone(read.scan.chunk());
+                    self.lock().pending.push_back(PendingBlock { header, chunk });
                     self.make_tables(self.horizon.load(Ordering::Relaxed))?;
                     self.changed.notify_all();
                     continue;
                 }
                 Kind::Piece => {
-                    let pieces = read.pieces.entry((header.life, header.transaction));
+                    let pieces = read.pieces.entry((header.incarnation, header.transaction));
                     pieces.or_default().push(header.lsn);
                     continue;
                 }
-                Kind::Rest => {
-                    let rests = Rest::decode_all(payload).unwrap_or_default();
-                    for rest in rests {
+                Kind::IdleWatermark => {
+                    let idle = IdleWatermark::decode_all(payload).unwrap_or_default();
+                    for watermark in idle {
                         // The last word on each counts.
-                        read.rests.retain(|(_, known)| known.tablespace != rest.tablespace);
-                        read.rests.push((header.life, rest));
+                        read.idle.retain(|(_, known)| known.tablespace != watermark.tablespace);
+                        read.idle.push((header.incarnation, watermark));
                     }
                     continue;
                 }
                 Kind::Open | Kind::Time => continue,
             }
-            let window = Arc::clone(read.scan.window());
-            read.held.push_back(Held { header, window });
+            let chunk = Arc::clone(read.scan.chunk());
+            read.held.push_back(PendingBlock { header, chunk });
             self.pass_on_held(&mut read, self.horizon.load(Ordering::Relaxed))?;
             if self.failed.load(Ordering::Relaxed) {
                 read.appliers.clear();
@@ -350,7 +351,7 @@ impl Common<'_> {
             let Some(held) = read.held.pop_front() else { return Ok(()) };
             self.pass_on(read, held)?;
             // A block that tells of a horizon far ahead lets many go at once.
-            if read.batch.bytes >= BATCH_BYTES || read.batch.windows.len() >= BATCH_WINDOWS {
+            if read.batch.bytes >= BATCH_BYTES || read.batch.chunks.len() >= BATCH_WINDOWS {
                 read.send();
             }
         }
@@ -368,7 +369,7 @@ impl Common<'_> {
 
     fn make_next(&self, tables: &mut Tables) -> Result<()> {
         let Some(held) = tables.pending.pop_front() else { return Ok(()) };
-        let described = describe::decode(held.window.payload(&held.header));
+        let described = describe::decode(held.chunk.payload(&held.header));
         let described = described.ok_or_else(|| self.bad_block(&held.header, "a table"))?;
         if (described.id as usize) < tables.made {
             return Ok(()); // The checkpoint has it.
@@ -379,15 +380,15 @@ impl Common<'_> {
         if described.options.tablespace.is_none_or(|number| number as usize >= self.tablespaces) {
             return Err(self.bad_block(&held.header, "a table of a tablespace that there is"));
         }
-        self.engine.restore_table(described).map_err(Error::of_stop)?;
+        self.engine.restore_table(described).map_err(Error::of_op)?;
         tables.made += 1;
         Ok(())
     }
 
-    fn pass_on(&self, read: &mut Read, held: Held) -> Result<()> {
+    fn pass_on(&self, read: &mut Read, held: PendingBlock) -> Result<()> {
         let header = &held.header;
-        let pieces = read.pieces.remove(&(header.life, header.transaction));
-        let is_shown = |checkpoint: &Checkpoint| checkpoint.shows(header.life, header.epoch);
+        let pieces = read.pieces.remove(&(header.incarnation, header.transaction));
+        let is_shown = |checkpoint: &Checkpoint| checkpoint.shows(header.incarnation, header.epoch);
         if self.checkpoint.is_some_and(is_shown) {
             return Ok(());
         }
@@ -405,7 +406,7 @@ impl Common<'_> {
             all.extend_from_slice(piece.map(|(_, payload)| payload).unwrap_or_default());
         }
         read.scan.go_back(back);
-        all.extend_from_slice(held.window.payload(header));
+        all.extend_from_slice(held.chunk.payload(header));
         read.batch.push_joined(held.header, all);
         Ok(())
     }
@@ -451,7 +452,7 @@ impl Common<'_> {
                 let Some((header, changes)) = &mut open else {
                     let Some((header, payload)) = commits.next() else { break };
                     // The next commit lies behind this one, mostly.
-                    Native::touch(payload.as_ptr_range().end, AHEAD_BYTES);
+                    Native::prefetch(payload.as_ptr_range().end, AHEAD_BYTES);
                     open = Some((header, Changes::new(payload)));
                     continue;
                 };

@@ -24,9 +24,9 @@ use atoll_log::origin::{self, Origin};
 use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
 
-use super::backup::{CHECKPOINT, LIFE, lock_empty, lock_to_read};
-use super::moment::{Moment, utc};
+use super::backup::{CHECKPOINT, FIRST_INCARNATION, lock_empty, lock_to_read};
 use super::open::{check_folders, existing_media, folder_name};
+use super::restore_point::{RestorePoint, utc};
 use super::survey::{self, Survey};
 use super::{CheckpointReport, RecoveryReport};
 use crate::database::Database;
@@ -58,7 +58,7 @@ pub enum RestoreError {
         /// The file.
         file: String,
         /// The last moment before it.
-        last: Moment,
+        last: RestorePoint,
     },
     /// The archive ends before the backup was made.
     #[error(
@@ -69,7 +69,7 @@ pub enum RestoreError {
         /// The archive.
         path: String,
         /// The backup's moment.
-        made: Moment,
+        made: RestorePoint,
     },
     /// A moment that is not between the backup and the end of the logs.
     #[error(
@@ -81,9 +81,9 @@ pub enum RestoreError {
         /// What was asked for.
         wanted: String,
         /// The backup's moment.
-        first: Moment,
+        first: RestorePoint,
         /// The last moment known.
-        last: Moment,
+        last: RestorePoint,
         /// The GSN up to which the logs are known.
         known: u64,
     },
@@ -117,7 +117,8 @@ pub struct RestoreReport {
     /// It has everything up to this global sequence number.
     pub gsn: u64,
     /// The last moment marked up to there.
-    pub moment: Moment,
+    #[serde(rename = "moment")]
+    pub restore_point: RestorePoint,
     /// Bytes of logs that were copied.
     pub log_bytes: u64,
     /// What opening it has found and done.
@@ -162,15 +163,15 @@ pub fn restore_on(
     check_folders(&options.node_folders, begin.control.tablespaces)?;
     let survey = Survey::of(&begin.logs, &begin.origin, begin.own())?;
     let gsn = begin.bound(&survey, until)?;
-    let log_bytes = begin.write(new, &options, (gsn, survey.life))?;
-    let moment = survey.moments.iter().rfind(|one| one.gsn <= gsn);
-    let moment = *moment.unwrap_or(&survey.moments[0]);
+    let log_bytes = begin.write(new, &options, (gsn, survey.incarnation))?;
+    let last = survey.restore_points.iter().rfind(|one| one.gsn <= gsn);
+    let restore_point = *last.unwrap_or(&survey.restore_points[0]);
     drop((begin, locked));
     let db = Database::open_on(new, DatabaseOptions { archive: None, ..options })?;
     let recovery = db.recovery().cloned().unwrap_or_default();
     let checkpoint = db.checkpoint()?;
     db.close()?;
-    Ok(RestoreReport { gsn, moment, log_bytes, recovery, checkpoint })
+    Ok(RestoreReport { gsn, restore_point, log_bytes, recovery, checkpoint })
 }
 
 /// What a database is made from.
@@ -197,7 +198,7 @@ impl<'s> Begin<'s> {
         let (_, control) = ControlFile::open(backup, Open::Read)?;
         let origin = Origin::read(backup)?;
         // Whoever opens a backup writes into its homes.
-        if control.life != LIFE || origin.logs.len() != control.tablespaces {
+        if control.incarnation != FIRST_INCARNATION || origin.logs.len() != control.tablespaces {
             return Err(no_backup().into());
         }
         let owner = Owner::read(archive)?;
@@ -237,8 +238,8 @@ impl<'s> Begin<'s> {
     /// The GSN up to which everything is wanted.
     fn bound(&self, survey: &Survey, until: Until) -> Result<u64> {
         let Origin { gsn, time_us, .. } = self.origin;
-        let first = Moment { gsn, time_us };
-        let last = *survey.moments.last().unwrap_or(&first);
+        let first = RestorePoint { gsn, time_us };
+        let last = *survey.restore_points.last().unwrap_or(&first);
         let gap = self.logs.iter().find_map(|log| log.gap.clone());
         let gap = gap.map(|file| RestoreError::Gap { file, last });
         let Some(known) = survey.known else {
@@ -256,12 +257,12 @@ impl<'s> Begin<'s> {
             }
             Until::Gsn(wanted) if wanted < gsn => Err(out_of_reach(format!("GSN {wanted}"))),
             Until::Gsn(wanted) => Ok(wanted),
-            Until::Time(wanted) if survey.moments.iter().all(|one| one.time_us < wanted) => {
+            Until::Time(wanted) if survey.restore_points.iter().all(|one| one.time_us < wanted) => {
                 Err(gap.unwrap_or_else(|| out_of_reach(utc(wanted))))
             }
             Until::Time(wanted) => {
-                let moment = survey.moments.iter().rfind(|one| one.time_us <= wanted);
-                moment.map(|one| one.gsn).ok_or_else(|| out_of_reach(utc(wanted)))
+                let last_before = survey.restore_points.iter().rfind(|one| one.time_us <= wanted);
+                last_before.map(|one| one.gsn).ok_or_else(|| out_of_reach(utc(wanted)))
             }
         };
         Ok(found?)
@@ -272,7 +273,7 @@ impl<'s> Begin<'s> {
         &self,
         new: &dyn Medium,
         options: &DatabaseOptions,
-        (bound, life): (u64, u32),
+        (bound, incarnation): (u64, u32),
     ) -> Result<u64> {
         let Control { file_bytes, tablespaces, .. } = self.control;
         let mut control = Control {
@@ -292,7 +293,7 @@ impl<'s> Begin<'s> {
                 Some(elsewhere) => new.folder_at(&name, elsewhere)?,
                 None => new.folder(&name)?,
             };
-            copy_home(&*self.backup.folder(&name)?, &*to)?;
+            copy_store(&*self.backup.folder(&name)?, &*to)?;
             let end = survey::end(log, number, self.own(), bound)?;
             bytes += log.copy_to(&*to, end)?;
             ends.push(end);
@@ -300,10 +301,11 @@ impl<'s> Begin<'s> {
             parts.push(CheckpointPart { start, base: CHECKPOINT, file });
         }
         new.sync_names()?;
-        let Origin { epoch, life: made, .. } = self.origin;
-        control.checkpoints = vec![Checkpoint { number: CHECKPOINT, epoch, life: made, parts }];
+        let Origin { epoch, incarnation: made, .. } = self.origin;
+        control.checkpoints =
+            vec![Checkpoint { number: CHECKPOINT, epoch, incarnation: made, parts }];
         // Of a later life than all blocks, which end where the logs were cut.
-        control.life = life + 1;
+        control.incarnation = incarnation + 1;
         (control.cuts, control.horizon) = (ends.clone(), bound);
         control.ends = Some(ends);
         ControlFile::begin(new, control::COPY, &mut control)?;
@@ -313,7 +315,7 @@ impl<'s> Begin<'s> {
 }
 
 /// Copies everything of a tablespace but its log.
-fn copy_home(from: &dyn Medium, to: &dyn Medium) -> Result<()> {
+fn copy_store(from: &dyn Medium, to: &dyn Medium) -> Result<()> {
     let names = from.names()?;
     let mut piece = Vec::new();
     for name in names.iter().filter(|name| file_number(name).is_none()) {

@@ -6,13 +6,13 @@
 
 use atoll_log::LogError;
 use atoll_log::archived::Archived;
-use atoll_log::block::{Kind, Rest};
+use atoll_log::block::{IdleWatermark, Kind};
 use atoll_log::control::Control;
-use atoll_log::mark;
 use atoll_log::origin::Origin;
 use atoll_log::scan::Scan;
+use atoll_log::time_mark;
 
-use super::moment::Moment;
+use super::restore_point::RestorePoint;
 
 /// See the module.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(super) struct Survey {
     /// The GSN up to which all logs are known; `None` if they do not reach to the backup's.
     pub(super) known: Option<u64>,
     /// The moments from the backup's on, up to there.
-    pub(super) moments: Vec<Moment>,
+    pub(super) restore_points: Vec<RestorePoint>,
     /// Greatest life of a block.
-    pub(super) life: u32,
+    pub(super) incarnation: u32,
 }
 
 /// A log that says that another had nothing more up to a GSN where it ended.
@@ -38,8 +38,8 @@ struct Read {
     /// Where each log ends, and its last GSN.
     ends: Vec<(u64, u64)>,
     claims: Vec<Claim>,
-    moments: Vec<Moment>,
-    life: u32,
+    restore_points: Vec<RestorePoint>,
+    incarnation: u32,
 }
 
 impl Survey {
@@ -49,7 +49,7 @@ impl Survey {
         origin: &Origin,
         own: Option<&Control>,
     ) -> Result<Self, LogError> {
-        let mut read = Read { life: origin.life, ..Read::default() };
+        let mut read = Read { incarnation: origin.incarnation, ..Read::default() };
         for (number, log) in logs.iter().enumerate() {
             read.add(&mut scan(log, number, own))?;
         }
@@ -63,11 +63,11 @@ impl Survey {
             known = known.max(own.horizon); // Everything was read.
         }
         let Origin { gsn, time_us, .. } = *origin;
-        let mut moments = vec![Moment { gsn, time_us }];
-        let later = read.moments.iter().filter(|one| one.gsn > gsn && one.gsn <= known);
-        moments.extend(later);
+        let mut restore_points = vec![RestorePoint { gsn, time_us }];
+        let later = read.restore_points.iter().filter(|one| one.gsn > gsn && one.gsn <= known);
+        restore_points.extend(later);
         let known = Some(known).filter(|known| *known >= origin.gsn);
-        Ok(Self { known, moments, life: read.life })
+        Ok(Self { known, restore_points, incarnation: read.incarnation })
     }
 }
 
@@ -75,7 +75,7 @@ impl Survey {
 fn scan(log: &Archived, number: usize, own: Option<&Control>) -> Scan {
     let mut scan = log.scan();
     if let Some(own) = own {
-        scan.cut(own.life, own.cuts[number]);
+        scan.cut(own.incarnation, own.cuts[number]);
         scan.reach(own.ring_bytes);
     }
     scan
@@ -105,12 +105,12 @@ impl Read {
         // Of each other log, the last claim.
         let mut claims: Vec<Claim> = Vec::new();
         while let Some((header, payload)) = scan.read_next()? {
-            (last, self.life) = (header.gsn, self.life.max(header.life));
+            (last, self.incarnation) = (header.gsn, self.incarnation.max(header.incarnation));
             match header.kind {
-                Kind::Rest => {
-                    for rest in Rest::decode_all(payload).unwrap_or_default() {
-                        let (lsn, gsn) = (rest.lsn, rest.gsn);
-                        let new = Claim { about: rest.tablespace.into(), lsn, gsn };
+                Kind::IdleWatermark => {
+                    for watermark in IdleWatermark::decode_all(payload).unwrap_or_default() {
+                        let (lsn, gsn) = (watermark.lsn, watermark.gsn);
+                        let new = Claim { about: watermark.tablespace.into(), lsn, gsn };
                         match claims.iter_mut().find(|claim| claim.about == new.about) {
                             // While a log rests at one place, the last word counts.
                             Some(claim) if claim.lsn == lsn => claim.gsn = gsn.max(claim.gsn),
@@ -120,8 +120,9 @@ impl Read {
                     }
                 }
                 Kind::Time => {
-                    let time = mark::time_us(payload);
-                    self.moments.extend(time.map(|time_us| Moment { gsn: header.gsn, time_us }));
+                    let time = time_mark::time_us(payload);
+                    self.restore_points
+                        .extend(time.map(|time_us| RestorePoint { gsn: header.gsn, time_us }));
                 }
                 Kind::Commit | Kind::Piece | Kind::Table | Kind::Open => {}
             }

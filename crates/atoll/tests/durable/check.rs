@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use atoll::inspect::{self, CheckReport, Damage};
 use atoll::machine::FileMedium;
 use atoll::{Database, DatabaseOptions, Error, LogError, SchemeKind};
+use atoll_log::checkpoint_store::{BLOCK_BYTES, CheckpointStore};
 use atoll_log::control::SLOT_BYTES;
-use atoll_log::home::{BLOCK_BYTES, Home};
 
 use super::scene::{LOGS, create, options, rows, work};
 
@@ -101,9 +101,9 @@ fn blocks(scene: &Scene) -> Vec<usize> {
 /// A block that the newest checkpoint of the first tablespace needs.
 fn home_block(scene: &Scene, control: &atoll_log::control::Control) -> u64 {
     let medium = FileMedium::existing(&scene.path("db/node-0")).unwrap();
-    let home = Home::open_to_read(std::sync::Arc::new(medium)).unwrap();
+    let store = CheckpointStore::open_to_read(std::sync::Arc::new(medium)).unwrap();
     let newest = &control.checkpoints[0];
-    let holding = home.read_holding(newest.number, &newest.parts[0], &mut Vec::new()).unwrap();
+    let holding = store.read_holding(newest.number, &newest.parts[0], &mut Vec::new()).unwrap();
     holding.map.tables[0].segments[0].presence.blocks[0].number
 }
 
@@ -120,21 +120,21 @@ fn damage_in_several_places_is_all_told_with_its_place() {
     assert!(report.home_blocks > 0 && report.archived_files > 0, "{report:?}");
     let lsns = blocks(&scene);
     let (first, second) = (lsns[lsns.len() / 3], lsns[lsns.len() * 2 / 3]);
-    let home = home_block(&scene, &control(&scene)) * BLOCK_BYTES as u64;
-    let (log, homes) = (scene.path("db").join(LOG), scene.path("db/node-0/home"));
-    let sound = (fs::read(&log).unwrap(), fs::read(&homes).unwrap());
-    flip(&homes, &[home as usize + 9]);
+    let store = home_block(&scene, &control(&scene)) * BLOCK_BYTES as u64;
+    let (log, stores) = (scene.path("db").join(LOG), scene.path("db/node-0/home"));
+    let sound = (fs::read(&log).unwrap(), fs::read(&stores).unwrap());
+    flip(&stores, &[store as usize + 9]);
     // A payload, or what a header says of the block's length.
     for at in [70, 4] {
         flip(&log, &[first + at, second + at]);
         let damages = scene.check("db").damages;
         let names = [LOG, "node-0/home"];
-        let expected = [(0, first as u64), (0, second as u64), (1, home)];
+        let expected = [(0, first as u64), (0, second as u64), (1, store)];
         assert_eq!(places(&damages, &names), expected, "{damages:?}");
         assert!(damages.iter().all(|one| !one.expected.is_empty() && one.expected != one.found));
         fs::write(&log, &sound.0).unwrap();
     }
-    fs::write(&homes, &sound.1).unwrap();
+    fs::write(&stores, &sound.1).unwrap();
     // All that lies between two blocks.
     let between: Vec<usize> = (first..second).collect();
     let damages = scene.damaged(&format!("db/{LOG}"), &between);
@@ -148,7 +148,7 @@ fn a_control_file_of_no_use_is_told_with_what_else_is_damaged() {
     let names = ["/control", LOG, "node-0/home"];
     assert_eq!(places(&one_slot, &names), [(0, 12)], "{one_slot:?}");
     let lsns = blocks(&scene);
-    let home = home_block(&scene, &control(&scene)) * BLOCK_BYTES as u64;
+    let store = home_block(&scene, &control(&scene)) * BLOCK_BYTES as u64;
     let slots = [(0, 12), (0, SLOT_BYTES as u64 + 12)];
     let both = [50, SLOT_BYTES + 50];
     let damages = scene.damaged("db/control", &both);
@@ -157,8 +157,8 @@ fn a_control_file_of_no_use_is_told_with_what_else_is_damaged() {
     flip(&control, &both);
     assert!(scene.check("db").log_blocks > 20 && scene.check("db").home_blocks > 0);
     flip(&scene.path("db").join(LOG), &[lsns[5] + 70, lsns[9] + 70]);
-    flip(&scene.path("db/node-0/home"), &[home as usize]);
-    let more = [(1, lsns[5] as u64), (1, lsns[9] as u64), (2, home)];
+    flip(&scene.path("db/node-0/home"), &[store as usize]);
+    let more = [(1, lsns[5] as u64), (1, lsns[9] as u64), (2, store)];
     let damages = scene.check("db").damages;
     assert_eq!(places(&damages, &names), [&slots[..], &more].concat(), "{damages:?}");
     // Not even there, it is told as any other.

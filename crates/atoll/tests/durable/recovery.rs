@@ -225,8 +225,8 @@ fn how_far_the_opening_is_can_be_watched() {
             let watched = Some(Arc::clone(&progress));
             let options = DatabaseOptions { progress: watched, ..options(SchemeKind::default()) };
             let opened = Database::open_on(&medium, options);
-            let OpenProgress { home, log, indexes } = &*progress;
-            reached.push([home, log, indexes].map(|part| (part.done(), part.total())));
+            let OpenProgress { checkpoint, log, indexes } = &*progress;
+            reached.push([checkpoint, log, indexes].map(|part| (part.done(), part.total())));
             opened.ok().map(|db| db.recovery().unwrap().clone())
         });
         let report = report.unwrap();

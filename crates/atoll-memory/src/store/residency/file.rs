@@ -10,7 +10,7 @@
 //!   at it first ([`OnFile::check`]).
 
 use super::{
-    CHUNK_BYTES, Need, PRESS_MAX, PageTable, Place, RUN_CHUNKS, Resident, Sorted, Spares, Store,
+    CHUNK_BYTES, ColdTier, Need, PRESS_MAX, PageTable, RUN_CHUNKS, Resident, Sorted, Spares, Store,
     add_page,
 };
 use crate::error::MemoryError;
@@ -95,7 +95,7 @@ impl OnFile {
     }
 }
 
-impl Place for OnFile {
+impl ColdTier for OnFile {
     /// Asks about all chunks that have space; those of which nothing is in memory do not matter.
     fn resident(&self) -> Result<Resident, MemoryError> {
         let mut resident = Resident { chunks: Vec::new(), bytes: 0 };

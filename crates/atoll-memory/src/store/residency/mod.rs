@@ -1,8 +1,8 @@
 //! How much of a store lies in DRAM: a budget, and two hands that keep to it.
 //!
-//! Where the rest waits is a [`Place`]: on the file that the store lies on ([`file`]), or on a node
-//! of slower memory, the *cold node* ([`node`]). Here is what both have in common: when which pages
-//! go.
+//! Where the rest waits is a [`ColdTier`]: on the file that the store lies on ([`file`]), or on a
+//! node of slower memory, the *cold node* ([`node`]). Here is what both have in common: when which
+//! pages go.
 //!
 //! Pages are in DRAM because somebody touched them, and the kernel takes them away only when the
 //! machine is full. Here the least used ones go earlier. The page table tells which are used: a
@@ -98,7 +98,7 @@ pub struct Tended {
 #[derive(Debug)]
 pub struct Residency {
     store: Arc<Store>,
-    place: Box<dyn Place>,
+    place: Box<dyn ColdTier>,
     budget_bytes: u64,
     evicted_bytes: AtomicU64,
     returned_bytes: AtomicU64,
@@ -106,7 +106,7 @@ pub struct Residency {
 }
 
 /// Where pages of a store wait that are not used, and how they come there.
-trait Place: std::fmt::Debug + Send + Sync {
+trait ColdTier: std::fmt::Debug + Send + Sync {
     /// What lies in DRAM and what does not.
     fn resident(&self) -> Result<Resident, MemoryError>;
 
@@ -226,7 +226,7 @@ impl Residency {
         Ok(Residency::new(store, Box::new(place), budget_bytes))
     }
 
-    fn new(store: Arc<Store>, place: Box<dyn Place>, budget_bytes: u64) -> Residency {
+    fn new(store: Arc<Store>, place: Box<dyn ColdTier>, budget_bytes: u64) -> Residency {
         let (evicted_bytes, returned_bytes) = Default::default();
         let hands = Mutex::default();
         Residency { store, place, budget_bytes, evicted_bytes, returned_bytes, hands }

@@ -16,7 +16,7 @@
 //!   kernel is asked.
 
 use super::{
-    CHUNK_BYTES, Need, PageTable, Place, RUN_CHUNKS, Resident, Sorted, Spares, Store, add_page,
+    CHUNK_BYTES, ColdTier, Need, PageTable, RUN_CHUNKS, Resident, Sorted, Spares, Store, add_page,
 };
 use crate::error::MemoryError;
 use atoll_machine::{MachineError, NodeId, move_pages, nodes_of, room_on};
@@ -243,7 +243,7 @@ impl OnNode {
     }
 }
 
-impl Place for OnNode {
+impl ColdTier for OnNode {
     /// All chunks that have space: what is used must be found wherever it lies.
     fn resident(&self) -> Result<Resident, MemoryError> {
         let all = 0..self.store().capacity_bytes() / CHUNK_BYTES;

@@ -2,8 +2,8 @@
 
 use atoll_machine::Machine;
 
-use crate::common::past::{Older, PastWriter};
 use crate::common::read_set::ReadSet;
+use crate::common::version_chain::{OlderVersion, VersionChainWriter};
 use crate::common::wait::Wait;
 
 /// See the module.
@@ -18,15 +18,15 @@ pub struct Local<M: Machine> {
     pub(super) keeps: bool,
     /// The stamp that its first section gave to what it replaced.
     pub(super) replaced_from: Option<u64>,
-    pub(super) past: PastWriter<M>,
+    pub(super) chains: VersionChainWriter<M>,
     /// A version that is being brought back.
-    pub(super) older: Older,
+    pub(super) older: OlderVersion,
     pub(super) until_collect: u32,
     pub(super) wait: Wait,
 }
 
 impl<M: Machine> Local<M> {
-    pub(super) fn new(worker: u32, past: PastWriter<M>) -> Self {
+    pub(super) fn new(worker: u32, chains: VersionChainWriter<M>) -> Self {
         Self {
             worker,
             set: ReadSet::default(),
@@ -34,8 +34,8 @@ impl<M: Machine> Local<M> {
             commit: 0,
             keeps: false,
             replaced_from: None,
-            past,
-            older: Older::default(),
+            chains,
+            older: OlderVersion::default(),
             until_collect: 0,
             wait: Wait::default(),
         }

@@ -35,13 +35,13 @@ pub use local::Local;
 pub use state::State;
 
 use crate::common::active::Active;
+use crate::common::before_image::BeforeImage;
 use crate::common::gap::Gap;
-use crate::common::image::Image;
-use crate::common::moment::{LOOKS, Moment};
-use crate::common::past::{Past, PastWriter, RecordId};
+use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
+use crate::common::version_chain::{DeltaRecordId, VersionChainWriter, VersionChains};
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -61,7 +61,7 @@ pub struct Adaptive<M: Machine> {
     clock: Line<M::Word>,
     readers: Line<M::Word>,
     active: Active<M>,
-    past: Arc<Past<M>>,
+    chains: Arc<VersionChains<M>>,
     timeout_ns: u64,
 }
 
@@ -73,7 +73,7 @@ impl<M: Machine> Adaptive<M> {
             clock: Line(M::Word::new(2)),
             readers: Line(M::Word::new(0)),
             active: Active::default(),
-            past: Arc::default(),
+            chains: Arc::default(),
             timeout_ns: options.lock_timeout_ns,
         }
     }
@@ -85,24 +85,25 @@ impl<M: Machine> Adaptive<M> {
         target: &Target<'_, State<M>>,
         reads_at: u64,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        let State { version, past } = target.state;
+    ) -> Result<Seen, Conflict> {
+        let State { version, chains } = target.state;
         let mut looks = 0;
         loop {
-            let moment = (looks >= LOOKS).then(|| version.moment()).flatten();
-            if looks >= LOOKS && moment.is_none() {
-                return Err(Refusal::Wait(target.place)); // Outside the gate, and looks again.
+            let row_latch = (looks >= LOOKS).then(|| version.row_latch()).flatten();
+            if looks >= LOOKS && row_latch.is_none() {
+                // Outside the gate, and looks again.
+                return Err(Conflict::WouldBlock(target.place));
             }
-            let word = moment.as_ref().map_or_else(|| version.load(), Moment::before);
+            let word = row_latch.as_ref().map_or_else(|| version.load(), RowLatch::before);
             if word & STORING != 0 {
-                return Err(Refusal::Wait(target.place));
+                return Err(Conflict::WouldBlock(target.place));
             }
             let there = if (word & NUMBER) >> SEQUENCE_BITS <= reads_at {
                 word & PRESENT != 0 && fetch(None)
             } else {
-                let newest = RecordId(past.load(Ordering::Acquire));
+                let newest = DeltaRecordId(chains.load(Ordering::Acquire));
                 let older = &mut local.older;
-                let found = self.past.bring_back(target.place, newest, reads_at, older);
+                let found = self.chains.reconstruct(target.place, newest, reads_at, older);
                 found && older.image().present && fetch(Some(older.image()))
             };
             M::fence(Ordering::Acquire);
@@ -158,10 +159,10 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
 
     fn local(&self, worker: u32) -> Local<M> {
         self.active.add(worker);
-        Local::new(worker, PastWriter::new(Arc::clone(&self.past), worker))
+        Local::new(worker, VersionChainWriter::new(Arc::clone(&self.chains), worker))
     }
 
-    fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Conflict> {
         local.set.clear();
         local.reads_at = start.read_only.then(|| {
             self.readers.0.fetch_add(1, Ordering::SeqCst); // ADAPTIVE-2
@@ -178,14 +179,14 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<Seen, Conflict> {
         if let Some(reads_at) = local.reads_at {
             return self.read_past(local, &target, reads_at, fetch);
         }
         let version = &target.state.version;
         let mine = version.load() & LOCKED != 0 && local.set.holds(target.place);
         let read = version.read(!mine, fetch);
-        let (seen, word) = read.ok_or(Refusal::Wait(target.place))?;
+        let (seen, word) = read.ok_or(Conflict::WouldBlock(target.place))?;
         self.granted(local, target.place);
         local.set.read(target.place, word);
         Ok(seen)
@@ -198,13 +199,13 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         let Target { place, state } = target;
         if !self.heat.is_hot(place) || local.set.holds(place) {
             local.set.write(place, present);
             return Ok(());
         }
-        let before = state.version.lock().ok_or(Refusal::Wait(place))?;
+        let before = state.version.lock().ok_or(Conflict::WouldBlock(place))?;
         if local.wait.is_for(place) {
             self.stop_waiting(local);
         } else {
@@ -218,15 +219,20 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local<M>, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
+    fn read_gap(&self, local: &mut Local<M>, place: Place, gap: &Gap<M>) -> Result<(), Conflict> {
         if local.reads_at.is_none() {
-            local.set.watch(place, gap);
+            local.set.read_gap(place, gap);
         }
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local<M>, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
-        local.set.disturb(place, gap);
+    fn insert_into_gap(
+        &self,
+        local: &mut Local<M>,
+        place: Place,
+        gap: &Gap<M>,
+    ) -> Result<(), Conflict> {
+        local.set.insert_into_gap(place, gap);
         Ok(())
     }
 
@@ -257,7 +263,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         &self,
         local: &mut Local<M>,
         states: &impl StatesOf<Self, M>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         local.set.lock(states)?;
         self.stop_waiting(local);
         Ok(())
@@ -288,16 +294,16 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         }
     }
 
-    fn supersede(&self, local: &mut Local<M>, target: Target<'_, State<M>>, before: &Image) {
+    fn supersede(&self, local: &mut Local<M>, target: Target<'_, State<M>>, before: &BeforeImage) {
         if !local.keeps {
             return;
         }
-        let State { version, past } = target.state;
+        let State { version, chains } = target.state;
         let stamp = (version.load() & NUMBER) >> SEQUENCE_BITS;
-        let next = RecordId(past.load(Ordering::Relaxed));
+        let next = DeltaRecordId(chains.load(Ordering::Relaxed));
         let replaced_by = local.commit >> SEQUENCE_BITS;
-        let record = local.past.push(before, stamp, replaced_by, next);
-        past.store(record.0, Ordering::Release);
+        let record = local.chains.push(before, stamp, replaced_by, next);
+        chains.store(record.0, Ordering::Release);
     }
 
     fn adopt(&self, state: &Self::State) {
@@ -307,7 +313,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
     fn end(&self, local: &mut Local<M>, states: &impl StatesOf<Self, M>, committed: bool) {
         let next = local.commit;
         if let Some(from) = local.replaced_from.take() {
-            local.past.raise(from, next >> SEQUENCE_BITS); // ADAPTIVE-4
+            local.chains.raise(from, next >> SEQUENCE_BITS); // ADAPTIVE-4
         }
         if committed {
             local.set.unlock(states, |write| if write.present { next | PRESENT } else { next });
@@ -327,7 +333,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         if local.until_collect == 0 {
             local.until_collect = COLLECT_EVERY;
             let horizon = self.horizon(local, 0);
-            local.past.collect(horizon);
+            local.chains.collect(horizon);
         }
         local.until_collect -= 1;
     }
@@ -341,13 +347,13 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         self.active.horizon(self.clock.0.load(Ordering::SeqCst))
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
-        let (seen, number) = target.state.version.hold()?;
+    fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
+        let (seen, number) = target.state.version.lock_outside()?;
         Some((seen, number >> SEQUENCE_BITS))
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, changed: bool) {
-        target.state.version.let_go(changed);
+    fn unlock(&self, target: Target<'_, State<M>>, changed: bool) {
+        target.state.version.unlock_outside(changed);
     }
 
     fn is_consistent(&self, local: &mut Local<M>, states: &impl StatesOf<Self, M>) -> bool {
@@ -434,13 +440,15 @@ mod tests {
         scheme.begin(&mut local, &Start::default()).expect("it need not wait");
         let ended = (0..1000).find_map(|round| {
             read(&mut local, 0).expect("nobody holds it");
-            let Err(Refusal::Wait(place)) = read(&mut local, 1) else { panic!("it is locked") };
+            let Err(Conflict::WouldBlock(place)) = read(&mut local, 1) else {
+                panic!("it is locked")
+            };
             scheme.wait(&mut local, &few, place, round).err()
         });
         assert_eq!(ended, Some(AbortReason::Timeout));
         // What was waited for is another thing in another step.
         read(&mut local, 0).expect("nobody holds it");
-        let Err(Refusal::Wait(place)) = read(&mut local, 1) else { panic!("it is locked") };
+        let Err(Conflict::WouldBlock(place)) = read(&mut local, 1) else { panic!("it is locked") };
         assert_eq!(scheme.wait(&mut local, &few, place, 0), Ok(()));
         scheme.end(&mut local, &few, false);
     }

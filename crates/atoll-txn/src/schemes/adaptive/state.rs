@@ -8,12 +8,12 @@ use crate::common::version::Version;
 /// See the module.
 pub struct State<M: Machine> {
     pub(super) version: Version<M>,
-    pub(super) past: M::Word,
+    pub(super) chains: M::Word,
 }
 
 impl<M: Machine> Default for State<M> {
     fn default() -> Self {
-        Self { version: Version::default(), past: M::Word::new(0) }
+        Self { version: Version::default(), chains: M::Word::new(0) }
     }
 }
 

@@ -1,13 +1,13 @@
 //! A transaction has the locks that it holds, since when it waits, and room to look for deadlocks.
 
 use super::board::Look;
-use crate::common::held::Held;
+use crate::common::lock_list::LockList;
 use crate::common::wait::Wait;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Local {
-    pub(super) held: Held,
+    pub(super) locks: LockList,
     pub(super) worker: u32,
     pub(super) wait: Wait,
     /// Whether others are shown that it waits.
@@ -18,7 +18,7 @@ pub struct Local {
 impl Local {
     pub(super) fn new(worker: u32) -> Self {
         Self {
-            held: Held::default(),
+            locks: LockList::default(),
             worker,
             wait: Wait::default(),
             is_shown: false,

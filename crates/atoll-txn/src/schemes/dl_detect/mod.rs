@@ -16,7 +16,7 @@ pub use local::Local;
 pub use state::State;
 
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Conflict, Fetch, Place, Scheme, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -65,8 +65,8 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         Local::new(worker)
     }
 
-    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
-        debug_assert!(local.held.is_empty(), "the transaction before ended");
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
+        debug_assert!(local.locks.is_empty(), "the transaction before ended");
         Ok(())
     }
 
@@ -77,9 +77,9 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        let shared = local.held.share(target.place, target.state, 0);
-        shared.map_err(|_| Refusal::Wait(target.place))?;
+    ) -> Result<Seen, Conflict> {
+        let shared = local.locks.lock_shared(target.place, target.state, 0);
+        shared.map_err(|_| Conflict::WouldBlock(target.place))?;
         self.granted(local, target.place);
         Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
     }
@@ -91,21 +91,26 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         _present: bool,
-    ) -> Result<(), Refusal> {
-        let owned = local.held.own(target.place, target.state, 0);
-        owned.map_err(|_| Refusal::Wait(target.place))?;
+    ) -> Result<(), Conflict> {
+        let owned = local.locks.lock_exclusive(target.place, target.state, 0);
+        owned.map_err(|_| Conflict::WouldBlock(target.place))?;
         self.granted(local, target.place);
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
-        local.held.share(place, gap, 0).map_err(|_| Refusal::Wait(place))?;
+    fn read_gap(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Conflict> {
+        local.locks.lock_shared(place, gap, 0).map_err(|_| Conflict::WouldBlock(place))?;
         self.granted(local, place);
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
-        local.held.alone(place, gap).map_err(|_| Refusal::Wait(place))?;
+    fn insert_into_gap(
+        &self,
+        local: &mut Local,
+        place: Place,
+        gap: &State<M>,
+    ) -> Result<(), Conflict> {
+        local.locks.check_sole_reader(place, gap).map_err(|_| Conflict::WouldBlock(place))?;
         self.granted(local, place);
         Ok(())
     }
@@ -127,7 +132,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
         let waited_ns = local.wait.go_on::<M>(place, round);
         if round % ROUNDS_PER_LOOK == ROUNDS_PER_LOOK - 1 {
             if !local.is_shown {
-                self.board.show(local.worker, place, local.held.places());
+                self.board.show(local.worker, place, local.locks.places());
                 local.is_shown = true;
             }
             if self.board.is_victim(local.worker, &mut local.look) {
@@ -145,7 +150,7 @@ impl<M: Machine> Scheme<M> for DlDetect<M> {
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
         self.stop_waiting(local);
-        local.held.release(states);
+        local.locks.unlock_all(states);
     }
 }
 
@@ -202,7 +207,7 @@ mod tests {
         let (scheme, few) = (patient(), Few::new(2));
         let gap = Place::gap(TableId(0), 0, 0);
         let ask = |local: &mut Local, row: u64| {
-            scheme.watch(local, gap, few.of(gap))?;
+            scheme.read_gap(local, gap, few.of(gap))?;
             scheme.write(local, &few, few.target(row), true)
         };
         let mut locals = [0, 1].map(|worker| Scheme::<Native>::local(&scheme, worker));
@@ -212,7 +217,7 @@ mod tests {
         let mut victims = 0;
         for round in 0..4 * ROUNDS_PER_LOOK {
             for (local, row) in locals.iter_mut().zip([1, 0]) {
-                assert!(matches!(ask(local, row), Err(Refusal::Wait(_))));
+                assert!(matches!(ask(local, row), Err(Conflict::WouldBlock(_))));
                 let waited = scheme.wait(local, &few, Place::row(TableId(0), row), round);
                 victims += u32::from(waited == Err(AbortReason::Deadlock));
             }
@@ -238,7 +243,7 @@ mod tests {
         for round in 0..4 * ROUNDS_PER_LOOK {
             for (local, row) in locals.iter_mut().zip([1, 0]) {
                 let asked = scheme.write(local, &few, few.target(row), true);
-                assert!(matches!(asked, Err(Refusal::Wait(_))));
+                assert!(matches!(asked, Err(Conflict::WouldBlock(_))));
                 let waited = scheme.wait(local, &few, few.target(row).place, round);
                 victims += u32::from(waited == Err(AbortReason::Deadlock));
             }

@@ -17,7 +17,7 @@ use queue::Queue;
 pub use state::State;
 
 use crate::common::timestamp::Timestamps;
-use crate::scheme::{Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes};
+use crate::scheme::{Conflict, Fetch, Place, Scheme, Seen, Start, StatesOf, Target, Writes};
 use crate::schemes::SchemeOptions;
 
 /// See the module.
@@ -48,7 +48,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
         Local::new(worker)
     }
 
-    fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Conflict> {
         if local.wanted.is_empty() {
             if start.partitions.is_empty() {
                 local.wanted.extend(0..self.partitions.len() as u32);
@@ -64,7 +64,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
                     local.timestamp = self.timestamps.next(&mut local.source);
                 }
                 if !queue.take(local.worker, local.timestamp) {
-                    return Err(Refusal::Wait(Place::partition(*partition)));
+                    return Err(Conflict::WouldBlock(Place::partition(*partition)));
                 }
             }
             local.granted += 1;
@@ -79,7 +79,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
         _states: &impl StatesOf<Self, M>,
         _target: Target<'_, State>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<Seen, Conflict> {
         Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
     }
 
@@ -90,15 +90,20 @@ impl<M: Machine> Scheme<M> for HStore<M> {
         _states: &impl StatesOf<Self, M>,
         _target: Target<'_, State>,
         _present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         Ok(())
     }
 
-    fn watch(&self, _local: &mut Local, _place: Place, _gap: &State) -> Result<(), Refusal> {
+    fn read_gap(&self, _local: &mut Local, _place: Place, _gap: &State) -> Result<(), Conflict> {
         Ok(())
     }
 
-    fn disturb(&self, _local: &mut Local, _place: Place, _gap: &State) -> Result<(), Refusal> {
+    fn insert_into_gap(
+        &self,
+        _local: &mut Local,
+        _place: Place,
+        _gap: &State,
+    ) -> Result<(), Conflict> {
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 
 use atoll_machine::Machine;
 
-use crate::common::past::{Older, PastWriter};
 use crate::common::timestamp::TimestampLocal;
+use crate::common::version_chain::{OlderVersion, VersionChainWriter};
 use crate::scheme::Place;
 
 /// See the module.
@@ -16,23 +16,23 @@ pub struct Local<M: Machine> {
     pub(super) epoch: u64,
     /// Rows that it owns, and whether they are there afterwards.
     pub(super) writes: Vec<(Place, bool)>,
-    pub(super) past: PastWriter<M>,
+    pub(super) chains: VersionChainWriter<M>,
     /// A version that is being brought back.
-    pub(super) older: Older,
+    pub(super) older: OlderVersion,
     /// Transactions until the worker looks again what nobody needs any more.
     pub(super) until_collect: u32,
 }
 
 impl<M: Machine> Local<M> {
-    pub(super) fn new(worker: u32, past: PastWriter<M>) -> Self {
+    pub(super) fn new(worker: u32, chains: VersionChainWriter<M>) -> Self {
         Self {
             worker,
             source: TimestampLocal::new(worker),
             timestamp: 0,
             epoch: 0,
             writes: Vec::new(),
-            past,
-            older: Older::default(),
+            chains,
+            older: OlderVersion::default(),
             until_collect: 0,
         }
     }

@@ -1,10 +1,10 @@
 //! MVCC: timestamp ordering with older versions, so that nobody reads too late.
 //!
 //! The newest version of a row lies in its table, older ones in a chain
-//! ([`past`](crate::common::past)). A transaction reads the version that was the newest at its
-//! timestamp; a write is too late when a later transaction has read or replaced what it would
-//! replace ("Staring into the Abyss", section
-//! 2.2). A version is given up when all timestamps in use are greater than that of its successor.
+//! ([`version_chain`](crate::common::version_chain)). A transaction reads the version that was the
+//! newest at its timestamp; a write is too late when a later transaction has read or replaced what
+//! it would replace ("Staring into the Abyss", section 2.2). A version is given up when all
+//! timestamps in use are greater than that of its successor.
 //!
 //! - `MVCC-1`: as `TO-1`, for the newest version of a row. Older ones have successors already, so
 //!   nothing can come between.
@@ -24,12 +24,12 @@ pub use local::Local;
 pub use state::{GapState, State};
 
 use crate::common::active::Active;
-use crate::common::image::Image;
-use crate::common::moment::{LOOKS, Moment};
-use crate::common::past::{Past, PastWriter, RecordId};
+use crate::common::before_image::BeforeImage;
+use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::timestamp::Timestamps;
+use crate::common::version_chain::{DeltaRecordId, VersionChainWriter, VersionChains};
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 use state::{PRESENT, STORING, TIMESTAMP, raise};
@@ -43,7 +43,7 @@ const NOBODY: u64 = 1;
 pub struct Mvcc<M: Machine> {
     timestamps: Timestamps<M>,
     active: Active<M>,
-    past: Arc<Past<M>>,
+    chains: Arc<VersionChains<M>>,
 }
 
 impl<M: Machine> Mvcc<M> {
@@ -52,7 +52,7 @@ impl<M: Machine> Mvcc<M> {
         Self {
             timestamps: Timestamps::new(options.timestamps),
             active: Active::default(),
-            past: Arc::default(),
+            chains: Arc::default(),
         }
     }
 }
@@ -67,10 +67,10 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
 
     fn local(&self, worker: u32) -> Local<M> {
         self.active.add(worker);
-        Local::new(worker, PastWriter::new(Arc::clone(&self.past), worker))
+        Local::new(worker, VersionChainWriter::new(Arc::clone(&self.chains), worker))
     }
 
-    fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut Local<M>, start: &Start<'_>) -> Result<(), Conflict> {
         if start.epoch != local.epoch {
             self.timestamps.discard(&mut local.source);
         }
@@ -87,20 +87,22 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        let State { owner, version, read, past } = target.state;
+    ) -> Result<Seen, Conflict> {
+        let State { owner, version, read, chains } = target.state;
         let mine = local.timestamp;
         let mut looks = 0;
         loop {
-            let moment = (looks >= LOOKS).then(|| Moment::<M>::begin(owner, 0, NOBODY)).flatten();
-            if looks >= LOOKS && moment.is_none() {
-                return Err(Refusal::Wait(target.place)); // Outside the gate, and looks again.
+            let row_latch =
+                (looks >= LOOKS).then(|| RowLatch::<M>::begin(owner, 0, NOBODY)).flatten();
+            if looks >= LOOKS && row_latch.is_none() {
+                // Outside the gate, and looks again.
+                return Err(Conflict::WouldBlock(target.place));
             }
-            let owned = if moment.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
+            let owned = if row_latch.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
             let written = version.load(Ordering::SeqCst);
             let pending = owned & TIMESTAMP;
             if pending != 0 && pending < mine {
-                return Err(Refusal::Wait(target.place));
+                return Err(Conflict::WouldBlock(target.place));
             }
             let is_newest = written & TIMESTAMP <= mine;
             if is_newest {
@@ -110,16 +112,16 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
             let there = if is_newest && !being_stored {
                 written & PRESENT != 0 && fetch(None)
             } else {
-                let newest = RecordId(past.load(Ordering::Acquire));
+                let newest = DeltaRecordId(chains.load(Ordering::Acquire));
                 let older = &mut local.older;
-                let found = self.past.bring_back(target.place, newest, mine, older);
+                let found = self.chains.reconstruct(target.place, newest, mine, older);
                 found && older.image().present && fetch(Some(older.image()))
             };
             M::fence(Ordering::Acquire);
             let is_same = || {
                 owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written
             };
-            if moment.is_some() || is_same() {
+            if row_latch.is_some() || is_same() {
                 return Ok(if there { Seen::Present } else { Seen::Absent });
             }
             looks += 1;
@@ -133,7 +135,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         let State { owner, version, read, .. } = target.state;
         let mine = local.timestamp;
         match owner.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
@@ -143,7 +145,9 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
                 known.expect("an owned row was written down").1 = present;
                 return Ok(());
             }
-            Err(owned) if owned & TIMESTAMP < mine => return Err(Refusal::Wait(target.place)),
+            Err(owned) if owned & TIMESTAMP < mine => {
+                return Err(Conflict::WouldBlock(target.place));
+            }
             Err(_) => return Err(AbortReason::TooLate.into()),
         }
         let written = version.load(Ordering::SeqCst) & TIMESTAMP;
@@ -155,17 +159,22 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local<M>, _place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
-        raise::<M>(&gap.0, local.timestamp);
-        Ok(())
-    }
-
-    fn disturb(
+    fn read_gap(
         &self,
         local: &mut Local<M>,
         _place: Place,
         gap: &GapState<M>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
+        raise::<M>(&gap.0, local.timestamp);
+        Ok(())
+    }
+
+    fn insert_into_gap(
+        &self,
+        local: &mut Local<M>,
+        _place: Place,
+        gap: &GapState<M>,
+    ) -> Result<(), Conflict> {
         if gap.0.load(Ordering::SeqCst) > local.timestamp {
             return Err(AbortReason::TooLate.into());
         }
@@ -182,7 +191,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         true
     }
 
-    fn withdraw(&self, gap: &GapState<M>, state: &State<M>, _stamp: u64) {
+    fn remove_from_gap(&self, gap: &GapState<M>, state: &State<M>, _stamp: u64) {
         raise::<M>(&gap.0, state.read.load(Ordering::SeqCst));
     }
 
@@ -198,12 +207,12 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         Ok(())
     }
 
-    fn supersede(&self, local: &mut Local<M>, target: Target<'_, State<M>>, before: &Image) {
-        let State { owner, version, past, .. } = target.state;
+    fn supersede(&self, local: &mut Local<M>, target: Target<'_, State<M>>, before: &BeforeImage) {
+        let State { owner, version, chains, .. } = target.state;
         let (stamp, mine) = (version.load(Ordering::Relaxed) & TIMESTAMP, local.timestamp);
-        let next = RecordId(past.load(Ordering::Relaxed));
-        let record = local.past.push(before, stamp, mine, next);
-        past.store(record.0, Ordering::SeqCst);
+        let next = DeltaRecordId(chains.load(Ordering::Relaxed));
+        let record = local.chains.push(before, stamp, mine, next);
+        chains.store(record.0, Ordering::SeqCst);
         owner.store(mine | STORING, Ordering::SeqCst); // MVCC-2
         M::fence(Ordering::Release);
     }
@@ -228,7 +237,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         self.active.end(local.worker);
         if local.until_collect == 0 {
             local.until_collect = COLLECT_EVERY;
-            local.past.collect(self.active.horizon(local.timestamp));
+            local.chains.collect(self.active.horizon(local.timestamp));
         }
         local.until_collect -= 1;
     }
@@ -241,7 +250,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         self.active.horizon(local.timestamp.max(newest))
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
+    fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
         let State { owner, version, .. } = target.state;
         owner.compare_exchange(0, NOBODY, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         let version = version.load(Ordering::SeqCst);
@@ -249,7 +258,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         Some((seen, version & TIMESTAMP))
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, _changed: bool) {
+    fn unlock(&self, target: Target<'_, State<M>>, _changed: bool) {
         // Who wants to write it looks afterwards whether it is still the row of its key.
         target.state.owner.store(0, Ordering::SeqCst);
     }

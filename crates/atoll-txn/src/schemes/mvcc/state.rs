@@ -19,13 +19,13 @@ pub struct State<M: Machine> {
     /// Greatest timestamp of a read of the newest version.
     pub(super) read: M::Word,
     /// The newest of the older versions.
-    pub(super) past: M::Word,
+    pub(super) chains: M::Word,
 }
 
 impl<M: Machine> Default for State<M> {
     fn default() -> Self {
         let word = || M::Word::new(0);
-        Self { owner: word(), version: word(), read: word(), past: word() }
+        Self { owner: word(), version: word(), read: word(), chains: word() }
     }
 }
 

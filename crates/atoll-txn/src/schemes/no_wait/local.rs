@@ -1,3 +1,3 @@
 //! A transaction has the locks that it holds.
 
-pub use crate::common::held::Held as Local;
+pub use crate::common::lock_list::LockList as Local;

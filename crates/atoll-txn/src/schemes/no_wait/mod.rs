@@ -16,7 +16,7 @@ pub use state::State;
 
 use crate::common::lock::Busy;
 use crate::scheme::{
-    AbortReason, Fetch, FetchOnce, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Conflict, Fetch, FetchOnce, Place, Scheme, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -30,8 +30,8 @@ impl<M: Machine> NoWait<M> {
     }
 }
 
-fn denied(_: Busy) -> Refusal {
-    Refusal::Abort(AbortReason::Denied)
+fn denied(_: Busy) -> Conflict {
+    Conflict::Abort(AbortReason::Denied)
 }
 
 impl<M: Machine> Scheme<M> for NoWait<M> {
@@ -45,7 +45,7 @@ impl<M: Machine> Scheme<M> for NoWait<M> {
         Local::default()
     }
 
-    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
         debug_assert!(local.is_empty(), "the transaction before ended");
         Ok(())
     }
@@ -57,8 +57,8 @@ impl<M: Machine> Scheme<M> for NoWait<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        local.share(target.place, target.state, 0).map_err(denied)?;
+    ) -> Result<Seen, Conflict> {
+        local.lock_shared(target.place, target.state, 0).map_err(denied)?;
         Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
     }
 
@@ -69,8 +69,8 @@ impl<M: Machine> Scheme<M> for NoWait<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         mut fetch: impl FetchOnce,
-    ) -> Result<Option<Seen>, Refusal> {
-        local.share(target.place, target.state, 0).map_err(denied)?;
+    ) -> Result<Option<Seen>, Conflict> {
+        local.lock_shared(target.place, target.state, 0).map_err(denied)?;
         Ok(Some(if fetch.fetch(None) { Seen::Present } else { Seen::Absent }))
     }
 
@@ -81,16 +81,21 @@ impl<M: Machine> Scheme<M> for NoWait<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         _present: bool,
-    ) -> Result<(), Refusal> {
-        local.own(target.place, target.state, 0).map_err(denied)
+    ) -> Result<(), Conflict> {
+        local.lock_exclusive(target.place, target.state, 0).map_err(denied)
     }
 
-    fn watch(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
-        local.share(place, gap, 0).map_err(denied)
+    fn read_gap(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Conflict> {
+        local.lock_shared(place, gap, 0).map_err(denied)
     }
 
-    fn disturb(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
-        local.alone(place, gap).map_err(denied)
+    fn insert_into_gap(
+        &self,
+        local: &mut Local,
+        place: Place,
+        gap: &State<M>,
+    ) -> Result<(), Conflict> {
+        local.check_sole_reader(place, gap).map_err(denied)
     }
 
     fn split(&self, _local: &mut Local, old: (Place, &State<M>), _new: (Place, &State<M>)) -> bool {
@@ -100,6 +105,6 @@ impl<M: Machine> Scheme<M> for NoWait<M> {
     fn adopt(&self, _state: &Self::State) {}
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, _committed: bool) {
-        local.release(states);
+        local.unlock_all(states);
     }
 }

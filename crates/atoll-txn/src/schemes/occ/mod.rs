@@ -32,7 +32,7 @@ use crate::common::gap::Gap;
 use crate::common::timestamp::Timestamps;
 use crate::common::version::{Look, NUMBER, PRESENT};
 use crate::scheme::{
-    AbortReason, Fetch, FetchOnce, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target,
+    AbortReason, Conflict, Fetch, FetchOnce, Place, Scheme, Section, Seen, Start, StatesOf, Target,
     Writes,
 };
 use crate::schemes::SchemeOptions;
@@ -64,11 +64,11 @@ impl<M: Machine> Occ<M> {
         local: &mut Local,
         states: &impl StatesOf<Self, M>,
         word: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         if word & NUMBER <= local.begin {
             return Ok(());
         }
-        self.begin_later(local, states, word & NUMBER).map_err(Refusal::from)
+        self.begin_later(local, states, word & NUMBER).map_err(Conflict::from)
     }
 
     /// See `OCC-1`.
@@ -108,7 +108,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         Local::new(worker)
     }
 
-    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
         local.set.clear();
         (local.expects, local.looks) = (false, 0);
         if self.takes_begin {
@@ -124,8 +124,9 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+    ) -> Result<Seen, Conflict> {
+        let (seen, word) =
+            target.state.read(true, fetch).ok_or(Conflict::WouldBlock(target.place))?;
         local.set.read(target.place, word);
         self.keep_up(local, states, word)?;
         Ok(seen)
@@ -138,14 +139,14 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: impl FetchOnce,
-    ) -> Result<Option<Seen>, Refusal> {
+    ) -> Result<Option<Seen>, Conflict> {
         match target.state.look(true, fetch) {
             Look::At(seen, word) => {
                 local.set.read(target.place, word);
                 self.keep_up(local, states, word)?;
                 Ok(Some(seen))
             }
-            Look::Refused => Err(Refusal::Wait(target.place)),
+            Look::Locked => Err(Conflict::WouldBlock(target.place)),
             Look::Overtaken => Ok(None),
         }
     }
@@ -157,8 +158,9 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+    ) -> Result<Seen, Conflict> {
+        let (seen, word) =
+            target.state.read(true, fetch).ok_or(Conflict::WouldBlock(target.place))?;
         local.set.update_if_there(target.place, seen, word);
         self.keep_up(local, states, word)?;
         Ok(seen)
@@ -171,18 +173,23 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         local.set.write(target.place, present);
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
-        local.set.watch(place, gap);
+    fn read_gap(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Conflict> {
+        local.set.read_gap(place, gap);
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
-        local.set.disturb(place, gap);
+    fn insert_into_gap(
+        &self,
+        local: &mut Local,
+        place: Place,
+        gap: &Gap<M>,
+    ) -> Result<(), Conflict> {
+        local.set.insert_into_gap(place, gap);
         Ok(())
     }
 
@@ -191,7 +198,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         true
     }
 
-    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Conflict> {
         // Only once: who waits for a row must not take the line from others all the time.
         if !local.set.writes.is_empty() && !std::mem::replace(&mut local.expects, true) {
             self.timestamps.expect();
@@ -238,13 +245,13 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         local.set.clear();
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
-        let (seen, _) = target.state.hold()?;
+    fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
+        let (seen, _) = target.state.lock_outside()?;
         Some((seen, 0))
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, changed: bool) {
-        target.state.let_go(changed);
+    fn unlock(&self, target: Target<'_, State<M>>, changed: bool) {
+        target.state.unlock_outside(changed);
     }
 
     fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {
@@ -275,7 +282,7 @@ mod tests {
         Occ::new(&SchemeOptions { timestamps, begin_timestamps, ..SchemeOptions::default() })
     }
 
-    fn read(occ: &Occ<Native>, local: &mut Local, few: &Few, row: u64) -> Result<Seen, Refusal> {
+    fn read(occ: &Occ<Native>, local: &mut Local, few: &Few, row: u64) -> Result<Seen, Conflict> {
         occ.read(local, few, few.target(row), &mut |_| true)
     }
 
@@ -316,7 +323,7 @@ mod tests {
                     let expected = if is_moment {
                         Ok(Seen::Present)
                     } else {
-                        Err(Refusal::Abort(AbortReason::Changed))
+                        Err(Conflict::Abort(AbortReason::Changed))
                     };
                     assert_eq!(read(&occ, &mut one, &few, 1), expected, "{kind} {changed:?}");
                     if is_moment {
@@ -337,7 +344,7 @@ mod tests {
         let seen = occ.update(&mut one, &few, few.target(0), &mut |_| true);
         assert_eq!(seen, Ok(Seen::Present));
         change(&occ, &mut two, &few, &[0, 1]);
-        let changed = Err(Refusal::Abort(AbortReason::Changed));
+        let changed = Err(Conflict::Abort(AbortReason::Changed));
         assert_eq!(read(&occ, &mut one, &few, 1), changed);
         occ.end(&mut one, &few, false);
     }
@@ -348,7 +355,7 @@ mod tests {
         let [mut one, mut two] = [0, 1].map(|worker| occ.local(worker));
         begin(&occ, &mut one);
         change(&occ, &mut two, &few, &[1]);
-        let too_late = Err(Refusal::Abort(AbortReason::TooLate));
+        let too_late = Err(Conflict::Abort(AbortReason::TooLate));
         assert_eq!(read(&occ, &mut one, &few, 1), too_late);
         occ.end(&mut one, &few, false);
         begin(&occ, &mut one);
@@ -363,14 +370,14 @@ mod tests {
             let mut local = occ.local(0);
             change(&occ, &mut local, &few, &[0]);
             for _ in 0..20 {
-                assert!(occ.hold(few.target(0)).is_some());
-                occ.let_go(few.target(0), true);
+                assert!(occ.lock(few.target(0)).is_some());
+                occ.unlock(few.target(0), true);
             }
             begin(&occ, &mut local);
             assert_eq!(read(&occ, &mut local, &few, 0), Ok(Seen::Present));
             assert_eq!(commit(&occ, &mut local, &few), Ok(()));
             // Of a row that it writes without reading it, it learns when it has locked it.
-            (0..40).for_each(|_| few.0[1].let_go(true));
+            (0..40).for_each(|_| few.0[1].unlock_outside(true));
             let before = version(&few, 1);
             begin(&occ, &mut local);
             assert_eq!(occ.write(&mut local, &few, few.target(1), true), Ok(()));

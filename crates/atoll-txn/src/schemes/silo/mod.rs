@@ -19,7 +19,7 @@ pub use state::State;
 use crate::common::gap::Gap;
 use crate::common::version::{Look, PRESENT};
 use crate::scheme::{
-    AbortReason, Fetch, FetchOnce, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target,
+    AbortReason, Conflict, Fetch, FetchOnce, Place, Scheme, Section, Seen, Start, StatesOf, Target,
     Writes,
 };
 use crate::schemes::SchemeOptions;
@@ -45,7 +45,7 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         Local::default()
     }
 
-    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
         local.clear();
         Ok(())
     }
@@ -57,8 +57,9 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+    ) -> Result<Seen, Conflict> {
+        let (seen, word) =
+            target.state.read(true, fetch).ok_or(Conflict::WouldBlock(target.place))?;
         local.read(target.place, word);
         Ok(seen)
     }
@@ -70,13 +71,13 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: impl FetchOnce,
-    ) -> Result<Option<Seen>, Refusal> {
+    ) -> Result<Option<Seen>, Conflict> {
         match target.state.look(true, fetch) {
             Look::At(seen, word) => {
                 local.read(target.place, word);
                 Ok(Some(seen))
             }
-            Look::Refused => Err(Refusal::Wait(target.place)),
+            Look::Locked => Err(Conflict::WouldBlock(target.place)),
             Look::Overtaken => Ok(None),
         }
     }
@@ -88,8 +89,9 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        let (seen, word) = target.state.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+    ) -> Result<Seen, Conflict> {
+        let (seen, word) =
+            target.state.read(true, fetch).ok_or(Conflict::WouldBlock(target.place))?;
         local.update_if_there(target.place, seen, word);
         Ok(seen)
     }
@@ -101,18 +103,23 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         local.write(target.place, present);
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
-        local.watch(place, gap);
+    fn read_gap(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Conflict> {
+        local.read_gap(place, gap);
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local, place: Place, gap: &Gap<M>) -> Result<(), Refusal> {
-        local.disturb(place, gap);
+    fn insert_into_gap(
+        &self,
+        local: &mut Local,
+        place: Place,
+        gap: &Gap<M>,
+    ) -> Result<(), Conflict> {
+        local.insert_into_gap(place, gap);
         Ok(())
     }
 
@@ -121,7 +128,7 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         true
     }
 
-    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Conflict> {
         local.lock(states)
     }
 
@@ -152,13 +159,13 @@ impl<M: Machine> Scheme<M> for Silo<M> {
         local.clear();
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
-        let (seen, _) = target.state.hold()?;
+    fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
+        let (seen, _) = target.state.lock_outside()?;
         Some((seen, 0))
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, changed: bool) {
-        target.state.let_go(changed);
+    fn unlock(&self, target: Target<'_, State<M>>, changed: bool) {
+        target.state.unlock_outside(changed);
     }
 
     fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {

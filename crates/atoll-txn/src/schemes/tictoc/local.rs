@@ -11,7 +11,7 @@ pub struct Local {
     /// For each read of the set, until when its version was known to be valid.
     pub(super) valid_until: Vec<u64>,
     /// Gaps disturbed.
-    pub(super) disturbed: Vec<Place>,
+    pub(super) inserted_into: Vec<Place>,
     pub(super) commit: u64,
     /// It comes after those whose deletions left the gaps that it found empty.
     pub(super) after: u64,
@@ -25,7 +25,7 @@ impl Local {
     pub(super) fn clear(&mut self) {
         self.set.clear();
         self.valid_until.clear();
-        self.disturbed.clear();
+        self.inserted_into.clear();
         self.after = 0;
     }
 }

@@ -24,7 +24,7 @@ use crate::common::read_set::Write;
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
 use crate::engine::WORKERS_MAX;
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 use state::raise;
@@ -57,7 +57,7 @@ impl<M: Machine> TicToc<M> {
             .iter()
             .map(|write| states.row(write.place).valid_until.load(Ordering::SeqCst) + 1);
         let gaps = local
-            .disturbed
+            .inserted_into
             .iter()
             .map(|place| states.gap(*place).valid_until.load(Ordering::SeqCst) + 1);
         let smallest = reads.chain(writes).chain(gaps).max().unwrap_or(0);
@@ -83,12 +83,12 @@ impl<M: Machine> TicToc<M> {
         let is_same = || {
             let now = state.version.load();
             now & !(LOCKED | STORING) == word
-                && (now & LOCKED == 0 || local.set.own(place).is_some())
+                && (now & LOCKED == 0 || local.set.own_write(place).is_some())
         };
         if !is_same() {
             return false;
         }
-        if local.set.own(place).is_some() {
+        if local.set.own_write(place).is_some() {
             return true;
         }
         // Who locks the row after this looks at the extended time; who did before is seen.
@@ -102,7 +102,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
     const WRITES: Writes = Writes::AtCommit;
     // A new row of an old key is absent from time 0 on; its gap knows until when the old one was
     // there.
-    const WATCHES_ABSENT: bool = true;
+    const READS_GAP_OF_ABSENT: bool = true;
     type State = State<M>;
     type Gap = GapState<M>;
     type Local = Local;
@@ -111,7 +111,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         Local { worker, ..Local::default() }
     }
 
-    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
         local.clear();
         Ok(())
     }
@@ -123,10 +123,11 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<Seen, Conflict> {
         let State { version, valid_until } = target.state;
         let (seen, word, until) = loop {
-            let (seen, word) = version.read(true, fetch).ok_or(Refusal::Wait(target.place))?;
+            let (seen, word) =
+                version.read(true, fetch).ok_or(Conflict::WouldBlock(target.place))?;
             let until = valid_until.load(Ordering::Acquire);
             // Of this version, if it is still the newest and nobody has the row: who has it may
             // have looked at the time before somebody raised it, in vain (`is_valid`).
@@ -146,20 +147,25 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         local.set.write(target.place, present);
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local, place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
-        local.set.watch(place, &gap.count);
+    fn read_gap(&self, local: &mut Local, place: Place, gap: &GapState<M>) -> Result<(), Conflict> {
+        local.set.read_gap(place, &gap.count);
         local.after = local.after.max(gap.emptied_at.load(Ordering::SeqCst));
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local, place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
-        local.set.disturb(place, &gap.count);
-        local.disturbed.push(place);
+    fn insert_into_gap(
+        &self,
+        local: &mut Local,
+        place: Place,
+        gap: &GapState<M>,
+    ) -> Result<(), Conflict> {
+        local.set.insert_into_gap(place, &gap.count);
+        local.inserted_into.push(place);
         Ok(())
     }
 
@@ -176,13 +182,13 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         true
     }
 
-    fn withdraw(&self, gap: &GapState<M>, state: &State<M>, stamp: u64) {
+    fn remove_from_gap(&self, gap: &GapState<M>, state: &State<M>, stamp: u64) {
         raise::<M>(&gap.emptied_at, stamp);
         raise::<M>(&gap.valid_until, state.valid_until.load(Ordering::SeqCst));
-        gap.count.disturb(|| false);
+        gap.count.insert(|| false);
     }
 
-    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Refusal> {
+    fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Conflict> {
         local.set.lock(states)
     }
 
@@ -233,7 +239,7 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         } else {
             local.set.roll_back(states, |write| {
                 let word = write.before + 1;
-                raise::<M>(valid_until(write), word & NUMBER); // As in `let_go`.
+                raise::<M>(valid_until(write), word & NUMBER); // As in `unlock`.
                 word
             });
         }
@@ -244,17 +250,17 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         local.commit
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
-        target.state.version.hold()
+    fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
+        target.state.version.lock_outside()
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, changed: bool) {
+    fn unlock(&self, target: Target<'_, State<M>>, changed: bool) {
         let State { version, valid_until } = target.state;
         if changed {
             // Its number grows by one: nobody may commit a version with that number.
             raise::<M>(valid_until, (version.load() & NUMBER) + 1);
         }
-        version.let_go(changed);
+        version.unlock_outside(changed);
     }
 
     fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {

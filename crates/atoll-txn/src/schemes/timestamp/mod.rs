@@ -22,10 +22,10 @@ pub use local::Local;
 pub use state::{GapState, State};
 
 use crate::common::active::Active;
-use crate::common::moment::{LOOKS, Moment};
+use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::timestamp::Timestamps;
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 use state::{PRESENT, STORING, TIMESTAMP, raise};
@@ -58,7 +58,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         Local::new(worker)
     }
 
-    fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Refusal> {
+    fn begin(&self, local: &mut Local, start: &Start<'_>) -> Result<(), Conflict> {
         if start.epoch != local.epoch {
             self.timestamps.discard(&mut local.source);
         }
@@ -75,23 +75,25 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<Seen, Conflict> {
         let State { owner, version, read } = target.state;
         let mine = local.timestamp;
         let mut looks = 0;
         loop {
-            let moment = (looks >= LOOKS).then(|| Moment::<M>::begin(owner, 0, NOBODY)).flatten();
-            if looks >= LOOKS && moment.is_none() {
-                return Err(Refusal::Wait(target.place)); // Outside the gate, and looks again.
+            let row_latch =
+                (looks >= LOOKS).then(|| RowLatch::<M>::begin(owner, 0, NOBODY)).flatten();
+            if looks >= LOOKS && row_latch.is_none() {
+                // Outside the gate, and looks again.
+                return Err(Conflict::WouldBlock(target.place));
             }
-            let owned = if moment.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
+            let owned = if row_latch.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
             let written = version.load(Ordering::SeqCst);
             if written & TIMESTAMP > mine {
                 return Err(AbortReason::TooLate.into());
             }
             let pending = owned & TIMESTAMP;
             if pending != 0 && pending < mine {
-                return Err(Refusal::Wait(target.place));
+                return Err(Conflict::WouldBlock(target.place));
             }
             if owned & STORING != 0 && pending != mine {
                 return Err(AbortReason::TooLate.into());
@@ -102,7 +104,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
             let is_same = || {
                 owner.load(Ordering::SeqCst) == owned && version.load(Ordering::SeqCst) == written
             };
-            if moment.is_some() || is_same() {
+            if row_latch.is_some() || is_same() {
                 return Ok(if there { Seen::Present } else { Seen::Absent });
             }
             looks += 1;
@@ -116,7 +118,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         present: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Conflict> {
         let State { owner, version, read } = target.state;
         let mine = local.timestamp;
         match owner.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
@@ -126,7 +128,9 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
                 known.expect("an owned row was written down").1 = present;
                 return Ok(());
             }
-            Err(owned) if owned & TIMESTAMP < mine => return Err(Refusal::Wait(target.place)),
+            Err(owned) if owned & TIMESTAMP < mine => {
+                return Err(Conflict::WouldBlock(target.place));
+            }
             Err(_) => return Err(AbortReason::TooLate.into()),
         }
         let written = version.load(Ordering::SeqCst) & TIMESTAMP;
@@ -138,12 +142,22 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         Ok(())
     }
 
-    fn watch(&self, local: &mut Local, _place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
+    fn read_gap(
+        &self,
+        local: &mut Local,
+        _place: Place,
+        gap: &GapState<M>,
+    ) -> Result<(), Conflict> {
         raise::<M>(&gap.0, local.timestamp);
         Ok(())
     }
 
-    fn disturb(&self, local: &mut Local, _place: Place, gap: &GapState<M>) -> Result<(), Refusal> {
+    fn insert_into_gap(
+        &self,
+        local: &mut Local,
+        _place: Place,
+        gap: &GapState<M>,
+    ) -> Result<(), Conflict> {
         if gap.0.load(Ordering::SeqCst) > local.timestamp {
             return Err(AbortReason::TooLate.into());
         }
@@ -160,7 +174,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         true
     }
 
-    fn withdraw(&self, gap: &GapState<M>, state: &State<M>, _stamp: u64) {
+    fn remove_from_gap(&self, gap: &GapState<M>, state: &State<M>, _stamp: u64) {
         raise::<M>(&gap.0, state.read.load(Ordering::SeqCst));
     }
 
@@ -208,7 +222,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         self.active.horizon(local.timestamp.max(newest))
     }
 
-    fn hold(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
+    fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
         let State { owner, version, .. } = target.state;
         owner.compare_exchange(0, NOBODY, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         let version = version.load(Ordering::SeqCst);
@@ -216,7 +230,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         Some((seen, version & TIMESTAMP))
     }
 
-    fn let_go(&self, target: Target<'_, State<M>>, _changed: bool) {
+    fn unlock(&self, target: Target<'_, State<M>>, _changed: bool) {
         // Who wants to write it looks afterwards whether it is still the row of its key.
         target.state.owner.store(0, Ordering::SeqCst);
     }

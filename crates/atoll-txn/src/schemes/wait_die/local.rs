@@ -1,12 +1,12 @@
 //! A transaction has its timestamp and the locks that it holds.
 
-use crate::common::held::Held;
+use crate::common::lock_list::LockList;
 use crate::common::timestamp::TimestampLocal;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Local {
-    pub(super) held: Held,
+    pub(super) locks: LockList,
     pub(super) source: TimestampLocal,
     /// The age of the transaction.
     pub(super) age: u64,
@@ -16,6 +16,11 @@ pub struct Local {
 
 impl Local {
     pub(super) fn new(worker: u32) -> Self {
-        Self { held: Held::default(), source: TimestampLocal::new(worker), age: 0, died: false }
+        Self {
+            locks: LockList::default(),
+            source: TimestampLocal::new(worker),
+            age: 0,
+            died: false,
+        }
     }
 }

@@ -17,7 +17,7 @@ pub use state::State;
 use crate::common::lock::Busy;
 use crate::common::timestamp::Timestamps;
 use crate::scheme::{
-    AbortReason, Fetch, Place, Refusal, Scheme, Seen, Start, StatesOf, Target, Writes,
+    AbortReason, Conflict, Fetch, Place, Scheme, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
 
@@ -34,10 +34,10 @@ impl<M: Machine> WaitDie<M> {
 }
 
 /// Who is older than all holders waits.
-fn wait_or_die(age: u64, place: Place) -> impl FnOnce(Busy) -> Refusal {
+fn wait_or_die(age: u64, place: Place) -> impl FnOnce(Busy) -> Conflict {
     move |busy| match busy {
-        Busy::Held { oldest } if age >= oldest => Refusal::Abort(AbortReason::TooYoung),
-        _ => Refusal::Wait(place),
+        Busy::Held { oldest } if age >= oldest => Conflict::Abort(AbortReason::TooYoung),
+        _ => Conflict::WouldBlock(place),
     }
 }
 
@@ -52,8 +52,8 @@ impl<M: Machine> Scheme<M> for WaitDie<M> {
         Local::new(worker)
     }
 
-    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Refusal> {
-        debug_assert!(local.held.is_empty(), "the transaction before ended");
+    fn begin(&self, local: &mut Local, _start: &Start<'_>) -> Result<(), Conflict> {
+        debug_assert!(local.locks.is_empty(), "the transaction before ended");
         if !local.died {
             local.age = self.timestamps.age(self.timestamps.next(&mut local.source));
         }
@@ -67,8 +67,8 @@ impl<M: Machine> Scheme<M> for WaitDie<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         fetch: Fetch<'_>,
-    ) -> Result<Seen, Refusal> {
-        let shared = local.held.share(target.place, target.state, local.age);
+    ) -> Result<Seen, Conflict> {
+        let shared = local.locks.lock_shared(target.place, target.state, local.age);
         shared.map_err(wait_or_die(local.age, target.place))?;
         Ok(if fetch(None) { Seen::Present } else { Seen::Absent })
     }
@@ -80,17 +80,22 @@ impl<M: Machine> Scheme<M> for WaitDie<M> {
         _states: &impl StatesOf<Self, M>,
         target: Target<'_, State<M>>,
         _present: bool,
-    ) -> Result<(), Refusal> {
-        let owned = local.held.own(target.place, target.state, local.age);
+    ) -> Result<(), Conflict> {
+        let owned = local.locks.lock_exclusive(target.place, target.state, local.age);
         owned.map_err(wait_or_die(local.age, target.place))
     }
 
-    fn watch(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
-        local.held.share(place, gap, local.age).map_err(wait_or_die(local.age, place))
+    fn read_gap(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Conflict> {
+        local.locks.lock_shared(place, gap, local.age).map_err(wait_or_die(local.age, place))
     }
 
-    fn disturb(&self, local: &mut Local, place: Place, gap: &State<M>) -> Result<(), Refusal> {
-        local.held.alone(place, gap).map_err(wait_or_die(local.age, place))
+    fn insert_into_gap(
+        &self,
+        local: &mut Local,
+        place: Place,
+        gap: &State<M>,
+    ) -> Result<(), Conflict> {
+        local.locks.check_sole_reader(place, gap).map_err(wait_or_die(local.age, place))
     }
 
     fn split(&self, _local: &mut Local, old: (Place, &State<M>), _new: (Place, &State<M>)) -> bool {
@@ -100,7 +105,7 @@ impl<M: Machine> Scheme<M> for WaitDie<M> {
     fn adopt(&self, _state: &Self::State) {}
 
     fn end(&self, local: &mut Local, states: &impl StatesOf<Self, M>, committed: bool) {
-        local.held.release(states);
+        local.locks.unlock_all(states);
         local.died = !committed;
     }
 }

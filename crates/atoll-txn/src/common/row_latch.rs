@@ -12,12 +12,12 @@ use atoll_machine::{Machine, Ordering, Word};
 pub const LOOKS: u32 = 3;
 
 /// A row is held as long as this lives.
-pub struct Moment<'w, M: Machine> {
+pub struct RowLatch<'w, M: Machine> {
     word: &'w M::Word,
     before: u64,
 }
 
-impl<'w, M: Machine> Moment<'w, M> {
+impl<'w, M: Machine> RowLatch<'w, M> {
     /// Holds the row of a word by making `held` of `free`; `None` if the word is another.
     pub fn begin(word: &'w M::Word, free: u64, held: u64) -> Option<Self> {
         word.compare_exchange(free, held, Ordering::SeqCst, Ordering::SeqCst).ok()?;
@@ -31,7 +31,7 @@ impl<'w, M: Machine> Moment<'w, M> {
 }
 
 /// By a reader's panic, too.
-impl<M: Machine> Drop for Moment<'_, M> {
+impl<M: Machine> Drop for RowLatch<'_, M> {
     fn drop(&mut self) {
         self.word.store(self.before, Ordering::SeqCst);
     }

@@ -1,8 +1,9 @@
 //! Keys that are looked for together.
 //!
 //! What is the same for each of them is done once for a window of keys: going inside, finding what
-//! belongs to the table. Their cache lines are brought in as [`super::ahead`] describes; a window's
-//! fit into a first cache. What has been found for a key is kept until the key's turn comes.
+//! belongs to the table. Their cache lines are brought in as [`super::prefetch`] describes; a
+//! window's fit into a first cache. What has been found for a key is kept until the key's turn
+//! comes.
 
 use arrayvec::ArrayVec;
 use atoll_machine::{Hints, Machine};
@@ -12,9 +13,9 @@ use super::step::{Found, Step, Wanted};
 use super::{Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::{Engine, partition_of};
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::scheme::Scheme;
-use crate::tables::Guard;
+use crate::tables::TableContext;
 
 /// Keys whose cache lines are brought in at a time.
 pub(super) const WINDOW: usize = u32::BITS as usize;
@@ -42,7 +43,7 @@ pub(super) trait Aims<A> {
     /// `None` if that cannot be done.
     fn of(&self, at: usize) -> Option<A>;
     /// Why not.
-    fn misfit(&self, at: usize) -> Stop;
+    fn misfit(&self, at: usize) -> OpError;
 }
 
 /// A key that has been checked.
@@ -50,11 +51,11 @@ pub(super) trait Aims<A> {
 struct Sought {
     hash: u64,
     /// Where the table guesses its row. Nothing if it does not, and the index is to be asked.
-    guess: Option<RowId>,
+    predicted: Option<RowId>,
 }
 
 /// The keys of a window.
-pub(super) struct Window<'w, A> {
+pub(super) struct KeyBatch<'w, A> {
     /// Position of its first key.
     pub(super) first: usize,
     keys: &'w [Value],
@@ -69,7 +70,7 @@ pub(super) struct Window<'w, A> {
     are_known: bool,
 }
 
-impl<'w, A: Aim> Window<'w, A> {
+impl<'w, A: Aim> KeyBatch<'w, A> {
     fn new(first: usize, keys: &'w [Value], width: usize) -> Self {
         let (sought, aims, count) = (ArrayVec::new(), ArrayVec::new(), keys.len() / width);
         Self { first, keys, width, count, sought, aims, any_update: false, are_known: false }
@@ -95,21 +96,21 @@ impl<'w, A: Aim> Window<'w, A> {
     /// Checks the keys and, unless what they need has been brought in before, brings in the buckets
     /// of the index for those whose row cannot be guessed.
     #[inline(always)]
-    fn seek<M: Machine>(&mut self, table: &Table<M>, aims: &impl Aims<A>) -> Result<(), Stop> {
+    fn seek<M: Machine>(&mut self, table: &Table<M>, aims: &impl Aims<A>) -> Result<(), OpError> {
         // In two short loops, each of which keeps what it needs in registers.
         let keys = self.keys.chunks(self.width);
         if self.are_known {
             for key in keys {
-                self.sought.push(Sought { hash: table.hash_of(key)?, guess: None });
+                self.sought.push(Sought { hash: table.hash_of(key)?, predicted: None });
             }
         } else {
-            let guesses = table.guesses();
+            let predictor = table.predictor();
             for key in keys {
-                let (hash, guess) = guesses.hash_and_guess(key)?;
-                if guess.is_none() {
-                    touch_bucket(table, hash);
+                let (hash, predicted) = predictor.hash_and_predict(key)?;
+                if predicted.is_none() {
+                    prefetch_bucket(table, hash);
                 }
-                self.sought.push(Sought { hash, guess });
+                self.sought.push(Sought { hash, predicted });
             }
         }
         for at in (self.first..).take(self.sought.len()) {
@@ -123,8 +124,8 @@ impl<'w, A: Aim> Window<'w, A> {
 
 /// Brings in the bucket of a key whose row cannot be guessed.
 #[inline(never)]
-fn touch_bucket<M: Machine>(table: &Table<M>, hash: u64) {
-    M::touch(table.index().home(hash).line(), 1);
+fn prefetch_bucket<M: Machine>(table: &Table<M>, hash: u64) {
+    M::prefetch(table.index().bucket(hash).line(), 1);
 }
 
 /// Where the rows of a window's keys were seen; nothing of it if they were not looked for.
@@ -142,11 +143,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         aims: &impl Aims<A>,
         mut some: impl FnMut(
             &mut Txn<S, M>,
-            (&Engine<S, M>, &Guard<S, M>, Change),
-            (&Window<'_, A>, &Seen<'_, S, M>),
+            (&Engine<S, M>, &TableContext<S, M>, Change),
+            (&KeyBatch<'_, A>, &Seen<'_, S, M>),
             &mut usize,
         ) -> Step<()>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         self.check_open()?;
         self.check_table(table)?;
         let width = table.schema().primary_key().len();
@@ -154,7 +155,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             table.schema().check_key(&keys[keys.len() / width * width..])?;
         }
         let windows = keys.chunks(WINDOW * width).enumerate();
-        let windows = windows.map(|(at, keys)| Window::new(at * WINDOW, keys, width));
+        let windows = windows.map(|(at, keys)| KeyBatch::new(at * WINDOW, keys, width));
         if keys.len() > WINDOW * width {
             // Before anything is done in the first, the keys of all are checked.
             windows.clone().try_for_each(|mut window| self.seek(table, &mut window, aims))?;
@@ -163,12 +164,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             self.seek(table, &mut window, aims)?;
             let (mut at, mut is_new) = (0, true);
             while at < window.count {
-                self.until_done(table, |engine, txn, guard, change| {
+                self.until_done(table, |engine, txn, context, change| {
                     let mut seen = ArrayVec::new();
                     if std::mem::take(&mut is_new) {
-                        txn.look_ahead(guard, &window, &mut seen);
+                        txn.look_ahead(context, &window, &mut seen);
                     }
-                    some(txn, (engine, guard, change), (&window, &seen), &mut at)
+                    some(txn, (engine, context, change), (&window, &seen), &mut at)
                 })?;
                 self.add_entries(table)?;
             }
@@ -181,14 +182,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     fn seek<A: Aim>(
         &mut self,
         table: &Table<M>,
-        window: &mut Window<'_, A>,
+        window: &mut KeyBatch<'_, A>,
         aims: &impl Aims<A>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), OpError> {
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
         // If `aims` panics, rows of other windows may have been changed.
         self.txn.is_broken = true;
         let first = || window.keys.chunks(window.width).next().map(|key| table.hash(key));
-        window.are_known = self.txn.ahead.has_touched(table.id(), window.count, first);
+        window.are_known = self.txn.prefetched.has_prefetched(table.id(), window.count, first);
         let sought = window.seek(table, aims);
         self.txn.is_broken = false;
         self.txn.stopwatch.switch::<M>(before);
@@ -207,11 +208,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     fn check_partitions<A: Aim>(
         &mut self,
         table: &Table<M>,
-        window: &Window<'_, A>,
-    ) -> Result<(), Stop> {
+        window: &KeyBatch<'_, A>,
+    ) -> Result<(), OpError> {
         let keys = window.keys.chunks_exact(window.width);
         if let [named] = self.partitions[..]
-            && !self.engine.tables.guard(table.id()).replicated
+            && !self.engine.tables.context(table.id()).replicated
         {
             // Nearly always: one partition, and nothing of others.
             let partitions = self.engine.partitions();
@@ -238,21 +239,21 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline]
     fn look_ahead<'g, A: Aim>(
         &mut self,
-        guard: &'g Guard<S, M>,
-        window: &Window<'_, A>,
+        context: &'g TableContext<S, M>,
+        window: &KeyBatch<'_, A>,
         seen: &mut Seen<'g, S, M>,
     ) {
         let Some(first) = window.sought.first() else { return };
         let before = self.stopwatch.switch::<M>(Component::Index);
-        let table = &*guard.table;
-        if self.ahead.expects(table.id()) {
-            self.look_where_expected(guard, window, first.hash, seen);
+        let table = &*context.table;
+        if self.prefetched.expects(table.id()) {
+            self.look_where_expected(context, window, first.hash, seen);
         } else {
-            let hints = &mut self.ahead.hints;
+            let hints = &mut self.prefetched.hints;
             for (sought, aim) in window.all() {
-                seen.push(look_at(guard, *sought, *aim, hints));
+                seen.push(look_at(context, *sought, *aim, hints));
             }
-            hint_at_columns(guard, window, seen, u32::MAX, hints);
+            hint_at_columns(context, window, seen, u32::MAX, hints);
         }
         self.stopwatch.switch::<M>(before);
     }
@@ -263,42 +264,42 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     #[inline(never)]
     fn look_where_expected<'g, A: Aim>(
         &mut self,
-        guard: &'g Guard<S, M>,
-        window: &Window<'_, A>,
+        context: &'g TableContext<S, M>,
+        window: &KeyBatch<'_, A>,
         first: u64,
         seen: &mut Seen<'g, S, M>,
     ) {
-        let table = &*guard.table;
-        let (mut touched, hints) = self.ahead.touched(table.id(), first);
+        let table = &*context.table;
+        let (mut expected, hints) = self.prefetched.prefetched(table.id(), first);
         // A bit for each key that is not.
         let mut untouched = 0u32;
-        for (at, (&Sought { hash, mut guess }, aim)) in window.all().enumerate() {
+        for (at, (&Sought { hash, mut predicted }, aim)) in window.all().enumerate() {
             // What was prefetched has been found, and brought in.
-            if let Some(row) = touched.as_mut().and_then(|stream| stream.next(hash)) {
-                seen.push(Found::guessed(guard, row, hash));
+            if let Some(row) = expected.as_mut().and_then(|stream| stream.next(hash)) {
+                seen.push(Found::at_predicted(context, row, hash));
                 continue;
             }
             untouched |= 1 << at;
             if window.are_known {
-                guess = table.guess(hash);
+                predicted = table.predict(hash);
             }
-            seen.push(look_at(guard, Sought { hash, guess }, *aim, hints));
+            seen.push(look_at(context, Sought { hash, predicted }, *aim, hints));
         }
-        hint_at_columns(guard, window, seen, untouched, hints);
+        hint_at_columns(context, window, seen, untouched, hints);
     }
 }
 
 /// Where the row of a key is, most likely; gathers what will be accessed of it.
 #[inline(always)]
 fn look_at<'g, S: Scheme<M>, M: Machine>(
-    guard: &'g Guard<S, M>,
-    Sought { hash, guess }: Sought,
+    context: &'g TableContext<S, M>,
+    Sought { hash, predicted }: Sought,
     aim: impl Aim,
     hints: &mut Hints,
 ) -> Option<Found<'g, S, M>> {
-    let row = guess.or_else(|| by_index(&guard.table, hash))?;
-    let found = Found::guessed(guard, row, hash)?;
-    aim.hint(found.line_beside(guard), &*guard.table, found.slot, hints);
+    let row = predicted.or_else(|| by_index(&context.table, hash))?;
+    let found = Found::at_predicted(context, row, hash)?;
+    aim.hint(found.line_beside(context), &*context.table, found.slot, hints);
     Some(found)
 }
 
@@ -307,21 +308,21 @@ fn look_at<'g, S: Scheme<M>, M: Machine>(
 #[inline(never)]
 fn by_index<M: Machine>(table: &Table<M>, hash: u64) -> Option<RowId> {
     let index = table.index();
-    index.home(hash).guess(hash).or_else(|| index.find(hash, |_| true))
+    index.bucket(hash).candidate(hash).or_else(|| index.find(hash, |_| true))
 }
 
 /// Names what has been gathered, and what will be accessed of the rows of the keys that have a bit:
 /// values, and then what long ones name.
 #[inline(always)]
 fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
-    guard: &Guard<S, M>,
-    window: &Window<'_, A>,
+    context: &TableContext<S, M>,
+    window: &KeyBatch<'_, A>,
     seen: &Seen<'_, S, M>,
     which: u32,
     hints: &mut Hints,
 ) {
     if which != 0 && window.aims.iter().any(|aim| !aim.columns().is_empty()) {
-        hint_by_column(guard, window, seen, which, hints);
+        hint_by_column(context, window, seen, which, hints);
     }
     hints.give::<M>();
 }
@@ -330,8 +331,8 @@ fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
 /// same columns will be accessed.
 #[inline(never)]
 fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
-    guard: &Guard<S, M>,
-    window: &Window<'_, A>,
+    context: &TableContext<S, M>,
+    window: &KeyBatch<'_, A>,
     seen: &Seen<'_, S, M>,
     which: u32,
     hints: &mut Hints,
@@ -355,12 +356,12 @@ fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
     let groups = groups.iter().zip(ends);
     let groups = groups.map(|((columns, begin), end)| (&slots[*begin..end], *columns));
     for (slots, columns) in groups.clone() {
-        guard.table.hint_at_values(slots, columns, hints);
+        context.table.hint_at_values(slots, columns, hints);
     }
     hints.give::<M>();
-    if !guard.views.is_empty() {
+    if !context.views.is_empty() {
         for (slots, columns) in groups {
-            guard.table.hint_at_long_values(slots, columns, hints);
+            context.table.hint_at_long_values(slots, columns, hints);
         }
     }
 }

@@ -11,10 +11,10 @@
 //!
 //! It is a guess. Who follows it asks the row whether it has the key, and asks the index if not.
 //! For most rows there is something better than to ask the row, which is a miss of its own: their
-//! block of slots is whole (`segment/whole.rs`), and a guess says how it is marked then.
+//! block of slots is whole (`segment/dense_blocks.rs`), and a guess says how it is marked then.
 //!
-//! - `RUNS-1`: an entry is a hint. Entries are written and read in no order, and one that is lost,
-//!   or is another block's, costs time and nothing else.
+//! - `PREDICTOR-1`: an entry is a hint. Entries are written and read in no order, and one that is
+//!   lost, or is another block's, costs time and nothing else.
 
 use std::sync::OnceLock;
 
@@ -22,7 +22,7 @@ use atoll_machine::{Machine, Ordering, Word};
 
 use crate::key;
 use crate::layout::RowId;
-use crate::segment::{Mark, WHOLE_ROWS};
+use crate::segment::{DENSE_ROWS, DenseMark};
 
 /// Keys of a block, as bits. A block in which rows begin to lie elsewhere serves the later ones.
 const BLOCK_BITS: u32 = 10;
@@ -59,7 +59,7 @@ const WRONG_MAX: u64 = (1 << WRONG_BITS) - 1;
 
 /// Rows that somebody inserts, as far as they lie side by side in the order of their keys.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct KeyRun {
     /// The last one.
     word: u64,
     row: u64,
@@ -69,7 +69,7 @@ pub struct Run {
     length: u32,
 }
 
-impl Default for Run {
+impl Default for KeyRun {
     fn default() -> Self {
         // No row comes after this one.
         Self { word: 0, row: u64::MAX - 1, step: 0, length: 0 }
@@ -77,19 +77,19 @@ impl Default for Run {
 }
 
 /// See the module.
-pub(super) struct Runs<M: Machine> {
+pub(super) struct KeyPredictor<M: Machine> {
     /// Once there has been a run.
-    known: OnceLock<Known<M>>,
+    known: OnceLock<PredictionTable<M>>,
 }
 
-pub(super) struct Known<M: Machine> {
+pub(super) struct PredictionTable<M: Machine> {
     /// From key to key.
     step: u64,
     /// The step as a power of two, if it is one: a division is what a lookup would wait for.
     shift: Option<u32>,
     lines: Box<[Line<M>; LINES]>,
     /// How often a guess has been doubted.
-    doubts: Apart<M::Word>,
+    wrong_count: Apart<M::Word>,
 }
 
 /// What is changed, beside what is read for each guess.
@@ -101,7 +101,7 @@ struct Apart<W>(W);
 struct Line<M: Machine>([M::Word; BESIDE]);
 
 /// A key, as the entry of its block sees it.
-struct Place<'k, W> {
+struct PredictorEntry<'k, W> {
     entry: &'k W,
     /// What tells the block from others that meet in the entry.
     tag: u64,
@@ -109,19 +109,19 @@ struct Place<'k, W> {
     at: u64,
 }
 
-impl<M: Machine> Default for Runs<M> {
+impl<M: Machine> Default for KeyPredictor<M> {
     fn default() -> Self {
         Self { known: OnceLock::new() }
     }
 }
 
-impl<M: Machine> Known<M> {
+impl<M: Machine> PredictionTable<M> {
     fn new(step: u64) -> Self {
         let line = || Line(std::array::from_fn(|_| M::Word::new(0)));
         let lines = std::iter::repeat_with(line).take(LINES).collect::<Box<[_]>>();
         let shift = step.is_power_of_two().then(|| step.trailing_zeros());
         let lines = lines.try_into().ok().expect("it has as many");
-        Self { step, shift, lines, doubts: Apart(M::Word::new(0)) }
+        Self { step, shift, lines, wrong_count: Apart(M::Word::new(0)) }
     }
 
     /// Number and rest of a word by a step that is no power of two.
@@ -132,7 +132,7 @@ impl<M: Machine> Known<M> {
     }
 
     #[inline]
-    fn place(&self, word: u64) -> Place<'_, M::Word> {
+    fn place(&self, word: u64) -> PredictorEntry<'_, M::Word> {
         let (number, rest) = match self.shift {
             Some(shift) => (word >> shift, word & (self.step - 1)),
             None => self.divided(word),
@@ -141,7 +141,7 @@ impl<M: Machine> Known<M> {
         let line = (block >> BESIDE_BITS) * self.step + rest;
         let spread = line.wrapping_mul(SPREAD);
         let Line(beside) = &self.lines[(spread >> (u64::BITS - LINE_BITS)) as usize];
-        Place {
+        PredictorEntry {
             entry: &beside[block as usize % BESIDE],
             tag: spread << LINE_BITS >> TAG_SHIFT,
             at: number % BLOCK,
@@ -149,43 +149,48 @@ impl<M: Machine> Known<M> {
     }
 
     #[inline(always)]
-    pub(super) fn guess(&self, word: u64) -> Option<RowId> {
-        let Place { entry, tag, at } = self.place(word);
+    pub(super) fn predict(&self, word: u64) -> Option<RowId> {
+        let PredictorEntry { entry, tag, at } = self.place(word);
         let entry = entry.load(Ordering::Relaxed);
         let first = entry & (ONE_WRONG - 1);
         (entry >> TAG_SHIFT == tag && first != 0).then_some(RowId((first + at).wrapping_sub(BLOCK)))
     }
 }
 
-impl<M: Machine> Runs<M> {
+impl<M: Machine> KeyPredictor<M> {
     /// What is known, if there has been a run.
     #[inline(always)]
-    pub(super) fn known(&self) -> Option<&Known<M>> {
+    pub(super) fn known(&self) -> Option<&PredictionTable<M>> {
         self.known.get()
     }
 
     /// Where the row of this hash may lie. Nothing says that it does, nor that there is a slot.
     #[inline]
-    pub(super) fn guess(&self, hash: u64) -> Option<RowId> {
-        self.known.get()?.guess(key::word_of(hash))
+    pub(super) fn predict(&self, hash: u64) -> Option<RowId> {
+        self.known.get()?.predict(key::word_of(hash))
     }
 
-    /// As [`Runs::guess`], of a key that is this word.
+    /// As [`KeyPredictor::predict`], of a key that is this word.
     #[inline]
-    pub(super) fn guess_of_word(&self, word: u64) -> Option<RowId> {
-        self.known.get()?.guess(word)
+    pub(super) fn predict_word(&self, word: u64) -> Option<RowId> {
+        self.known.get()?.predict(word)
     }
 
     /// The mark that the row's block of slots has if it is whole and the row's key is this word.
     #[inline]
-    pub(super) fn mark_of(&self, word: u64, row: RowId) -> Mark {
-        self.known.get().map_or(Mark::NONE, |known| Mark::of(word, known.step, row))
+    pub(super) fn mark_of(&self, word: u64, row: RowId) -> DenseMark {
+        self.known.get().map_or(DenseMark::NONE, |known| DenseMark::of(word, known.step, row))
     }
 
     /// A row of this hash has been inserted; `run` is who inserts. Returns the mark of the row's
     /// block of slots if this was the last that it wanted to be whole.
     #[inline]
-    pub(super) fn learn(&self, run: &mut Run, hash: u64, RowId(row): RowId) -> Option<Mark> {
+    pub(super) fn train(
+        &self,
+        run: &mut KeyRun,
+        hash: u64,
+        RowId(row): RowId,
+    ) -> Option<DenseMark> {
         let word = key::word_of(hash);
         let step = word.wrapping_sub(run.word);
         let length = match row == run.row + 1 {
@@ -193,43 +198,43 @@ impl<M: Machine> Runs<M> {
             // Perhaps the second of a run that begins with the row before.
             beside => beside.into(),
         };
-        *run = Run { word, row, step, length };
+        *run = KeyRun { word, row, step, length };
         if length >= RUN_MIN && (1..=STEP_MAX).contains(&step) {
             return self.note(*run);
         }
         None
     }
 
-    fn note(&self, Run { word, row, step, length }: Run) -> Option<Mark> {
-        let known = self.known.get_or_init(|| Known::new(step));
+    fn note(&self, KeyRun { word, row, step, length }: KeyRun) -> Option<DenseMark> {
+        let known = self.known.get_or_init(|| PredictionTable::new(step));
         if known.step != step {
             return None;
         }
-        let Place { entry, tag, at } = known.place(word);
+        let PredictorEntry { entry, tag, at } = known.place(word);
         let now = tag << TAG_SHIFT | (row + BLOCK - at);
         if entry.load(Ordering::Relaxed) != now {
             entry.store(now, Ordering::Relaxed);
         }
-        let is_last = row % WHOLE_ROWS == WHOLE_ROWS - 1;
-        let is_whole = is_last && u64::from(length) >= WHOLE_ROWS - 1;
-        is_whole.then(|| Mark::of(word, step, RowId(row)))
+        let is_last = row % DENSE_ROWS == DENSE_ROWS - 1;
+        let is_dense = is_last && u64::from(length) >= DENSE_ROWS - 1;
+        is_dense.then(|| DenseMark::of(word, step, RowId(row)))
     }
 
     /// The row of this hash lies elsewhere. Nobody counts how often an entry is right, so `has_key`
     /// is asked whether a row has the key that is this word: for another key of the block and the
     /// row that is guessed for that. An entry for which it does not too often is forgotten; a key
     /// that nobody has inserted counts like one whose row lies elsewhere.
-    pub(super) fn doubt(&self, hash: u64, has_key: impl FnOnce(RowId, u64) -> bool) {
+    pub(super) fn mark_wrong(&self, hash: u64, has_key: impl FnOnce(RowId, u64) -> bool) {
         let Some(known) = self.known.get() else { return };
         let word = key::word_of(hash);
-        let Place { entry, tag, at } = known.place(word);
+        let PredictorEntry { entry, tag, at } = known.place(word);
         let now = entry.load(Ordering::Relaxed);
         if now == 0 || now >> TAG_SHIFT != tag {
             return;
         }
         let wrong = now >> ROW_BITS & WRONG_MAX;
         // Any of the others, and not the same each time: it may be one key that is asked for.
-        let turn = known.doubts.0.fetch_add(1, Ordering::Relaxed);
+        let turn = known.wrong_count.0.fetch_add(1, Ordering::Relaxed);
         let other = (at + 1 + key::mix(word ^ turn) % (BLOCK - 1)) % BLOCK;
         let other_word = word.wrapping_sub(at * known.step).wrapping_add(other * known.step);
         let row = RowId(((now & (ONE_WRONG - 1)) + other).wrapping_sub(BLOCK));
@@ -257,114 +262,118 @@ mod tests {
     }
 
     /// Rows from 5 on for keys from [`FIRST`] on.
-    fn filled(keys: u64) -> Runs<Native> {
-        let (runs, mut run) = (Runs::default(), Run::default());
+    fn filled(keys: u64) -> KeyPredictor<Native> {
+        let (predictor, mut run) = (KeyPredictor::default(), KeyRun::default());
         for at in 0..keys {
-            runs.learn(&mut run, hash(FIRST + at), RowId(5 + at));
+            predictor.train(&mut run, hash(FIRST + at), RowId(5 + at));
         }
-        runs
+        predictor
     }
 
     #[test]
     fn rows_in_the_order_of_their_keys_are_found_over_all_blocks() {
-        let runs = filled(5 * BLOCK);
+        let predictor = filled(5 * BLOCK);
         for at in 0..5 * BLOCK {
-            assert_eq!(runs.guess(hash(FIRST + at)), Some(RowId(5 + at)), "{at}");
+            assert_eq!(predictor.predict(hash(FIRST + at)), Some(RowId(5 + at)), "{at}");
         }
         // Of the last block, a key that is not there yet; of the next, none.
-        assert_eq!(runs.guess(hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
-        assert_eq!(runs.guess(hash(FIRST + 6 * BLOCK)), None);
+        assert_eq!(predictor.predict(hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
+        assert_eq!(predictor.predict(hash(FIRST + 6 * BLOCK)), None);
     }
 
     #[test]
     fn nothing_is_remembered_of_a_few_rows_or_of_rows_in_another_order() {
         assert!(filled(u64::from(RUN_MIN)).known.get().is_none());
         assert!(filled(u64::from(RUN_MIN) + 1).known.get().is_some());
-        let (runs, mut run) = (Runs::<Native>::default(), Run::default());
+        let (predictor, mut run) = (KeyPredictor::<Native>::default(), KeyRun::default());
         for at in 0..1000 {
-            runs.learn(&mut run, hash(at * 7 % 1000), RowId(at));
-            runs.learn(&mut run, hash(2000 - at), RowId(5000 + at));
+            predictor.train(&mut run, hash(at * 7 % 1000), RowId(at));
+            predictor.train(&mut run, hash(2000 - at), RowId(5000 + at));
         }
-        assert!(runs.known.get().is_none());
+        assert!(predictor.known.get().is_none());
     }
 
     #[test]
     fn a_block_of_slots_is_whole_with_its_last_row_if_all_its_rows_are_of_the_run() {
-        const ROWS: u64 = WHOLE_ROWS;
-        let runs = Runs::<Native>::default();
+        const ROWS: u64 = DENSE_ROWS;
+        let predictor = KeyPredictor::<Native>::default();
         let mut marks = Vec::new();
         // From the second slot of a segment on, as if the first were that of key 0; then two blocks
         // with other keys, the first of which has no row in its last slot.
-        let mut run = Run::default();
-        let mut learn = |key, row| marks.extend(runs.learn(&mut run, hash(key), RowId(row)));
-        (1..ROWS).for_each(|at| learn(at, at));
-        (0..ROWS - 1).for_each(|at| learn(9000 + at, ROWS + at));
-        (0..ROWS).for_each(|at| learn(20_000 + at, 2 * ROWS + at));
-        let whole = Mark::of(20_000, 1, RowId(2 * ROWS));
+        let mut run = KeyRun::default();
+        let mut train = |key, row| marks.extend(predictor.train(&mut run, hash(key), RowId(row)));
+        (1..ROWS).for_each(|at| train(at, at));
+        (0..ROWS - 1).for_each(|at| train(9000 + at, ROWS + at));
+        (0..ROWS).for_each(|at| train(20_000 + at, 2 * ROWS + at));
+        let whole = DenseMark::of(20_000, 1, RowId(2 * ROWS));
         assert_eq!(marks, [whole]);
         for at in 0..ROWS {
-            let row = runs.guess(hash(20_000 + at)).expect("it is of the run");
-            assert_eq!(runs.mark_of(20_000 + at, row), whole);
-            assert_ne!(runs.mark_of(20_001 + at, row), whole, "another key's row");
+            let row = predictor.predict(hash(20_000 + at)).expect("it is of the run");
+            assert_eq!(predictor.mark_of(20_000 + at, row), whole);
+            assert_ne!(predictor.mark_of(20_001 + at, row), whole, "another key's row");
         }
-        let row = runs.guess(hash(9000)).expect("it is of a run");
-        assert_ne!(runs.mark_of(9000, row), whole);
+        let row = predictor.predict(hash(9000)).expect("it is of a run");
+        assert_ne!(predictor.mark_of(9000, row), whole);
     }
 
     #[test]
     fn keys_that_are_dealt_to_partitions_are_found_in_each() {
         for partitions in [2, 3, 8] {
-            let runs = Runs::<Native>::default();
+            let predictor = KeyPredictor::<Native>::default();
             for partition in 0..partitions {
-                let mut run = Run::default();
+                let mut run = KeyRun::default();
                 for at in 0..2 * BLOCK {
                     let row = RowId(10_000 * partition + at);
-                    runs.learn(&mut run, hash(at * partitions + partition), row);
+                    predictor.train(&mut run, hash(at * partitions + partition), row);
                 }
             }
             for key in 0..2 * BLOCK * partitions {
                 let row = RowId(10_000 * (key % partitions) + key / partitions);
-                assert_eq!(runs.guess(hash(key)), Some(row), "{key} of {partitions} partitions");
+                assert_eq!(
+                    predictor.predict(hash(key)),
+                    Some(row),
+                    "{key} of {partitions} partitions"
+                );
             }
             // Keys with another step tell it nothing.
-            let mut run = Run::default();
+            let mut run = KeyRun::default();
             for at in 0..1000 {
-                let _ = runs.learn(&mut run, hash(at), RowId(90_000 + at));
+                let _ = predictor.train(&mut run, hash(at), RowId(90_000 + at));
             }
-            assert_eq!(runs.guess(hash(100 * partitions)), Some(RowId(100)));
+            assert_eq!(predictor.predict(hash(100 * partitions)), Some(RowId(100)));
         }
     }
 
     #[test]
     fn a_first_row_before_its_place_in_the_block_is_found() {
-        let (runs, mut run) = (Runs::<Native>::default(), Run::default());
+        let (predictor, mut run) = (KeyPredictor::<Native>::default(), KeyRun::default());
         for at in 0..200 {
-            runs.learn(&mut run, hash(BLOCK + 900 + at), RowId(at));
+            predictor.train(&mut run, hash(BLOCK + 900 + at), RowId(at));
         }
-        assert_eq!(runs.guess(hash(BLOCK + 900)), Some(RowId(0)));
-        assert_eq!(runs.guess(hash(2 * BLOCK + 70)), Some(RowId(194)));
+        assert_eq!(predictor.predict(hash(BLOCK + 900)), Some(RowId(0)));
+        assert_eq!(predictor.predict(hash(2 * BLOCK + 70)), Some(RowId(194)));
         // Where it would lie before the first row.
-        assert!(runs.guess(hash(BLOCK)).is_none_or(|row| row.0 > 1 << 40));
+        assert!(predictor.predict(hash(BLOCK)).is_none_or(|row| row.0 > 1 << 40));
     }
 
     #[test]
     fn what_is_wrong_too_often_is_forgotten_and_learnt_again() {
-        let runs = filled(3 * BLOCK);
+        let predictor = filled(3 * BLOCK);
         let key = FIRST + BLOCK;
         for _ in 0..WRONG_MAX {
-            runs.doubt(hash(key), |_, _| false);
-            assert!(runs.guess(hash(key)).is_some());
+            predictor.mark_wrong(hash(key), |_, _| false);
+            assert!(predictor.predict(hash(key)).is_some());
         }
-        runs.doubt(hash(key), |_, _| false);
-        assert_eq!(runs.guess(hash(key)), None);
-        assert!(runs.guess(hash(key + BLOCK)).is_some(), "another block");
-        runs.doubt(hash(key), |_, _| unreachable!("there is nothing to doubt"));
-        assert_eq!(runs.guess(hash(key)), None);
-        let mut run = Run::default();
+        predictor.mark_wrong(hash(key), |_, _| false);
+        assert_eq!(predictor.predict(hash(key)), None);
+        assert!(predictor.predict(hash(key + BLOCK)).is_some(), "another block");
+        predictor.mark_wrong(hash(key), |_, _| unreachable!("there is nothing to doubt"));
+        assert_eq!(predictor.predict(hash(key)), None);
+        let mut run = KeyRun::default();
         for at in 0..BLOCK {
-            runs.learn(&mut run, hash(key + at), RowId(90_000 + at));
+            predictor.train(&mut run, hash(key + at), RowId(90_000 + at));
         }
-        assert_eq!(runs.guess(hash(key)), Some(RowId(90_000)));
+        assert_eq!(predictor.predict(hash(key)), Some(RowId(90_000)));
     }
 
     #[test]
@@ -372,19 +381,19 @@ mod tests {
         let wrong = |word: u64, share: u64| key::mix(word) % 100 < share;
         for step in [1, 2, 3] {
             for (share, is_kept) in [(1, true), (20, true), (70, false), (100, false)] {
-                let runs = Runs::<Native>::default();
+                let predictor = KeyPredictor::<Native>::default();
                 let (first, row) = (7 * BLOCK * step, 5000);
-                runs.note(Run { word: first, row, step, length: RUN_MIN });
+                predictor.note(KeyRun { word: first, row, step, length: RUN_MIN });
                 let keys = (0..50 * BLOCK).map(|at| first + at % BLOCK * step);
                 for word in keys.filter(|word| wrong(*word, share)) {
-                    runs.doubt(hash(word), |RowId(at), other| {
+                    predictor.mark_wrong(hash(word), |RowId(at), other| {
                         assert_ne!(other, word, "another one is asked");
                         assert_eq!(other, first + (at - row) * step, "of the same block");
                         !wrong(other, share)
                     });
                 }
-                let guess = runs.guess(hash(first));
-                assert_eq!(guess, is_kept.then_some(RowId(row)), "{share} %, step {step}");
+                let predict = predictor.predict(hash(first));
+                assert_eq!(predict, is_kept.then_some(RowId(row)), "{share} %, step {step}");
             }
         }
     }
@@ -394,28 +403,29 @@ mod tests {
         // Of several keys, since one alone may happen to be told by those that are wrong.
         for asked in FIRST + BLOCK..FIRST + BLOCK + 20 {
             for (wrong_percent, is_kept) in [(1, true), (90, false)] {
-                let runs = filled(3 * BLOCK);
+                let predictor = filled(3 * BLOCK);
                 for _ in 0..1000 {
-                    runs.doubt(hash(asked), |_, other| key::mix(other) % 100 >= wrong_percent);
+                    predictor
+                        .mark_wrong(hash(asked), |_, other| key::mix(other) % 100 >= wrong_percent);
                 }
-                let guess = runs.guess(hash(asked));
-                assert_eq!(guess.is_some(), is_kept, "{asked}, {wrong_percent} %");
+                let predict = predictor.predict(hash(asked));
+                assert_eq!(predict.is_some(), is_kept, "{asked}, {wrong_percent} %");
             }
         }
     }
 
     /// Notes blocks by the words of their first keys, and says how many are known afterwards.
     fn known(step: u64, words: impl Iterator<Item = u64> + Clone) -> usize {
-        let runs = Runs::<Native>::default();
+        let predictor = KeyPredictor::<Native>::default();
         for (word, row) in words.clone().zip(0..) {
-            runs.note(Run { word, row: row * BLOCK, step, length: RUN_MIN });
+            predictor.note(KeyRun { word, row: row * BLOCK, step, length: RUN_MIN });
         }
-        let guesses = words.zip(0..).filter_map(|(word, row)| {
-            let guess = runs.guess(hash(word))?;
-            assert_eq!(guess, RowId(row * BLOCK), "of {word}, step {step}");
-            Some(guess)
+        let predictions = words.zip(0..).filter_map(|(word, row)| {
+            let predict = predictor.predict(hash(word))?;
+            assert_eq!(predict, RowId(row * BLOCK), "of {word}, step {step}");
+            Some(predict)
         });
-        guesses.count()
+        predictions.count()
     }
 
     /// The first keys of blocks that follow each other in each partition.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::map::{BlockRef, Map, Part};
 use super::step::{Line, Lines, PartName};
-use super::store::Home;
+use super::store::CheckpointStore;
 use super::{BLOCK_BYTES, LINE_BYTES};
 use crate::error::LogError;
 
@@ -34,7 +34,7 @@ pub type Before<'b> = (&'b Part, &'b [u8]);
 
 /// See the module.
 pub struct Writer<'h> {
-    home: &'h Home,
+    store: &'h CheckpointStore,
     free: Free,
     /// Blocks that follow each other and have not been written yet.
     run: Vec<u8>,
@@ -90,12 +90,12 @@ impl Free {
     }
 }
 
-impl Home {
+impl CheckpointStore {
     /// Begins a checkpoint; blocks of these maps are not written. Lines of those blocks are waiting
     /// to be written with them. A step may write lines; anything else leaves none waiting.
     pub fn writer<'h>(&'h self, kept: &[&Map], waiting: &'h Waiting, is_step: bool) -> Writer<'h> {
         Writer {
-            home: self,
+            store: self,
             free: Free::new(kept),
             run: Vec::new(),
             run_start: 0,
@@ -232,7 +232,7 @@ impl Writer<'_> {
             return Ok(());
         }
         // Through the system's cache: whoever opens the database again finds it there.
-        self.home.file().write_at(self.run_start * BLOCK_BYTES as u64, &self.run)?;
+        self.store.file().write_at(self.run_start * BLOCK_BYTES as u64, &self.run)?;
         self.run.clear();
         Ok(())
     }
@@ -245,7 +245,7 @@ impl Writer<'_> {
     pub fn finish(mut self) -> Result<(u64, Changed), LogError> {
         self.write_run()?;
         if self.blocks > 0 {
-            self.home.file().sync()?;
+            self.store.file().sync()?;
         }
         Ok((self.blocks * BLOCK_BYTES as u64, self.changed))
     }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A moment of a database's history that is marked in its logs; it shows, in UTC, as in
 /// `2026-11-21 10:00:00.000000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Moment {
+pub struct RestorePoint {
     /// Its global sequence number: what had been committed has a smaller one, and what came later
     /// a greater one.
     pub gsn: u64,
@@ -13,7 +13,7 @@ pub struct Moment {
     pub time_us: u64,
 }
 
-impl std::fmt::Display for Moment {
+impl std::fmt::Display for RestorePoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (GSN {})", utc(self.time_us), self.gsn)
     }

@@ -17,11 +17,11 @@
 //! ```
 //!
 //! Invariants
-//! - `PAST-1`: the stamp of a record is that of the version which it brings back, and stamps fall
-//!   along a chain.
-//! - `PAST-2`: a chunk is used again only when the horizon has reached the stamp of the newest
-//!   version that replaced one of its records. No active reader walks past a version that it may
-//!   see, so none comes to such a record.
+//! - `VERSION_CHAIN-1`: the stamp of a record is that of the version which it brings back, and
+//!   stamps fall along a chain.
+//! - `VERSION_CHAIN-2`: a chunk is used again only when the horizon has reached the stamp of the
+//!   newest version that replaced one of its records. No active reader walks past a version that it
+//!   may see, so none comes to such a record.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,7 @@ use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::stable::StableVec;
 
-use super::image::Image;
+use super::before_image::BeforeImage;
 use crate::scheme::Place;
 
 const CHUNK_WORDS: usize = 1 << 13;
@@ -40,9 +40,9 @@ const CHUNK_BITS: u32 = 24;
 
 /// A record; 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordId(pub u64);
+pub struct DeltaRecordId(pub u64);
 
-impl RecordId {
+impl DeltaRecordId {
     /// No record.
     pub const NONE: Self = Self(0);
 
@@ -61,17 +61,17 @@ impl RecordId {
 /// An older version of a row, as far as it differs from the row as it is. Kept by its reader from
 /// look to look.
 #[derive(Debug, Default)]
-pub struct Older {
-    image: Image,
+pub struct OlderVersion {
+    image: BeforeImage,
     /// The row, the stamp that was wanted, and the newest record that the image knows.
-    known: Option<(Place, u64, RecordId)>,
+    known: Option<(Place, u64, DeltaRecordId)>,
     /// What was replaced after that one.
-    since: Image,
+    since: BeforeImage,
 }
 
-impl Older {
+impl OlderVersion {
     /// What differs, and whether the row was there.
-    pub fn image(&self) -> &Image {
+    pub fn image(&self) -> &BeforeImage {
         &self.image
     }
 }
@@ -95,23 +95,23 @@ struct Own {
 }
 
 /// The records of all workers.
-pub struct Past<M: Machine>(StableVec<Arena<M>>);
+pub struct VersionChains<M: Machine>(StableVec<Arena<M>>);
 
 /// A worker's part; it alone writes there.
-pub struct PastWriter<M: Machine> {
-    past: Arc<Past<M>>,
+pub struct VersionChainWriter<M: Machine> {
+    chains: Arc<VersionChains<M>>,
     worker: u32,
     own: Own,
 }
 
-impl<M: Machine> Default for Past<M> {
+impl<M: Machine> Default for VersionChains<M> {
     fn default() -> Self {
         Self(StableVec::default())
     }
 }
 
-impl<M: Machine> Past<M> {
-    fn words(&self, record: RecordId) -> &[M::Word] {
+impl<M: Machine> VersionChains<M> {
+    fn words(&self, record: DeltaRecordId) -> &[M::Word] {
         let (worker, chunk, offset) = record.place();
         let arena = self.0.get(worker).expect("a record's worker has an arena");
         &arena.chunks.get(chunk).expect("a record's chunk was made")[offset..]
@@ -120,8 +120,14 @@ impl<M: Machine> Past<M> {
     /// Turns the row as it is, whose chain begins at `newest`, into the version that a reader may
     /// see: the newest with a stamp of at most `wanted`. False when the chain has no such version,
     /// which happens only when the row has changed meanwhile.
-    pub fn bring_back(&self, row: Place, newest: RecordId, wanted: u64, older: &mut Older) -> bool {
-        let Older { image, known, since } = older;
+    pub fn reconstruct(
+        &self,
+        row: Place,
+        newest: DeltaRecordId,
+        wanted: u64,
+        older: &mut OlderVersion,
+    ) -> bool {
+        let OlderVersion { image, known, since } = older;
         let before = known.take().filter(|(of, at, _)| (*of, *at) == (row, wanted));
         let is_extended = before.is_some_and(|(_, _, before)| {
             let is_behind = self.walk(newest, wanted, Some(before), since);
@@ -138,23 +144,23 @@ impl<M: Machine> Past<M> {
     /// Goes back to the version, or to the record that is known, and not over that one.
     fn walk(
         &self,
-        newest: RecordId,
+        newest: DeltaRecordId,
         wanted: u64,
-        known: Option<RecordId>,
-        image: &mut Image,
+        known: Option<DeltaRecordId>,
+        image: &mut BeforeImage,
     ) -> bool {
         image.clear(true);
         let mut record = newest;
-        while record != RecordId::NONE {
+        while record != DeltaRecordId::NONE {
             if known == Some(record) {
                 return true;
             }
             let words = self.words(record);
             let stamp = words[0].load(Ordering::Acquire);
-            let next = RecordId(words[1].load(Ordering::Relaxed));
+            let next = DeltaRecordId(words[1].load(Ordering::Relaxed));
             self.apply(words, image);
             if stamp <= wanted {
-                // `PAST-2`: further back records may be used again.
+                // `VERSION_CHAIN-2`: further back records may be used again.
                 return known.is_none();
             }
             record = next;
@@ -162,7 +168,7 @@ impl<M: Machine> Past<M> {
         false
     }
 
-    fn apply(&self, words: &[M::Word], image: &mut Image) {
+    fn apply(&self, words: &[M::Word], image: &mut BeforeImage) {
         let what = words[2].load(Ordering::Relaxed);
         image.present = what & 1 == 1;
         let mut at = HEADER_WORDS;
@@ -180,32 +186,32 @@ impl<M: Machine> Past<M> {
     }
 }
 
-impl<M: Machine> PastWriter<M> {
+impl<M: Machine> VersionChainWriter<M> {
     /// The part of the worker with this number, of which there is one at a time.
-    pub fn new(past: Arc<Past<M>>, worker: u32) -> Self {
-        let arena = past.0.get_or_init(worker.into(), || Arena {
+    pub fn new(chains: Arc<VersionChains<M>>, worker: u32) -> Self {
+        let arena = chains.0.get_or_init(worker.into(), || Arena {
             chunks: StableVec::default(),
             left: Mutex::default(),
         });
         let own = std::mem::take(&mut *arena.left.lock().unwrap_or_else(PoisonError::into_inner));
-        Self { past, worker, own }
+        Self { chains, worker, own }
     }
 
     /// Writes down `before`, whose stamp is `stamp` and which is being replaced by a version of
     /// stamp `replaced_by`, in front of the chain `next`.
     pub fn push(
         &mut self,
-        before: &Image,
+        before: &BeforeImage,
         stamp: u64,
         replaced_by: u64,
-        next: RecordId,
-    ) -> RecordId {
+        next: DeltaRecordId,
+    ) -> DeltaRecordId {
         let cells = || before.cells().map(|(_, _, bytes)| 1 + bytes.len().div_ceil(8));
         let needed = HEADER_WORDS + cells().sum::<usize>();
         let (chunk, offset) = self.room(needed);
         self.own.newest_stamp = self.own.newest_stamp.max(replaced_by);
-        let record = RecordId::new(self.worker, chunk, offset);
-        let words = self.past.words(record);
+        let record = DeltaRecordId::new(self.worker, chunk, offset);
+        let words = self.chains.words(record);
         words[1].store(next.0, Ordering::Relaxed);
         let count = before.cells().count() as u64;
         words[2].store(count << 1 | u64::from(before.present), Ordering::Relaxed);
@@ -257,7 +263,7 @@ impl<M: Machine> PastWriter<M> {
     }
 
     fn arena(&self) -> &Arena<M> {
-        self.past.0.get(self.worker.into()).expect("made with the writer")
+        self.chains.0.get(self.worker.into()).expect("made with the writer")
     }
 
     fn arena_words(&self, chunk: u32) -> usize {
@@ -283,7 +289,7 @@ impl<M: Machine> PastWriter<M> {
     }
 }
 
-impl<M: Machine> Drop for PastWriter<M> {
+impl<M: Machine> Drop for VersionChainWriter<M> {
     fn drop(&mut self) {
         let own = std::mem::take(&mut self.own);
         *self.arena().left.lock().unwrap_or_else(PoisonError::into_inner) = own;
@@ -298,13 +304,15 @@ mod tests {
 
     use atoll_storage::TableId;
 
-    use super::{Image, Older, Ordering, Past, PastWriter, RecordId, Word};
+    use super::{
+        BeforeImage, DeltaRecordId, OlderVersion, Ordering, VersionChainWriter, VersionChains, Word,
+    };
     use crate::scheme::Place;
 
     const ROW: Place = Place::row(TableId(0), 7);
 
-    fn image(column: u16, byte: u8, len: usize) -> Image {
-        let mut image = Image::default();
+    fn image(column: u16, byte: u8, len: usize) -> BeforeImage {
+        let mut image = BeforeImage::default();
         image.clear(true);
         image.add(column, true, len).fill(byte);
         image
@@ -312,15 +320,15 @@ mod tests {
 
     #[test]
     fn a_reader_gets_the_columns_of_the_version_that_it_may_see() {
-        let past = Arc::new(Past::<Native>::default());
-        let mut writer = PastWriter::new(Arc::clone(&past), 3);
+        let chains = Arc::new(VersionChains::<Native>::default());
+        let mut writer = VersionChainWriter::new(Arc::clone(&chains), 3);
         // Versions with stamps 10 (column 1 = 1), 20 (column 2 = 2), 30, 40 (the row as it is).
-        let oldest = writer.push(&image(1, 1, 100), 10, 20, RecordId::NONE);
+        let oldest = writer.push(&image(1, 1, 100), 10, 20, DeltaRecordId::NONE);
         let middle = writer.push(&image(2, 2, 3), 20, 30, oldest);
         let newest = writer.push(&image(1, 3, 100), 30, 40, middle);
-        let mut found = Older::default();
+        let mut found = OlderVersion::default();
         let mut at = |wanted| {
-            let ok = past.bring_back(ROW, newest, wanted, &mut found);
+            let ok = chains.reconstruct(ROW, newest, wanted, &mut found);
             let byte = |column| found.image().get(column).map(|(_, bytes)| bytes[0]);
             (ok, byte(1), byte(2))
         };
@@ -332,29 +340,34 @@ mod tests {
 
     #[test]
     fn chunks_are_used_again_once_the_horizon_has_passed_them() {
-        let past = Arc::new(Past::<Native>::default());
-        let mut writer = PastWriter::new(Arc::clone(&past), 0);
+        let chains = Arc::new(VersionChains::<Native>::default());
+        let mut writer = VersionChainWriter::new(Arc::clone(&chains), 0);
         for stamp in 1..100_000u64 {
-            let record = writer.push(&image(0, stamp as u8, 100), stamp, stamp + 1, RecordId::NONE);
-            let mut found = Older::default();
-            assert!(past.bring_back(ROW, record, stamp, &mut found));
+            let record =
+                writer.push(&image(0, stamp as u8, 100), stamp, stamp + 1, DeltaRecordId::NONE);
+            let mut found = OlderVersion::default();
+            assert!(chains.reconstruct(ROW, record, stamp, &mut found));
             assert_eq!(found.image().get(0), Some((true, &[stamp as u8; 100][..])));
             writer.collect(stamp.saturating_sub(50));
         }
         assert!(writer.own.made < 5, "{} chunks were made", writer.own.made);
         let made = writer.own.made;
         drop(writer);
-        assert_eq!(PastWriter::new(past, 0).own.made, made, "a new worker goes on with them");
+        assert_eq!(
+            VersionChainWriter::new(chains, 0).own.made,
+            made,
+            "a new worker goes on with them"
+        );
     }
 
     #[test]
     fn a_chunk_is_not_used_again_before_the_stamp_that_was_raised() {
-        let past = Arc::new(Past::<Native>::default());
-        let mut writer = PastWriter::new(Arc::clone(&past), 0);
-        let old = writer.push(&image(0, 1, 1000), 1, 5, RecordId::NONE);
+        let chains = Arc::new(VersionChains::<Native>::default());
+        let mut writer = VersionChainWriter::new(Arc::clone(&chains), 0);
+        let old = writer.push(&image(0, 1, 1000), 1, 5, DeltaRecordId::NONE);
         let mut kept = Vec::new();
         while writer.own.full.len() < 3 {
-            kept.push(writer.push(&image(0, 2, 1000), 1, 10, RecordId::NONE));
+            kept.push(writer.push(&image(0, 2, 1000), 1, 10, DeltaRecordId::NONE));
         }
         writer.raise(10, 12);
         let stamps: Vec<u64> = writer.own.full.iter().map(|(_, stamp)| *stamp).collect();
@@ -363,11 +376,11 @@ mod tests {
         assert!(writer.own.free.is_empty());
         writer.collect(12);
         assert_eq!(writer.own.free.len(), 3);
-        assert!(past.bring_back(ROW, old, 1, &mut Older::default()));
+        assert!(chains.reconstruct(ROW, old, 1, &mut OlderVersion::default()));
         // Those of an earlier transaction stay as they were.
-        let mut writer = PastWriter::new(Arc::<Past<Native>>::default(), 0);
+        let mut writer = VersionChainWriter::new(Arc::<VersionChains<Native>>::default(), 0);
         while writer.own.full.is_empty() {
-            writer.push(&image(0, 1, 1000), 1, 5, RecordId::NONE);
+            writer.push(&image(0, 1, 1000), 1, 5, DeltaRecordId::NONE);
         }
         writer.own.newest_stamp = 10;
         writer.raise(10, 12);
@@ -376,11 +389,11 @@ mod tests {
 
     #[test]
     fn a_record_larger_than_a_chunk_has_one_of_its_own() {
-        let past = Arc::new(Past::<Native>::default());
-        let mut writer = PastWriter::new(Arc::clone(&past), 0);
-        let record = writer.push(&image(7, 9, 200_000), 1, 2, RecordId::NONE);
-        let mut found = Older::default();
-        assert!(past.bring_back(ROW, record, 1, &mut found));
+        let chains = Arc::new(VersionChains::<Native>::default());
+        let mut writer = VersionChainWriter::new(Arc::clone(&chains), 0);
+        let record = writer.push(&image(7, 9, 200_000), 1, 2, DeltaRecordId::NONE);
+        let mut found = OlderVersion::default();
+        assert!(chains.reconstruct(ROW, record, 1, &mut found));
         assert_eq!(found.image().get(7), Some((true, &[9; 200_000][..])));
     }
 
@@ -393,9 +406,9 @@ mod tests {
             (word >> 33) % limit
         };
         for _ in 0..500 {
-            let past = Arc::new(Past::<Native>::default());
-            let mut writer = PastWriter::new(Arc::clone(&past), 0);
-            let (mut newest, mut step_by_step) = (RecordId::NONE, Older::default());
+            let chains = Arc::new(VersionChains::<Native>::default());
+            let mut writer = VersionChainWriter::new(Arc::clone(&chains), 0);
+            let (mut newest, mut step_by_step) = (DeltaRecordId::NONE, OlderVersion::default());
             let (wanted, last) = (below(5), 5 + below(30));
             for stamp in 0..last {
                 let column = below(4) as u16;
@@ -405,10 +418,10 @@ mod tests {
                 if stamp < wanted || below(3) > 0 {
                     continue;
                 }
-                let mut at_once = Older::default();
-                assert!(past.bring_back(ROW, newest, wanted, &mut at_once));
-                assert!(past.bring_back(ROW, newest, wanted, &mut step_by_step));
-                let columns = |older: &Older| {
+                let mut at_once = OlderVersion::default();
+                assert!(chains.reconstruct(ROW, newest, wanted, &mut at_once));
+                assert!(chains.reconstruct(ROW, newest, wanted, &mut step_by_step));
+                let columns = |older: &OlderVersion| {
                     [0, 1, 2, 3]
                         .map(|at| older.image.get(at).map(|(valid, bytes)| (valid, bytes.to_vec())))
                 };
@@ -420,22 +433,22 @@ mod tests {
 
     #[test]
     fn who_looks_again_does_not_go_back_over_what_is_known() {
-        let past = Arc::new(Past::<Native>::default());
-        let mut writer = PastWriter::new(Arc::clone(&past), 0);
-        let visible = writer.push(&image(0, 1, 8), 1, 2, RecordId::NONE);
-        let mut older = Older::default();
-        assert!(past.bring_back(ROW, visible, 1, &mut older));
+        let chains = Arc::new(VersionChains::<Native>::default());
+        let mut writer = VersionChainWriter::new(Arc::clone(&chains), 0);
+        let visible = writer.push(&image(0, 1, 8), 1, 2, DeltaRecordId::NONE);
+        let mut older = OlderVersion::default();
+        assert!(chains.reconstruct(ROW, visible, 1, &mut older));
         // As nobody may while there is a reader; who goes there is found out.
-        past.words(visible)[0].store(99, Ordering::Relaxed);
+        chains.words(visible)[0].store(99, Ordering::Relaxed);
         let newest = writer.push(&image(1, 2, 8), 2, 3, visible);
-        assert!(past.bring_back(ROW, newest, 1, &mut older));
+        assert!(chains.reconstruct(ROW, newest, 1, &mut older));
         assert_eq!(older.image().get(0), Some((true, &[1; 8][..])));
         assert_eq!(older.image().get(1), Some((true, &[2; 8][..])));
         // Another row has another chain, and so has another version.
         let other = Place::row(TableId(0), 8);
-        assert!(!past.bring_back(other, newest, 1, &mut older));
+        assert!(!chains.reconstruct(other, newest, 1, &mut older));
         // So has who wants another one.
-        assert!(past.bring_back(ROW, newest, 2, &mut older));
+        assert!(chains.reconstruct(ROW, newest, 2, &mut older));
         assert_eq!(older.image().get(0), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The bytes of a segment of a snapshot, as a home keeps them.
 
 use arrow_buffer::Buffer;
-use atoll_log::home::{ColumnMap, Part, PartName, SegmentMap, Writer};
+use atoll_log::checkpoint_store::{ColumnMap, Part, PartName, SegmentMap, Writer};
 use atoll_storage::image::heap_place;
 use atoll_storage::{Column, SEGMENT_ROWS};
 

@@ -42,16 +42,16 @@ fn commit(recorder: &mut dyn Recorder, payload: &[u8]) -> u64 {
 #[derive(Clone, Copy)]
 struct Known {
     start: u64,
-    life: u32,
+    incarnation: u32,
     cut: u64,
 }
 
 /// Reads the log to its end.
 fn read(medium: &CrashMedium, known: Known) -> Result<Start, String> {
     let told = |error| format!("{error}, with {:?}", medium.all_files());
-    let Known { start, life, cut } = known;
+    let Known { start, incarnation, cut } = known;
     let mut scan = Scan::open(folder(medium), 0, options().file_bytes, start).map_err(told)?;
-    scan.cut(life, cut);
+    scan.cut(incarnation, cut);
     while scan.read_next().map_err(told)?.is_some() {}
     scan.sync().map_err(told)?;
     Ok(Start { lsn: scan.at(), gsn: scan.gsn() })
@@ -64,11 +64,12 @@ fn live(
     random: &mut StdRng,
 ) -> Result<CrashMedium, String> {
     let start = read(medium, *known)?;
-    *known = Known { life: known.life + 1, cut: start.lsn, ..*known };
+    *known = Known { incarnation: known.incarnation + 1, cut: start.lsn, ..*known };
     // What was durable at each event, and what the start was.
     let mut past = vec![(medium.events(), start.lsn, *known)];
-    let logs = Logs::open(&[folder(medium)], &[start], known.life, options(), Box::new(|| Ok(())))
-        .unwrap();
+    let logs =
+        Logs::open(&[folder(medium)], &[start], known.incarnation, options(), Box::new(|| Ok(())))
+            .unwrap();
     logs.begin().unwrap();
     let mut recorder = Arc::clone(&logs).recorder();
     for _ in 0..random.random_range(0..12) {
@@ -110,13 +111,13 @@ proptest! {
     fn whatever_a_crash_leaves_of_a_block_the_log_ends_there(seed: u64, words: bool) {
         let mut random = StdRng::seed_from_u64(seed);
         let mut medium = CrashMedium::with_unit(if words { WORD_BYTES } else { SECTOR_BYTES });
-        let mut known = Known { start: 0, life: 0, cut: 0 };
+        let mut known = Known { start: 0, incarnation: 0, cut: 0 };
         // The first file is made before the control file says that there is a log.
         let files = atoll_log::files::Files::open(folder(&medium), options().file_bytes, 0);
         files.unwrap().make_until(0).unwrap();
-        for life in 0..12 {
+        for incarnation in 0..12 {
             medium = live(&medium.copy(), &mut known, &mut random)
-                .map_err(|error| TestCaseError::fail(format!("life {life}: {error}")))?;
+                .map_err(|error| TestCaseError::fail(format!("life {incarnation}: {error}")))?;
         }
     }
 }

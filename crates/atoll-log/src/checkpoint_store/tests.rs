@@ -17,52 +17,52 @@ fn map_of(part: &Part) -> Map {
     Map { tables: vec![TableMap { id: 0, description: Vec::new(), segments }] }
 }
 
-fn read(home: &Home, part: &Part) -> Vec<u8> {
+fn read(store: &CheckpointStore, part: &Part) -> Vec<u8> {
     let mut out = Vec::new();
-    home.read(part, None, &mut out).unwrap();
+    store.read(part, None, &mut out).unwrap();
     out
 }
 
 #[test]
 fn only_blocks_that_changed_are_written_and_never_over_older_ones() {
-    let home = Home::open(Arc::new(CrashMedium::default())).unwrap();
+    let store = CheckpointStore::open(Arc::new(CrashMedium::default())).unwrap();
     let none = Waiting::new();
     let first: Vec<u8> = (0..5 * BLOCK_BYTES + 100).map(|at| (at / 7) as u8).collect();
-    let mut writer = home.writer(&[], &none, false);
+    let mut writer = store.writer(&[], &none, false);
     let one = writer.part(NAME, &first, None).unwrap();
     assert_eq!(writer.finish().unwrap().0, 6 * BLOCK_BYTES as u64);
     let mut second = first.clone();
     second[2 * BLOCK_BYTES] ^= 1;
     second.extend([9; 50]);
     let kept = map_of(&one);
-    let mut writer = home.writer(&[&kept], &none, false);
+    let mut writer = store.writer(&[&kept], &none, false);
     let two = writer.part(NAME, &second, Some((&one, &first))).unwrap();
     assert_eq!(writer.finish().unwrap().0, 2 * BLOCK_BYTES as u64);
-    assert_eq!(read(&home, &one), first);
-    assert_eq!(read(&home, &two), second);
+    assert_eq!(read(&store, &one), first);
+    assert_eq!(read(&store, &two), second);
     // The first is not kept any more, so its own two blocks are free.
     let kept = map_of(&two);
-    let mut writer = home.writer(&[&kept], &none, false);
+    let mut writer = store.writer(&[&kept], &none, false);
     let three = writer.part(NAME, &[1; 3 * BLOCK_BYTES], None).unwrap();
     writer.finish().unwrap();
     let numbers: Vec<u64> = three.blocks.iter().map(|block| block.number).collect();
     assert_eq!(numbers, [2, 5, 8]);
-    assert_eq!(read(&home, &two), second);
+    assert_eq!(read(&store, &two), second);
 }
 
 #[test]
 fn a_step_writes_lines_until_a_block_has_too_many() {
-    let home = Home::open(Arc::new(CrashMedium::default())).unwrap();
+    let store = CheckpointStore::open(Arc::new(CrashMedium::default())).unwrap();
     let mut waiting = Waiting::new();
     let mut bytes = vec![7; 2 * BLOCK_BYTES];
-    let mut writer = home.writer(&[], &waiting, false);
+    let mut writer = store.writer(&[], &waiting, false);
     let part = writer.part(NAME, &bytes, None).unwrap();
     writer.finish().unwrap();
     for round in 0..=LINES_MAX as usize {
         let before = bytes.clone();
         bytes[BLOCK_BYTES + round * LINE_BYTES + 5] ^= 1;
         let kept = map_of(&part);
-        let mut writer = home.writer(&[&kept], &waiting, true);
+        let mut writer = store.writer(&[&kept], &waiting, true);
         let now = writer.part(NAME, &bytes, Some((&part, &before))).unwrap();
         let lines = writer.take_lines();
         let (written, changed) = writer.finish().unwrap();
@@ -76,40 +76,40 @@ fn a_step_writes_lines_until_a_block_has_too_many() {
         } else {
             assert_eq!((now.blocks[0], written), (part.blocks[0], BLOCK_BYTES as u64));
             assert!(lines.is_empty() && waiting.is_empty());
-            assert_eq!(read(&home, &now), bytes);
+            assert_eq!(read(&store, &now), bytes);
         }
     }
 }
 
 #[test]
 fn a_map_leaves_no_lines_waiting() {
-    let home = Home::open(Arc::new(CrashMedium::default())).unwrap();
+    let store = CheckpointStore::open(Arc::new(CrashMedium::default())).unwrap();
     let mut waiting = Waiting::new();
     let first = vec![7; BLOCK_BYTES];
-    let mut writer = home.writer(&[], &waiting, false);
+    let mut writer = store.writer(&[], &waiting, false);
     let part = writer.part(NAME, &first, None).unwrap();
     writer.finish().unwrap();
     let mut bytes = first.clone();
     bytes[100] = 1;
     let kept = map_of(&part);
-    let mut writer = home.writer(&[&kept], &waiting, true);
+    let mut writer = store.writer(&[&kept], &waiting, true);
     writer.part(NAME, &bytes, Some((&part, &first))).unwrap();
     assert_eq!(writer.take_lines()[&NAME].len(), 1);
     let changed = writer.finish().unwrap().1;
     apply(&mut waiting, changed);
     // Nothing has changed since, but the block lacks what it was.
-    let mut writer = home.writer(&[&kept], &waiting, false);
+    let mut writer = store.writer(&[&kept], &waiting, false);
     assert!(!writer.may_stay(None) && !writer.may_stay(NAME.column()));
     let whole = writer.part(NAME, &bytes, Some((&part, &bytes))).unwrap();
     let changed = writer.finish().unwrap().1;
-    assert_eq!(read(&home, &whole), bytes);
+    assert_eq!(read(&store, &whole), bytes);
     apply(&mut waiting, changed);
     assert!(waiting.is_empty());
 }
 
 /// Segments of a table that change at random, and what a reader of the files finds.
 struct Run {
-    home: Home,
+    store: CheckpointStore,
     random: u64,
     segments: Vec<Vec<Vec<u8>>>,
     map: Map,
@@ -156,7 +156,7 @@ impl Run {
 
     fn checkpoint(&mut self, old: &[Vec<Vec<u8>>], is_step: bool) {
         let kept = [&self.map];
-        let mut writer = self.home.writer(&kept, &self.waiting, is_step);
+        let mut writer = self.store.writer(&kept, &self.waiting, is_step);
         let mut table = TableMap { id: 3, description: vec![1], segments: Vec::new() };
         let mut changed = Vec::new();
         for (at, parts) in self.segments.iter().enumerate() {
@@ -206,7 +206,7 @@ impl Run {
                 let lines = self.held.lines.get(&(3, at as u32));
                 let mut found = Vec::new();
                 let lines = lines.and_then(|lines| lines.get(&name));
-                self.home.read(part, lines, &mut found).unwrap();
+                self.store.read(part, lines, &mut found).unwrap();
                 assert!(found == *wanted, "segment {at}, {name:?}");
             }
         }
@@ -217,7 +217,7 @@ impl Run {
 fn what_is_held_after_any_steps_is_what_there_was() {
     for seed in 0..30 {
         let mut run = Run {
-            home: Home::open(Arc::new(CrashMedium::default())).unwrap(),
+            store: CheckpointStore::open(Arc::new(CrashMedium::default())).unwrap(),
             random: seed << 32,
             segments: vec![vec![Vec::new(); 3]; 2],
             map: Map::default(),

@@ -2,7 +2,7 @@
 
 /// Some columns of an older version of a row, and whether it was there.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct BeforeImage {
     /// Whether the row was there.
     pub present: bool,
     cells: Vec<Cell>,
@@ -17,7 +17,7 @@ struct Cell {
     len: u32,
 }
 
-impl Image {
+impl BeforeImage {
     /// Forgets everything.
     pub fn clear(&mut self, present: bool) {
         self.present = present;

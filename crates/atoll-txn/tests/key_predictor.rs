@@ -8,7 +8,7 @@
 mod waiting;
 
 use atoll_storage::undo::UndoList;
-use atoll_storage::{Change, Filling, RowId, Table, Value, WHOLE_ROWS};
+use atoll_storage::{Change, DENSE_ROWS, Filling, RowId, Table, Value};
 use atoll_txn::schemes::hstore::HStore;
 use atoll_txn::schemes::silo::Silo;
 use atoll_txn::{AbortReason, Begin, Engine, Scheme, SchemeOptions, TableOptions, Worker};
@@ -24,8 +24,8 @@ fn hash(table: &Table<Waiting>, key: u64) -> u64 {
 
 fn assert_guessed(table: &Table<Waiting>) {
     for key in 0..ROWS {
-        let guess = table.guess(hash(table, key)).unwrap();
-        assert_eq!(guess, RowId(key), "{key}");
+        let predict = table.predict(hash(table, key)).unwrap();
+        assert_eq!(predict, RowId(key), "{key}");
     }
 }
 
@@ -57,7 +57,7 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
         table.appear(change, &[row], &mut undo).unwrap();
     }
     drop(section);
-    assert_eq!(table.guess(hash(&table, 7)), None);
+    assert_eq!(table.predict(hash(&table, 7)), None);
     assert_eq!(engine.adopt(table.id(), 0..table.segment_count()), None);
     assert_guessed(&table);
 }
@@ -73,7 +73,7 @@ fn a_row_that_lies_elsewhere_does_not_make_those_be_forgotten_that_do_not() {
     }
     worker.commit().unwrap();
     insert(&mut worker, &table, 10..11, true);
-    let guess = |key| table.guess(hash(&table, key));
+    let predict = |key| table.predict(hash(&table, key));
     // In its block all keys behind the one that came later lie where they are guessed.
     let mut read = |key: u64| {
         worker.begin(Begin::default()).unwrap();
@@ -84,17 +84,17 @@ fn a_row_that_lies_elsewhere_does_not_make_those_be_forgotten_that_do_not() {
     for _ in 0..1000 {
         read(10);
     }
-    assert_eq!((guess(10), guess(11)), (Some(RowId(9)), Some(RowId(10))));
+    assert_eq!((predict(10), predict(11)), (Some(RowId(9)), Some(RowId(10))));
 }
 
 /// Whether the row of a key is surely where it is guessed.
-fn is_sure(table: &Table<Waiting>, key: u64) -> bool {
-    let slot = table.slot(table.guess(hash(table, key)).unwrap());
-    let is_sure = table.is_surely(slot, hash(table, key));
-    let found = table.surely(&[Value::Int64(key.cast_signed())]);
-    assert_eq!(found.map(|slot| slot.id()), is_sure.then_some(slot.id()));
-    assert!(!table.is_surely(slot, hash(table, key + 1)), "it is another key's");
-    is_sure
+fn is_exact(table: &Table<Waiting>, key: u64) -> bool {
+    let slot = table.slot(table.predict(hash(table, key)).unwrap());
+    let is_exact = table.is_exact(slot, hash(table, key));
+    let found = table.locate_exact(&[Value::Int64(key.cast_signed())]);
+    assert_eq!(found.map(|slot| slot.id()), is_exact.then_some(slot.id()));
+    assert!(!table.is_exact(slot, hash(table, key + 1)), "it is another key's");
+    is_exact
 }
 
 type AnEngine<S> = std::sync::Arc<Engine<S, Waiting>>;
@@ -104,7 +104,7 @@ fn end<S: Scheme<Waiting>>(worker: &mut Worker<S, Waiting>, commits: bool) {
         true => worker.commit().unwrap(),
         false => worker.abort(AbortReason::Requested),
     }
-    worker.tidy(usize::MAX);
+    worker.collect_garbage(usize::MAX);
 }
 
 /// Inserts rows of these keys, and commits or not.
@@ -134,27 +134,27 @@ fn delete<S: Scheme<Waiting>>(
 
 /// Rows are sure in blocks of slots that were filled, until one of them is given up.
 fn blocks_are_sure_until_broken<S: Scheme<Waiting>>(scheme: S) {
-    const BLOCK: u64 = WHOLE_ROWS;
+    const BLOCK: u64 = DENSE_ROWS;
     let (engine, table): (AnEngine<S>, _) = waiting::engine(scheme, &TableOptions::default());
     let mut worker = engine.worker().unwrap();
     insert(&mut worker, &table, 0..BLOCK - 1, true);
-    assert!(!is_sure(&table, 5), "one is missing");
+    assert!(!is_exact(&table, 5), "one is missing");
     insert(&mut worker, &table, BLOCK - 1..2 * BLOCK + 500, true);
-    let sure = |block: u64| [0, 5, BLOCK - 1].map(|at| is_sure(&table, block * BLOCK + at));
-    assert_eq!([sure(0), sure(1)], [[true; 3]; 2]);
-    assert!(!is_sure(&table, 2 * BLOCK + 5), "not filled");
+    let exact = |block: u64| [0, 5, BLOCK - 1].map(|at| is_exact(&table, block * BLOCK + at));
+    assert_eq!([exact(0), exact(1)], [[true; 3]; 2]);
+    assert!(!is_exact(&table, 2 * BLOCK + 5), "not filled");
 
     // A deletion that did not come to be gives no row up.
     delete(&mut worker, &table, 7, false);
-    assert_eq!(sure(0), [true; 3]);
+    assert_eq!(exact(0), [true; 3]);
     delete(&mut worker, &table, 7, true);
-    assert_eq!([sure(0), sure(1)], [[false; 3], [true; 3]]);
+    assert_eq!([exact(0), exact(1)], [[false; 3], [true; 3]]);
 
     // Rows that did not come to be were given up, whoever comes into their slots.
     insert(&mut worker, &table, 2 * BLOCK + 500..3 * BLOCK, false);
     insert(&mut worker, &table, 2 * BLOCK + 500..6 * BLOCK, true);
     insert(&mut worker, &table, 7..8, true);
-    assert!(!is_sure(&table, 2 * BLOCK + 5) && !is_sure(&table, 7) && !is_sure(&table, 8));
+    assert!(!is_exact(&table, 2 * BLOCK + 5) && !is_exact(&table, 7) && !is_exact(&table, 8));
 }
 
 #[test]

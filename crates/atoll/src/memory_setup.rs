@@ -35,14 +35,14 @@ const DISK_SHARE: u64 = 2;
 const SPILL_FOLDER: &str = "spill";
 
 /// What a new database starts with.
-pub(crate) struct Room {
+pub(crate) struct MemorySetup {
     pub(crate) memory: Arc<Memory>,
     pub(crate) limits: Limits,
     /// At work already.
     pub(crate) evictor: Option<Evictor>,
 }
 
-impl Room {
+impl MemorySetup {
     /// `folder` is where the database is kept, if that is on a file system. A store on a file
     /// leaves no trace there.
     pub(crate) fn new(options: &DatabaseOptions, folder: Option<&Path>) -> Result<Self> {

@@ -28,7 +28,7 @@ impl Keys {
     pub(super) fn of<S: Scheme<M>, M: Machine>(worker: &Worker<S, M>, table: &Table<M>) -> Self {
         match worker.partitions[..] {
             [] => Self::All,
-            [partition] if !worker.engine.tables.guard(table.id()).replicated => {
+            [partition] if !worker.engine.tables.context(table.id()).replicated => {
                 Self::Of { partition, partitions: worker.engine.partitions() }
             }
             _ => Self::Asked,
@@ -50,10 +50,14 @@ impl Keys {
 impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
     /// A row that is surely that of a key which the transaction may access, and a column of it.
     #[inline(always)]
-    fn surely(&self, key: &[Value], column: usize) -> Option<(Slot<'w, M>, PlainColumn, Inside)> {
+    fn locate_exact(
+        &self,
+        key: &[Value],
+        column: usize,
+    ) -> Option<(Slot<'w, M>, PlainColumn, Inside)> {
         // Inside, the transaction is open and has deleted no row itself (`ROWS-2`).
         let inside = self.inside.filter(|_| self.keys.has(key))?;
-        let slot = self.table.surely(key)?;
+        let slot = self.table.locate_exact(key)?;
         let column = self.table.plain(column)?;
         (!self.worker.member.is_awaited(inside)).then_some((slot, column, inside))
     }
@@ -61,7 +65,7 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
     /// Reads a value, or does nothing.
     #[inline(always)]
     pub(super) fn get_surely(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> bool {
-        let Some((slot, column, _)) = self.surely(key, column) else { return false };
+        let Some((slot, column, _)) = self.locate_exact(key, column) else { return false };
         let Some(into) = into.get_mut(..column.width()) else { return false };
         if !self.worker.late.is_empty() && self.worker.late.has(slot.id()) {
             return false; // ACCESS-3
@@ -74,16 +78,18 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
     /// Replaces a value, or does nothing: `Again`.
     #[inline(always)]
     pub(super) fn put_surely(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
-        let Some((slot, column, inside)) = self.surely(key, column) else { return Step::Again };
+        let Some((slot, column, inside)) = self.locate_exact(key, column) else {
+            return Step::Again;
+        };
         let Some(bytes) = bytes.get(..column.width()) else { return Step::Again };
         let Worker { engine, txn, late, read_only, .. } = &mut *self.worker;
-        let guard = engine.tables.guard(self.table.id());
-        let is_kept = Late::takes(column) && !guard.moving.has(column.position());
+        let context = engine.tables.context(self.table.id());
+        let is_kept = Late::takes(column) && !context.moving.has(column.position());
         if !is_kept || *read_only || column.is_in_key() {
             return Step::Again;
         }
-        self.table.touch_plain(slot, column);
+        self.table.prefetch_plain(slot, column);
         txn.note_gsn(|| slot.gsn());
-        txn.keep_late(late, guard, Change::forward(inside), (slot.id(), column, bytes))
+        txn.keep_late(late, context, Change::forward(inside), (slot.id(), column, bytes))
     }
 }

@@ -16,8 +16,8 @@ use crate::types::{Column, DataType};
 use crate::zone;
 
 /// Values of one column on their way into slots of one segment, which are their caller's alone. To
-/// be ended with [`Barrier::end_run`], in the same section of the gate.
-pub struct Run<'a> {
+/// be ended with [`Barrier::end_append`], in the same section of the gate.
+pub struct ColumnAppender<'a> {
     access: &'a Access,
     data_type: DataType,
     column: usize,
@@ -67,7 +67,7 @@ impl<'a> Bits<'a> {
     }
 }
 
-impl Run<'_> {
+impl ColumnAppender<'_> {
     /// Puts numbers or NULL into slots; the column is of this type.
     #[inline]
     pub fn put_numbers<N: Number>(&mut self, values: impl Iterator<Item = (usize, Option<N>)>) {
@@ -109,16 +109,16 @@ impl<M: Machine> Barrier<M> {
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied.
-    pub fn begin_run(
+    pub fn begin_append(
         &self,
         change: Change,
         target: &Segment<M>,
         at: usize,
         &Column { data_type, nullable, .. }: &Column,
-    ) -> Result<Run<'_>, MemoryError> {
+    ) -> Result<ColumnAppender<'_>, MemoryError> {
         let places = self.own_places(change, target, at, data_type, nullable)?;
         let bits = |bitmap| Bits::new(self.access(), bitmap);
-        Ok(Run {
+        Ok(ColumnAppender {
             access: self.access(),
             data_type,
             column: at,
@@ -130,11 +130,11 @@ impl<M: Machine> Barrier<M> {
     }
 
     /// Ends it: everything that was put has been stored.
-    pub fn end_run(&self, target: &Segment<M>, mut run: Run<'_>) {
-        run.bools.iter_mut().chain(&mut run.validity).for_each(Bits::write);
-        let (min, max) = run.zone;
+    pub fn end_append(&self, target: &Segment<M>, mut appender: ColumnAppender<'_>) {
+        appender.bools.iter_mut().chain(&mut appender.validity).for_each(Bits::write);
+        let (min, max) = appender.zone;
         if min <= max {
-            self.widen(target.node() + column_line(run.column), min, max);
+            self.widen(target.node() + column_line(appender.column), min, max);
         }
     }
 
@@ -156,7 +156,7 @@ impl<M: Machine> Barrier<M> {
             return;
         }
         if let Some(address) = self.access().address(behind, bytes as u64) {
-            M::touch(address, bytes);
+            M::prefetch(address, bytes);
         }
     }
 

@@ -10,13 +10,13 @@
 
 use std::sync::Arc;
 
-use atoll_log::control::CheckpointPart;
-use atoll_log::home::step::{StepBytes, follows};
-use atoll_log::home::writer::apply;
-use atoll_log::home::{
-    BLOCK_BYTES, FileRef, Holding, Home, LINE_BYTES, Lines, Map, Part, PartName, SegmentMap,
-    TableMap, Waiting,
+use atoll_log::checkpoint_store::step::{StepBytes, follows};
+use atoll_log::checkpoint_store::writer::apply;
+use atoll_log::checkpoint_store::{
+    BLOCK_BYTES, CheckpointStore, FileRef, Holding, LINE_BYTES, Lines, Map, Part, PartName,
+    SegmentMap, TableMap, Waiting,
 };
+use atoll_log::control::CheckpointPart;
 use atoll_machine::CrashMedium;
 
 use super::input::{Input, files_of, harm, medium_of};
@@ -108,13 +108,13 @@ struct Kept {
 pub fn damage(bytes: &[u8]) {
     let mut input = Input(bytes);
     let medium = CrashMedium::default();
-    let kept = write(&Home::open(Arc::new(medium.clone())).unwrap(), &mut input);
+    let kept = write(&CheckpointStore::open(Arc::new(medium.clone())).unwrap(), &mut input);
     let mut files = files_of(&medium);
     if input.byte() % 8 != 0 {
         harm(&mut files, &mut input, 3);
     }
     let medium = medium_of(&files);
-    let Ok(home) = Home::open_to_read(Arc::new(medium)) else { return };
+    let Ok(store) = CheckpointStore::open_to_read(Arc::new(medium)) else { return };
     for kept in &kept {
         let mut helped = Vec::new();
         let part = match input.byte() {
@@ -126,13 +126,13 @@ pub fn damage(bytes: &[u8]) {
                 CheckpointPart { start: 0, base, file }
             }
         };
-        let Ok(holding) = home.read_holding(kept.number, &part, &mut helped) else { continue };
+        let Ok(holding) = store.read_holding(kept.number, &part, &mut helped) else { continue };
         check(&holding);
         let segment = &holding.map.tables[0].segments[0];
         for (name, written) in PARTS.iter().zip(&kept.bytes) {
             let lines = holding.lines.get(&(0, 0)).and_then(|lines| lines.get(name));
             let mut found = Vec::new();
-            if home.read(segment.part(*name).unwrap(), lines, &mut found).is_ok() {
+            if store.read(segment.part(*name).unwrap(), lines, &mut found).is_ok() {
                 assert!(found == *written, "checkpoint {} has another {name:?}", kept.number);
             }
         }
@@ -140,7 +140,7 @@ pub fn damage(bytes: &[u8]) {
 }
 
 /// Some checkpoints of a segment that changes, of which the last two are kept.
-fn write(home: &Home, input: &mut Input<'_>) -> Vec<Kept> {
+fn write(store: &CheckpointStore, input: &mut Input<'_>) -> Vec<Kept> {
     let mut bytes = vec![Vec::new(); PARTS.len()];
     let mut shown: Option<(Map, Vec<Vec<u8>>)> = None;
     let mut before: Option<Map> = None;
@@ -158,7 +158,7 @@ fn write(home: &Home, input: &mut Input<'_>) -> Vec<Kept> {
         let last = kept.last().map(|kept| kept.part);
         let last = last.filter(|_| input.below(4) != 0);
         let maps: Vec<&Map> = shown.iter().map(|(map, _)| map).chain(&before).collect();
-        let mut writer = home.writer(&maps, &waiting, last.is_some());
+        let mut writer = store.writer(&maps, &waiting, last.is_some());
         writer.begin_segment((0, 0));
         let old = shown.as_ref().map(|(map, bytes)| (&map.tables[0].segments[0], bytes));
         let parts: Vec<Part> = PARTS
@@ -173,12 +173,12 @@ fn write(home: &Home, input: &mut Input<'_>) -> Vec<Kept> {
         let (_, changed) = writer.finish().unwrap();
         let map = map_of(parts);
         let (base, file) = match last {
-            None => (number, home.write_map(number, &map).unwrap()),
+            None => (number, store.write_map(number, &map).unwrap()),
             Some(last) => {
                 let mut step = StepBytes::new(last.file, 1);
                 step.table(&map.tables[0], 1);
                 step.segment(0, old.map(|(old, _)| &**old), &map.tables[0].segments[0], &lines);
-                (last.base, home.write_step(number, &step.finish()).unwrap())
+                (last.base, store.write_step(number, &step.finish()).unwrap())
             }
         };
         apply(&mut waiting, changed);
@@ -187,14 +187,14 @@ fn write(home: &Home, input: &mut Input<'_>) -> Vec<Kept> {
         kept.push(Kept { number, part, bytes: bytes.clone() });
         kept.drain(..kept.len().saturating_sub(2));
         let needed: Vec<_> = kept.iter().map(|kept| (kept.number, kept.part.base)).collect();
-        home.keep(&needed).unwrap();
+        store.keep(&needed).unwrap();
     }
     kept
 }
 
 fn map_of(parts: Vec<Part>) -> Map {
     let [presence, values] = parts.try_into().unwrap();
-    let column = atoll_log::home::ColumnMap { values, ..Default::default() };
+    let column = atoll_log::checkpoint_store::ColumnMap { values, ..Default::default() };
     let segment = SegmentMap { filled: 1, presence, columns: vec![column] };
     let segments = vec![Arc::new(segment)];
     Map { tables: vec![TableMap { id: 0, description: b"a table".to_vec(), segments }] }

@@ -18,12 +18,12 @@ const _: () = assert!(crate::layout::SEGMENTS_MAX << crate::layout::SLOT_BITS < 
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Place<'k> {
+pub(super) struct EntryPosition<'k> {
     key: &'k [u8],
     row: u64,
 }
 
-impl<'k> Place<'k> {
+impl<'k> EntryPosition<'k> {
     /// The place of a key's row. No row of a table reaches the end of rows.
     pub(super) fn new(key: &'k [u8], row: u64) -> Self {
         Self { key: &key[..key.len().min(KEY_BYTES_MAX)], row: row.min(ROW_END) }

@@ -15,10 +15,10 @@ use atoll_storage::{RowId, TableId};
 use super::{Txn, Worker};
 use crate::edits::What;
 use crate::engine::Engine;
-use crate::error::Stop;
+use crate::error::OpError;
 use crate::journal::{Commit, Recorder};
 use crate::scheme::{AbortReason, Scheme};
-use crate::tables::Guard;
+use crate::tables::TableContext;
 
 /// Changes that are written down in one section of the gate.
 const CHANGES_IN_SECTION: usize = 256;
@@ -26,14 +26,14 @@ const CHANGES_IN_SECTION: usize = 256;
 const SPILL_BYTES: usize = 256 << 10;
 
 /// A worker's way to the log.
-pub(super) struct Record {
+pub(super) struct RedoWriter {
     recorder: Box<dyn Recorder>,
     redo: Redo,
     /// Room that is used again.
     value: Vec<u8>,
 }
 
-impl Record {
+impl RedoWriter {
     pub(super) fn new(recorder: Box<dyn Recorder>) -> Self {
         Self { recorder, redo: Redo::default(), value: Vec::new() }
     }
@@ -57,14 +57,14 @@ impl Record {
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Writes down what the transaction has changed, and waits until there is room for it.
-    pub(super) fn write_down(&mut self) -> Result<(), Stop> {
+    pub(super) fn write_down(&mut self) -> Result<(), OpError> {
         let Some(mut record) = self.txn.record.take() else { return Ok(()) };
         let done = self.write_down_to(&mut record);
         self.txn.record = Some(record);
         done.inspect_err(|_| self.abort(AbortReason::Finished))
     }
 
-    fn write_down_to(&mut self, record: &mut Record) -> Result<(), Stop> {
+    fn write_down_to(&mut self, record: &mut RedoWriter) -> Result<(), OpError> {
         record.redo.clear();
         let changes = if Txn::<S, M>::IN_PLACE {
             self.txn.undo.len()
@@ -141,10 +141,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.commit_gsn = gsn;
         let tables = engine.tables();
         let raise = |table: TableId, row: RowId, is_gone: bool| {
-            let guard = tables.guard(table);
-            guard.table.slot(row).raise_gsn(gsn);
+            let context = tables.context(table);
+            context.table.slot(row).raise_gsn(gsn);
             if is_gone {
-                guard.raise_gone(gsn);
+                context.raise_gone(gsn);
             }
         };
         if Self::IN_PLACE {
@@ -162,7 +162,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    fn write_down_all(&mut self, engine: &Engine<S, M>, record: &mut Record) {
+    fn write_down_all(&mut self, engine: &Engine<S, M>, record: &mut RedoWriter) {
         let tables = engine.tables();
         self.undo.each(
             |table, column| tables.table(table).image_bytes(column),
@@ -171,15 +171,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     }
 
     /// A row of the write set.
-    fn write_down_edit(&mut self, engine: &Engine<S, M>, record: &mut Record, at: usize) {
+    fn write_down_edit(&mut self, engine: &Engine<S, M>, record: &mut RedoWriter, at: usize) {
         let edits = self.edits.get_mut();
         let edited = edits.row(at);
         if edited.what.is_nothing() {
             return;
         }
-        let guard = engine.tables.guard(edited.table);
-        let Record { redo, value, .. } = record;
-        let out = redo.part(guard.tablespace);
+        let context = engine.tables.context(edited.table);
+        let RedoWriter { redo, value, .. } = record;
+        let out = redo.part(context.tablespace);
         if edited.what == What::Remove {
             return redo::delete(out, edited.table, edited.row);
         }
@@ -188,10 +188,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let begun = redo::begin(out, edited.table, edited.row, kind);
         if is_whole {
             // What was not set since lies in its slot.
-            for column in 0..guard.table.schema().columns().len() {
+            for column in 0..context.table.schema().columns().len() {
                 match edits.get(at, column) {
                     Some(plain) => redo::cell(out, column, plain),
-                    None => put_stored(guard, edited.row, column, value, out),
+                    None => put_stored(context, edited.row, column, value, out),
                 }
             }
         } else {
@@ -206,29 +206,29 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
 /// What has been stored in place, as it is now.
 fn write_down_stored<S: Scheme<M>, M: Machine>(
     engine: &Engine<S, M>,
-    record: &mut Record,
+    record: &mut RedoWriter,
     (table, row, replaced): (TableId, RowId, Replaced),
 ) {
-    let guard = engine.tables.guard(table);
-    let is_present = guard.table.is_present(row);
-    let Record { redo, value, .. } = record;
+    let context = engine.tables.context(table);
+    let is_present = context.table.is_present(row);
+    let RedoWriter { redo, value, .. } = record;
     match replaced {
         Replaced::Value { column, .. } if is_present => {
-            let out = redo.part(guard.tablespace);
+            let out = redo.part(context.tablespace);
             let begun = redo::begin(out, table, row, Kind::Update);
-            put_stored(guard, row, column.into(), value, out);
+            put_stored(context, row, column.into(), value, out);
             redo::end(out, begun);
         }
         Replaced::Presence(_) if is_present => {
-            let out = redo.part(guard.tablespace);
+            let out = redo.part(context.tablespace);
             let begun = redo::begin(out, table, row, Kind::Put);
-            for column in 0..guard.table.schema().columns().len() {
-                put_stored(guard, row, column, value, out);
+            for column in 0..context.table.schema().columns().len() {
+                put_stored(context, row, column, value, out);
             }
             redo::end(out, begun);
         }
         Replaced::Presence(true) => {
-            redo::delete(redo.part(guard.tablespace), table, row);
+            redo::delete(redo.part(context.tablespace), table, row);
         }
         // It came and went.
         Replaced::Presence(false) | Replaced::Value { .. } => {}
@@ -236,13 +236,13 @@ fn write_down_stored<S: Scheme<M>, M: Machine>(
 }
 
 fn put_stored<S: Scheme<M>, M: Machine>(
-    guard: &Guard<S, M>,
+    context: &TableContext<S, M>,
     row: RowId,
     column: usize,
     value: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) {
     value.clear();
-    let valid = guard.table.plain_into(guard.table.slot(row), column, value);
+    let valid = context.table.plain_into(context.table.slot(row), column, value);
     redo::cell(out, column, valid.then_some(&value[..]));
 }

@@ -17,14 +17,14 @@ use super::Worker;
 use super::step::Found;
 use crate::accounting::Component;
 use crate::scheme::Scheme;
-use crate::tables::Guard;
+use crate::tables::TableContext;
 
 /// A transaction over a whole table must not leave its worker with the table's size.
 const KEPT_MAX: usize = 4096;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct Prefetched {
     /// One for each table; the first `used` are of this transaction.
     streams: Vec<Stream>,
     used: usize,
@@ -35,25 +35,25 @@ pub(super) struct Ahead {
 #[derive(Debug)]
 pub(super) struct Stream {
     table: TableId,
-    keys: Vec<Coming>,
+    keys: Vec<ExpectedKey>,
     /// The key that is expected next.
     next: usize,
     /// What lies beside the rows has been brought in, too.
-    touched: bool,
+    prefetched: bool,
 }
 
 /// A table, and which columns will be accessed of the row whose key has a position.
-pub type Touch<'t, 'c, M> = (&'t Table<M>, &'t dyn Fn(usize) -> &'c [usize]);
+pub type RowPrefetch<'t, 'c, M> = (&'t Table<M>, &'t dyn Fn(usize) -> &'c [usize]);
 
 /// A key that is expected.
 #[derive(Debug, Clone, Copy)]
-struct Coming {
+struct ExpectedKey {
     hash: u64,
     /// Where the row was seen, or is guessed until then.
-    guess: Option<RowId>,
+    predicted: Option<RowId>,
 }
 
-impl Ahead {
+impl Prefetched {
     /// Forgets all keys.
     #[inline]
     pub(super) fn forget(&mut self) {
@@ -68,17 +68,17 @@ impl Ahead {
     /// Expects these keys, which lie one after the other, in this order, and brings in the buckets
     /// of the index for those whose row cannot be guessed. What was expected of the table before is
     /// forgotten. Whether there are such buckets.
-    pub(super) fn approach<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
+    pub(super) fn prefetch_index<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
         let stream = self.stream(table.id());
         let mut any = false;
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
-            let sought = table.hash_and_guess(key);
-            let (hash, guess) = sought.unwrap_or_else(|_| (table.hash(key), None));
-            stream.keys.push(Coming { hash, guess });
-            any |= guess.is_none();
+            let sought = table.hash_and_predict(key);
+            let (hash, predicted) = sought.unwrap_or_else(|_| (table.hash(key), None));
+            stream.keys.push(ExpectedKey { hash, predicted });
+            any |= predicted.is_none();
         }
-        for key in stream.keys.iter().filter(|key| any && key.guess.is_none()) {
-            M::touch(table.index().home(key.hash).line(), 1);
+        for key in stream.keys.iter().filter(|key| any && key.predicted.is_none()) {
+            M::prefetch(table.index().bucket(key.hash).line(), 1);
         }
         any
     }
@@ -88,50 +88,50 @@ impl Ahead {
         let known = self.streams[..self.used].iter().position(|stream| stream.table == table);
         let at = known.unwrap_or_else(|| {
             if self.used == self.streams.len() {
-                self.streams.push(Stream { table, keys: Vec::new(), next: 0, touched: false });
+                self.streams.push(Stream { table, keys: Vec::new(), next: 0, prefetched: false });
             }
             self.used += 1;
             self.used - 1
         });
         let stream = &mut self.streams[at];
         stream.keys.clear();
-        (stream.table, stream.next, stream.touched) = (table, 0, false);
+        (stream.table, stream.next, stream.prefetched) = (table, 0, false);
         stream
     }
 
     /// Gathers what lies beside the rows of the keys, and values of the columns that `columns` says
     /// for the position of a key. Inside the gate.
-    fn touch<'c, S: Scheme<M>, M: Machine>(
+    fn prefetch_rows<'c, S: Scheme<M>, M: Machine>(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         columns: &dyn Fn(usize) -> &'c [usize],
     ) {
-        let table = &*guard.table;
+        let table = &*context.table;
         let Self { streams, used, hints } = self;
         let mut streams = streams[..*used].iter_mut();
         let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
-        stream.touched = true;
+        stream.prefetched = true;
         for (at, key) in stream.keys.iter_mut().enumerate() {
             let hash = key.hash;
-            key.guess = key.guess.or_else(|| table.index().home(hash).guess(hash));
-            match key.guess.and_then(|row| Found::guessed(guard, row, hash)) {
-                Some(found) => found.hint(guard, columns(at), hints),
-                None => key.guess = None,
+            key.predicted = key.predicted.or_else(|| table.index().bucket(hash).candidate(hash));
+            match key.predicted.and_then(|row| Found::at_predicted(context, row, hash)) {
+                Some(found) => found.hint(context, columns(at), hints),
+                None => key.predicted = None,
             }
         }
     }
 
     /// Gathers long values of those columns, once what names them has come. Inside the gate.
-    fn touch_further<'c, S: Scheme<M>, M: Machine>(
+    fn prefetch_heap<'c, S: Scheme<M>, M: Machine>(
         &mut self,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         columns: &dyn Fn(usize) -> &'c [usize],
     ) {
-        let table = &*guard.table;
+        let table = &*context.table;
         let mut streams = self.streams[..self.used].iter();
         let Some(stream) = streams.find(|stream| stream.table == table.id()) else { return };
         let rows = stream.keys.iter().enumerate();
-        for (at, row) in rows.filter_map(|(at, key)| Some((at, key.guess?))) {
+        for (at, row) in rows.filter_map(|(at, key)| Some((at, key.predicted?))) {
             table.hint_at_long_values(&[table.slot(row)], columns(at), &mut self.hints);
         }
     }
@@ -143,7 +143,7 @@ impl Ahead {
 
     /// Whether everything has been brought in that so many keys need from the one with this hash
     /// on, if they are those that are expected.
-    pub(super) fn has_touched(
+    pub(super) fn has_prefetched(
         &mut self,
         table: TableId,
         keys: usize,
@@ -152,14 +152,14 @@ impl Ahead {
         if !self.expects(table) {
             return false;
         }
-        let stream = first().and_then(|hash| self.touched(table, hash).0);
+        let stream = first().and_then(|hash| self.prefetched(table, hash).0);
         stream.is_some_and(|stream| stream.keys.len() - stream.next >= keys)
     }
 
     /// The keys of a table, if the one that is expected next has this hash, and everything that it
     /// and those behind it need has been brought in; and where what is not is gathered.
     #[inline]
-    pub(super) fn touched(
+    pub(super) fn prefetched(
         &mut self,
         table: TableId,
         hash: u64,
@@ -167,7 +167,7 @@ impl Ahead {
         let mut streams = self.streams[..self.used].iter_mut();
         let stream = streams.find(|stream| stream.table == table);
         let is_next = |stream: &Stream| stream.keys.get(stream.next).map(|key| key.hash);
-        (stream.filter(|one| one.touched && is_next(one) == Some(hash)), &mut self.hints)
+        (stream.filter(|one| one.prefetched && is_next(one) == Some(hash)), &mut self.hints)
     }
 
     /// Where the row of this hash was seen, if it is the key that is expected next in its table.
@@ -179,39 +179,39 @@ impl Ahead {
 }
 
 impl Stream {
-    /// See [`Ahead::next`].
+    /// See [`Prefetched::next`].
     #[inline]
     pub(super) fn next(&mut self, hash: u64) -> Option<RowId> {
         let expected = self.keys.get(self.next).filter(|key| key.hash == hash)?;
         self.next += 1;
-        expected.guess
+        expected.predicted
     }
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Brings in the cache lines that finding rows with these keys will need, all at the same time,
-    /// for who asks for them in this order; then comes [`Worker::touch`]. Keys lie one after the
-    /// other, each with as many values as the primary key has columns. A hint: it grants nothing,
-    /// and keys that do not fit are passed over. Whether there is anything to wait for.
-    pub fn approach(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
+    /// for who asks for them in this order; then comes [`Worker::prefetch_rows`]. Keys lie one
+    /// after the other, each with as many values as the primary key has columns. A hint: it grants
+    /// nothing, and keys that do not fit are passed over. Whether there is anything to wait for.
+    pub fn prefetch_index(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
         if self.check_table(table).is_err() {
             return false;
         }
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
-        let any = self.txn.ahead.approach(table, keys);
+        let any = self.txn.prefetched.prefetch_index(table, keys);
         self.txn.stopwatch.switch::<M>(before);
         any
     }
 
     /// Brings in the cache lines of the index that inserting rows with these keys will need. A
-    /// hint, as [`Worker::approach`].
-    pub fn approach_new(&mut self, table: &Table<M>, keys: &[Value]) {
+    /// hint, as [`Worker::prefetch_index`].
+    pub fn prefetch_index_for_insert(&mut self, table: &Table<M>, keys: &[Value]) {
         if self.check_table(table).is_err() {
             return;
         }
         let before = self.txn.stopwatch.switch::<M>(Component::Index);
         for key in keys.chunks_exact(table.schema().primary_key().len()) {
-            M::touch(table.index().home(table.hash(key)).line(), 1);
+            M::prefetch(table.index().bucket(table.hash(key)).line(), 1);
         }
         self.txn.stopwatch.switch::<M>(before);
     }
@@ -219,23 +219,23 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Brings in the cache lines that reading or changing the rows will need whose keys were
     /// approached, all at the same time, and remembers where the rows are. Tables of another engine
     /// are passed over.
-    pub fn touch<'c>(&mut self, wanted: &[Touch<'_, 'c, M>]) {
+    pub fn prefetch_rows<'c>(&mut self, wanted: &[RowPrefetch<'_, 'c, M>]) {
         let Self { engine, member, txn, .. } = self;
         let is_here = |table: &Table<M>| Arc::ptr_eq(table.memory(), engine.memory());
         let wanted = || wanted.iter().filter(|(table, _)| is_here(table));
         let before = txn.stopwatch.switch::<M>(Component::Index);
         let section = member.enter();
         for (table, columns) in wanted() {
-            txn.ahead.touch(engine.tables.guard(table.id()), columns);
+            txn.prefetched.prefetch_rows(engine.tables.context(table.id()), columns);
         }
-        txn.ahead.hints.give::<M>();
+        txn.prefetched.hints.give::<M>();
         for (table, columns) in wanted() {
-            let guard = engine.tables.guard(table.id());
-            if !guard.views.is_empty() {
-                txn.ahead.touch_further(guard, columns);
+            let context = engine.tables.context(table.id());
+            if !context.views.is_empty() {
+                txn.prefetched.prefetch_heap(context, columns);
             }
         }
-        txn.ahead.hints.give::<M>();
+        txn.prefetched.hints.give::<M>();
         drop(section);
         txn.stopwatch.switch::<M>(before);
     }

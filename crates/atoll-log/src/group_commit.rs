@@ -9,7 +9,7 @@ use atoll_machine::{Machine, Native};
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Company {
+pub(crate) struct GroupCommitWindow {
     /// Blocks that the last flush took, all in all, and how many are likely before the next.
     taken: u64,
     expected: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Company {
     alone: u32,
 }
 
-impl Company {
+impl GroupCommitWindow {
     /// Share of a flush's time that is waited at most, one in so many.
     const PATIENCE: u64 = 3;
     /// Flushes without waiting after one that waited for nothing.
@@ -64,31 +64,31 @@ mod tests {
 
     #[test]
     fn a_leader_waits_for_those_who_were_there_and_not_for_ever() {
-        let mut company = Company::default();
+        let mut group_commit = GroupCommitWindow::default();
         // A flush of a second for 8 blocks, while which 8 others came.
-        company.note(8, 16, 1_000_000_000);
+        group_commit.note(8, 16, 1_000_000_000);
         let blocks = Cell::new(16);
-        company.wait_for(|| {
+        group_commit.wait_for(|| {
             blocks.set(blocks.get() + 1);
             blocks.get()
         });
         assert_eq!(blocks.get(), 8 + 16, "all of them");
         // Of a microsecond: nobody comes, and the next one does not wait.
-        company.note(24, 24, 1);
+        group_commit.note(24, 24, 1);
         for _ in 0..100 {
-            company.note(24, 24, 1);
+            group_commit.note(24, 24, 1);
         }
-        company.expected = 16;
+        group_commit.expected = 16;
         let looked = Cell::new(0);
-        company.wait_for(|| {
+        group_commit.wait_for(|| {
             looked.set(looked.get() + 1);
             24
         });
-        assert!(looked.get() > 0 && company.alone == Company::ALONE);
-        company.wait_for(|| panic!("nobody is waited for"));
+        assert!(looked.get() > 0 && group_commit.alone == GroupCommitWindow::ALONE);
+        group_commit.wait_for(|| panic!("nobody is waited for"));
         // One client alone is never waited for.
-        let mut company = Company::default();
-        company.note(1, 1, 1_000_000_000);
-        company.wait_for(|| 2);
+        let mut group_commit = GroupCommitWindow::default();
+        group_commit.note(1, 1, 1_000_000_000);
+        group_commit.wait_for(|| 2);
     }
 }

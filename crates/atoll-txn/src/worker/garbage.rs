@@ -6,11 +6,11 @@
 //! removed and its slot is free. If somebody has brought the row back, or moved it back, there is
 //! nothing to do.
 //!
-//! - `GRAVES-1`: entries of a row are removed only when the horizon has passed its newest version,
+//! - `GARBAGE-1`: entries of a row are removed only when the horizon has passed its newest version,
 //!   so nobody needs an older one that had the key.
-//! - `GRAVES-2`: a transaction whose write set has a row does not commit if entries of the row were
-//!   removed that it relies on. Either the row counts as changed since it was read; or it is its
-//!   writer's from [`Scheme::write`] on, so that nobody else can hold it, and the writer looks
+//! - `GARBAGE-2`: a transaction whose write set has a row does not commit if entries of the row
+//!   were removed that it relies on. Either the row counts as changed since it was read; or it is
+//!   its writer's from [`Scheme::write`] on, so that nobody else can hold it, and the writer looks
 //!   afterwards whether it is still the row of its key, and adds its entries only then.
 
 use std::collections::VecDeque;
@@ -26,12 +26,12 @@ use crate::edits::What;
 use crate::engine::Engine;
 use crate::row::Row;
 use crate::scheme::{Scheme, Seen, Target};
-use crate::tables::Guard;
+use crate::tables::TableContext;
 
 /// So much is taken away before a transaction begins, at most, and twice what it has let go when
 /// one that has let go more commits: what waits becomes less, and a small transaction does not pay
 /// for a large one.
-const DUG_AT_ONCE: usize = 64;
+const COLLECT_MAX: usize = 64;
 /// Room for more than this is let go when nothing waits.
 const KEPT_MAX: usize = 1 << 16;
 
@@ -46,7 +46,7 @@ enum Gone {
 }
 
 #[derive(Debug)]
-struct Grave {
+struct Retired {
     stamp: u64,
     table: TableId,
     row: RowId,
@@ -55,8 +55,8 @@ struct Grave {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Graves {
-    queue: VecDeque<Grave>,
+pub(crate) struct Garbage {
+    queue: VecDeque<Retired>,
     keys: VecDeque<u8>,
     /// Room that is used again: the key of an entry that is looked at.
     key: Vec<u8>,
@@ -66,24 +66,24 @@ pub(crate) struct Graves {
     newest: u64,
 }
 
-impl Graves {
-    fn add(&mut self, grave: Grave) {
+impl Garbage {
+    fn add(&mut self, retired: Retired) {
         self.new += 1;
-        self.put_back(grave);
+        self.put_back(retired);
     }
 
-    fn put_back(&mut self, grave: Grave) {
-        self.newest = self.newest.max(grave.stamp);
-        self.queue.push_back(grave);
+    fn put_back(&mut self, retired: Retired) {
+        self.newest = self.newest.max(retired.stamp);
+        self.queue.push_back(retired);
     }
 
     fn add_entry(&mut self, stamp: u64, table: TableId, row: RowId, index: usize, key: &[u8]) {
         self.keys.extend(key);
-        self.add(Grave { stamp, table, row, gone: Gone::Entry(index, key.len()) });
+        self.add(Retired { stamp, table, row, gone: Gone::Entry(index, key.len()) });
     }
 
     /// What a transaction that has committed has let go. Entries come before their rows.
-    pub(super) fn bury_committed<S: Scheme<M>, M: Machine>(
+    pub(super) fn retire_committed<S: Scheme<M>, M: Machine>(
         &mut self,
         txn: &Txn<S, M>,
         engine: &Engine<S, M>,
@@ -97,7 +97,7 @@ impl Graves {
             let what = edits.find(gone.table, gone.row).map(|at| edits.row(at).what);
             if what.is_some_and(|what| what == What::Remove || what.is_nothing()) {
                 let gone =
-                    Grave { stamp, table: gone.table, row: gone.row, gone: Gone::Row(gone.hash) };
+                    Retired { stamp, table: gone.table, row: gone.row, gone: Gone::Row(gone.hash) };
                 self.add(gone);
             }
         }
@@ -109,17 +109,17 @@ impl Graves {
             |table, column| tables.table(table).image_bytes(column),
             |table, row, replaced| {
                 let Replaced::Value { column, start } = replaced else { return };
-                if engine.tables.guard(table).views.has(column.into())
+                if engine.tables.context(table).views.has(column.into())
                     && heap_place(&start).is_some()
                 {
-                    self.add(Grave { stamp, table, row, gone: Gone::Value(replaced) });
+                    self.add(Retired { stamp, table, row, gone: Gone::Value(replaced) });
                 }
             },
         );
     }
 
     /// What a transaction that has aborted had added.
-    pub(super) fn bury_aborted<S: Scheme<M>, M: Machine>(&mut self, txn: &Txn<S, M>) {
+    pub(super) fn retire_aborted<S: Scheme<M>, M: Machine>(&mut self, txn: &Txn<S, M>) {
         let entries = &txn.entries;
         // Those of a row that had them before, too: what a slot holds does not say so, and a row
         // that is there keeps its entries.
@@ -128,7 +128,7 @@ impl Graves {
         }
         for made in &txn.made {
             let gone = Gone::Row(made.hash);
-            self.add(Grave { stamp: 0, table: made.table, row: made.row, gone });
+            self.add(Retired { stamp: 0, table: made.table, row: made.row, gone });
         }
     }
 
@@ -140,121 +140,121 @@ impl Graves {
     /// Whether something can be taken away.
     #[inline]
     fn is_due(&self) -> bool {
-        self.queue.front().is_some_and(|grave| grave.stamp <= self.horizon)
+        self.queue.front().is_some_and(|retired| retired.stamp <= self.horizon)
     }
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     /// Before a transaction: takes away some of what nobody can need any more.
     #[inline]
-    pub(super) fn dig(&mut self) {
-        if !self.graves.is_empty() {
-            self.dig_some(DUG_AT_ONCE);
+    pub(super) fn collect_at_begin(&mut self) {
+        if !self.garbage.is_empty() {
+            self.collect_some(COLLECT_MAX);
         }
     }
 
     /// After one that may have let go much.
     #[inline]
-    pub(super) fn dig_after(&mut self) {
-        let let_go = std::mem::take(&mut self.graves.new);
-        if let_go > DUG_AT_ONCE / 2 {
-            self.dig_some(2 * let_go);
+    pub(super) fn collect_at_end(&mut self) {
+        let let_go = std::mem::take(&mut self.garbage.new);
+        if let_go > COLLECT_MAX / 2 {
+            self.collect_some(2 * let_go);
         }
     }
 
     /// Between transactions: takes away `most` of what nobody can need any more, be it what
     /// workers that are gone have left.
-    pub fn tidy(&mut self, most: usize) {
+    pub fn collect_garbage(&mut self, most: usize) {
         if self.state == State::Open {
             return;
         }
-        if self.graves.is_empty() {
-            self.graves = self.engine.take_left();
+        if self.garbage.is_empty() {
+            self.garbage = self.engine.take_left();
         }
-        self.dig_some(most);
+        self.collect_some(most);
     }
 
-    /// Whether something waits that [`Worker::tidy`] may take away.
-    pub fn is_untidy(&self) -> bool {
-        !self.graves.is_empty()
+    /// Whether something waits that [`Worker::collect_garbage`] may take away.
+    pub fn has_garbage(&self) -> bool {
+        !self.garbage.is_empty()
     }
 
     /// Takes away all that can be; what cannot is left to other workers.
-    pub(super) fn dig_all(&mut self) {
-        self.dig_some(usize::MAX);
-        if !self.graves.is_empty() {
-            self.engine.leave(std::mem::take(&mut self.graves));
+    pub(super) fn collect_all(&mut self) {
+        self.collect_some(usize::MAX);
+        if !self.garbage.is_empty() {
+            self.engine.leave(std::mem::take(&mut self.garbage));
         }
     }
 
-    fn dig_some(&mut self, most: usize) {
-        if self.graves.is_empty() {
+    fn collect_some(&mut self, most: usize) {
+        if self.garbage.is_empty() {
             return;
         }
-        let horizon = self.engine.scheme.horizon(&mut self.txn.local, self.graves.newest);
-        self.graves.horizon = self.graves.horizon.max(horizon);
+        let horizon = self.engine.scheme.horizon(&mut self.txn.local, self.garbage.newest);
+        self.garbage.horizon = self.garbage.horizon.max(horizon);
         // Each once: some are put back.
-        for _ in 0..most.min(self.graves.queue.len()) {
-            if !self.graves.is_due() {
+        for _ in 0..most.min(self.garbage.queue.len()) {
+            if !self.garbage.is_due() {
                 return;
             }
-            self.dig_one();
+            self.collect_one();
         }
-        if self.graves.is_empty() && self.graves.queue.capacity() > KEPT_MAX {
-            self.graves = Graves { horizon, ..Graves::default() };
+        if self.garbage.is_empty() && self.garbage.queue.capacity() > KEPT_MAX {
+            self.garbage = Garbage { horizon, ..Garbage::default() };
         }
     }
 
-    fn dig_one(&mut self) {
-        let Self { engine, member, txn, graves, .. } = self;
-        let Some(grave) = graves.queue.pop_front() else { return };
-        let guard = engine.tables.guard(grave.table);
-        let meta = guard.rows.get(grave.row);
-        let target = || Target { place: guard.place(grave.row), state: &meta.state };
-        graves.key.clear();
-        if let Gone::Entry(_, len) = grave.gone {
-            graves.key.extend(graves.keys.drain(..len));
+    fn collect_one(&mut self) {
+        let Self { engine, member, txn, garbage, .. } = self;
+        let Some(retired) = garbage.queue.pop_front() else { return };
+        let context = engine.tables.context(retired.table);
+        let meta = context.rows.get(retired.row);
+        let target = || Target { place: context.place(retired.row), state: &meta.state };
+        garbage.key.clear();
+        if let Gone::Entry(_, len) = retired.gone {
+            garbage.key.extend(garbage.keys.drain(..len));
         }
         let section = member.enter();
         let change = Change::forward(section.inside());
-        if let Gone::Value(replaced) = grave.gone {
-            guard.table.forget(change, grave.row, replaced);
+        if let Gone::Value(replaced) = retired.gone {
+            context.table.forget(change, retired.row, replaced);
             return;
         }
-        let held = engine.scheme.hold(target());
-        let Some((seen, stamp)) = held.filter(|(_, stamp)| *stamp <= graves.horizon) else {
+        let held = engine.scheme.lock(target());
+        let Some((seen, stamp)) = held.filter(|(_, stamp)| *stamp <= garbage.horizon) else {
             // Somebody is writing it, or has: another time. Older versions may still be needed, for
             // whose readers its entries are.
-            let mut stamp = grave.stamp;
+            let mut stamp = retired.stamp;
             if let Some((_, newest)) = held {
-                engine.scheme.let_go(target(), false);
+                engine.scheme.unlock(target(), false);
                 stamp = newest;
             }
-            graves.keys.extend(&graves.key);
-            graves.put_back(Grave { stamp, ..grave });
+            garbage.keys.extend(&garbage.key);
+            garbage.put_back(Retired { stamp, ..retired });
             return;
         };
-        let given_up = match grave.gone {
+        let unlinked = match retired.gone {
             Gone::Row(hash) if seen == Seen::Absent && meta.has_hash(hash) => {
-                engine.scheme.withdraw(guard.stripe(hash).1, &meta.state, stamp);
-                guard.give_up(grave.row);
-                let was_named = guard.table.index().remove(hash, grave.row);
+                engine.scheme.remove_from_gap(context.stripe(hash).1, &meta.state, stamp);
+                context.unlink(retired.row);
+                let was_named = context.table.index().remove(hash, retired.row);
                 debug_assert!(was_named, "ROWS-1");
-                guard.table.vacate(change, grave.row);
+                context.table.vacate(change, retired.row);
                 true
             }
             _ => false,
         };
-        let changed = match grave.gone {
+        let changed = match retired.gone {
             Gone::Entry(index, _) => {
-                txn.remove_entry(engine, guard, (grave.row, seen), index, &graves.key, stamp)
+                txn.remove_entry(engine, context, (retired.row, seen), index, &garbage.key, stamp)
             }
-            _ => given_up,
+            _ => unlinked,
         };
-        engine.scheme.let_go(target(), changed);
+        engine.scheme.unlock(target(), changed);
         drop(section);
-        if given_up {
-            guard.table.free(grave.row);
+        if unlinked {
+            context.table.free(retired.row);
         }
     }
 }
@@ -265,15 +265,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     fn remove_entry(
         &mut self,
         engine: &Engine<S, M>,
-        guard: &Guard<S, M>,
+        context: &TableContext<S, M>,
         (row, seen): (RowId, Seen),
         index: usize,
         key: &[u8],
         stamp: u64,
     ) -> bool {
-        let ordered = &guard.indexes[index];
+        let ordered = &context.indexes[index];
         if seen == Seen::Present {
-            let view = Row::stored(&*guard.table, guard.table.slot(row));
+            let view = Row::stored(&*context.table, context.table.slot(row));
             key_of(ordered, &view, &mut self.entry_key);
             if self.entry_key == key {
                 return false;
@@ -286,11 +286,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 key,
                 row,
                 &mut |leaf| {
-                    let state = &guard.rows.get(row).state;
-                    engine.scheme.withdraw(guard.leaf(index, leaf).1, state, stamp);
+                    let state = &context.rows.get(row).state;
+                    engine.scheme.remove_from_gap(context.leaf(index, leaf).1, state, stamp);
                 },
                 &mut |from, into| {
-                    engine.scheme.split(local, guard.leaf(index, from), guard.leaf(index, into))
+                    engine.scheme.split(local, context.leaf(index, from), context.leaf(index, into))
                 },
             )
             .is_some()
@@ -323,7 +323,7 @@ mod tests {
             limit_bytes: 64 << 20,
             huge_pages: false,
         };
-        let store = Arc::new(Store::create_memfd("graves", &store).unwrap());
+        let store = Arc::new(Store::create_memfd("garbage", &store).unwrap());
         let swing = SwingMalloc::create(Arc::clone(&store), &swing).unwrap();
         let directory = Directory::create(Arc::new(Memory::new(store, swing))).unwrap();
         Arc::new(Engine::new(scheme, Arc::new(directory), EngineOptions::default()))
@@ -410,7 +410,7 @@ mod tests {
             worker.begin(Begin::default()).unwrap();
             worker.commit().unwrap();
         }
-        let index = &engine.tables.guard(table.id()).indexes[0].index;
+        let index = &engine.tables.context(table.id()).indexes[0].index;
         let all = KeyRange { from: Bound::Unbounded, to: Bound::Unbounded, descending: false };
         let (mut batch, mut entries) = (Batch::default(), 0);
         let section = worker.member.enter();
@@ -453,21 +453,21 @@ mod tests {
             worker.begin(Begin::default()).unwrap();
             assert!(keys.iter().all(|key| worker.delete(&table, key).unwrap()));
             worker.commit().unwrap();
-            assert_eq!(worker.graves.queue.len(), 1000, "the reader may still need them");
+            assert_eq!(worker.garbage.queue.len(), 1000, "the reader may still need them");
             if drops {
                 drop(worker);
-                reader.tidy(usize::MAX);
-                assert!(engine.is_untidy() && !reader.is_untidy(), "the reader is at work");
+                reader.collect_garbage(usize::MAX);
+                assert!(engine.has_garbage() && !reader.has_garbage(), "the reader is at work");
                 reader.commit().unwrap();
-                reader.tidy(600);
-                assert_eq!((engine.is_untidy(), reader.graves.queue.len()), (false, 400));
-                reader.tidy(600);
-                assert!(!reader.is_untidy() && table.row_count() == 0);
+                reader.collect_garbage(600);
+                assert_eq!((engine.has_garbage(), reader.garbage.queue.len()), (false, 400));
+                reader.collect_garbage(600);
+                assert!(!reader.has_garbage() && table.row_count() == 0);
                 continue;
             }
             reader.commit().unwrap();
-            for left in (1..=1000).rev().step_by(super::DUG_AT_ONCE) {
-                assert_eq!(worker.graves.queue.len(), left);
+            for left in (1..=1000).rev().step_by(super::COLLECT_MAX) {
+                assert_eq!(worker.garbage.queue.len(), left);
                 worker.begin(Begin::default()).unwrap();
                 worker.commit().unwrap();
             }
@@ -478,7 +478,7 @@ mod tests {
             worker.begin(Begin::default()).unwrap();
             assert!(keys.iter().all(|key| worker.delete(&table, key).unwrap()));
             worker.commit().unwrap();
-            assert!(!worker.is_untidy());
+            assert!(!worker.has_garbage());
         }
     }
 }

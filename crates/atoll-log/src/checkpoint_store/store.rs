@@ -1,7 +1,7 @@
 //! The files of a tablespace's home.
 //!
-//! - `HOME-1`: a block that a kept checkpoint names is not written.
-//! - `HOME-2`: a checkpoint counts only after its blocks and its file are durable.
+//! - `CHECKPOINT_STORE-1`: a block that a kept checkpoint names is not written.
+//! - `CHECKPOINT_STORE-2`: a checkpoint counts only after its blocks and its file are durable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::control::CheckpointPart;
 use crate::error::LogError;
 
 /// See the module.
-pub struct Home {
+pub struct CheckpointStore {
     medium: Arc<dyn Medium>,
     file: Arc<dyn MediumFile>,
 }
 
-impl Home {
+impl CheckpointStore {
     /// Opens the home of a tablespace, made if there is none.
     ///
     /// # Errors
@@ -301,9 +301,9 @@ mod tests {
         Map { tables: vec![TableMap { id: 0, description: Vec::new(), segments }] }
     }
 
-    fn write(home: &Home, bytes: &[u8]) -> Part {
+    fn write(store: &CheckpointStore, bytes: &[u8]) -> Part {
         let waiting = Waiting::new();
-        let mut writer = home.writer(&[], &waiting, false);
+        let mut writer = store.writer(&[], &waiting, false);
         let part = writer.part(PartName::Presence, bytes, None).unwrap();
         writer.finish().unwrap();
         part
@@ -312,26 +312,26 @@ mod tests {
     #[test]
     fn a_flipped_bit_is_told_with_its_place() {
         let medium = CrashMedium::default();
-        let home = Home::open(Arc::new(medium.clone())).unwrap();
-        let part = write(&home, &[3; 3 * BLOCK_BYTES]);
+        let store = CheckpointStore::open(Arc::new(medium.clone())).unwrap();
+        let part = write(&store, &[3; 3 * BLOCK_BYTES]);
         medium.damage(FILE, BLOCK_BYTES as u64 + 17, 4);
-        let error = home.read(&part, None, &mut Vec::new()).unwrap_err();
+        let error = store.read(&part, None, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, LogError::Damaged { offset: 4096, .. }), "{error}");
         medium.truncate(FILE, 2 * BLOCK_BYTES as u64);
         medium.damage(FILE, BLOCK_BYTES as u64 + 17, 4);
-        let error = home.read(&part, None, &mut Vec::new()).unwrap_err();
+        let error = store.read(&part, None, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("end of the file"), "{error}");
     }
 
     #[test]
     fn a_size_that_no_file_has_is_told() {
-        let home = Home::open(Arc::new(CrashMedium::default())).unwrap();
+        let store = CheckpointStore::open(Arc::new(CrashMedium::default())).unwrap();
         let map = map_of(&Part::default());
-        let file = home.write_map(1, &map).unwrap();
+        let file = store.write_map(1, &map).unwrap();
         for bytes in [u64::MAX, 1 << 63, (1 << 63) + file.bytes] {
             let file = FileRef { bytes, crc: file.crc };
             let part = CheckpointPart { start: 0, base: 1, file };
-            let error = home.read_holding(1, &part, &mut Vec::new()).unwrap_err();
+            let error = store.read_holding(1, &part, &mut Vec::new()).unwrap_err();
             assert!(matches!(error, LogError::Damaged { .. }), "{error}");
         }
     }
@@ -339,10 +339,11 @@ mod tests {
     #[test]
     fn a_chain_is_found_again_and_damage_of_any_file_told() {
         let medium = CrashMedium::default();
-        let home = Home::open(Arc::new(medium.clone())).unwrap();
-        let read = |number, part: &CheckpointPart| home.read_holding(number, part, &mut Vec::new());
-        let map = map_of(&write(&home, &[3; 2 * BLOCK_BYTES]));
-        let file = home.write_map(7, &map).unwrap();
+        let store = CheckpointStore::open(Arc::new(medium.clone())).unwrap();
+        let read =
+            |number, part: &CheckpointPart| store.read_holding(number, part, &mut Vec::new());
+        let map = map_of(&write(&store, &[3; 2 * BLOCK_BYTES]));
+        let file = store.write_map(7, &map).unwrap();
         assert_eq!(
             read(7, &CheckpointPart { start: 0, base: 7, file }).unwrap(),
             Holding { map: map.clone(), ..Holding::default() }
@@ -355,7 +356,7 @@ mod tests {
             let mut bytes = StepBytes::new(follows, 1);
             bytes.table(&map.tables[0], 1);
             bytes.segment(0, Some(segment), segment, &lines);
-            follows = home.write_step(step, &bytes.finish()).unwrap();
+            follows = store.write_step(step, &bytes.finish()).unwrap();
         }
         let newest = CheckpointPart { start: 0, base: 7, file: follows };
         let holding = read(9, &newest).unwrap();
@@ -364,12 +365,12 @@ mod tests {
         assert_eq!(lines.keys().copied().collect::<Vec<_>>(), [40, 45]);
         let mut bytes = Vec::new();
         let part = &holding.map.tables[0].segments[0].presence;
-        home.read(part, Some(lines), &mut bytes).unwrap();
+        store.read(part, Some(lines), &mut bytes).unwrap();
         let at = |line: usize| (bytes[line * LINE_BYTES], bytes[(line + 1) * LINE_BYTES]);
         assert_eq!((at(40), at(45), bytes.len()), ((8, 3), (9, 3), 2 * BLOCK_BYTES));
         // What other checkpoints need is kept, and everything that this one does.
-        home.write_map(3, &map).unwrap();
-        home.keep(&[(9, 7), (8, 7)]).unwrap();
+        store.write_map(3, &map).unwrap();
+        store.keep(&[(9, 7), (8, 7)]).unwrap();
         assert_eq!(
             medium.names().unwrap(),
             [FILE.to_owned(), map_name(7), step_name(8), step_name(9)]
@@ -379,7 +380,7 @@ mod tests {
             let at = copy * file.bytes + 9;
             medium.damage(&map_name(7), at, 1);
             let mut helped = Vec::new();
-            assert_eq!(home.read_holding(9, &newest, &mut helped).unwrap(), holding);
+            assert_eq!(store.read_holding(9, &newest, &mut helped).unwrap(), holding);
             let [LogError::Damaged { offset, .. }] = helped[..] else { panic!("{helped:?}") };
             assert_eq!(offset, copy * file.bytes);
             medium.damage(&map_name(7), at, 1);
@@ -392,7 +393,7 @@ mod tests {
             medium.damage(&name, 9, 1);
             read(9, &newest).unwrap();
         }
-        home.keep(&[(10, 10)]).unwrap();
+        store.keep(&[(10, 10)]).unwrap();
         assert!(matches!(read(9, &newest), Err(LogError::Missing { .. })));
     }
 }

@@ -5,7 +5,7 @@
 //! the alignment leaves free.
 //!
 //! Invariants
-//! - `HOMES-1`: a word is null, or names an array that lives, unmoved and never borrowed mutably,
+//! - `BUCKETS-1`: a word is null, or names an array that lives, unmoved and never borrowed mutably,
 //!   as long as the words. What is shifted by is 64 less the binary logarithm of its length, so
 //!   every hash has its place in it.
 
@@ -17,24 +17,24 @@ const ALIGN: usize = 64;
 
 /// See the module.
 #[repr(align(64))]
-pub struct Homes<T, const PARTS: usize>([AtomicPtr<T>; PARTS]);
+pub struct BucketArrays<T, const PARTS: usize>([AtomicPtr<T>; PARTS]);
 
-impl<T, const PARTS: usize> Default for Homes<T, PARTS> {
+impl<T, const PARTS: usize> Default for BucketArrays<T, PARTS> {
     fn default() -> Self {
         const { assert!(align_of::<T>() >= ALIGN, "the shift has no room") };
         Self([const { AtomicPtr::new(ptr::null_mut()) }; PARTS])
     }
 }
 
-impl<T: Sync, const PARTS: usize> Homes<T, PARTS> {
+impl<T: Sync, const PARTS: usize> BucketArrays<T, PARTS> {
     /// The home of a hash in the array of its part, if there is one yet.
     #[inline]
     pub fn of(&self, part: usize, hash: u64) -> Option<&T> {
         let word = self.0[part].load(Ordering::Acquire);
         let place = (hash >> (word.addr() % ALIGN)) as usize;
-        // SAFETY: HOMES-1, if there is an array.
-        let home = || unsafe { &*word.map_addr(|addr| addr & !(ALIGN - 1)).add(place) };
-        (!word.is_null()).then(home)
+        // SAFETY: BUCKETS-1, if there is an array.
+        let bucket = || unsafe { &*word.map_addr(|addr| addr & !(ALIGN - 1)).add(place) };
+        (!word.is_null()).then(bucket)
     }
 
     /// Names the array of a part, whose length is a power of two of at least 2.
@@ -61,18 +61,18 @@ mod tests {
     }
 
     #[test]
-    fn the_top_bits_of_a_hash_say_where_it_is_at_home() {
+    fn the_top_bits_of_a_hash_say_which_bucket_it_has() {
         let arrays: Vec<_> = (1..=12).map(array).collect();
-        let homes = Homes::<Line, 3>::default();
-        assert!((0..3).all(|part| homes.of(part, !0).is_none()));
+        let named = BucketArrays::<Line, 3>::default();
+        assert!((0..3).all(|part| named.of(part, !0).is_none()));
         for (bits, array) in (1..=12).zip(&arrays) {
             // SAFETY: the arrays live longer, and nobody changes them.
-            unsafe { homes.set(1, array) };
+            unsafe { named.set(1, array) };
             for hash in [0, 1, 1 << 40, 1 << 63, 0x1234_5678_9abc_def0, !0] {
-                let home = homes.of(1, hash).expect("it has been named");
-                assert_eq!(home.0 as u64, hash >> (64 - bits), "{hash:x} of {bits} bits");
+                let bucket = named.of(1, hash).expect("it has been named");
+                assert_eq!(bucket.0 as u64, hash >> (64 - bits), "{hash:x} of {bits} bits");
             }
-            assert!(homes.of(0, 0).is_none() && homes.of(2, 0).is_none());
+            assert!(named.of(0, 0).is_none() && named.of(2, 0).is_none());
         }
     }
 }

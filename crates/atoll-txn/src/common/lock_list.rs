@@ -20,12 +20,12 @@ const KEPT_MAX: usize = 4096;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct LockList {
     // Two lists: which kind comes next cannot be predicted, so nothing may branch on it when they
     // are let go.
     /// A place is here as often as it was shared, or not at all if it is owned.
     shared: Vec<Place>,
-    owned: Vec<Place>,
+    exclusive: Vec<Place>,
     /// How a place is held, once there are many.
     by_place: HashMap<Place, Share, BuildHasherDefault<PlaceHasher>>,
     /// So many of the two lists are in `by_place`.
@@ -35,14 +35,14 @@ pub struct Held {
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     shared: usize,
-    owned: usize,
+    exclusive: usize,
 }
 
 /// How a place is held: owned, or so many times shared.
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Share {
-    owned: bool,
+    exclusive: bool,
     times: u64,
 }
 
@@ -76,7 +76,7 @@ impl Hasher for PlaceHasher {
     }
 }
 
-impl Held {
+impl LockList {
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -84,27 +84,27 @@ impl Held {
 
     /// Locks held.
     pub fn len(&self) -> usize {
-        self.shared.len() + self.owned.len()
+        self.shared.len() + self.exclusive.len()
     }
 
     /// The places held, some of them several times; those that are owned first, since who waits
     /// mostly waits for one of them.
     pub fn places(&self) -> impl Iterator<Item = Place> {
-        self.owned.iter().chain(&self.shared).copied()
+        self.exclusive.iter().chain(&self.shared).copied()
     }
 
     fn share_of(&mut self, place: Place) -> Share {
         if self.len() <= SCAN_MAX {
             let times = self.shared.iter().filter(|held| **held == place).count() as u64;
-            return Share { owned: self.owned.contains(&place), times };
+            return Share { exclusive: self.exclusive.contains(&place), times };
         }
         for place in &self.shared[self.hashed.shared..] {
             self.by_place.entry(*place).or_default().times += 1;
         }
-        for place in &self.owned[self.hashed.owned..] {
-            self.by_place.entry(*place).or_default().owned = true;
+        for place in &self.exclusive[self.hashed.exclusive..] {
+            self.by_place.entry(*place).or_default().exclusive = true;
         }
-        self.hashed = Count { shared: self.shared.len(), owned: self.owned.len() };
+        self.hashed = Count { shared: self.shared.len(), exclusive: self.exclusive.len() };
         self.by_place.get(&place).copied().unwrap_or_default()
     }
 
@@ -113,21 +113,21 @@ impl Held {
     /// # Errors
     /// [`Busy`].
     #[inline]
-    pub fn share<M: Machine>(
+    pub fn lock_shared<M: Machine>(
         &mut self,
         place: Place,
         lock: &Lock<M>,
         age: u64,
     ) -> Result<(), Busy> {
-        match lock.share(age, false) {
+        match lock.lock_shared(age, false) {
             Ok(()) => self.shared.push(place),
-            Err(busy) => self.share_slow(place, lock, age, busy)?,
+            Err(busy) => self.lock_shared_slow(place, lock, age, busy)?,
         }
         Ok(())
     }
 
     #[cold]
-    fn share_slow<M: Machine>(
+    fn lock_shared_slow<M: Machine>(
         &mut self,
         place: Place,
         lock: &Lock<M>,
@@ -135,11 +135,11 @@ impl Held {
         busy: Busy,
     ) -> Result<(), Busy> {
         let mine = self.share_of(place);
-        if mine.owned || mine.times > 0 {
+        if mine.exclusive || mine.times > 0 {
             return Ok(());
         }
         if busy == Busy::Crowded {
-            lock.share(age, true)?;
+            lock.lock_shared(age, true)?;
             self.shared.push(place);
             return Ok(());
         }
@@ -151,9 +151,14 @@ impl Held {
     /// # Errors
     /// [`Busy::Held`].
     #[inline]
-    pub fn own<M: Machine>(&mut self, place: Place, lock: &Lock<M>, age: u64) -> Result<(), Busy> {
-        match lock.own(0, age) {
-            Ok(()) => self.owned.push(place),
+    pub fn lock_exclusive<M: Machine>(
+        &mut self,
+        place: Place,
+        lock: &Lock<M>,
+        age: u64,
+    ) -> Result<(), Busy> {
+        match lock.lock_exclusive(0, age) {
+            Ok(()) => self.exclusive.push(place),
             Err(busy) => self.own_slow(place, lock, age, busy)?,
         }
         Ok(())
@@ -168,13 +173,13 @@ impl Held {
         busy: Busy,
     ) -> Result<(), Busy> {
         let mine = self.share_of(place);
-        if mine.owned {
+        if mine.exclusive {
             return Ok(());
         }
         if mine.times == 0 {
             return Err(busy);
         }
-        lock.own(mine.times, age)?;
+        lock.lock_exclusive(mine.times, age)?;
         // Its shares have become part of the lock that is owned.
         let hashed = &self.shared[..self.hashed.shared];
         self.hashed.shared -= hashed.iter().filter(|held| **held == place).count();
@@ -182,7 +187,7 @@ impl Held {
         if let Some(share) = self.by_place.get_mut(&place) {
             share.times = 0;
         }
-        self.owned.push(place);
+        self.exclusive.push(place);
         Ok(())
     }
 
@@ -191,19 +196,23 @@ impl Held {
     /// # Errors
     /// [`Busy::Held`].
     #[inline]
-    pub fn alone<M: Machine>(&mut self, place: Place, lock: &Lock<M>) -> Result<(), Busy> {
-        lock.only(0).or_else(|_| lock.only(self.share_of(place).times))
+    pub fn check_sole_reader<M: Machine>(
+        &mut self,
+        place: Place,
+        lock: &Lock<M>,
+    ) -> Result<(), Busy> {
+        lock.check_sole_reader(0).or_else(|_| lock.check_sole_reader(self.share_of(place).times))
     }
 
     /// Lets everything go.
-    pub fn release<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
+    pub fn unlock_all<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
         let mut row = states.rows();
         let mut lock = |place: Place| {
             if place.is_row() { row(place) } else { states.gap(place) }
         };
-        self.shared.drain(..).for_each(|place| lock(place).release_shared());
-        self.owned.drain(..).for_each(|place| lock(place).release_owned());
-        if self.shared.capacity().max(self.owned.capacity()) > KEPT_MAX {
+        self.shared.drain(..).for_each(|place| lock(place).unlock_shared());
+        self.exclusive.drain(..).for_each(|place| lock(place).unlock_exclusive());
+        if self.shared.capacity().max(self.exclusive.capacity()) > KEPT_MAX {
             *self = Self::default();
         } else if !self.by_place.is_empty() {
             self.by_place.clear();
@@ -233,7 +242,7 @@ mod tests {
     #[test]
     fn what_is_held_is_known_and_all_of_it_is_let_go() {
         let locks = Locks::new(ROWS as usize, |_| ());
-        let mut held = Held::default();
+        let mut list = LockList::default();
         let mut random = 7;
         for round in 0..200 {
             let mut expected: HashMap<u64, Share> = HashMap::new();
@@ -244,27 +253,27 @@ mod tests {
                 let (place, lock) = (place(row), &locks.0[row as usize]);
                 let one = expected.entry(row).or_default();
                 if random.is_multiple_of(3) {
-                    assert_eq!(held.own(place, lock, 0), Ok(()));
-                    *one = Share { owned: true, times: 0 };
+                    assert_eq!(list.lock_exclusive(place, lock, 0), Ok(()));
+                    *one = Share { exclusive: true, times: 0 };
                 } else {
-                    assert_eq!(held.share(place, lock, 0), Ok(()));
-                    one.times += u64::from(!one.owned);
+                    assert_eq!(list.lock_shared(place, lock, 0), Ok(()));
+                    one.times += u64::from(!one.exclusive);
                 }
-                let told = held.share_of(place);
+                let told = list.share_of(place);
                 assert_eq!(told, *one);
             }
             for (row, share) in &expected {
                 // Somebody else who reads it is let in beside readers only.
                 assert_eq!(
-                    locks.0[*row as usize].own(0, 0).is_err(),
-                    share.owned || share.times > 0
+                    locks.0[*row as usize].lock_exclusive(0, 0).is_err(),
+                    share.exclusive || share.times > 0
                 );
-                assert_eq!(held.share_of(place(*row)), *share);
+                assert_eq!(list.share_of(place(*row)), *share);
             }
-            let places: std::collections::HashSet<_> = held.places().collect();
+            let places: std::collections::HashSet<_> = list.places().collect();
             assert_eq!(places.len(), expected.len());
-            held.release(&locks);
-            assert!(held.is_empty() && held.by_place.is_empty());
+            list.unlock_all(&locks);
+            assert!(list.is_empty() && list.by_place.is_empty());
             assert!(locks.0.iter().all(|lock| !lock.is_held()));
         }
     }
@@ -272,14 +281,14 @@ mod tests {
     #[test]
     fn a_place_that_somebody_else_shares_is_not_owned_and_what_is_held_stays() {
         let locks = Locks::new(1, |_| ());
-        let mut held = Held::default();
-        assert_eq!(held.share(place(0), &locks.0[0], 0), Ok(()));
-        assert_eq!(locks.0[0].share(0, false), Ok(()));
-        assert!(held.own(place(0), &locks.0[0], 0).is_err());
-        assert_eq!(held.share_of(place(0)), Share { owned: false, times: 1 });
-        locks.0[0].release_shared();
-        assert_eq!(held.own(place(0), &locks.0[0], 0), Ok(()));
-        held.release(&locks);
+        let mut list = LockList::default();
+        assert_eq!(list.lock_shared(place(0), &locks.0[0], 0), Ok(()));
+        assert_eq!(locks.0[0].lock_shared(0, false), Ok(()));
+        assert!(list.lock_exclusive(place(0), &locks.0[0], 0).is_err());
+        assert_eq!(list.share_of(place(0)), Share { exclusive: false, times: 1 });
+        locks.0[0].unlock_shared();
+        assert_eq!(list.lock_exclusive(place(0), &locks.0[0], 0), Ok(()));
+        list.unlock_all(&locks);
         assert!(!locks.0[0].is_held());
     }
 }

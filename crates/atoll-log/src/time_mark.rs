@@ -17,7 +17,7 @@ const PAYLOAD_BYTES: usize = 8;
 
 /// A moment that has been marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct TimeMark {
     /// Its GSN.
     pub gsn: u64,
     /// Microseconds since 1970, UTC.
@@ -36,7 +36,7 @@ impl Logs {
     ///
     /// # Errors
     /// [`LogError::Closed`], [`LogError::Poisoned`]; [`LogError::Medium`] when there is no room.
-    pub fn mark(&self, now_us: impl FnOnce() -> u64) -> Result<Mark, LogError> {
+    pub fn mark(&self, now_us: impl FnOnce() -> u64) -> Result<TimeMark, LogError> {
         self.check()?;
         let (log, bytes) = (&self.logs()[0], block_bytes(PAYLOAD_BYTES));
         log.admit(bytes)?;
@@ -56,7 +56,7 @@ impl Logs {
         let (kind, payload) = (Kind::Time, &time_us.to_le_bytes());
         log.fill(&slot, lsn, gsn, &Block { kind, epoch: 0, transaction: 0, horizon, payload });
         self.marked.fetch_max(gsn, Ordering::Relaxed);
-        Ok(Mark { gsn, time_us, ends })
+        Ok(TimeMark { gsn, time_us, ends })
     }
 
     /// Whether something has been logged since the last moment that was marked.
