@@ -8,9 +8,9 @@
 //!
 //! In reading order: [`number`] (types of numbers), [`arith`] (operators), [`cast`] and [`show`]
 //! (casts and text), [`temporal`] (dates and times), [`operands`] (which types operands get),
-//! [`analyze`] (the walk over a plan), [`guard`] (what is evaluated when), [`subqueries`] (IN, ANY,
-//! ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`] (what is rewritten before
-//! and while a statement is planned).
+//! [`analyze`] (the walk over a plan), [`guard`] (what is evaluated when), [`subqueries`] (IN, ANY
+//! and ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`] (what is rewritten
+//! before and while a statement is planned).
 
 pub(crate) mod analyze;
 pub(crate) mod arith;
