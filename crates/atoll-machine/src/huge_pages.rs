@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::binding::page_bytes;
 use crate::fork;
-use crate::machine::WordLine;
+use crate::word_line::WordLine;
 
 /// Bytes of a huge page on the machines that this runs on.
 const HUGE_PAGE_BYTES: usize = 2 << 20;

@@ -36,6 +36,7 @@ pub mod fork;
 pub mod hints;
 pub mod huge_pages;
 pub mod ids;
+mod kernel_files;
 pub mod latch;
 pub mod lines;
 pub mod machine;
@@ -48,6 +49,7 @@ pub mod process;
 pub mod sysfs;
 pub mod topology;
 pub mod warn_once;
+mod word_line;
 
 #[cfg(test)]
 #[path = "../tests/skipped/mod.rs"]

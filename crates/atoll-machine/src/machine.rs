@@ -14,6 +14,7 @@
 pub use std::sync::atomic::Ordering;
 
 use crate::huge_pages::Array;
+pub use crate::word_line::WordLine;
 
 /// What transaction code runs on. Type-level: a simulator keeps its own per-thread state.
 ///
@@ -165,8 +166,3 @@ pub trait Word: Send + Sync + Default + 'static {
     /// Keeps the bits of `value` only and returns the value before.
     fn fetch_and(&self, value: u64, order: Ordering) -> u64;
 }
-
-/// A cache line of shared words.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub struct WordLine<W>(pub [W; 8]);

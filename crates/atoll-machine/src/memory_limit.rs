@@ -13,7 +13,8 @@
 
 use crate::error::MachineError;
 use crate::ids::NodeId;
-use crate::sysfs::{self, MemorySizes, ParseError, in_file, read_if_present, read_parsed};
+use crate::kernel_files::{in_file, read_if_present, read_parsed};
+use crate::sysfs::{self, MemorySizes, ParseError};
 use std::path::Path;
 
 /// Memory that this process may use, in bytes.

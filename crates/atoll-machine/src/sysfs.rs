@@ -1,14 +1,9 @@
-//! Parsers of the kernel's small text files, and reading them with errors that name the file.
+//! Parsers of the kernel's small text files; `kernel_files` reads the files.
 //!
-//! - SYSFS-1: a parser is a pure function of the text and never panics; garbage gives a
-//!   [`ParseError`], and the reader adds the file's path and content.
+//! - SYSFS-1: a parser is a pure function of the text and never panics; for garbage it returns a
+//!   [`ParseError`], to which the reader adds the path and the content of the file.
 //! - SYSFS-2: a number that would make the program allocate without bound ([`MOST_IDS`]) is
 //!   garbage, too.
-
-use crate::error::MachineError;
-use std::fs;
-use std::io;
-use std::path::Path;
 
 /// Ids of nodes and CPUs lie below this. Far above what any kernel is built for.
 pub const MOST_IDS: u32 = 1 << 16;
@@ -200,50 +195,9 @@ fn parse_kilobytes(text: &str) -> Result<u64, ParseError> {
         .ok_or_else(|| ParseError::NotASize { text: shorten(text) })
 }
 
-fn shorten(text: &str) -> String {
+/// The beginning of a text, for an error.
+pub(crate) fn shorten(text: &str) -> String {
     text.chars().take(SHOWN).collect()
-}
-
-/// Reads a file whole. Bytes that are no UTF-8 are replaced, and so become garbage to a parser.
-pub(crate) fn read_text(path: &Path) -> Result<String, MachineError> {
-    fs::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .map_err(|source| MachineError::Unreadable { path: path.to_path_buf(), source })
-}
-
-/// Reads a file whole, or nothing where it does not exist.
-pub(crate) fn read_if_present(path: &Path) -> Result<Option<String>, MachineError> {
-    match read_text(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(MachineError::Unreadable { source, .. }) if absent(&source) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// Names the file and what it holds in the error of a parser.
-pub(crate) fn in_file<T>(
-    path: &Path,
-    text: &str,
-    parsed: Result<T, ParseError>,
-) -> Result<T, MachineError> {
-    parsed.map_err(|reason| MachineError::Malformed {
-        path: path.to_path_buf(),
-        content: shorten(text),
-        reason,
-    })
-}
-
-/// Reads a file and parses it.
-pub(crate) fn read_parsed<T>(
-    path: &Path,
-    parse: impl FnOnce(&str) -> Result<T, ParseError>,
-) -> Result<T, MachineError> {
-    let text = read_text(path)?;
-    in_file(path, &text, parse(&text))
 }
 
 #[cfg(test)]
@@ -316,15 +270,6 @@ mod tests {
         let text = "Name:\tx\nMems_allowed:\t00000003\nMems_allowed_list:\t0-1\n";
         assert_eq!(parse_mems_allowed(text), Ok(vec![0, 1]));
         assert!(parse_mems_allowed("Mems_allowed: 3\n").is_err());
-    }
-
-    #[test]
-    fn an_error_names_the_file_and_shows_its_content() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("cpulist");
-        fs::write(&path, b"0-\xff\n").expect("the folder is writable");
-        let error = read_parsed(&path, parse_id_list).expect_err("that is garbage").to_string();
-        assert!(error.contains("cpulist") && error.contains("0-\u{fffd}"), "{error}");
     }
 
     proptest! {

@@ -14,7 +14,8 @@
 use crate::affinity::allowed_cpus;
 use crate::error::MachineError;
 use crate::ids::{CpuId, NodeId, write_cpus};
-use crate::sysfs::{self, MemorySizes, parse_id_list, read_if_present, read_parsed};
+use crate::kernel_files::{in_file, read_if_present, read_parsed};
+use crate::sysfs::{self, MemorySizes, parse_id_list};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -98,7 +99,7 @@ impl Topology {
                 Self::one_node(cpus.into_iter().map(CpuId).collect())
             }
             Some(text) => {
-                let ids = sysfs::in_file(&online, &text, parse_id_list(&text))?;
+                let ids = in_file(&online, &text, parse_id_list(&text))?;
                 let count = ids.len();
                 let nodes = ids.into_iter().map(|id| read_node(&folder, NodeId(id), count));
                 Self { nodes: nodes.collect::<Result<_, _>>()? }
@@ -335,7 +336,7 @@ fn allowed_memory_nodes(status: &Path) -> Result<Option<Vec<u32>>, MachineError>
     };
     match sysfs::parse_mems_allowed(&text) {
         Err(sysfs::ParseError::NoField { .. }) => Ok(None),
-        parsed => sysfs::in_file(status, &text, parsed).map(Some),
+        parsed => in_file(status, &text, parsed).map(Some),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use atoll_memory::MemoryError;
 
-use crate::types::DataType;
+use crate::data_type::DataType;
 
 /// An error of the storage layer. The table is as it was before the call.
 #[derive(Debug, thiserror::Error)]

@@ -8,10 +8,10 @@
 //! This crate knows nothing of transactions: it never asks who may change a row, only how.
 
 mod bucket_arrays;
+mod data_type;
 pub mod directory;
 pub mod error;
 mod flat;
-pub mod heap;
 pub mod image;
 pub mod index;
 pub mod key;

@@ -12,33 +12,9 @@ use crate::error::StorageError;
 use crate::image::{self, Plain};
 use crate::layout::{RowId, SEGMENT_ROWS};
 use crate::redo::{Cell as NewValue, Head, Kind};
-use crate::segment::Cell;
+use crate::segment::{Cell, SegmentImage};
 use crate::table::{Filling, Table};
 use crate::types::{COLUMNS_MAX, Column, DataType};
-
-/// A segment as a medium keeps it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SegmentImage<'b> {
-    /// Slots up to the last row.
-    pub filled: usize,
-    /// A bit for each slot up to there.
-    pub presence: &'b [u8],
-    /// Its columns.
-    pub columns: Vec<ColumnImage<'b>>,
-}
-
-/// A column of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnImage<'b> {
-    /// Values of the slots that are filled; bits of them for a `bool`.
-    pub values: &'b [u8],
-    /// Their validity, for columns that can be NULL.
-    pub validity: Option<&'b [u8]>,
-    /// Heap blocks by number, as far as they are used; empty where a block is gone.
-    pub heap: Vec<&'b [u8]>,
-    /// The zone's words, see [`crate::zone`].
-    pub zone: (u64, u64),
-}
 
 impl<M: Machine> Table<M> {
     /// Adds segments until the table has so many.

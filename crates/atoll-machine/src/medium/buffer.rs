@@ -4,6 +4,9 @@ use std::ops::{Deref, DerefMut};
 
 use super::UNIT_BYTES_MAX;
 
+/// Zeroes are written in pieces of this size.
+const ZEROES_BYTES: usize = 1 << 20;
+
 const UNIT: usize = UNIT_BYTES_MAX as usize;
 
 /// Bytes that begin at a multiple of [`UNIT_BYTES_MAX`] in memory, as reading and writing past the
@@ -81,6 +84,24 @@ impl DerefMut for UnitBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.len]
     }
+}
+
+/// Has zeroes written between two places, in units as far as they fit. Space that is allocated but
+/// was never written still costs a change of metadata when it is: each first sync of such a block
+/// takes twice as long.
+pub(super) fn write_zeroes<E>(
+    from: u64,
+    to: u64,
+    write: impl Fn(&[u8], u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let zeroes = UnitBuffer::zeroes(ZEROES_BYTES.min(to.saturating_sub(from) as usize));
+    let mut at = from;
+    while at < to {
+        let len = zeroes.len().min((to - at) as usize);
+        write(&zeroes[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -10,14 +10,10 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use super::buffer::write_zeroes;
 use super::pm::{self, PmCost, PmFile};
-use super::{
-    Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX, UnitBuffer,
-};
+use super::{Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX};
 use crate::fork::{self, Replaced};
-
-/// Zeroes are written in pieces of this size.
-const ZEROES_BYTES: usize = 1 << 20;
 
 /// A folder of a file system.
 #[derive(Debug)]
@@ -294,24 +290,6 @@ fn flock(file: &File, how: libc::c_int) -> io::Result<Result<(), Option<u32>>> {
         return Err(error);
     }
     Ok(Err(io::read_to_string(file)?.trim().parse().ok()))
-}
-
-/// Has zeroes written between two places, in units as far as they fit. Space that is allocated but
-/// was never written still costs a change of metadata when it is: each first sync of such a block
-/// takes twice as long.
-pub(super) fn write_zeroes<E>(
-    from: u64,
-    to: u64,
-    write: impl Fn(&[u8], u64) -> Result<(), E>,
-) -> Result<(), E> {
-    let zeroes = UnitBuffer::zeroes(ZEROES_BYTES.min(to.saturating_sub(from) as usize));
-    let mut at = from;
-    while at < to {
-        let len = zeroes.len().min((to - at) as usize);
-        write(&zeroes[..len], at)?;
-        at += len as u64;
-    }
-    Ok(())
 }
 
 /// The file again, past the system's cache, if its file system says that it can be in units

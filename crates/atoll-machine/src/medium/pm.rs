@@ -22,7 +22,8 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use super::{MediumError, MediumFile, file};
+use super::buffer::write_zeroes;
+use super::{MediumError, MediumFile};
 use crate::fork::{self, Replaced};
 use crate::lines::{self, Lines, Processor, copy_through};
 use crate::machine::Machine;
@@ -301,7 +302,7 @@ impl<B: Backing> PmFile<B> {
     fn grow(&self, offset: usize, bytes: &[u8]) -> Result<(), MediumError> {
         let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
         let write = |bytes: &[u8], at| self.backing.write_at(bytes, at);
-        let written = file::write_zeroes(mapped.size as u64, offset as u64, write)
+        let written = write_zeroes(mapped.size as u64, offset as u64, write)
             .and_then(|()| write(bytes, offset as u64));
         // Not before: a sync of somebody else would have taken it for what it makes durable.
         *lock(&self.is_grown) = true;

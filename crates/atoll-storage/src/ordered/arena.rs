@@ -18,7 +18,9 @@ use std::cmp::Ordering as Order;
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 
-use super::entry_position::{EntryPosition, LONG, TAG_SHIFT, head_of};
+use super::entry_position::{
+    EntryPosition, KEY_BYTES_MAX, LONG, ROW_BITS, ROW_MASK, TAG_SHIFT, head_of,
+};
 use super::node::Changed;
 use super::pool::Spin;
 use crate::stable::StableVec;
@@ -35,12 +37,6 @@ const EXACT: usize = 16;
 const CLASSES_EXACT: usize = EXACT - SMALLEST + 1;
 const CLASSES: usize = CLASSES_EXACT + 2 * 22;
 const _: () = assert!(CLASSES <= 64 && class_words(CLASSES - 1) * 8 > KEY_BYTES_MAX + 8);
-
-/// Longest key, in bytes. What lies behind is not part of the key.
-pub const KEY_BYTES_MAX: usize = (1 << 28) - 1;
-
-const ROW_BITS: u32 = 36;
-pub(super) const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
 
 /// Words of a record of this class.
 const fn class_words(class: usize) -> usize {

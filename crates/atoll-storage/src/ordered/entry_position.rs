@@ -6,7 +6,12 @@
 
 use crate::layout::RowId;
 
-use super::arena::{KEY_BYTES_MAX, ROW_MASK};
+/// Longest key, in bytes. The bytes of a value behind it are not part of the key.
+pub const KEY_BYTES_MAX: usize = (1 << (u64::BITS - ROW_BITS)) - 1;
+
+/// Bits of a row: the number of a row is smaller than [`ROW_END`].
+pub(super) const ROW_BITS: u32 = 36;
+pub(super) const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
 
 pub(super) const TAG_SHIFT: u32 = 60;
 /// Tag of a key that lies in the arena.

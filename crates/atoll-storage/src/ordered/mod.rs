@@ -48,8 +48,8 @@ use std::ops::Bound;
 
 use atoll_machine::Machine;
 
-pub use arena::KEY_BYTES_MAX;
 pub use cursor::{Batch, Found};
+pub use entry_position::KEY_BYTES_MAX;
 pub use spot::Spot;
 
 use crate::layout::RowId;

@@ -10,7 +10,7 @@
 use atoll_machine::Machine;
 
 use super::OrderedIndex;
-use super::entry_position::{EntryPosition, LONG, TAG_SHIFT, head_of};
+use super::entry_position::{EntryPosition, LONG, ROW_MASK, TAG_SHIFT, head_of};
 use super::node::{Changed, Node, NodeId, Prefix, Visit};
 
 /// An inner node without separators; its only child is the root.
@@ -194,7 +194,7 @@ impl<M: Machine> OrderedIndex<M> {
         let bytes = whole(node.prefix(), node.head(at)).to_be_bytes();
         let len = (payload >> TAG_SHIFT) as usize;
         out.extend_from_slice(bytes.get(..len).ok_or(Changed)?);
-        Ok(payload & super::arena::ROW_MASK)
+        Ok(payload & ROW_MASK)
     }
 
     /// Replaces `out` by a fence's key and returns its row. No fence: an empty key.

@@ -28,16 +28,20 @@
 mod column_appender;
 mod dense_blocks;
 mod extents;
+mod heap;
 mod number;
+mod segment_image;
 mod value;
 
 pub use dense_blocks::DENSE_ROWS;
 use dense_blocks::DenseBlocks;
 pub(crate) use dense_blocks::DenseMark;
 pub use number::Number;
+pub use segment_image::{ColumnImage, SegmentImage};
 pub use value::{Cell, ValuePlace};
 
 use extents::{Extents, TableExtents};
+use heap::Heap;
 
 use std::hint::cold_path;
 use std::marker::PhantomData;
@@ -48,12 +52,10 @@ use atoll_machine::{Latch, Machine};
 use atoll_memory::{Access, Memory, MemoryError, Retired};
 
 use crate::directory::{Change, Directory};
-use crate::heap::Heap;
 use crate::layout::{
     BITMAP_BYTES, RowId, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
     values_bytes,
 };
-use crate::restore::SegmentImage;
 use crate::types::Schema;
 use crate::zone;
 
@@ -260,38 +262,6 @@ impl<M: Machine> Barrier<M> {
             access.store_u64(node + column_line(at) + column::MAX, zone::EMPTY_MAX);
         }
         Ok(node)
-    }
-
-    /// Fills a segment that is empty and that nobody else uses; the image fits the schema.
-    ///
-    /// # Errors
-    /// [`MemoryError::OutOfMemory`].
-    pub(crate) fn fill_segment(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        schema: &Schema,
-        image: &SegmentImage<'_>,
-    ) -> Result<(), MemoryError> {
-        let access = self.access();
-        for (at, (given, described)) in image.columns.iter().zip(schema.columns()).enumerate() {
-            let values = values_of(at, described.data_type.width());
-            let place = self.own(change, target, &self.extents.values[at], || values)?;
-            access.write(place, given.values);
-            if let Some(validity) = given.validity {
-                let extents = &self.extents.validity[at];
-                let place = self.own(change, target, extents, || validity_of(at))?;
-                access.write(place, validity);
-            }
-            self.fill_heap(change, target, at, &given.heap)?;
-            let line = target.node() + column_line(at);
-            access.store_u64(line + column::MIN, given.zone.0);
-            access.store_u64(line + column::MAX, given.zone.1);
-        }
-        let presence = self.own(change, target, &self.extents.presence, || PRESENCE)?;
-        access.write(presence, image.presence);
-        access.store_u64(target.node() + segment::FILLED, image.filled as u64);
-        Ok(())
     }
 
     /// Makes a slot present or absent.

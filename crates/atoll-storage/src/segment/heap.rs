@@ -18,10 +18,10 @@ use std::sync::atomic::Ordering;
 use atoll_machine::Machine;
 use atoll_memory::{Access, Extent, Memory, MemoryError, Retired};
 
+use super::{Barrier, Segment};
 use crate::directory::Change;
 use crate::image::{HeapPlace, heap_view};
 use crate::layout::{column, heap_list, heap_list_bytes};
-use crate::segment::{Barrier, Segment};
 
 const BLOCK_BYTES_FIRST: u64 = 4 << 10;
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
