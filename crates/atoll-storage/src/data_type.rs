@@ -24,16 +24,18 @@ pub enum DataType {
     Date,
     /// Microseconds since 1970-01-01 00:00 without a time zone, 64 bits.
     Timestamp,
-    /// 128-bit decimal: `precision` digits in all (1–38), `scale` of them behind the point.
+    /// 128-bit decimal: `precision` digits in total (1–38), `scale` of them after the decimal
+    /// point.
     Decimal {
-        /// Digits in all.
+        /// Total number of digits.
         precision: u8,
-        /// Digits behind the point, 0..=precision.
+        /// Digits after the decimal point, 0..=precision.
         scale: u8,
     },
-    /// UTF-8 of any length up to 256 MiB: 12 bytes inline, longer in the segment's heap.
+    /// UTF-8 of any length up to 256 MiB: up to 12 bytes inline, longer values in the segment's
+    /// heap.
     Text,
-    /// Bytes of any length up to 256 MiB, kept like text.
+    /// Bytes of any length up to 256 MiB, stored like text.
     Binary,
     /// Exactly this many bytes.
     FixedBinary(u32),
@@ -52,30 +54,30 @@ impl DataType {
         }
     }
 
-    /// Whether longer values lie in the segment's heap.
+    /// Whether values of more than 12 bytes are stored in the segment's heap.
     pub const fn is_view(self) -> bool {
         matches!(self, Self::Text | Self::Binary)
     }
 
-    /// Whether its values are integers, see [`crate::Number`].
+    /// Whether the values are integers; see [`crate::Number`].
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::Int16 | Self::Int32 | Self::Int64 | Self::Date | Self::Timestamp)
     }
 
-    /// Whether any bytes of its width are a value.
+    /// Whether every bit pattern of the type's width is a valid value.
     pub const fn is_any_bytes(self) -> bool {
         use DataType::{Date, FixedBinary, Float32, Float64, Int16, Int32, Int64, Timestamp};
         let is_number = matches!(self, Int16 | Int32 | Int64 | Float32 | Float64);
         is_number || matches!(self, Date | Timestamp | FixedBinary(_))
     }
 
-    /// Whether a minimum and a maximum are kept for each segment (see [`crate::zone`]).
+    /// Whether each segment keeps a minimum and a maximum of the column (see [`crate::zone`]).
     pub const fn has_zone(self) -> bool {
         !matches!(self, Self::Bool | Self::Text | Self::Binary | Self::FixedBinary(_))
             && !matches!(self, Self::Decimal { precision, .. } if precision > 18)
     }
 
-    /// Code of the type in the directory: kind, parameter, parameter.
+    /// The code of the type in the directory: kind and parameter.
     pub(crate) const fn encode(self) -> (u8, u32) {
         match self {
             Self::Int16 => (1, 0),
@@ -93,7 +95,7 @@ impl DataType {
         }
     }
 
-    /// The type of a code, or `None` for a code that no version wrote.
+    /// The type of a code, or `None` for a code that no version has written.
     pub(crate) fn decode(kind: u8, parameter: u32) -> Option<Self> {
         let [_, _, precision, scale] = parameter.to_be_bytes();
         let data_type = match kind {
@@ -111,7 +113,7 @@ impl DataType {
             12 => Self::FixedBinary(parameter),
             _ => return None,
         };
-        // Bits that the type does not use are of no version either.
+        // No version has set bits that the type does not use.
         let is_whole = data_type.encode() == (kind, parameter);
         (is_whole && data_type.check().is_ok()).then_some(data_type)
     }

@@ -1,8 +1,9 @@
-//! The types of columns, the values that go in and out of them, and schemas.
+//! Values, columns and schemas; [`DataType`] is re-exported from its own module.
 //!
-//! A type fixes how a column's values lie in a segment (see [`crate::segment`]): fixed-width
-//! little-endian words, one bit for `bool`, and 16-byte views for `text` and `binary`. Every layout
-//! is the Arrow layout of the same type, so a segment leaves the database without conversion.
+//! The type of a column fixes the layout of its values in a segment (see [`crate::segment`]):
+//! fixed-width little-endian words, one bit for `bool`, and 16-byte views for `text` and `binary`.
+//! Every layout is the Arrow layout of the same type, so a reader uses a segment without
+//! conversion.
 
 pub use crate::data_type::{DataType, FIXED_BINARY_BYTES_MAX};
 use crate::error::StorageError;
@@ -11,10 +12,10 @@ use crate::error::StorageError;
 pub const NAME_BYTES_MAX: usize = 128;
 /// Most columns of one table.
 pub const COLUMNS_MAX: usize = 256;
-/// Longest text or binary, in bytes: an extent holds it.
+/// Longest text or binary, in bytes; one extent holds it.
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
-/// A value on its way into or out of a row.
+/// One value of a row, outside the table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// No value; allowed in nullable columns only.
@@ -35,7 +36,7 @@ pub enum Value {
     Date(i32),
     /// Microseconds since 1970-01-01 00:00.
     Timestamp(i64),
-    /// The digits of a decimal; the point stands where the column's scale says.
+    /// The unscaled integer of a decimal; the column's scale places the decimal point.
     Decimal(i128),
     /// `text`.
     Text(String),
@@ -43,11 +44,11 @@ pub enum Value {
     Binary(Vec<u8>),
 }
 
-/// Kinds of values, a bit for each.
+/// A set of kinds of values, one bit per kind.
 type Kinds = u16;
 
 impl Value {
-    /// The bit of its kind.
+    /// The bit of the value's kind.
     #[inline]
     fn bit(&self) -> Kinds {
         1 << match self {
@@ -66,7 +67,7 @@ impl Value {
         }
     }
 
-    /// Whether the value may stand in a column of this type.
+    /// Whether a column of this type can hold the value.
     pub fn fits(&self, data_type: DataType) -> bool {
         match (self, data_type) {
             (Self::Null, _)
@@ -88,7 +89,7 @@ impl Value {
         }
     }
 
-    /// Name of the value's own type, for messages.
+    /// Name of the value's own type, for error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "NULL",
@@ -132,22 +133,23 @@ pub struct Column {
     pub name: String,
     /// Type of its values.
     pub data_type: DataType,
-    /// Whether NULL may stand in it.
+    /// Whether the column can hold NULL.
     pub nullable: bool,
 }
 
 impl Column {
-    /// A column that must not be NULL.
+    /// A NOT NULL column.
     pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
         Self { name: name.into(), data_type, nullable: false }
     }
 
-    /// A column that may be NULL.
+    /// A nullable column.
     pub fn nullable(name: impl Into<String>, data_type: DataType) -> Self {
         Self { name: name.into(), data_type, nullable: true }
     }
 
-    /// Kinds of values that may stand in it whatever they are: of others it depends.
+    /// The kinds of values of which the column can hold every value. Values of other kinds need a
+    /// further check (length, digits).
     fn plain_kinds(&self) -> Kinds {
         let one = match self.data_type {
             DataType::Int16 => Some(Value::Int16(0)),
@@ -168,14 +170,14 @@ impl Column {
     }
 }
 
-/// The columns of a table and which of them are its primary key.
+/// The columns of a table and its primary key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     columns: Vec<Column>,
     primary_key: Vec<usize>,
-    /// For each column whether it is of the primary key.
+    /// For each column, whether it belongs to the primary key.
     in_key: Vec<bool>,
-    /// For each column the kinds of values that may stand there whatever they are.
+    /// For each column, the kinds of values that need no further check.
     plain_kinds: Vec<Kinds>,
 }
 
@@ -183,9 +185,9 @@ impl Schema {
     /// A schema whose primary key is the named columns, in that order.
     ///
     /// # Errors
-    /// [`StorageError::Schema`] for no column, too many, a name that is empty, too long or used
-    /// twice, a type out of range, and a primary key that is missing, unknown, nullable or of a
-    /// floating-point type.
+    /// [`StorageError::Schema`] for no column, too many columns, a name that is empty, too long or
+    /// used twice, a type out of range, and a primary key that is missing, unknown, nullable or of
+    /// a floating-point type.
     pub fn new(columns: Vec<Column>, primary_key: &[&str]) -> Result<Self, StorageError> {
         let fault = |text: String| Err(StorageError::Schema(text));
         if columns.is_empty() {
@@ -242,13 +244,13 @@ impl Schema {
         &self.primary_key
     }
 
-    /// Whether a column is of the primary key.
+    /// Whether a column belongs to the primary key.
     #[inline]
     pub fn is_in_key(&self, column: usize) -> bool {
         self.in_key[column]
     }
 
-    /// Whether the first columns are the primary key, in its order.
+    /// Whether the table's first columns are the primary key, in key order.
     #[inline]
     pub fn starts_with_key(&self) -> bool {
         self.primary_key.iter().enumerate().all(|(at, column)| at == *column)
@@ -259,10 +261,11 @@ impl Schema {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Checks that a value may stand in a column.
+    /// Checks that a column can hold a value.
     ///
     /// # Errors
-    /// [`StorageError::Type`] names the column, what it holds and what it was given.
+    /// [`StorageError::Type`] names the column, its type and the type of the value;
+    /// [`StorageError::NullInColumn`], [`StorageError::TooLong`].
     #[inline]
     pub fn check_value(&self, column: usize, value: &Value) -> Result<(), StorageError> {
         if self.plain_kinds[column] & value.bit() != 0 {
@@ -315,10 +318,11 @@ impl Schema {
         self.check_rows(row)
     }
 
-    /// Checks rows that lie one after the other, column by column.
+    /// Checks several rows, whose values follow each other in `rows`, column by column.
     ///
     /// # Errors
-    /// As [`Schema::check_row`]; of several misfits it tells the first column's.
+    /// As [`Schema::check_row`]; if several values do not fit, the error names the one in the first
+    /// column.
     pub fn check_rows(&self, rows: &[Value]) -> Result<(), StorageError> {
         let width = self.columns.len();
         if !rows.len().is_multiple_of(width) || rows.is_empty() {

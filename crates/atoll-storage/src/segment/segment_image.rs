@@ -1,4 +1,4 @@
-//! Segments as a medium keeps them, and filling a segment from such an image.
+//! The image of a segment on a medium, and filling an empty segment from such an image.
 
 use atoll_machine::Machine;
 use atoll_memory::MemoryError;
@@ -8,32 +8,32 @@ use crate::directory::Change;
 use crate::layout::{column, segment};
 use crate::types::Schema;
 
-/// A segment as a medium keeps it.
+/// A segment as a checkpoint stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentImage<'b> {
-    /// Slots up to the last row.
+    /// Number of slots up to the last row.
     pub filled: usize,
-    /// A bit for each slot up to there.
+    /// Presence bitmap: one bit for each of these slots.
     pub presence: &'b [u8],
     /// Its columns.
     pub columns: Vec<ColumnImage<'b>>,
 }
 
-/// A column of it.
+/// A column of a segment image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnImage<'b> {
-    /// Values of the slots that are filled; bits of them for a `bool`.
+    /// The values of the filled slots; for a `bool` one bit each.
     pub values: &'b [u8],
-    /// Their validity, for columns that can be NULL.
+    /// The validity bitmap of these slots, for nullable columns.
     pub validity: Option<&'b [u8]>,
-    /// Heap blocks by number, as far as they are used; empty where a block is gone.
+    /// Heap blocks by number, up to their used size; empty for a block that was freed.
     pub heap: Vec<&'b [u8]>,
     /// The zone's words, see [`crate::zone`].
     pub zone: (u64, u64),
 }
 
 impl<M: Machine> Barrier<M> {
-    /// Fills a segment that is empty and that nobody else uses; the image fits the schema.
+    /// Fills an empty segment that no other thread uses. The image fits the schema.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
