@@ -42,7 +42,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// Bytes of one value in a segment; 0 for `bool`, whose values are bits.
+    /// Bytes of one value in a segment; 0 for `bool`, since its values are bits.
     pub const fn width(self) -> usize {
         match self {
             Self::Bool => 0,

@@ -61,8 +61,7 @@ pub enum StorageError {
         /// Values given.
         given: usize,
     },
-    /// A column whose values are not plain fixed-width bytes, for an operation that copies such
-    /// bytes.
+    /// A column without plain fixed-width values, for an operation that copies the bytes of values.
     #[error(
         "column {column} {what}; such operations take columns of integers, floats, dates, \
          timestamps and binary(n) that cannot be NULL, others can be visited"
@@ -103,7 +102,7 @@ pub enum StorageError {
         /// Bytes allowed.
         bytes_max: usize,
     },
-    /// A row whose index key is too long. The transaction has been rolled back.
+    /// A row with an index key that is too long. The transaction has been rolled back.
     #[error(
         "index \"{index}\": the values of a row take {bytes} bytes there; the most is {bytes_max}"
     )]

@@ -2,8 +2,8 @@
 //!
 //! The index stores no keys. An entry is one word, 28 bits of the hash (the tag) and 36 bits of row
 //! id, so a bucket of 8 entries is one cache line. A lookup reads one line here and one of the row,
-//! with whose key it verifies the match. The home bucket of an entry follows from the same 28 bits,
-//! so a part grows without reading the keys of its rows.
+//! to verify the row's key. The home bucket of an entry follows from the same 28 bits, so a part
+//! grows without reading the keys of its rows.
 //!
 //! The hash selects one of 64 parts; each part is an open-addressed table of buckets that doubles
 //! independently of the others. Lookups take no latch. Inserts and removals latch a bucket by a bit
@@ -167,7 +167,7 @@ struct Latched<'b, M: Machine> {
 }
 
 impl<M: Machine> Latched<'_, M> {
-    /// Position of the first word for whose value `is_it` holds.
+    /// Position of the first word that satisfies `is_it`.
     fn position(&self, is_it: impl Fn(u64) -> bool) -> Option<usize> {
         (0..BUCKET).find(|at| is_it(self.bucket.word(*at, Ordering::Relaxed)))
     }
@@ -216,7 +216,8 @@ impl<M: Machine> BucketRef<'_, M> {
         ptr::from_ref(self.0.0).cast()
     }
 
-    /// The first row in the bucket whose tag matches the hash: a guess that is almost always right.
+    /// The row of the bucket's first entry with the tag of the hash: a guess that is almost always
+    /// right.
     #[inline]
     pub fn candidate(self, hash: u64) -> Option<RowId> {
         self.0.find(hash, &mut |_| true).ok()
@@ -337,7 +338,7 @@ impl<M: Machine> HashIndex<M> {
             }
             cold_path();
             let part = self.part(hash);
-            let table = part.table(hash); // INDEX-4: the one whose home is latched
+            let table = part.table(hash); // INDEX-4: the table of the latched home bucket
             match table.replace_beyond(hash, is_free, add) {
                 Ok(true) => return None,
                 Ok(false) => {
@@ -384,7 +385,7 @@ impl<M: Machine> HashIndex<M> {
                 latched.put(place, GONE);
                 return true;
             }
-            let table = self.part(hash).table(hash); // INDEX-4: the one whose home is latched
+            let table = self.part(hash).table(hash); // INDEX-4: the table of the latched home bucket
             if let Ok(was_there) = table.replace_beyond(hash, is_it, || GONE) {
                 return was_there;
             }

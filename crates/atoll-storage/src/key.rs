@@ -83,7 +83,7 @@ pub fn is_int64(schema: &Schema) -> bool {
 }
 
 /// The word that holds the columns of a key side by side, if they fit in one ([`parts`]). `None`
-/// for a key whose values have other types.
+/// for a key with values of other types.
 #[inline]
 pub fn word_of_key(key: &[Value], parts: &[Part]) -> Option<u64> {
     if parts.is_empty() || key.len() != parts.len() {
@@ -128,7 +128,7 @@ pub fn hash_of_word(word: u64) -> u64 {
     mix(word ^ SEED)
 }
 
-/// The word whose [`hash_of_word`] this is.
+/// The word that [`hash_of_word`] maps to this hash.
 #[inline]
 pub fn word_of(hash: u64) -> u64 {
     unmix(hash) ^ SEED

@@ -1,4 +1,4 @@
-//! Lists that grow while other threads read them, and whose values never move.
+//! Lists that grow while other threads read them. Their values never move.
 //!
 //! Invariants
 //! - `STABLE-1`: a pointer in a list is null or leads to a value that lives as long as the list,

@@ -182,7 +182,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema whose primary key is the named columns, in that order.
+    /// A schema; its primary key is the named columns, in that order.
     ///
     /// # Errors
     /// [`StorageError::Schema`] for no column, too many columns, a name that is empty, too long or
@@ -318,7 +318,7 @@ impl Schema {
         self.check_rows(row)
     }
 
-    /// Checks several rows, whose values follow each other in `rows`, column by column.
+    /// Checks several rows, given as consecutive values, column by column.
     ///
     /// # Errors
     /// As [`Schema::check_row`]; if several values do not fit, the error names the one in the first

@@ -173,8 +173,8 @@ impl UndoList {
         }
     }
 
-    /// Writes the entry of a value whose image has `bytes` bytes. `image` writes the image into the
-    /// words that it receives and pads the last one with zeroes.
+    /// Writes the entry of a value with an image of `bytes` bytes. `image` writes the image into
+    /// the words that it receives and pads the last one with zeroes.
     #[inline(always)]
     pub(crate) fn push_value(
         &mut self,
@@ -252,7 +252,8 @@ impl UndoList {
         }
     }
 
-    /// Removes the last entry, whose store has failed. It is always the last entry of its chunk.
+    /// Removes the last entry, after its store has failed. It is always the last entry of its
+    /// chunk.
     pub fn pop(&mut self, image_bytes: usize) {
         let chunk = self.chunks.last().expect("a list has a chunk");
         let len = chunk.len.load(Ordering::Relaxed) - HEADER_WORDS - image_bytes.div_ceil(8);

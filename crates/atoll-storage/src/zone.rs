@@ -1,10 +1,10 @@
 //! Zones: the smallest and the greatest value that a column of a segment has ever held.
 //!
-//! A zone keeps values as 64-bit words whose unsigned order is the order of the values, so one
-//! atomic minimum and one atomic maximum widen a zone of any type. A zone only widens: after an
-//! update or a delete it may be wider than the values, but never narrower. So a scan may skip a
-//! segment whose zone excludes the predicate. NULL does not widen a zone; NaN sets the maximum to
-//! unknown.
+//! A zone encodes values as 64-bit words in such a way that the unsigned order of the words is the
+//! order of the values, so one atomic minimum and one atomic maximum widen a zone of any type. A
+//! zone only widens: after an update or a delete it may be wider than the values, but never
+//! narrower. So a scan may skip a segment if the zone excludes the predicate. NULL does not widen a
+//! zone; NaN sets the maximum to unknown.
 
 use crate::types::DataType;
 use crate::types::Value;

@@ -238,7 +238,7 @@ impl<M: Machine> ArenaRecord<'_, M> {
         out.truncate(end);
     }
 
-    /// Compares the record with an entry position whose first `same` bytes are known to be equal.
+    /// Compares the record with an entry position; their first `same` bytes are known to be equal.
     #[inline]
     pub(super) fn compare(&self, place: &EntryPosition<'_>, same: usize) -> Order {
         let key = place.key();

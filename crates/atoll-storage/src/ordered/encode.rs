@@ -1,4 +1,4 @@
-//! Encoding of values as key bytes whose order is the order of the values.
+//! Encoding of values as key bytes: the order of the bytes is the order of the values.
 //!
 //! ```text
 //! integers, dates, times  big-endian, sign bit flipped
@@ -216,7 +216,7 @@ mod tests {
             (DataType::Binary, vec![Value::Binary(vec![0, 255, 0, 0]), Value::Null]),
         ];
         for (data_type, values) in columns {
-            // The value follows a text, whose length varies; the column is nullable or not.
+            // The value follows a text of varying length; the column is nullable or not.
             for nullable in [false, true] {
                 let text = KeyColumn { data_type: DataType::Text, nullable: false };
                 let key_columns = [text, KeyColumn { data_type, nullable }, text];

@@ -21,7 +21,7 @@ pub(super) struct Guards<M: Machine> {
     /// plus 1.
     words: StableVec<Array<M::Word>>,
     latch: M::Word,
-    /// Numbers ever given out.
+    /// Numbers ever allocated.
     used: M::Word,
     /// The first free number plus 1, or 0.
     free: M::Word,
@@ -88,7 +88,7 @@ impl<M: Machine> Guards<M> {
         self.free.store(u64::from(id.0) + 1, Ordering::Relaxed);
     }
 
-    /// Numbers ever given out.
+    /// Numbers ever allocated.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }

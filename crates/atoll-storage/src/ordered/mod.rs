@@ -1,10 +1,10 @@
 //! The ordered index: it maps key bytes to rows, in the order of the bytes.
 //!
-//! A B+-tree whose readers write nothing. A node has a version; a reader reads a node, then checks
-//! that the version is unchanged, and restarts otherwise. A writer latches only the nodes that it
-//! changes (optimistic latch coupling: Leis, Scheibner, Kemper and Neumann, "The ART of practical
-//! synchronization", DaMoN 2016). Every shared word is a [`Machine::Word`], so a read that races
-//! with a change is defined behaviour; its result is discarded.
+//! A B+-tree in which readers write nothing. A node has a version; a reader reads a node, then
+//! checks that the version is unchanged, and restarts otherwise. A writer latches only the nodes
+//! that it changes (optimistic latch coupling: Leis, Scheibner, Kemper and Neumann, "The ART of
+//! practical synchronization", DaMoN 2016). Every shared word is a [`Machine::Word`], so a read
+//! that races with a change is defined behaviour; its result is discarded.
 //!
 //! Entries are pairs of key and row, ordered by both, so one key may have several rows. [`encode`]
 //! turns values into key bytes. A slot of a node holds the head of a key: the 8 bytes that follow

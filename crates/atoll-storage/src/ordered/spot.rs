@@ -49,8 +49,8 @@ impl<M: Machine> OrderedIndex<M> {
         }
     }
 
-    /// As [`OrderedIndex::insert`], for an entry for whose key [`OrderedIndex::prefetch_leaf`] of
-    /// this index has returned `spot`; with any other spot, entries are lost.
+    /// As [`OrderedIndex::insert`], with the `spot` that [`OrderedIndex::prefetch_leaf`] of this
+    /// index has returned for the key; with any other spot, entries are lost.
     pub fn insert_at(
         &self,
         spot: Spot,

@@ -128,7 +128,7 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(step)
     }
 
-    /// The child of an inner node whose range includes a position.
+    /// The child of an inner node for a position: the child's range includes it.
     #[inline]
     pub(super) fn child_for(&self, node: &Node<M>, place: &EntryPosition<'_>) -> usize {
         let (at, is_there) = self.position(node, place);

@@ -77,7 +77,7 @@ impl<M: Machine> DenseBlocks<M> {
         }
     }
 
-    /// Invalidates the block of a slot, whose row is about to be deleted or moved (`DENSE-1`).
+    /// Invalidates the block of a slot, before its row is deleted or moved (`DENSE-1`).
     pub(super) fn invalidate(&self, slot: usize) {
         self.block(slot).store(INVALID, Ordering::Release);
     }

@@ -2,8 +2,8 @@
 //!
 //! Values are appended to blocks and never change, so a block needs no copy on write: a snapshot
 //! keeps showing its part of the block, and later values follow behind that part. The heap list,
-//! which maps numbers to blocks, is an extent like any other. A block whose last value is released
-//! is retired, and its number is used again. So that a few values do not keep many blocks alive, a
+//! which maps numbers to blocks, is an extent like any other. A block without live values is
+//! retired, and its number is used again. So that a few values do not keep many blocks alive, a
 //! transaction stores the values of a mostly dead block again in another block
 //! ([`Barrier::sparse_blocks`] finds such blocks).
 //!

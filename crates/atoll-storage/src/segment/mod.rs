@@ -470,7 +470,7 @@ impl<M: Machine> Segment<M> {
         self.dense_blocks.mark(slot, mark);
     }
 
-    /// Invalidates the block of a slot, whose row is about to be deleted or moved.
+    /// Invalidates the block of a slot, before its row is deleted or moved.
     pub(crate) fn invalidate_dense(&self, slot: usize) {
         self.dense_blocks.invalidate(slot);
     }

@@ -108,8 +108,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// As [`Barrier::replace_value`], for a column whose type has this width and no zones and that
-    /// cannot be NULL.
+    /// As [`Barrier::replace_value`], for a column of this width that has no zones and cannot be
+    /// NULL.
     ///
     /// # Errors
     /// As there.
@@ -133,8 +133,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Puts values of `width` bytes into slots that belong to the caller alone, in a column whose
-    /// type has this width and no zones and that cannot be NULL.
+    /// Puts values into slots that belong to the caller alone, in a column of this width that has
+    /// no zones and cannot be NULL.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing is stored then.

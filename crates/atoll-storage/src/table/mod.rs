@@ -316,7 +316,7 @@ impl<M: Machine> Table<M> {
     /// block. False says nothing.
     #[inline(always)]
     pub fn is_exact(&self, slot: Slot<'_, M>, hash: u64) -> bool {
-        // In a table whose keys do not fit in a word, no block has a mark.
+        // If the keys of the table do not fit in a word, no block has a mark.
         self.is_exact_of(slot, key::word_of(hash))
     }
 
