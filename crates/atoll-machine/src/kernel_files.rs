@@ -1,4 +1,4 @@
-//! Reading the kernel's small text files; errors name the file and show what it holds.
+//! Reading the kernel's small text files. Errors name the file and show its content.
 
 use std::fs;
 use std::io;
@@ -7,14 +7,14 @@ use std::path::Path;
 use crate::error::MachineError;
 use crate::sysfs::{ParseError, shorten};
 
-/// Reads a file whole. Bytes that are no UTF-8 are replaced, and so become garbage to a parser.
+/// Reads a whole file. Bytes that are not UTF-8 are replaced, so a parser finds garbage.
 pub(crate) fn read_text(path: &Path) -> Result<String, MachineError> {
     fs::read(path)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .map_err(|source| MachineError::Unreadable { path: path.to_path_buf(), source })
 }
 
-/// Reads a file whole, or nothing where it does not exist.
+/// Reads a whole file; `None` if it does not exist.
 pub(crate) fn read_if_present(path: &Path) -> Result<Option<String>, MachineError> {
     match read_text(path) {
         Ok(text) => Ok(Some(text)),
@@ -27,7 +27,7 @@ fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Names the file and what it holds in the error of a parser.
+/// Adds the path and the content of the file to the error of a parser.
 pub(crate) fn in_file<T>(
     path: &Path,
     text: &str,

@@ -5,13 +5,13 @@
 //! - SYSFS-2: a number that would make the program allocate without bound ([`MOST_IDS`]) is
 //!   garbage, too.
 
-/// Ids of nodes and CPUs lie below this. Far above what any kernel is built for.
+/// Ids of nodes and CPUs are below this, which is far above what any kernel is built for.
 pub const MOST_IDS: u32 = 1 << 16;
 
-/// How much of a malformed file an error shows, in characters.
+/// Characters of a malformed file that an error shows.
 const SHOWN: usize = 200;
 
-/// What is wrong with a text of the kernel.
+/// An error in a text of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -35,7 +35,7 @@ pub enum ParseError {
         /// Its last id.
         last: u32,
     },
-    /// A line that should be there.
+    /// A line that is missing.
     #[error("it has no line {field:?}")]
     NoField {
         /// The name at the beginning of the line.
@@ -47,7 +47,7 @@ pub enum ParseError {
         /// The rest of the line.
         text: String,
     },
-    /// A row of the distance matrix whose length is not the number of nodes.
+    /// A row of the distance matrix with another length than the number of nodes.
     #[error("it lists {found} distances for {nodes} nodes")]
     DistanceCount {
         /// Distances found.
@@ -62,12 +62,12 @@ pub enum ParseError {
 pub struct MemorySizes {
     /// All of it.
     pub total_bytes: u64,
-    /// The part in use for nothing.
+    /// The unused part.
     pub free_bytes: u64,
 }
 
 fn parse_number<N: std::str::FromStr>(word: &str) -> Result<N, ParseError> {
-    // The standard parser takes a leading plus sign, which the kernel never writes.
+    // The standard parser accepts a leading plus sign, which the kernel never writes.
     let digits = word.bytes().all(|byte| byte.is_ascii_digit());
     let number = if digits { word.parse().ok() } else { None };
     number.ok_or_else(|| ParseError::NotANumber { word: shorten(word) })
@@ -108,7 +108,8 @@ pub fn parse_id_list(text: &str) -> Result<Vec<u32>, ParseError> {
     Ok(present.into_iter().collect())
 }
 
-/// Parses one row of the distance matrix: numbers apart by spaces, one for each of `nodes` nodes.
+/// Parses one row of the distance matrix: numbers separated by spaces, one for each of `nodes`
+/// nodes.
 ///
 /// # Errors
 ///
@@ -123,7 +124,7 @@ pub fn parse_distances(text: &str, nodes: usize) -> Result<Vec<u32>, ParseError>
     }
 }
 
-/// Parses a node's `meminfo`, whose lines begin with `Node <number>`.
+/// Parses a node's `meminfo`, with lines that begin with `Node <number>`.
 ///
 /// # Errors
 ///
@@ -133,8 +134,8 @@ pub fn parse_node_meminfo(text: &str) -> Result<MemorySizes, ParseError> {
     Ok(MemorySizes { total_bytes: field("MemTotal")?, free_bytes: field("MemFree")? })
 }
 
-/// Parses the bytes of cached files out of a node's `meminfo`, which the kernel gives up for
-/// others.
+/// Parses the bytes of cached files from a node's `meminfo`, which the kernel frees when memory is
+/// needed.
 ///
 /// # Errors
 ///
@@ -152,8 +153,8 @@ fn node_field(text: &str, name: &'static str) -> Result<u64, ParseError> {
         .and_then(parse_kilobytes)
 }
 
-/// Parses the machine's `meminfo`. What counts as free is `MemAvailable`, or `MemFree` on
-/// kernels that do not estimate it.
+/// Parses the machine's `meminfo`. Free memory is `MemAvailable`, or `MemFree` on kernels that do
+/// not estimate the former.
 ///
 /// # Errors
 ///
@@ -172,7 +173,7 @@ pub fn parse_meminfo(text: &str) -> Result<MemorySizes, ParseError> {
     Ok(MemorySizes { total_bytes: field("MemTotal")?, free_bytes })
 }
 
-/// Parses the memory nodes allowed to a process out of its `status`.
+/// Parses the memory nodes allowed to a process from its `status`.
 ///
 /// # Errors
 ///
@@ -183,7 +184,7 @@ pub fn parse_mems_allowed(text: &str) -> Result<Vec<u32>, ParseError> {
     parse_id_list(list.ok_or(ParseError::NoField { field: FIELD })?)
 }
 
-/// What follows `name:` on a line that begins so.
+/// The text after `name:`, if the line begins with it.
 fn field_of<'text>(line: &'text str, name: &str) -> Option<&'text str> {
     line.trim_start().strip_prefix(name)?.strip_prefix(':').map(str::trim)
 }

@@ -33,7 +33,7 @@ fn probe_passes_on(nodes: u32) {
     ];
     for node in 0..nodes {
         let other = if node == nodes - 1 { nodes - 2 } else { nodes - 1 };
-        wanted.push(format!("PASS memory bound to node {node} before its first touch lies there"));
+        wanted.push(format!("PASS memory bound to node {node} before its first touch is there"));
         wanted.push(format!("PASS memory of node {other} bound to node {node} has moved there"));
     }
     for line in wanted {

@@ -1,4 +1,4 @@
-//! Machines that are not at hand, described by folders of fixtures.
+//! Other machines, described by folders of fixtures.
 
 #![allow(clippy::unwrap_used)]
 
@@ -73,7 +73,7 @@ fn a_node_with_memory_only_has_no_cpus_and_numbers_may_have_gaps() {
     assert_eq!(ids(&machine), [0, 2]);
     assert!(machine.nodes[1].cpus.is_empty() && machine.working_nodes() == 1);
     assert_eq!(machine.nodes[1].memory_bytes, 134_217_728 * 1024);
-    // Logical nodes lie where CPUs are.
+    // Logical nodes are on physical nodes with CPUs.
     let split = machine.with_logical_nodes(2).unwrap();
     assert!(split.nodes.iter().all(|node| node.physical == NodeId(0)));
     assert_eq!(split.nodes[0].memory_bytes, machine.nodes[0].memory_bytes / 2);

@@ -385,7 +385,8 @@ impl<M: Machine> HashIndex<M> {
                 latched.put(place, GONE);
                 return true;
             }
-            let table = self.part(hash).table(hash); // INDEX-4: the table of the latched home bucket
+            // INDEX-4: the table of the latched home bucket.
+            let table = self.part(hash).table(hash);
             if let Ok(was_there) = table.replace_beyond(hash, is_it, || GONE) {
                 return was_there;
             }

@@ -1,4 +1,4 @@
-//! What the topology keeps of a machine when a process may use only a part of it.
+//! The part of a machine that the topology keeps when a process may use only a part.
 
 #![allow(clippy::unwrap_used)]
 use super::*;

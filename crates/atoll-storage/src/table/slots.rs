@@ -1,3 +1,4 @@
+//! Slots for new rows.
 //!
 //! A worker fills a segment of its own from the first slot to the last (`TABLE-3`); it first takes
 //! slots that deletes have freed.

@@ -38,6 +38,7 @@ impl<M: Machine> Table<M> {
         {
             return Ok(self.barrier.replace_bytes(change, slot, at, bytes, undo)?);
         }
+        /// Stores a number that is not NULL.
         macro_rules! number {
             ($rust:ty) => {
                 if let Some(bytes) = plain.and_then(|bytes| bytes.try_into().ok()) {
