@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn bound_memory_keeps_its_bytes_and_lies_on_the_node() {
+    fn bound_memory_keeps_its_bytes_and_is_on_the_node() {
         let topology = crate::Topology::discover().unwrap();
         for node in topology.nodes.iter().filter(|node| node.memory_bytes > 0) {
             let mut pages = Pages::new(8);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_not_mapped_lies_on_no_node() {
+    fn an_address_that_is_not_mapped_has_no_node() {
         assert_eq!(node_of(std::ptr::null()), None);
     }
 
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_pages_keep_their_bytes_and_lie_on_the_node() {
+    fn moved_pages_keep_their_bytes_and_are_on_the_node() {
         let topology = crate::Topology::discover().unwrap();
         for node in topology.nodes.iter().filter(|node| node.memory_bytes > 0) {
             let mut pages = Pages::new(8);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_nobody_touched_lie_nowhere_and_asking_changes_nothing() {
+    fn untouched_pages_have_no_node_and_asking_changes_nothing() {
         let mut pages = Pages::new(3);
         pages.bytes()[page_bytes()] = 1;
         let Ok(nodes) = nodes_of(&pages.addresses()) else { return };

@@ -97,14 +97,14 @@ mod tests {
     use crate::{Machine, Native, NativeWord};
 
     thread_local! {
-        static TOLD: Cell<u32> = const { Cell::new(0) };
-        static HELD: RefCell<Option<Latched<'static, Told, u32>>> = const { RefCell::new(None) };
+        static NOTIFIED: Cell<u32> = const { Cell::new(0) };
+        static HELD: RefCell<Option<Latched<'static, Notified, u32>>> = const { RefCell::new(None) };
     }
 
     /// A machine on which the holder releases the latch in the third round of a wait.
-    struct Told;
+    struct Notified;
 
-    impl Machine for Told {
+    impl Machine for Notified {
         type Word = NativeWord;
 
         fn now_ns() -> u64 {
@@ -119,18 +119,18 @@ mod tests {
         }
 
         fn prefetch(_address: *const u8, bytes: usize) {
-            TOLD.set(TOLD.get() + bytes as u32);
+            NOTIFIED.set(NOTIFIED.get() + bytes as u32);
         }
     }
 
     #[test]
-    fn the_machine_is_told_of_each_attempt_and_waits_in_its_own_way() {
-        static LATCH: Latch<Told, u32> = Latch::new(7);
+    fn the_machine_is_notified_of_each_attempt_and_waits_in_its_own_way() {
+        static LATCH: Latch<Notified, u32> = Latch::new(7);
         HELD.set(Some(LATCH.take()));
-        assert_eq!(TOLD.get(), 1);
+        assert_eq!(NOTIFIED.get(), 1);
         *LATCH.take() += 1;
         // Three attempts in vain, one end, one that succeeds, and its end.
-        assert_eq!(TOLD.get(), 1 + 3 + 1 + 1 + 1);
+        assert_eq!(NOTIFIED.get(), 1 + 3 + 1 + 1 + 1);
         assert_eq!(*LATCH.take(), 8);
     }
 

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_too_large_is_told_from_other_errors() {
+    fn the_error_of_a_file_that_is_too_large_is_recognised() {
         assert!(is_too_large(&io::Error::from_raw_os_error(libc::EFBIG)));
         assert!(!is_too_large(&io::Error::from_raw_os_error(libc::ENOSPC)));
     }

@@ -65,7 +65,7 @@ pub fn value_of_plain(data_type: DataType, plain: Plain<'_>) -> Option<Value> {
 }
 
 fn null(data_type: DataType, room: &mut [u8; 16]) -> Result<&[u8], &[u8]> {
-    /// As wide as the widest fixed-size binary.
+    /// Zeroes, as many as the widest fixed-size binary has bytes.
     static ZERO: [u8; crate::types::FIXED_BINARY_BYTES_MAX as usize] =
         [0; crate::types::FIXED_BINARY_BYTES_MAX as usize];
     match data_type {

@@ -49,7 +49,7 @@ const GROWTHS: usize = 40;
 
 const EMPTY: u64 = 0;
 /// A tombstone: lookups continue past it, inserts may reuse it. No row id has this value.
-const GONE: u64 = !LATCHED;
+const TOMBSTONE: u64 = !LATCHED;
 const TAG_BITS: u32 = 28;
 const TAG_MASK: u64 = !0 << (64 - TAG_BITS);
 /// In the first word of a bucket: a thread has latched the bucket.
@@ -143,7 +143,7 @@ impl<'t, M: Machine> Bucket<'t, M> {
         latched.then(|| Latched { bucket: self, first: now })
     }
 
-    /// Latches the bucket for good: the table is about to be replaced (INDEX-4).
+    /// Latches the bucket and never unlatches it: the table is about to be replaced (INDEX-4).
     fn latch_for_growth(self) {
         let mut round = 0;
         loop {
@@ -193,7 +193,7 @@ fn is_entry(word: u64) -> bool {
 }
 
 fn is_free(word: u64) -> bool {
-    matches!(word, EMPTY | GONE)
+    matches!(word, EMPTY | TOMBSTONE)
 }
 
 /// The home bucket of a hash. If the index has grown since, the bucket belongs to an old table and
@@ -382,12 +382,12 @@ impl<M: Machine> HashIndex<M> {
             let mut latched = self.latch(hash, &mut round);
             let is_it = |word| word == entry(hash, row);
             if let Some(place) = latched.position(is_it) {
-                latched.put(place, GONE);
+                latched.put(place, TOMBSTONE);
                 return true;
             }
             // INDEX-4: the table of the latched home bucket.
             let table = self.part(hash).table(hash);
-            if let Ok(was_there) = table.replace_beyond(hash, is_it, || GONE) {
+            if let Ok(was_there) = table.replace_beyond(hash, is_it, || TOMBSTONE) {
                 return was_there;
             }
             drop(latched);
@@ -651,7 +651,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_beside_their_home_and_gone_ones_are_found_and_not_found_after_growth() {
+    fn displaced_entries_are_found_after_growth_and_removed_ones_are_not() {
         // All keys are in one part, in clusters: more entries have one home bucket than it holds,
         // so the others are in the bucket behind it or behind the next.
         let key = |bucket: u64, number: u64| bucket << 60 | number << 40 | 7;
@@ -709,25 +709,25 @@ mod tests {
     }
 
     #[test]
-    fn who_adds_a_row_is_told_before_it_can_be_found_and_only_if_it_is_added() {
+    fn the_callback_of_an_insert_runs_before_the_row_can_be_found_and_only_if_it_is_added() {
         let index = HashIndex::<Native>::default();
-        let mut told = 0;
+        let mut calls = 0;
         let other = index.insert(
             7,
             RowId(1),
             |_| true,
             || {
-                told += 1;
+                calls += 1;
                 assert_eq!(index.find(7, |_| true), None);
             },
         );
-        assert_eq!((other, told), (None, 1));
-        assert_eq!(index.insert(7, RowId(2), |_| true, || told += 1), Some(RowId(1)));
-        assert_eq!((index.find(7, |_| true), told), (Some(RowId(1)), 1));
+        assert_eq!((other, calls), (None, 1));
+        assert_eq!(index.insert(7, RowId(2), |_| true, || calls += 1), Some(RowId(1)));
+        assert_eq!((index.find(7, |_| true), calls), (Some(RowId(1)), 1));
     }
 
     #[test]
-    fn rows_that_share_a_hash_are_told_apart_by_the_caller() {
+    fn the_caller_distinguishes_rows_with_the_same_hash() {
         let index = HashIndex::<Native>::default();
         for i in 0..2000 {
             index.insert(42, RowId(i), |_| false, || ());
@@ -767,7 +767,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latched_bucket_stays_latched_whoever_asks_and_looks_as_it_is() {
+    fn a_latched_bucket_cannot_be_latched_again_and_can_be_read() {
         let line = WordLine(std::array::from_fn(|_| Word::new(EMPTY)));
         let bucket = Bucket::<Native>(&line);
         let mut latched = bucket.try_latch().unwrap();

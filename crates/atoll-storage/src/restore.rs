@@ -95,7 +95,7 @@ impl<M: Machine> Table<M> {
             }
             let segment = self.slot(RowId::new(number, 0)).segment();
             if !self.barrier().count_heap(segment, at, &places) {
-                return Err(self.bad(RowId::new(number, 0), "a text leads to no heap block"));
+                return Err(self.bad(RowId::new(number, 0), "a text has no heap block"));
             }
         }
         Ok(())

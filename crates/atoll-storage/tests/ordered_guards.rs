@@ -50,7 +50,7 @@ impl Observed {
 }
 
 #[test]
-fn an_insert_into_a_scanned_range_is_told_a_guard_that_the_scan_observed() {
+fn an_insert_into_a_scanned_range_returns_a_guard_that_the_scan_observed() {
     for refusals in [1, 3, u64::MAX] {
         let index = OrderedIndex::<Native>::default();
         let mut observed = Observed::default();
@@ -123,7 +123,7 @@ fn empty(index: &OrderedIndex<Native>, keys: std::ops::Range<u64>) {
 }
 
 #[test]
-fn guards_of_leaves_that_have_gone_are_used_again() {
+fn guards_of_removed_leaves_are_reused() {
     let index = OrderedIndex::<Native>::default();
     // The next key needs a leaf of its own.
     let mut rows = 0;
@@ -151,7 +151,7 @@ fn guards_of_leaves_that_have_gone_are_used_again() {
 }
 
 #[test]
-fn a_guard_that_leaves_share_is_not_offered_before_the_last_has_gone() {
+fn a_shared_guard_is_not_offered_before_its_last_leaf_is_removed() {
     let index = OrderedIndex::<Native>::default();
     // Three leaves, all with guard 0.
     fill(&index, 0..180, &mut |_, _| false);

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_a_file_is_synced_whoever_else_syncs_it() {
+    fn a_write_that_grows_a_file_is_synced_despite_concurrent_syncs() {
         let file = PmFile::on(Synced::default(), 0, "home".to_owned(), None).unwrap();
         let file = Arc::new(file);
         file.backing.file.set(Arc::downgrade(&file)).unwrap();

@@ -7,7 +7,7 @@
 //! bool                    one byte
 //! binary(n)               the bytes
 //! text, bytea             the bytes, 0 as 0 255, then 0 0
-//! nullable column         1 before the value; 2 alone for NULL, which so comes last
+//! nullable column         1 before the value; 2 alone for NULL, which therefore is last
 //! ```
 //!
 //! A key is the concatenation of its columns' bytes. No value's bytes are a prefix of another

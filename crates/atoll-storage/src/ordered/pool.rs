@@ -62,7 +62,7 @@ impl<M: Machine> Pool<M> {
     pub(super) fn get(&self, id: NodeId) -> &Node<M> {
         let number = id.0 & !NodeId::LEAF;
         let piece = self.pieces.get(u64::from(number >> PIECE_BITS));
-        let piece = piece.expect("POOL-1: the number was given out, so its piece was made");
+        let piece = piece.expect("POOL-1: the number was allocated, so its piece exists");
         &piece[(number & ((1 << PIECE_BITS) - 1)) as usize]
     }
 
@@ -79,7 +79,7 @@ impl<M: Machine> Pool<M> {
             None => self.used.fetch_add(1, Ordering::Relaxed),
         };
         drop(latch);
-        assert!(number < u64::from(NodeId::LEAF), "2^31 nodes are terabytes");
+        assert!(number < u64::from(NodeId::LEAF), "2^31 nodes would take terabytes");
         let make = |_| Node::new(self.kind != 0);
         self.pieces
             .get_or_init(number >> PIECE_BITS, || huge_pages::collect(1 << PIECE_BITS, make));

@@ -161,8 +161,8 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// Makes slots present. Calls `sure` when nothing can fail any more and before any slot is
-    /// present. The last action is an atomic read-modify-write with release order, so
+    /// Makes slots present. Calls `before_visible` when nothing can fail any more and before any
+    /// slot is present. The last action is an atomic read-modify-write with release order, so
     /// [`Machine::fence_behind_rmw`] may follow.
     ///
     /// # Errors
@@ -173,10 +173,10 @@ impl<M: Machine> Barrier<M> {
         change: Change,
         target: &Segment<M>,
         slots: impl Iterator<Item = usize> + Clone,
-        sure: impl FnOnce(),
+        before_visible: impl FnOnce(),
     ) -> Result<(), MemoryError> {
         let presence = self.own(change, target, &self.extents.presence, || PRESENCE)?;
-        sure();
+        before_visible();
         let filled = self.access().word(target.node() + segment::FILLED);
         let last = slots.clone().max().map_or(0, |slot| slot as u64 + 1);
         filled.fetch_max(last, Ordering::Relaxed);

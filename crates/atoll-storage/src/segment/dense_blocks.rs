@@ -20,7 +20,7 @@ use crate::layout::{RowId, SEGMENT_ROWS};
 /// Slots of a block.
 pub const DENSE_ROWS: u64 = 1024;
 const BLOCKS: usize = SEGMENT_ROWS / DENSE_ROWS as usize;
-const _: () = assert!(SEGMENT_ROWS.is_multiple_of(DENSE_ROWS as usize), "every slot is in one");
+const _: () = assert!(SEGMENT_ROWS.is_multiple_of(DENSE_ROWS as usize), "every slot is in a block");
 
 /// A block that no worker has filled in key order yet.
 const UNKNOWN: u64 = 0;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_whose_mark_would_mean_something_else_have_none() {
+    fn keys_without_a_distinct_mark_have_none() {
         for word in [u64::MAX, u64::MAX - 1, u64::MAX - 2] {
             assert_eq!(DenseMark::of(word, 1, RowId(DENSE_ROWS)), DenseMark::NONE);
         }

@@ -61,7 +61,7 @@ use crate::layout::{
 use crate::types::Schema;
 use crate::zone;
 
-const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two words side by side");
+const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two adjacent words");
 
 /// A segment in the owner process.
 pub struct Segment<M: Machine> {

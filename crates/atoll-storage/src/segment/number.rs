@@ -160,7 +160,7 @@ impl<M: Machine> Barrier<M> {
         // An array of known length, so that the compiler can drop the bounds checks.
         let cells: &[N::Cell; SEGMENT_ROWS] = N::cells(self.access(), values, SEGMENT_ROWS)
             .first_chunk()
-            .expect("there are as many as a segment has rows");
+            .expect("the extent has a value for each row of a segment");
         let (mut least, mut greatest) = (zone::EMPTY_MIN, zone::EMPTY_MAX);
         for (slot, number) in numbers {
             number.put(&cells[slot]);

@@ -42,7 +42,7 @@ const LINE_BITS: u32 = LINES.trailing_zeros();
 /// The largest step from key to key.
 const STEP_MAX: u64 = 1 << 10;
 
-/// Rows that a key run must have before the predictor stores an entry.
+/// Rows after the first that a key run must have before the predictor stores an entry.
 const RUN_MIN: u32 = 64;
 
 /// Multiplier that spreads lines: 2^64 over the golden ratio, which keeps consecutive numbers apart
@@ -86,8 +86,7 @@ pub(super) struct KeyPredictor<M: Machine> {
 pub(super) struct PredictionTable<M: Machine> {
     /// Difference between consecutive keys.
     step: u64,
-    /// Binary logarithm of the step, if it is a power of two; a lookup would have to wait for a
-    /// division.
+    /// Binary logarithm of the step, if it is a power of two; it saves a lookup a slow division.
     shift: Option<u32>,
     lines: Box<[Line<M>; LINES]>,
     /// How often a prediction was reported as wrong.
@@ -123,7 +122,7 @@ impl<M: Machine> PredictionTable<M> {
         let line = || Line(std::array::from_fn(|_| M::Word::new(0)));
         let lines = std::iter::repeat_with(line).take(LINES).collect::<Box<[_]>>();
         let shift = step.is_power_of_two().then(|| step.trailing_zeros());
-        let lines = lines.try_into().ok().expect("it has as many");
+        let lines = lines.try_into().ok().expect("there are `LINES` lines");
         Self { step, shift, lines, wrong_count: Apart(M::Word::new(0)) }
     }
 
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_slots_is_whole_with_its_last_row_if_all_its_rows_are_of_the_run() {
+    fn a_block_is_dense_with_its_last_row_if_all_its_rows_are_of_one_run() {
         const ROWS: u64 = DENSE_ROWS;
         let predictor = KeyPredictor::<Native>::default();
         let mut marks = Vec::new();
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_too_often_is_forgotten_and_learnt_again() {
+    fn an_entry_that_is_wrong_too_often_is_forgotten_and_trained_again() {
         let predictor = filled(3 * BLOCK);
         let key = FIRST + BLOCK;
         for _ in 0..WRONG_MAX {
@@ -405,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_that_is_asked_for_again_and_again_is_enough_to_tell() {
+    fn one_key_that_is_looked_up_repeatedly_is_enough_to_decide() {
         // Several keys, since for a single one the checked keys may all happen to be wrong.
         for asked in FIRST + BLOCK..FIRST + BLOCK + 20 {
             for (wrong_percent, is_kept) in [(1, true), (90, false)] {
