@@ -29,7 +29,7 @@
 //!   word that has been used never becomes empty again while its table is current. So no entry is
 //!   beyond a bucket of the current table that has an empty word.
 //!
-//! All shared words except those of [`BucketArrays`], which are pointers, are words of [`Machine`].
+//! All shared words except those of `BucketArrays`, which are pointers, are words of [`Machine`].
 
 use std::hint::cold_path;
 use std::ptr;

@@ -2,7 +2,7 @@
 //!
 //! A [`Medium`] is a flat folder of named files with the few operations that durability needs. The
 //! layers above rely on the guarantees below and on nothing more; [`crash::CrashMedium`] simulates
-//! crashes that exploit everything else:
+//! crashes in which nothing more holds:
 //!
 //! - `MEDIUM-1`: written bytes are durable once [`MediumFile::sync`] has returned, and not before:
 //!   of the writes since the last sync, any subset of units may survive a crash, in any order. A

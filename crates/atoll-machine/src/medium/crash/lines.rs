@@ -1,5 +1,5 @@
-//! Simulated persistent memory: it records the operations of a [`PmFile`](super::super::pm::PmFile)
-//! on the lines of its file, and its system calls.
+//! Simulated persistent memory: it records the operations of a `PmFile` on the lines of its file,
+//! and its system calls.
 //!
 //! The code that writes real files also writes the simulated one; only the instructions and system
 //! calls at its end are events here. Bytes that a thread has streamed are durable when the thread
