@@ -98,13 +98,13 @@ mod tests {
 
     thread_local! {
         static NOTIFIED: Cell<u32> = const { Cell::new(0) };
-        static HELD: RefCell<Option<Latched<'static, Notified, u32>>> = const { RefCell::new(None) };
+        static HELD: RefCell<Option<Latched<'static, Watched, u32>>> = const { RefCell::new(None) };
     }
 
     /// A machine on which the holder releases the latch in the third round of a wait.
-    struct Notified;
+    struct Watched;
 
-    impl Machine for Notified {
+    impl Machine for Watched {
         type Word = NativeWord;
 
         fn now_ns() -> u64 {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_machine_is_notified_of_each_attempt_and_waits_in_its_own_way() {
-        static LATCH: Latch<Notified, u32> = Latch::new(7);
+        static LATCH: Latch<Watched, u32> = Latch::new(7);
         HELD.set(Some(LATCH.take()));
         assert_eq!(NOTIFIED.get(), 1);
         *LATCH.take() += 1;
