@@ -129,7 +129,7 @@ mod tests {
         HELD.set(Some(LATCH.take()));
         assert_eq!(NOTIFIED.get(), 1);
         *LATCH.take() += 1;
-        // Three attempts in vain, one end, one that succeeds, and its end.
+        // Three failed attempts, one release, one successful attempt, and its release.
         assert_eq!(NOTIFIED.get(), 1 + 3 + 1 + 1 + 1);
         assert_eq!(*LATCH.take(), 8);
     }

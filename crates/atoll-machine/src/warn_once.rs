@@ -1,4 +1,4 @@
-//! A warning that is given once in the life of a process.
+//! A warning that is given once per process.
 //!
 //! A library does not choose where a message goes, so the caller passes the output; this type only
 //! remembers whether the warning was given.

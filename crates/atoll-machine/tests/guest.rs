@@ -1,5 +1,6 @@
-//! Runs `guest-probe` in an emulated machine with several nodes, and asks for every check by name.
-//! Where the launcher ([`launcher`]) or the emulator is missing, the tests say so and pass.
+//! Runs `guest-probe` in an emulated machine with several nodes, and checks that it reports each
+//! check by name. Without the launcher ([`launcher`]) or the emulator, the tests report that they
+//! are skipped, and pass.
 
 mod launcher;
 mod skipped;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
-    // Asked now: this may have been compiled for another clone with the same target.
+    // Read at run time: another clone with the same target folder may have compiled this.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
     Path::new(&here).join("tests/fixtures").join(name)
 }
@@ -20,7 +20,7 @@ fn ids(topology: &Topology) -> Vec<u32> {
     topology.nodes.iter().map(|node| node.id.0).collect()
 }
 
-/// A copy of the machine with two nodes in which one file holds something else (or is gone).
+/// A copy of the machine with two nodes, with other content in one file or without it.
 fn altered(file: &str, content: Option<&[u8]>) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let from = fixture("two-nodes");

@@ -1,4 +1,4 @@
-//! Hashes of primary keys.
+//! Hashes of primary keys, and their form in error messages.
 
 use crate::types::{Column, DataType, Schema, Value};
 

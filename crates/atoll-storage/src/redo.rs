@@ -159,7 +159,7 @@ pub fn number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Which row has changed, and how.
+/// The head of a change: the row, and the kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The table.
@@ -187,7 +187,7 @@ pub struct Change<'b> {
 pub struct Changes<'b>(Input<'b>);
 
 impl<'b> Changes<'b> {
-    /// The changes of these bytes.
+    /// A decoder of the changes in `bytes`.
     pub fn new(bytes: &'b [u8]) -> Self {
         Self(Input(bytes))
     }
@@ -246,12 +246,12 @@ impl<'b> Iterator for Changes<'b> {
     }
 }
 
-/// Bytes that are being read.
+/// The rest of the bytes that are being decoded.
 #[derive(Debug, Clone)]
 pub struct Input<'b>(pub &'b [u8]);
 
 impl<'b> Input<'b> {
-    /// So many bytes.
+    /// Takes `len` bytes; `None` if fewer are left.
     #[inline]
     pub fn take(&mut self, len: usize) -> Option<&'b [u8]> {
         let (head, tail) = self.0.split_at_checked(len)?;
@@ -259,7 +259,7 @@ impl<'b> Input<'b> {
         Some(head)
     }
 
-    /// A number as [`number`] writes it.
+    /// Takes a number as [`number`] encodes it.
     #[inline(always)]
     pub fn number(&mut self) -> Option<u64> {
         let (first, rest) = self.0.split_first()?;
@@ -270,7 +270,7 @@ impl<'b> Input<'b> {
         self.long_number()
     }
 
-    /// A column and its value.
+    /// Takes a cell: a column and its value.
     #[inline]
     fn cell(&mut self) -> Option<Cell<'b>> {
         let column = usize::try_from(self.number()?).ok()?;

@@ -97,7 +97,7 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
     /// [`MediumError`].
     fn remove(&self, name: &str) -> Result<(), MediumError>;
 
-    /// `MEDIUM-2`.
+    /// Makes changes of names durable (`MEDIUM-2`).
     ///
     /// # Errors
     /// [`MediumError`].
@@ -184,7 +184,7 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
         1
     }
 
-    /// As [`MediumFile::write_at`], of whole units, best from a [`UnitBuffer`].
+    /// As [`MediumFile::write_at`], for whole units, preferably from a [`UnitBuffer`].
     ///
     /// # Errors
     /// As there.
@@ -192,7 +192,7 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
         self.write_at(offset, bytes)
     }
 
-    /// As [`MediumFile::read_at`], of whole units, best into a [`UnitBuffer`].
+    /// As [`MediumFile::read_at`], for whole units, preferably into a [`UnitBuffer`].
     ///
     /// # Errors
     /// As there.
@@ -207,7 +207,7 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
     /// [`MediumError`].
     fn reserve(&self, size_bytes: u64) -> Result<(), MediumError>;
 
-    /// `MEDIUM-1`.
+    /// Makes written bytes durable (`MEDIUM-1`).
     ///
     /// # Errors
     /// [`MediumError`]. The writes since the last successful sync may be lost then, and a later

@@ -204,7 +204,7 @@ impl Mapped {
         Self::new(size, libc::PROT_NONE, flags, -1)
     }
 
-    /// The first of the addresses.
+    /// The first address.
     pub(super) fn address(&self) -> usize {
         self.address.addr().get()
     }

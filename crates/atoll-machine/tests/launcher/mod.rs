@@ -18,7 +18,7 @@ fn launcher() -> Result<PathBuf, String> {
         assert!(path.is_file(), "ATOLL_GUEST names {}, which is no file", path.display());
         return Ok(path);
     }
-    // Asked now: this may have been compiled for another clone with the same target.
+    // Read at run time: another clone with the same target folder may have compiled this.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let repository = Path::new(&here).join("../..");
     let path = repository.join("../shared/guest/guest.sh");

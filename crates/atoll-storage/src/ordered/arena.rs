@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! payload  tag:4 = 9 | class:6 | piece:42 | word in the piece:12      a key in a record
-//! payload  tag:4 = length 0..=8 | row:60                              a key that needs none
+//! payload  tag:4 = length 0..=8 | row:60                              a key without a record
 //! record   length:28, row:36 | the key's bytes, big-endian words, zero behind the end
 //! ```
 //!
@@ -196,7 +196,7 @@ impl<M: Machine> Arena<M> {
         next
     }
 
-    /// The first handle of a new piece.
+    /// Allocates a piece; returns its first handle.
     fn piece(&self, words: usize) -> u64 {
         let piece = self.used.fetch_add(1, Ordering::Relaxed);
         self.pieces.get_or_init(piece, || huge_pages::collect(words, |_| M::Word::new(0)));
