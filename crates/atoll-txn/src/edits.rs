@@ -10,7 +10,7 @@ use std::hash::BuildHasherDefault;
 use atoll_storage::image::Plain;
 use atoll_storage::{RowId, TableId};
 
-use crate::common::lock_list::PlaceHasher;
+use crate::place::PlaceHasher;
 
 /// Up to this many rows are looked through; beyond, they are found by hash.
 const SCAN_MAX: usize = 32;

@@ -18,15 +18,13 @@ use atoll_storage::{
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
 use crate::error::OpError;
+use crate::garbage::Garbage;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::row::Row;
 use crate::scheme::Scheme;
 use crate::tables::{IndexSpec, TableContext, TableOptions, Tables};
-use crate::worker::{Garbage, Worker, key_of};
-
-/// Most workers at a time; a place at the gate is kept for upkeep.
-pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 1;
+use crate::worker_number::WorkerNumbers;
 
 /// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
@@ -56,33 +54,10 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     partitions: u32,
     pub(crate) rows_in_section: usize,
     pub(crate) sample_every: u32,
-    workers: Mutex<Numbers>,
+    pub(crate) workers: Arc<WorkerNumbers>,
     /// What workers that are gone have left to be taken away.
     left: Mutex<Vec<Garbage>>,
     journal: OnceLock<Arc<dyn Journal>>,
-}
-
-/// Numbers of workers.
-#[derive(Default)]
-struct Numbers {
-    /// Those that are free, with how many undo lists were shown under them.
-    free: Vec<(u32, u64)>,
-    used: u32,
-}
-
-/// The number of a worker, which no other has as long as this is there.
-pub(crate) struct Number<S: Scheme<M>, M: Machine> {
-    engine: Arc<Engine<S, M>>,
-    pub(crate) number: u32,
-    /// Undo lists that were shown under it, by whichever worker.
-    pub(crate) shown: u64,
-}
-
-impl<S: Scheme<M>, M: Machine> Drop for Number<S, M> {
-    fn drop(&mut self) {
-        let numbers = self.engine.workers.lock();
-        numbers.unwrap_or_else(PoisonError::into_inner).free.push((self.number, self.shown));
-    }
 }
 
 impl<S: Scheme<M>, M: Machine> Engine<S, M> {
@@ -97,7 +72,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             partitions: options.partitions.max(1),
             rows_in_section: options.rows_in_section.max(1),
             sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
-            workers: Mutex::default(),
+            workers: Arc::default(),
             left: Mutex::default(),
             journal: OnceLock::new(),
         }
@@ -245,7 +220,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
                 table.train(&mut run, hash, row);
                 let view = Row::stored(&**table, table.slot(row));
                 for ordered in &context.indexes {
-                    key_of(ordered, &view, &mut entry);
+                    ordered.key_of(&view, &mut entry);
                     // Nobody watches a gap yet, so any part of one may be guarded by any guard.
                     ordered.index.insert(&entry, row, &mut |_, _| true);
                 }
@@ -297,29 +272,13 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A worker; for one thread at a time.
-    ///
-    /// # Errors
-    /// [`OpError::TooManyWorkers`].
-    pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, OpError> {
-        let member = self.memory().join().ok_or(OpError::TooManyWorkers(WORKERS_MAX))?;
-        let mut numbers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, shown) = numbers.free.pop().unwrap_or_else(|| {
-            numbers.used += 1;
-            (numbers.used - 1, 0)
-        });
-        drop(numbers);
-        let number = Number { engine: Arc::clone(self), number, shown };
-        Ok(Worker::new(Arc::clone(self), member, number))
-    }
-
     /// A worker is gone and could not take this away.
     pub(crate) fn leave(&self, garbage: Garbage) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push(garbage);
     }
 
-    /// Whether workers that are gone have left something that [`Worker::collect_garbage`] may take
-    /// away.
+    /// Whether workers that are gone have left garbage that
+    /// [`Worker::collect_garbage`](crate::Worker::collect_garbage) may free.
     pub fn has_garbage(&self) -> bool {
         !self.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -8,11 +8,13 @@
 
 pub mod accounting;
 pub mod any;
+pub mod before_image;
 pub mod common;
 pub mod describe;
 pub mod edits;
 pub mod engine;
 pub mod error;
+mod garbage;
 pub mod history;
 pub mod journal;
 mod place;
@@ -23,6 +25,7 @@ pub mod scheme;
 pub mod schemes;
 pub mod tables;
 pub mod worker;
+pub mod worker_number;
 
 pub use accounting::{Component, Components};
 pub use common::timestamp::{TimestampKind, UnknownTimestamps};

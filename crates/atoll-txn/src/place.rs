@@ -6,11 +6,14 @@
 //! ```
 
 use std::fmt;
+use std::hash::Hasher;
 
 use atoll_storage::TableId;
+use atoll_storage::key::mix;
 use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS, TABLES_MAX};
 
-use crate::tables::INDEXES_MAX;
+/// Most ordered indexes of a table.
+pub const INDEXES_MAX: usize = 64;
 
 const WHAT_BITS: u32 = 40;
 const GUARD_BITS: u32 = u32::BITS;
@@ -91,6 +94,36 @@ impl Place {
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} of {:?}", self.what(), self.table())
+    }
+}
+
+/// A hasher of places and row ids. No adversary chooses them, so it only mixes their bits.
+#[derive(Debug, Default)]
+pub(crate) struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u16(&mut self, value: u16) {
+        self.write_u64(value.into());
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = mix(self.0 ^ value);
     }
 }
 

@@ -12,7 +12,7 @@ use atoll_storage::{
     Change, Column, DataType, Number, PlainColumn, Slot, StorageError, Table, Value,
 };
 
-use crate::common::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 use crate::edits::{Edits, Savepoint};
 use crate::error::OpError;
 

@@ -23,7 +23,7 @@
 
 use atoll_machine::Machine;
 
-use crate::common::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 
 pub use crate::place::{Guarded, Place};
 

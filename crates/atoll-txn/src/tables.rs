@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_machine::Machine;
 use atoll_machine::huge_pages::{self, Array};
-use atoll_storage::ordered::encode::KeyColumn;
+use atoll_storage::ordered::encode::{self, KeyColumn};
 use atoll_storage::ordered::{GuardId, OrderedIndex};
 use atoll_storage::stable::{PerRow, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::{RowId, Schema, StorageError, Table, TableId};
 
-use crate::row::ColumnSet;
+pub use crate::place::INDEXES_MAX;
+use crate::row::{ColumnSet, Row};
 use crate::rows::Meta;
 use crate::scheme::{Guarded, Place, Scheme, States};
 
@@ -22,8 +23,6 @@ use crate::scheme::{Guarded, Place, Scheme, States};
 const STRIPES: usize = 1 << 12;
 /// Guards of an ordered index are kept in lists of this many.
 const GUARDS: u64 = 1 << 10;
-/// Most indexes of a table.
-pub const INDEXES_MAX: usize = 64;
 
 /// An ordered index that a table is to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -273,5 +272,18 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
             index: OrderedIndex::default(),
             gaps: StableVec::default(),
         })
+    }
+
+    /// Encodes the key of a row in the index; returns whether no other row may have it.
+    pub(crate) fn key_of(&self, row: &Row<'_, M>, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let mut unique = self.unique;
+        for (column, key) in self.columns.iter().zip(&self.key) {
+            row.show(*column, |plain| {
+                unique &= plain.is_some();
+                encode::encode_plain(*key, plain, out);
+            });
+        }
+        unique
     }
 }

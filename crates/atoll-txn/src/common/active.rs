@@ -8,7 +8,7 @@
 
 use atoll_machine::{Machine, Ordering, Word};
 
-use crate::engine::WORKERS_MAX;
+use crate::worker_number::WORKERS_MAX;
 
 const IDLE: u64 = 0;
 const CHOOSING: u64 = 1;

@@ -5,12 +5,12 @@
 //! asked what the transaction holds itself.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use atoll_machine::Machine;
-use atoll_storage::key::mix;
 
 use super::lock::{Busy, Lock};
+use crate::place::PlaceHasher;
 use crate::scheme::{Place, States};
 
 /// Up to this many locks are looked through; beyond, they are found by hash.
@@ -39,41 +39,10 @@ struct Count {
 }
 
 /// How a place is held: owned, or so many times shared.
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Share {
     exclusive: bool,
     times: u64,
-}
-
-/// Places are numbers that nobody chooses to harm us, so spreading their bits is enough.
-#[derive(Debug, Default)]
-pub struct PlaceHasher(u64);
-
-impl Hasher for PlaceHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u16(&mut self, value: u16) {
-        self.write_u64(value.into());
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(value.into());
-    }
-
-    fn write_isize(&mut self, value: isize) {
-        self.write_u64(value as u64);
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = mix(self.0 ^ value);
-    }
 }
 
 impl LockList {
@@ -226,6 +195,7 @@ mod tests {
     use std::collections::HashMap;
 
     use atoll_machine::Native;
+    use atoll_storage::key::mix;
 
     use super::*;
     use crate::common::few::Few;

@@ -30,7 +30,7 @@ use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::stable::StableVec;
 
-use super::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 use crate::scheme::Place;
 
 const CHUNK_WORDS: usize = 1 << 13;

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::look::Net;
 use super::{Anomaly, End, History, Item, Kind, Left, Op, Over, Version};
 
 /// Lives of which all orders are tried; of more, neighbours change places.
@@ -63,7 +62,7 @@ impl From<Over> for OverKey {
 }
 
 /// Whether a row in this state lies within the bounds.
-pub(super) fn lies_in(item: Item, left: Left, over: OverKey, from: i64, to: i64) -> bool {
+pub(super) fn is_in_range(item: Item, left: Left, over: OverKey, from: i64, to: i64) -> bool {
     let at = match over {
         OverKey::Key => item.key,
         OverKey::Place => left.place,
@@ -75,7 +74,7 @@ fn fits(told: Told, item: Item, state: State) -> bool {
     match (told, state.left) {
         (Told::State(saw), left) => saw == left.map(|left| left.version),
         (Told::Exists, left) => left.is_some(),
-        (Told::Outside(over, from, to), Some(left)) => !lies_in(item, left, over, from, to),
+        (Told::Outside(over, from, to), Some(left)) => !is_in_range(item, left, over, from, to),
         (Told::Outside(..), None) => true,
     }
 }
@@ -132,6 +131,13 @@ impl Chain {
         }
         self.states.extend(&self.last);
     }
+}
+
+/// What a transaction replaced at an item, and what it left there in the end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Net {
+    pub(super) before: Option<Version>,
+    pub(super) after: Option<Left>,
 }
 
 /// The writes of one item: what each transaction replaced in the end, and by what.

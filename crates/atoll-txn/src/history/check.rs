@@ -11,9 +11,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::chains::{self, Chain, Run, Told, lies_in};
+use super::chains::{self, Chain, Net, Run, Told, is_in_range};
 use super::graph::{Graph, Reach, Why};
-use super::look::{Net, Sight, items, look_back};
+use super::look::{Sight, items, look_back};
 use super::{Anomaly, End, History, Item, Kind, Left, Op, Transaction, Version};
 
 /// Other orders of the lives of keys that are tried before an anomaly is reported.
@@ -154,7 +154,7 @@ fn check_bounds(
         for (item, version) in saw {
             let first = history.initial.get(item).filter(|left| left.version == *version);
             let left = first.or(writers.get(&(*item, *version)).map(|writer| &writer.left));
-            if !left.is_some_and(|left| lies_in(*item, *left, (*over).into(), *from, *to)) {
+            if !left.is_some_and(|left| is_in_range(*item, *left, (*over).into(), *from, *to)) {
                 let text = format!("a scan found {item} outside its bounds");
                 return Err(history.tell(Kind::OutOfNowhere, &[at], &[*item], &text));
             }

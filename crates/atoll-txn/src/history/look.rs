@@ -2,15 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::chains::{OverKey, Told, lies_in};
-use super::{Anomaly, History, Item, Kind, Left, Op, Transaction, Version};
-
-/// What a transaction replaced at an item, and what it left there in the end.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Net {
-    pub(super) before: Option<Version>,
-    pub(super) after: Option<Left>,
-}
+use super::chains::{Net, OverKey, Told, is_in_range};
+use super::{Anomaly, History, Item, Kind, Op, Transaction, Version};
 
 /// What a transaction was told of what others left.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +111,7 @@ impl Looking<'_> {
         }
         let own = self.own.iter().filter_map(|(item, net)| Some((*item, net.after?)));
         for (item, left) in own {
-            if lies_in(item, left, over, from, to) && !found.contains_key(&item) {
+            if is_in_range(item, left, over, from, to) && !found.contains_key(&item) {
                 return Err(self.missed(item, Some(left.version), None));
             }
         }

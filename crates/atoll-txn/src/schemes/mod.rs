@@ -182,7 +182,7 @@ mod tests {
     use atoll_storage::TableId;
 
     use super::{SchemeKind, SchemeOptions, SchemeVisitor};
-    use crate::common::before_image::BeforeImage;
+    use crate::before_image::BeforeImage;
     use crate::common::few;
     use crate::scheme::{Fetch, Place, Scheme, Section, Start, States, Target, Writes};
 

@@ -17,7 +17,7 @@ use atoll_storage::{Change, PlainColumn, Slot, StorageError, Table, Value};
 use super::key_batch::{Aim, Aims, KeyBatch, Seen as SeenRows};
 use super::step::{Found, Here, Step, Wanted};
 use super::{Txn, Worker};
-use crate::common::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::scheme::{AbortReason, Conflict, FetchOnce, Scheme, Seen};

@@ -19,7 +19,7 @@ use std::ops::Range;
 use atoll_machine::Machine;
 use atoll_storage::{Change, RowId, StorageError, TableId};
 
-use super::entries::{Entry, key_of};
+use super::entries::Entry;
 use super::{State, Txn, Worker, target};
 use crate::accounting::Component;
 use crate::edits::{EditedRow, What};
@@ -148,7 +148,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let Self { engine, txn, garbage, .. } = self;
         let stamp = engine.scheme.stamp(&txn.local);
         engine.scheme.end(&mut txn.local, engine.tables(), true);
-        garbage.retire_committed(txn, engine, stamp);
+        txn.retire_committed(garbage, engine, stamp);
         Ok(())
     }
 }
@@ -168,7 +168,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             if context.table.is_present(entry.row) {
                 // Moved; perhaps there and back again.
                 let view = Row::stored(&*context.table, context.table.slot(entry.row));
-                key_of(ordered, &view, now);
+                ordered.key_of(&view, now);
                 if *now == entries.key(entry) {
                     continue;
                 }

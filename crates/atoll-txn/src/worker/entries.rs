@@ -12,7 +12,7 @@ use atoll_storage::{RowId, TableId, Value};
 
 use crate::row::{ColumnSet, Row};
 use crate::scheme::Scheme;
-use crate::tables::{Ordered, TableContext};
+use crate::tables::TableContext;
 
 /// An entry: its key lies in [`Entries`].
 #[derive(Debug, Clone, Copy)]
@@ -56,23 +56,6 @@ struct Move {
     old: Vec<u8>,
     new: Vec<u8>,
     unique: bool,
-}
-
-/// The key of a row in an index; says whether no other row may have it.
-pub(crate) fn key_of<S: Scheme<M>, M: Machine>(
-    ordered: &Ordered<S, M>,
-    row: &Row<'_, M>,
-    out: &mut Vec<u8>,
-) -> bool {
-    out.clear();
-    let mut unique = ordered.unique;
-    for (column, key) in ordered.columns.iter().zip(&ordered.key) {
-        row.show(*column, |plain| {
-            unique &= plain.is_some();
-            encode::encode_plain(*key, plain, out);
-        });
-    }
-    unique
 }
 
 impl Entries {
@@ -175,7 +158,7 @@ impl Entries {
     ) {
         let mut key = std::mem::take(&mut self.scratch().1);
         for (index, ordered) in context.indexes.iter().enumerate() {
-            key_of(ordered, row, &mut key);
+            ordered.key_of(row, &mut key);
             let entry = self.entry(context.table.id(), id, index, &key, false);
             self.gone.push(entry);
         }
@@ -197,7 +180,7 @@ impl Entries {
             }
             let (at, key) = &mut self.before[self.before_len];
             *at = index;
-            key_of(ordered, row, key);
+            ordered.key_of(row, key);
             self.before_len += 1;
         }
     }
@@ -219,7 +202,7 @@ impl Entries {
                 self.moves.push(Move::default());
             }
             let one = &mut self.moves[self.moves_len];
-            one.unique = key_of(ordered, row, &mut one.new);
+            one.unique = ordered.key_of(row, &mut one.new);
             if one.new != *before {
                 one.index = *index;
                 one.old.clear();

@@ -43,20 +43,20 @@ use atoll_storage::undo::{Backwards, UndoList};
 use atoll_storage::{Filling, KeyRun, RowId, StorageError, Table, TableId, Value, ValuePlace};
 
 use crate::accounting::{Component, Stopwatch};
-use crate::common::before_image::BeforeImage;
-use crate::common::lock_list::PlaceHasher;
+use crate::before_image::BeforeImage;
 use crate::edits::Edits;
-use crate::engine::{Engine, Number};
+use crate::engine::Engine;
 use crate::error::OpError;
+use crate::garbage::Garbage;
+use crate::place::PlaceHasher;
 use crate::registry::TxnContext;
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Conflict, Place, Scheme, Start, Target, Writes};
 use crate::tables::TableContext;
+use crate::worker_number::{WORKERS_MAX, WorkerNumber};
 pub use access::RowAccess;
 pub use apply::{Buffers, RowOp};
 use entries::Entries;
-pub(crate) use entries::key_of;
-pub(crate) use garbage::Garbage;
 use late::Late;
 use prefetch::Prefetched;
 pub use prefetch::RowPrefetch;
@@ -95,7 +95,7 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     upkeep: bool,
     /// The last field, so that it is dropped last: the next worker with the number finds what this
     /// one has left.
-    number: Number<S, M>,
+    number: WorkerNumber,
 }
 
 /// What belongs to the open transaction. Apart from the place at the gate, so that it can be worked
@@ -178,8 +178,19 @@ pub struct Committed {
     pub has_changes: bool,
 }
 
+impl<S: Scheme<M>, M: Machine> Engine<S, M> {
+    /// A new worker; one thread at a time may use it.
+    ///
+    /// # Errors
+    /// [`OpError::TooManyWorkers`].
+    pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, OpError> {
+        let member = self.memory().join().ok_or(OpError::TooManyWorkers(WORKERS_MAX))?;
+        Ok(Worker::new(Arc::clone(self), member, self.workers.take()))
+    }
+}
+
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    pub(crate) fn new(engine: Arc<Engine<S, M>>, member: Member, number: Number<S, M>) -> Self {
+    fn new(engine: Arc<Engine<S, M>>, member: Member, number: WorkerNumber) -> Self {
         let context = engine.registry.register();
         let garbage = engine.take_left();
         let txn = Txn {

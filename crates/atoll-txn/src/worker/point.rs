@@ -8,7 +8,7 @@ use atoll_storage::{Change, RowId, Table, Value};
 use super::step::{Found, Step, Wanted, find};
 use super::{Txn, Worker};
 use crate::accounting::Component;
-use crate::common::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::error::OpError;

@@ -7,7 +7,6 @@ use atoll_machine::Machine;
 use atoll_storage::Change;
 
 use super::commit::seal;
-use super::entries::key_of;
 use super::{State, Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::Engine;
@@ -49,7 +48,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 engine.tables().table(made.table).free(made.row);
             }
         } else {
-            garbage.retire_aborted(txn);
+            txn.retire_aborted(garbage);
         }
         self.txn.forget = false;
         self.finish(Err(reason), State::Finished);
@@ -143,7 +142,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let ordered = &context.indexes[entry.index];
             if context.table.is_present(entry.row) {
                 let view = Row::stored(&*context.table, context.table.slot(entry.row));
-                key_of(ordered, &view, now);
+                ordered.key_of(&view, now);
                 if *now == entries.key(entry) {
                     continue;
                 }

@@ -12,7 +12,6 @@ use atoll_storage::ordered::encode::{encode, successor};
 use atoll_storage::ordered::{Batch, KeyRange};
 use atoll_storage::{RowId, StorageError, Table, Value};
 
-use super::entries::key_of;
 use super::point::Reader;
 use super::step::{Found, Step};
 use super::{Txn, Worker};
@@ -282,7 +281,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let step = self.read_row(engine, context, found, &is_named, |view| {
             // Not before: the scheme has the row's lock or its version now (`SLOTS-1`).
             has_key = context.table.is_index_only() || {
-                key_of(ordered, view, &mut now);
+                ordered.key_of(view, &mut now);
                 now == key
             };
             if has_key {

@@ -34,8 +34,8 @@ use heat::Heat;
 pub use local::Local;
 pub use state::State;
 
+use crate::before_image::BeforeImage;
 use crate::common::active::Active;
-use crate::common::before_image::BeforeImage;
 use crate::common::gap::Gap;
 use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};

@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::key::mix;
 
-use crate::engine::WORKERS_MAX;
 use crate::scheme::Place;
+use crate::worker_number::WORKERS_MAX;
 
 /// Locks that a line shows. Who holds more may be in a deadlock that is not found, and ends by its
 /// timeout.

@@ -10,7 +10,7 @@
 
 use atoll_machine::{Machine, Ordering, Word};
 
-use crate::engine::WORKERS_MAX;
+use crate::worker_number::WORKERS_MAX;
 
 /// In the lock's word: somebody holds it. Above, how many wait.
 const HELD: u64 = 1;

@@ -23,8 +23,8 @@ use atoll_machine::{Machine, Ordering, Word};
 pub use local::Local;
 pub use state::{GapState, State};
 
+use crate::before_image::BeforeImage;
 use crate::common::active::Active;
-use crate::common::before_image::BeforeImage;
 use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::timestamp::Timestamps;
 use crate::common::version_chain::{DeltaRecordId, VersionChainWriter, VersionChains};

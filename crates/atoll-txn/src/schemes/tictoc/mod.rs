@@ -22,11 +22,11 @@ pub use state::{GapState, State};
 
 use crate::common::read_set::Write;
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
-use crate::engine::WORKERS_MAX;
 use crate::scheme::{
     AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
+use crate::worker_number::WORKERS_MAX;
 use state::raise;
 
 #[repr(align(64))]
