@@ -1,4 +1,4 @@
-//! What several schemes are made of.
+//! Building blocks that several schemes share.
 
 pub mod active;
 #[cfg(test)]
