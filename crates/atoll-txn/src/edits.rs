@@ -1,8 +1,8 @@
 //! The write set of a transaction that stores at commit: rows, and their new values as plain bytes.
 //!
 //! Each row has a chain of cells from the newest to the oldest, so a column that was set twice has
-//! the value that was set last. Rows, cells and bytes are in three growing lists, whose memory the
-//! next transaction uses again.
+//! the value that was set last. Rows, cells and bytes are in three growing lists; the next
+//! transaction uses their memory again.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

@@ -184,7 +184,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
     /// do this with different segments; nothing else may use the table meanwhile. Returns a key
     /// that two rows have, if there is one.
     pub fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
-        /// Rows whose index buckets are prefetched together.
+        /// Rows for which index buckets are prefetched together.
         const TOGETHER: usize = 32;
         let context = self.tables.context(table);
         let table = &context.table;

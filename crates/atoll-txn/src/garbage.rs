@@ -15,8 +15,8 @@ const KEPT_MAX: usize = 1 << 16;
 /// What was retired.
 #[derive(Debug)]
 pub(crate) enum Gone {
-    /// A row that was deleted, or whose insert was rolled back, with the hash by which the index
-    /// finds it.
+    /// A row that was deleted, or an insert that was rolled back, with the hash by which the index
+    /// finds the row.
     Row(u64),
     /// An entry of the index at a position, and the length of its key in `Garbage::keys`.
     Entry(usize, usize),

@@ -6,8 +6,8 @@
 //!    the worker does not wait inside. It may still fail, since the commit has not been decided.
 //! 2. In the section in which the transaction's changes become part of the database,
 //!    [`Recorder::record`] assigns a position in the log and a GSN. So the records of a row have
-//!    the order of its changes, and a cut comes after exactly the transactions whose records have
-//!    the cut's epoch or an older one.
+//!    the order of its changes, and a cut comes after exactly the transactions with records of the
+//!    cut's epoch or an older one.
 //! 3. Before other transactions may see the changes, the worker raises the GSN of every segment
 //!    that it has written to the GSN of the commit. A transaction that reads there learns this GSN,
 //!    and its own commit gets a greater one, in whatever log it writes to.

@@ -35,8 +35,8 @@ pub enum Guarded {
     Row(u64),
     /// A gap: keys that are absent, by the number of an index of the table and of a guard in it.
     /// A transaction that finds a key absent or scans a range registers a gap read; a transaction
-    /// that adds an entry registers a gap insert. Index 0 is the hash index, whose guards are
-    /// stripes of hashes; the others are ordered indexes, whose guards belong to leaves.
+    /// that adds an entry registers a gap insert. Index 0 is the hash index, and its guards are
+    /// stripes of hashes; the others are ordered indexes, and their guards belong to leaves.
     Gap(u16, u32),
 }
 

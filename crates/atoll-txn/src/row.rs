@@ -266,7 +266,7 @@ pub(crate) struct Direct<'a, M: Machine> {
 
 /// Detects changes that move the row in an index.
 pub(crate) struct Moves<'a, M: Machine> {
-    /// Columns whose change moves the row.
+    /// Columns in which a change moves the row.
     pub(crate) columns: &'a ColumnSet,
     /// Called with the row before the first such change.
     pub(crate) before: &'a mut dyn FnMut(&Row<'_, M>),
@@ -380,8 +380,8 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         }
     }
 
-    /// Adds to a `bigint` or a `timestamp`, and returns the sum; NULL counts as 0. If the sum is out
-    /// of range, the whole call fails and the transaction is rolled back.
+    /// Adds to a `bigint` or a `timestamp`, and returns the sum; NULL counts as 0. If the sum is
+    /// out of range, the whole call fails and the transaction is rolled back.
     ///
     /// # Panics
     /// When the column is of another type.

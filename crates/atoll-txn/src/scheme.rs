@@ -352,8 +352,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         let _ = (gap, state, stamp);
     }
 
-    /// Waits for a place that the scheme has refused with [`Conflict::WouldBlock`]. The worker calls
-    /// it outside the gate, before it repeats the step; `round` counts up from 0.
+    /// Waits for a place that the scheme has refused with [`Conflict::WouldBlock`]. The worker
+    /// calls it outside the gate, before it repeats the step; `round` counts up from 0.
     ///
     /// # Errors
     /// The transaction has waited long enough and must abort.
@@ -441,9 +441,9 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
     /// Unlocks a row after [`Scheme::lock`]. `changed` says that the worker has removed entries of
     /// the row, perhaps all of them, after which the slot is used again. A transaction that has
     /// read the row before and writes it must not commit then, since it may rely on an entry that
-    /// it found in an index and did not add. A scheme whose writers own a row from
-    /// [`Scheme::write`] to the end has nothing to do: the row cannot be locked in between, and the
-    /// writer looks for entries and adds them after `write`.
+    /// it found in an index and did not add. If the writers of a scheme own a row from
+    /// [`Scheme::write`] to the end, the scheme has nothing to do: the row cannot be locked in
+    /// between, and the writer looks for entries and adds them after `write`.
     fn unlock(&self, target: Target<'_, Self::State>, changed: bool) {
         let _ = (target, changed);
     }

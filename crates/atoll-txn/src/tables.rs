@@ -43,8 +43,8 @@ pub struct TableOptions {
     /// The table belongs to every partition: a transaction with any partition may read it, and one
     /// with all partitions may write it.
     pub replicated: bool,
-    /// Number of its tablespace, whose log records its changes; by default the engine assigns
-    /// tablespaces round-robin.
+    /// Number of its tablespace; the log of the tablespace records the table's changes. By default,
+    /// the engine assigns tablespaces round-robin.
     pub tablespace: Option<u32>,
 }
 
@@ -73,9 +73,9 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     pub(crate) tablespace: u32,
     /// The greatest GSN of a commit that deleted a row, or moved one in an index.
     gone: GoneGsn,
-    /// Columns whose update moves a row in an index.
+    /// Columns in which an update moves a row in an index.
     pub(crate) moving: ColumnSet,
-    /// Columns whose long values are stored in a heap.
+    /// Columns of texts and binaries, with long values in a heap.
     pub(crate) views: ColumnSet,
     /// Columns of either kind; a change of other columns needs no further work.
     pub(crate) noted: ColumnSet,

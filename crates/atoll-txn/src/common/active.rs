@@ -47,8 +47,8 @@ impl<M: Machine> Active<M> {
         }
     }
 
-    /// Begins a transaction of the worker. Returns the first timestamp of `choose` that is above the
-    /// floor.
+    /// Begins a transaction of the worker. Returns the first timestamp of `choose` that is above
+    /// the floor.
     pub fn begin(&self, worker: u32, mut choose: impl FnMut() -> u64) -> u64 {
         let slot = &self.slots[worker as usize].0;
         slot.store(CHOOSING, Ordering::SeqCst);

@@ -81,7 +81,7 @@ pub struct ReadSet {
     locked: usize,
     /// Whether the writes are in the order of places.
     sorted: bool,
-    /// A row that was read together with its write, and whose word has changed since.
+    /// A row that was read together with its write, and has another word since.
     stale: Option<Place>,
     /// The transaction may have stored into the locked rows.
     may_be_stored: bool,

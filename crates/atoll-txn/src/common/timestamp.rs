@@ -104,7 +104,7 @@ impl TimestampLocal {
 }
 
 impl<M: Machine> Timestamps<M> {
-    /// Creates a source, whose first timestamp is at least 2.
+    /// Creates a source; its first timestamp is at least 2.
     pub fn new(kind: TimestampKind) -> Self {
         let line = |value| Line(M::Word::new(value));
         let first = if kind == TimestampKind::Clock { CLOCK_END } else { 2 };
@@ -257,7 +257,7 @@ mod tests {
         static NOW: Cell<u64> = const { Cell::new(7) };
     }
 
-    /// A machine whose clock the test sets.
+    /// A machine with a clock that the test sets.
     struct Ageing;
 
     impl Machine for Ageing {

@@ -2,7 +2,7 @@
 //!
 //! Three bits say that a writer holds the row, that it is storing into it, and that the row is
 //! present; the rest is a number that changes with each change of the row. A reader reads the word,
-//! then the row, then the word again (a sequence lock, whose readers write nothing).
+//! then the row, then the word again (a sequence lock: readers write nothing).
 //!
 //! A reader that writers overtake several times latches the row ([`row_latch`](super::row_latch)).
 //!
@@ -135,8 +135,8 @@ impl<M: Machine> Version<M> {
         Some((seen, now & NUMBER))
     }
 
-    /// Unlocks a row after [`Version::lock_outside`]. If index entries of the row have been removed,
-    /// its number changes.
+    /// Unlocks a row after [`Version::lock_outside`]. If index entries of the row have been
+    /// removed, its number changes.
     pub fn unlock_outside(&self, changed: bool) {
         let now = self.0.load(Ordering::Relaxed) & !LOCKED;
         self.unlock(now + u64::from(changed));

@@ -10,8 +10,8 @@
 //! time, writers might extend the chain faster than the reader walks.
 //!
 //! Each worker stores its delta records in its own chunks of words. It fills the chunks in turn and
-//! uses them again in the same order, when no reader can need their records. So a worker stops to
-//! allocate after a warm-up, and workers share no cache lines except by reading.
+//! uses them again in the same order, when no reader can need their records. So a worker allocates
+//! nothing after a warm-up, and workers share no cache lines except by reading.
 //!
 //! ```text
 //! record   stamp | next | present (1 bit), columns | cells
@@ -120,7 +120,7 @@ impl<M: Machine> VersionChains<M> {
     }
 
     /// Computes how the version that a reader may see, the newest with a stamp of at most `wanted`,
-    /// differs from the row in the table, whose chain begins at `newest`. Returns false if the chain
+    /// differs from the row in the table; the chain begins at `newest`. Returns false if the chain
     /// has no such version, which happens only if the row has changed meanwhile.
     pub fn reconstruct(
         &self,
@@ -199,8 +199,8 @@ impl<M: Machine> VersionChainWriter<M> {
         Self { chains, worker, own }
     }
 
-    /// Writes a delta record in front of the chain `next`. It restores `before`, whose stamp is
-    /// `stamp` and which a version of stamp `replaced_by` is replacing.
+    /// Writes a delta record in front of the chain `next`. It restores `before`, a version of stamp
+    /// `stamp`, which a version of stamp `replaced_by` is replacing.
     pub fn push(
         &mut self,
         before: &BeforeImage,
@@ -281,7 +281,8 @@ impl<M: Machine> VersionChainWriter<M> {
         chunk
     }
 
-    /// Frees the chunks whose records were all replaced with the stamp `horizon` or a smaller one.
+    /// Frees the chunks in which all records were replaced with the stamp `horizon` or a smaller
+    /// one.
     pub fn collect(&mut self, horizon: u64) {
         while let Some((chunk, stamp)) = self.own.full.front().copied()
             && stamp <= horizon

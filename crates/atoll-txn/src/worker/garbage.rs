@@ -403,7 +403,7 @@ mod tests {
                 worker.begin(Begin::default()).unwrap();
                 worker.commit().unwrap();
             }
-            // With nobody in the way, who lets much go takes it away.
+            // Without a reader, a transaction that retires much frees it when it ends.
             worker.begin(Begin::default()).unwrap();
             keys.iter().for_each(|row| worker.insert(&table, row).unwrap());
             worker.commit().unwrap();
