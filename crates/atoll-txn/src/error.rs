@@ -15,7 +15,8 @@ pub enum OpError {
     /// The transaction has been rolled back; the caller may try again.
     #[error("the transaction was rolled back: {0}")]
     Abort(AbortReason),
-    /// A row with this key exists. The transaction is unchanged and may go on.
+    /// A row with this key exists. The new row has not been inserted, and the transaction may go
+    /// on.
     #[error("table \"{table}\" has a row with key {key} already")]
     DuplicateKey {
         /// The table.
@@ -33,7 +34,8 @@ pub enum OpError {
         /// The values as a user writes them, with their columns: `mail = 'ann@x.org'`.
         key: String,
     },
-    /// An update would change a key. The transaction is unchanged and may go on.
+    /// An update would change a key. If a callback has tried to change it, the transaction has been
+    /// rolled back; otherwise it is unchanged and may go on.
     #[error(
         "column \"{column}\" is part of the primary key of \"{table}\", which an update cannot \
          change; delete the row and insert it again"
@@ -44,8 +46,8 @@ pub enum OpError {
         /// The column.
         column: String,
     },
-    /// A value does not fit (the transaction may go on), or the system is out of memory (the
-    /// transaction has been rolled back).
+    /// A value does not fit, or the system is out of memory. The documentation of each operation
+    /// says whether the transaction has been rolled back.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A table of another database. The transaction is unchanged and may go on.

@@ -2,7 +2,7 @@
 //! them to tables.
 //!
 //! The user chooses a [scheme](scheme::Scheme) when a database is opened. The engine is compiled
-//! once for each scheme, so a transaction contains no dynamic dispatch. A scheme accesses all its
+//! once for each scheme, so its calls of the scheme are static. A scheme accesses all its
 //! shared words through [`Machine`](atoll_machine::Machine), so the same code runs natively and on
 //! a simulated machine. This crate knows neither disks nor SQL.
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! Recorded histories, and the check whether they are serializable.
 //!
-//! Transactions record what they read and write ([`Recorder`]); [`check`] then searches for
+//! Transactions record what they read and write ([`Recorder`]); [`check()`] then searches for
 //! anomalies, which no serial order explains. It guesses nothing: every write creates a version
 //! with a unique number and knows the version that it replaced. So the order of versions is known,
 //! and with it the direct serialization graph ("Generalized Isolation Level Definitions", Adya,

@@ -9,7 +9,7 @@
 //! - `WORKER-3`: an error while storing leaves a transaction half done, so the worker rolls it back
 //!   at once. An error that is found before anything is stored leaves the transaction as it was.
 //! - `WORKER-4`: a slot is used again only when no index entry leads to it and, for schemes that
-//!   store at commit, no transaction can be reading its old row ([`garbage`]).
+//!   store at commit, no transaction can be reading its old row (`worker/garbage.rs`).
 //! - `WORKER-5`: a transaction ends in a section of a sealed epoch, so no worker is inside the gate
 //!   under an older epoch. Hence all commits of earlier epochs have happened before the transaction
 //!   validates (`SCHEME-4`), and a transaction that reads its results does so after the cut of

@@ -1,6 +1,6 @@
 //! ADAPTIVE: optimistic without contention, pessimistic on contended rows.
 //!
-//! All transactions validate as in SILO. If validation keeps failing because of a row ([`heat`]),
+//! All transactions validate as in SILO. If validation keeps failing because of a row (`heat.rs`),
 //! writers lock the row at their first write, and readers wait for this lock instead of reading a
 //! value that is about to change. If the lock is always free, the row cools down and is left to
 //! validation again. Both modes exist side by side, and no transaction stops when a row changes its

@@ -1,6 +1,6 @@
 //! DL_DETECT: two-phase locking with waits and deadlock detection.
 //!
-//! A transaction that waits shows what it waits for and what it holds ([`board`]) and searches for
+//! A transaction that waits shows what it waits for and what it holds (`board.rs`) and searches for
 //! a deadlock from time to time; the cheapest member of a deadlock aborts. After a timeout, a
 //! transaction aborts, which limits how many transactions wait for one lock ("Staring into the
 //! Abyss", section 4.2, where 100 µs was chosen). A timeout of 0 is NO_WAIT.
