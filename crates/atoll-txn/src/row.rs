@@ -17,7 +17,7 @@ use crate::edits::{Edits, Savepoint};
 use crate::error::OpError;
 
 /// Width of the widest image that is read without allocating.
-const ROOM: usize = 128;
+const IMAGE_INLINE_MAX: usize = 128;
 
 // Not `Copy`: a copy that outlives a change of the row would read a write set that is borrowed.
 /// A row that is being read. Its values count only if the call that passed it to the caller
@@ -230,7 +230,7 @@ impl<'a, M: Machine> Row<'a, M> {
     /// Whether the column is NULL.
     pub fn is_null(&self, column: usize) -> bool {
         let width = self.data_type(column).width().max(1);
-        if width > ROOM {
+        if width > IMAGE_INLINE_MAX {
             return self.value(column) == Value::Null;
         }
         let own = self.with_own(column, |plain| plain.is_none());
@@ -239,7 +239,7 @@ impl<'a, M: Machine> Row<'a, M> {
         }
         match self.before_image.and_then(|before| before.get(column)) {
             Some((valid, _)) => !valid,
-            None => !self.table.load(self.slot, column, &mut [0; ROOM][..width]),
+            None => !self.table.load(self.slot, column, &mut [0; IMAGE_INLINE_MAX][..width]),
         }
     }
 
@@ -346,8 +346,8 @@ impl<'a, M: Machine> RowEdit<'a, M> {
             }
             return;
         }
-        let mut room = [0; 16];
-        self.put(column, image::plain(value, &mut room));
+        let mut buffer = [0; 16];
+        self.put(column, image::plain(value, &mut buffer));
     }
 
     /// Sets a `bigint` or a `timestamp`.

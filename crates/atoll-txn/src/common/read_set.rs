@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn a_row_that_was_read_to_be_written_is_looked_at_when_it_is_locked() {
-        // With few rows and with many, which are locked in another way.
+        // With few rows, and with many, which are locked in sorted order.
         for count in [1, 4, UNSORTED_MAX as u64 + 9] {
             for changed in 0..count {
                 let few = rows(count as usize);

@@ -210,7 +210,7 @@ impl<M: Machine> VersionChainWriter<M> {
     ) -> DeltaRecordId {
         let cells = || before.cells().map(|(_, _, bytes)| 1 + bytes.len().div_ceil(8));
         let needed = HEADER_WORDS + cells().sum::<usize>();
-        let (chunk, offset) = self.room(needed);
+        let (chunk, offset) = self.allocate(needed);
         self.own.newest_stamp = self.own.newest_stamp.max(replaced_by);
         let record = DeltaRecordId::new(self.worker, chunk, offset);
         let words = self.chains.words(record);
@@ -246,7 +246,7 @@ impl<M: Machine> VersionChainWriter<M> {
         latest.for_each(|(_, stamp)| *stamp = (*stamp).max(to));
     }
 
-    fn room(&mut self, needed: usize) -> (u32, usize) {
+    fn allocate(&mut self, needed: usize) -> (u32, usize) {
         let own = &mut self.own;
         if let Some(chunk) = own.current {
             let words = self.arena_words(chunk);

@@ -23,7 +23,7 @@ use crate::tables::TableContext;
 /// The progress of adding an entry. If the scheme refuses a request, the next attempt continues
 /// from there, so a transaction that waits does not repeat granted requests.
 struct Addition<'r> {
-    room: &'r mut ScanBuffers,
+    buffers: &'r mut ScanBuffers,
     /// This many entries of the batch have been read, and no other row had the key.
     looked_at: usize,
     /// The index may have more entries with the key behind the batch.
@@ -32,15 +32,15 @@ struct Addition<'r> {
 
 impl<'r> Addition<'r> {
     /// The progress of the next entry, at its beginning.
-    fn of(entries: &Entries, room: &'r mut ScanBuffers) -> Self {
+    fn of(entries: &Entries, buffers: &'r mut ScanBuffers) -> Self {
         let entry = &entries.made[entries.added];
-        room.batch.rewind();
+        buffers.batch.rewind();
         if entry.unique {
-            room.batch.limit(None);
-            room.from.clear();
-            room.from.extend_from_slice(entries.key(entry));
+            buffers.batch.limit(None);
+            buffers.from.clear();
+            buffers.from.extend_from_slice(entries.key(entry));
         }
-        Self { room, looked_at: 0, more: entry.unique }
+        Self { buffers, looked_at: 0, more: entry.unique }
     }
 }
 
@@ -56,12 +56,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         while self.txn.entries.has_new() {
             self.check_entry_length(table)?;
             self.check_entry_partitions(table)?;
-            let mut room = std::mem::take(&mut self.scan_buffers);
-            let mut addition = Addition::of(&self.txn.entries, &mut room);
+            let mut buffers = std::mem::take(&mut self.scan_buffers);
+            let mut addition = Addition::of(&self.txn.entries, &mut buffers);
             let clash = self.until_done(table, |engine, txn, context, _| {
                 txn.add_entry(engine, context, &mut addition)
             });
-            self.scan_buffers = room;
+            self.scan_buffers = buffers;
             let clash = clash?;
             self.txn.entries.added += 1;
             if clash {
@@ -143,7 +143,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         addition: &mut Addition<'_>,
     ) -> Step<bool> {
         let entry = self.entries.made[self.entries.added];
-        let Addition { room: ScanBuffers { batch, from: key, .. }, looked_at, more } = addition;
+        let Addition { buffers: ScanBuffers { batch, from: key, .. }, looked_at, more } = addition;
         let range = KeyRange {
             from: Bound::Included(&key[..]),
             to: Bound::Included(&key[..]),

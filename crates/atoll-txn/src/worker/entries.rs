@@ -105,8 +105,8 @@ impl Entries {
             for (index, ordered) in context.indexes.iter().enumerate() {
                 let (start, mut unique) = (self.coming_keys.len(), ordered.unique);
                 for (column, key) in ordered.columns.iter().zip(&ordered.key) {
-                    let mut room = [0; 16];
-                    let plain = plain(&values[*column], &mut room);
+                    let mut buffer = [0; 16];
+                    let plain = plain(&values[*column], &mut buffer);
                     unique &= plain.is_some();
                     encode::encode_plain(*key, plain, &mut self.coming_keys);
                 }

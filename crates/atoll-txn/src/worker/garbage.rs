@@ -268,7 +268,7 @@ mod tests {
         let schema = Schema::new(columns, &["id"]).unwrap();
         let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
         let mut named = std::collections::HashSet::new();
-        // One worker after the other, and two beside each other.
+        // Successive pairs of workers.
         for id in (0..40i64).step_by(2) {
             let mut workers = [engine.worker().unwrap(), engine.worker().unwrap()];
             for (worker, id) in workers.iter_mut().zip(id..) {
@@ -293,7 +293,7 @@ mod tests {
         let schema = Schema::new(columns, &["id"]).unwrap();
         let table = engine.create_table("t", schema, &options).unwrap();
         let mut worker = engine.worker().unwrap();
-        // A slot that was tidied may be too new for a timestamp or two.
+        // The first timestamps may be too old for a slot that was collected.
         let insert = |worker: &mut Worker<S, Native>, row: &[Value]| {
             let mut tried = (0..9).map(|_| {
                 worker.begin(Begin::default()).unwrap();
@@ -318,13 +318,13 @@ mod tests {
             if i % 9 != 8 {
                 continue;
             }
-            // Now and then a row that is there for a while and comes back with the same value.
+            // From time to time, a row that is committed, and inserted again with the same value.
             for commits in [true, false, false] {
                 insert(&mut worker, &row(7));
                 if commits {
                     worker.commit().unwrap();
                     worker.begin(Begin::default()).unwrap();
-                    // Where it was in between is nowhere.
+                    // Two changes of the key in one update: the intermediate key leaves no entry.
                     for first in [1000, 2000] {
                         let changes = [i + first, i + first + 500].map(|n| (1, n.into()));
                         assert!(worker.update(&table, &key, &changes).unwrap());

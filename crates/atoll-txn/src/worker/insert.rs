@@ -387,8 +387,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let savepoint = edits.savepoint();
         for (column, value) in row.iter().enumerate() {
             if !context.table.schema().is_in_key(column) {
-                let mut room = [0; 16];
-                edits.put(column, plain(value, &mut room));
+                let mut buffer = [0; 16];
+                edits.put(column, plain(value, &mut buffer));
             }
         }
         edits.give(savepoint, place);

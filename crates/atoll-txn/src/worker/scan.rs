@@ -128,15 +128,15 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     ) -> Result<(), OpError> {
         self.check_open()?;
         self.check_table(table)?;
-        let mut room = std::mem::take(&mut self.scan_buffers);
+        let mut buffers = std::mem::take(&mut self.scan_buffers);
         let done = self.check_range(table, index, range).and_then(|()| {
-            if !room.bounds(&self.engine.tables.context(table.id()).indexes[index], range) {
+            if !buffers.bounds(&self.engine.tables.context(table.id()).indexes[index], range) {
                 return Ok(());
             }
-            room.batch.rewind();
-            self.scan_batches(table, index, range, &mut room, (look, take))
+            buffers.batch.rewind();
+            self.scan_batches(table, index, range, &mut buffers, (look, take))
         });
-        self.scan_buffers = room;
+        self.scan_buffers = buffers;
         done
     }
 
@@ -179,10 +179,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
-        room: &mut ScanBuffers,
+        buffers: &mut ScanBuffers,
         (look, take): (Reader<'_, M>, &mut dyn FnMut() -> ControlFlow<()>),
     ) -> Result<(), OpError> {
-        let ScanBuffers { batch, from, to } = room;
+        let ScanBuffers { batch, from, to } = buffers;
         let to = match range.to {
             Bound::Unbounded => Bound::Unbounded,
             _ if to.is_empty() => Bound::Unbounded, // No key is greater than the prefix.

@@ -110,8 +110,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 return Step::Done(());
             }
             let value = context.table.value(row, column);
-            let mut room = [0; 16];
-            let plain = atoll_storage::image::plain(&value, &mut room);
+            let mut buffer = [0; 16];
+            let plain = atoll_storage::image::plain(&value, &mut buffer);
             return match context.table.store(change, found.slot, column, plain, &mut self.undo) {
                 Ok(()) => Step::Done(()),
                 Err(error) => Step::Failed(error.into()),
@@ -129,11 +129,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if let Err(conflict) = self.ask_write(engine, context, found, true) {
             return Step::Conflict(conflict);
         }
-        let mut room = [0; 16];
+        let mut buffer = [0; 16];
         let mut edits = self.edits.borrow_mut();
         let at = edits.add(context.table.id(), row, What::Change);
         let savepoint = edits.savepoint();
-        edits.put(column, atoll_storage::image::plain(&value, &mut room));
+        edits.put(column, atoll_storage::image::plain(&value, &mut buffer));
         edits.give(savepoint, at);
         Step::Done(())
     }
