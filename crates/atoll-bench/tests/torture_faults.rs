@@ -8,7 +8,7 @@ use atoll::machine::{Machine, Native};
 use atoll_bench::torture::lineup::options;
 use atoll_bench::torture::machine::{Stepped, is_on_stage};
 use atoll_bench::torture::run::{Rules, run_native, run_seed};
-use atoll_txn::common::before_image::BeforeImage;
+use atoll_txn::before_image::BeforeImage;
 use atoll_txn::common::timestamp::TimestampKind;
 use atoll_txn::scheme::{
     AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,

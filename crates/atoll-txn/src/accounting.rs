@@ -1,8 +1,8 @@
-//! Where the time of transactions goes: the six components of the study ("Staring into the Abyss",
+//! How transactions spend their time, by the six components of the study ("Staring into the Abyss",
 //! section 3.2).
 //!
-//! Looking at a clock before and after everything would cost more than what is measured, so one
-//! transaction of [`SAMPLE_EVERY`] is measured and stands for the others.
+//! Reading a clock before and after each step would cost more than the step itself, so a worker
+//! measures one transaction of [`SAMPLE_EVERY`] as a sample.
 
 use atoll_machine::Machine;
 
@@ -12,18 +12,18 @@ pub const SAMPLE_EVERY: u32 = 128;
 /// What a transaction spends its time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Component {
-    /// The logic of the transaction, and reading and storing values, if it commits.
+    /// The logic of a transaction that commits, and reading and storing its values.
     Useful,
-    /// What was done in vain: an attempt that was rolled back, rolling it back, and the pause
-    /// before the next one. Its timestamps and its waiting count as such.
+    /// Wasted work: an attempt that was rolled back, the rollback, and the pause before the next
+    /// attempt. The timestamps and the waits of the attempt count as those components.
     Abort,
     /// Taking timestamps, of all attempts.
     Timestamp,
-    /// Looking into indexes and changing them, if it commits.
+    /// Index lookups and changes of a transaction that commits.
     Index,
     /// Waiting for locks, or for values that are not ready, in all attempts.
     Wait,
-    /// The scheme, without waiting, if it commits.
+    /// The scheme's work, without waits, for a transaction that commits.
     Manager,
 }
 
@@ -45,8 +45,8 @@ impl Component {
     }
 }
 
-/// Which of [`Component::ALL`] are lost when a transaction is rolled back. The study counts waiting
-/// and the taking of timestamps for what they are, whatever comes of them.
+/// The components that count as [`Component::Abort`] when a transaction is rolled back. The study
+/// counts waits and timestamps as such, whether the transaction commits or not.
 const LOST: [Component; 3] = [Component::Useful, Component::Index, Component::Manager];
 
 /// Nanoseconds for each of [`Component::ALL`], of the transactions that were measured.
@@ -55,11 +55,11 @@ pub type Components = [u64; Component::ALL.len()];
 /// Measures a worker's transactions.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    /// Never when it is 0.
+    /// One transaction of so many is measured; none if 0.
     every: u32,
     left: u32,
     is_running: bool,
-    /// The last transaction was measured and rolled back, so what follows from that is measured.
+    /// The last transaction was measured and rolled back, so the pause after it is measured too.
     is_in_vain: bool,
     since_ns: u64,
     now: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Measures one transaction of so many; none for 0.
+    /// Measures one transaction of `every`; none for 0.
     pub(crate) fn new(every: u32) -> Self {
         Self { every, left: every, ..Self::default() }
     }
@@ -108,7 +108,7 @@ impl Stopwatch {
         Component::ALL[std::mem::replace(&mut self.now, component as usize)]
     }
 
-    /// The transaction has ended; what it spent, if it was measured.
+    /// Ends the measurement of a transaction; returns the time that it spent, if it was measured.
     #[inline]
     pub(crate) fn stop<M: Machine>(&mut self, committed: bool) -> Option<Components> {
         self.is_in_vain = self.is_running && !committed;
@@ -126,8 +126,8 @@ impl Stopwatch {
         Some(self.spent)
     }
 
-    /// Calls `pause`, after a transaction that was rolled back and before it is tried again; what
-    /// that took, if the transaction was measured.
+    /// Calls `pause`, after a transaction that was rolled back and before the next attempt. Returns
+    /// the time of the pause, if the transaction was measured.
     pub(crate) fn pause<M: Machine>(&mut self, pause: impl FnOnce()) -> Option<Components> {
         if !self.is_in_vain {
             pause();

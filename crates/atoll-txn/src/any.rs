@@ -1,7 +1,6 @@
-//! Engines and workers of a scheme that is chosen at run time.
+//! Engines and workers behind trait objects, for a scheme that is chosen at run time.
 //!
-//! A call into a worker goes through a table of functions; behind it everything is compiled for the
-//! scheme.
+//! A call of a worker is one dynamic dispatch; the code behind it is compiled for the scheme.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use crate::worker::{
     Begin, Buffers, Committed, Range, RowAccess, RowOp, RowPrefetch, Visitor, Want, Worker,
 };
 
-/// An engine of any scheme; see [`Engine`] for what the calls do.
+/// An engine of any scheme; [`Engine`] documents the calls.
 pub trait AnyEngine<M: Machine>: Send + Sync {
     /// [`Engine::memory`].
     fn memory(&self) -> &Arc<Memory>;
@@ -80,7 +79,7 @@ pub trait AnyEngine<M: Machine>: Send + Sync {
     fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry>;
 }
 
-/// A worker of any scheme; see [`Worker`] for what the calls do and what their errors are.
+/// A worker of any scheme; [`Worker`] documents the calls and their errors.
 #[allow(missing_docs, clippy::missing_errors_doc)]
 pub trait AnyWorker<M: Machine>: Send {
     fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError>;
@@ -346,7 +345,7 @@ impl<S: Scheme<M>, M: Machine> AnyWorker<M> for Worker<S, M> {
     }
 }
 
-/// An engine with a scheme of this kind.
+/// Creates an engine with a scheme of this kind.
 pub fn engine<M: Machine>(
     kind: SchemeKind,
     scheme: &SchemeOptions,

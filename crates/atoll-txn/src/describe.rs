@@ -1,11 +1,11 @@
-//! A table as bytes: what a log and a home keep of its definition.
+//! The definition of a table as bytes, which logs and checkpoint stores contain.
 //!
 //! ```text
 //! id | tablespace | replicated | schema bytes | schema (atoll_storage::schema_codec)
 //! indexes | (unique | name bytes | name | columns | position × columns) × indexes
 //! ```
-//! Numbers are as in [`atoll_storage::redo`]. The bytes come from a medium, so decoding trusts
-//! nothing.
+//! Numbers are encoded as in [`atoll_storage::redo`]. The bytes come from a medium, so the decoder
+//! checks everything.
 
 use atoll_storage::redo::{Input, number};
 use atoll_storage::types::COLUMNS_MAX;
@@ -13,7 +13,7 @@ use atoll_storage::{Schema, schema_codec};
 
 use crate::tables::{INDEXES_MAX, IndexSpec, TableOptions};
 
-/// A table that was described.
+/// A decoded definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// Its number.
@@ -26,7 +26,7 @@ pub struct Description {
     pub options: TableOptions,
 }
 
-/// The bytes of a table's definition.
+/// Encodes a table's definition.
 pub fn encode(id: u32, name: &str, schema: &Schema, options: &TableOptions) -> Vec<u8> {
     let mut out = Vec::new();
     number(&mut out, id.into());
@@ -49,7 +49,7 @@ pub fn encode(id: u32, name: &str, schema: &Schema, options: &TableOptions) -> V
     out
 }
 
-/// The definition in some bytes; `None` when they are none.
+/// Decodes a table's definition; `None` if the bytes are invalid.
 pub fn decode(bytes: &[u8]) -> Option<Description> {
     let mut input = Input(bytes);
     let id = input.number()?.try_into().ok()?;

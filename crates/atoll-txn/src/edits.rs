@@ -1,8 +1,8 @@
 //! The write set of a transaction that stores at commit: rows, and their new values as plain bytes.
 //!
-//! What belongs to a row is a chain of cells from the newest to the oldest, so that a column that
-//! is set twice has the value that was set last. Everything is kept in three growing lists that are
-//! used again by the next transaction.
+//! Each row has a chain of cells from the newest to the oldest, so a column that was set twice has
+//! the value that was set last. Rows, cells and bytes are in three growing lists; the next
+//! transaction uses their memory again.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -10,46 +10,48 @@ use std::hash::BuildHasherDefault;
 use atoll_storage::image::Plain;
 use atoll_storage::{RowId, TableId};
 
-use crate::common::lock_list::PlaceHasher;
+use crate::place::PlaceHasher;
 
-/// Up to this many rows are looked through; beyond, they are found by hash.
+/// Up to this many rows, a lookup scans the list; beyond, it uses a hash table.
 const SCAN_MAX: usize = 32;
-/// A transaction over a whole table must not leave its worker with the table's size.
+/// A larger write set frees its memory when it is cleared, so that a transaction over a whole table
+/// does not leave its worker with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 const NONE: usize = usize::MAX;
 
-/// What happens to a row.
+/// How the transaction changes a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Some columns change.
+    /// It updates some columns.
     Change,
-    /// It was absent and comes to be; its slot holds all columns already. (A transaction that has
-    /// lost the row to others, and so cannot commit, may find theirs there.)
+    /// It inserts the row into a new slot, which holds all columns already. (If the transaction has
+    /// lost the row to another one, and so cannot commit, the slot may hold the other's values.)
     Add,
-    /// It was deleted and comes back in its old slot, with all columns.
+    /// It inserts a row that was deleted into its old slot, with all columns.
     Return,
-    /// It was there and all columns are set anew.
+    /// It deletes the row and inserts it again, with all columns.
     Replace,
-    /// It goes.
+    /// It deletes the row.
     Remove,
-    /// It was to be added, and is not.
+    /// It inserted the row and deleted it again: an [`What::Add`] that was taken back.
     Nothing,
-    /// It was to come back, and does not: what it was before it was deleted still lies in its slot.
+    /// A [`What::Return`] that was taken back: the slot still holds the values from before the
+    /// deletion.
     Stay,
 }
 
 impl What {
-    /// Whether it was there before.
+    /// Whether the row was present before.
     pub fn was_present(self) -> bool {
         matches!(self, Self::Change | Self::Replace | Self::Remove)
     }
 
-    /// Whether it was absent, and is in the end.
+    /// Whether the row was absent before and is absent afterwards.
     pub fn is_nothing(self) -> bool {
         matches!(self, Self::Nothing | Self::Stay)
     }
 
-    /// Whether all its columns are set.
+    /// Whether all columns are set.
     pub fn is_whole(self) -> bool {
         matches!(self, Self::Add | Self::Return | Self::Replace)
     }
@@ -62,17 +64,17 @@ pub struct EditedRow {
     pub table: TableId,
     /// The row.
     pub row: RowId,
-    /// What happens to it.
+    /// How it is changed.
     pub what: What,
     newest: usize,
-    /// Perhaps a column was put twice.
+    /// Whether a column may have been put twice.
     repeats: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     older: usize,
-    /// Of all values together there may be more than 32 bits count, of one there are not.
+    /// All values together may exceed 4 GiB; a single value does not.
     start: usize,
     len: u32,
     column: u16,
@@ -85,12 +87,12 @@ pub struct Edits {
     rows: Vec<EditedRow>,
     cells: Vec<Cell>,
     bytes: Vec<u8>,
-    /// A bit for each row, by a hash: most rows that are asked for are not here.
+    /// A Bloom filter of the rows: most rows that are looked up are not in the write set.
     filter: u64,
-    /// A bit for each column put since the newest mark, by its position modulo 64: most that are
-    /// asked for were not.
+    /// A bit for each column put since the newest savepoint, by its position modulo 64: most
+    /// columns that are looked up were not put.
     fresh: u64,
-    /// Not all rows came by [`Edits::change`] alone, each with the cell at its position.
+    /// Not all rows were added by [`Edits::change`] alone, each with the cell at its position.
     is_mixed: bool,
     by_row: HashMap<(u32, u64), usize, BuildHasherDefault<PlaceHasher>>,
 }
@@ -106,23 +108,23 @@ impl Edits {
         self.rows.is_empty()
     }
 
-    /// Rows.
+    /// The rows, in the order in which they were added.
     pub fn rows(&self) -> &[EditedRow] {
         &self.rows
     }
 
-    /// Number of cells.
+    /// The number of cells.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether there is nothing at all, not even what was put for a row that then failed.
+    /// Whether there are neither rows nor cells; a failed update leaves cells without a row.
     #[inline]
     pub fn is_clear(&self) -> bool {
         self.rows.is_empty() && self.cells.is_empty()
     }
 
-    /// Forgets everything.
+    /// Removes all rows and cells.
     pub fn clear(&mut self) {
         if self.rows.capacity() > KEPT_MAX || self.bytes.capacity() > KEPT_MAX * 128 {
             *self = Self::default();
@@ -134,7 +136,7 @@ impl Edits {
         (self.filter, self.fresh, self.is_mixed) = (0, 0, false);
     }
 
-    /// Position of a row.
+    /// The position of a row.
     #[inline(always)]
     pub fn find(&self, table: TableId, row: RowId) -> Option<usize> {
         if self.filter & bit(table, row) == 0 { None } else { self.search(table, row) }
@@ -152,7 +154,7 @@ impl Edits {
         self.rows[at]
     }
 
-    /// Adds a row that is not there yet.
+    /// Adds a row that is not in the write set yet.
     #[inline]
     pub fn add(&mut self, table: TableId, row: RowId, what: What) -> usize {
         self.is_mixed = true;
@@ -170,7 +172,7 @@ impl Edits {
         at
     }
 
-    /// Makes the newest row be found by its hash, and all of them once there are many.
+    /// Adds the newest row to the hash table; when the table is first needed, adds all rows.
     #[cold]
     fn hash(&mut self, at: usize) {
         let from = if at == SCAN_MAX { 0 } else { at };
@@ -178,20 +180,20 @@ impl Edits {
         self.by_row.extend(new.map(|(one, at)| ((one.table.0, one.row.0), at)));
     }
 
-    /// Says what happens to a row in the end.
+    /// Sets how a row is changed in the end.
     pub fn set_what(&mut self, at: usize, what: What) {
         self.is_mixed = true;
         self.rows[at].what = what;
     }
 
-    /// Where cells that are not part of a row yet begin.
+    /// A savepoint before the cells that will not belong to a row until [`Edits::give`].
     #[inline]
     pub fn savepoint(&mut self) -> Savepoint {
         self.fresh = 0;
         Savepoint { cells: self.cells.len(), bytes: self.bytes.len() }
     }
 
-    /// Takes back what was put since, which is the newest mark.
+    /// Removes the cells that were put since the newest savepoint.
     #[inline]
     pub fn rewind(&mut self, savepoint: Savepoint) {
         self.fresh = 0;
@@ -199,7 +201,7 @@ impl Edits {
         self.bytes.truncate(savepoint.bytes);
     }
 
-    /// Puts a cell that is not part of a row yet.
+    /// Puts a cell that belongs to no row yet.
     #[inline]
     pub fn put(&mut self, column: usize, plain: Plain<'_>) {
         let bytes = plain.unwrap_or_default();
@@ -211,18 +213,18 @@ impl Edits {
         self.cells.push(Cell { older: NONE, column: column as u16, valid, start, len });
     }
 
-    /// Gives the cells put since to a row.
+    /// Adds the cells that were put since a savepoint to a row.
     #[inline]
     pub fn give(&mut self, savepoint: Savepoint, at: usize) {
         let EditedRow { newest, repeats, .. } = &mut self.rows[at];
-        let columns = self.fresh.count_ones() as usize; // at the least
+        let columns = self.fresh.count_ones() as usize; // a lower bound
         *repeats |= *newest != NONE || self.cells.len() - savepoint.cells != columns;
         for (cell, number) in self.cells[savepoint.cells..].iter_mut().zip(savepoint.cells..) {
             cell.older = std::mem::replace(newest, number);
         }
     }
 
-    /// Adds a row that is not there yet, of which one column changes.
+    /// Adds a row that is not in the write set yet, with an update of one column.
     #[inline(always)]
     pub fn change(&mut self, table: TableId, row: RowId, column: usize, bytes: &[u8]) {
         let (start, len) = (self.bytes.len(), bytes.len() as u32);
@@ -232,8 +234,8 @@ impl Edits {
         self.cells.push(Cell { older: NONE, column: column as u16, valid: true, start, len });
     }
 
-    /// The rows, if each is changed in one column and was added by [`Edits::change`]: table, row,
-    /// column, and its new value.
+    /// The table, row, column and new value of each change, if [`Edits::change`] has made all of
+    /// them.
     #[inline]
     pub fn changes(&self) -> Option<impl Iterator<Item = (TableId, RowId, usize, &[u8])>> {
         (!self.is_mixed).then(|| {
@@ -245,13 +247,13 @@ impl Edits {
         })
     }
 
-    /// Whether a column may be among the cells put since the newest mark.
+    /// Whether a column may be among the cells put since the newest savepoint.
     #[inline]
     pub fn may_have_since(&self, column: usize) -> bool {
         self.fresh >> (column % 64) & 1 == 1
     }
 
-    /// The value of a column among the cells put since the newest mark, if it was set.
+    /// The value of a column among the cells put since the newest savepoint, if it was set.
     #[inline]
     pub fn get_since(&self, savepoint: Savepoint, column: usize) -> Option<Plain<'_>> {
         if !self.may_have_since(column) {
@@ -304,7 +306,7 @@ impl Edits {
         })
     }
 
-    /// Whether a chain has a cell of a column before it comes to a number.
+    /// Whether a chain has a cell of a column between the cell `from` and the older cell `to`.
     #[inline]
     fn has_between(&self, from: usize, to: usize, column: u16) -> bool {
         let mut next = from;
@@ -318,14 +320,14 @@ impl Edits {
         false
     }
 
-    /// The value of a cell by its number; nothing for NULL.
+    /// The value of a cell by its number; empty for NULL.
     #[inline]
     pub fn bytes(&self, number: usize) -> &[u8] {
         self.plain(&self.cells[number]).unwrap_or_default()
     }
 }
 
-/// A point in the lists.
+/// A position in the write set.
 #[derive(Debug, Clone, Copy)]
 pub struct Savepoint {
     cells: usize,

@@ -1,9 +1,9 @@
-//! The engine: tables with a scheme's states beside their rows.
+//! The engine: tables, and the scheme's states of their rows.
 //!
-//! The life of a transaction, which [`crate::worker`] carries out:
+//! [`crate::worker`] executes a transaction in these steps:
 //! *begin* → *find* (index) → *read* and *write* (ask the scheme; store at once with an undo entry,
-//! or keep it in the write set) → *commit* (`validated`, stored, then `visible` when the scheme
-//! lets go) or *abort* (undo in reverse, let go).
+//! or add the change to the write set) → *commit* (`validated`, stored, then `visible` when the
+//! scheme unlocks the rows) or *abort* (undo in reverse order, unlock).
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -18,25 +18,23 @@ use atoll_storage::{
 use crate::accounting::SAMPLE_EVERY;
 use crate::describe::{self, Description};
 use crate::error::OpError;
+use crate::garbage::Garbage;
 use crate::journal::{Journal, Recorder};
 use crate::registry::{Counts, Registry, Taking};
 use crate::row::Row;
 use crate::scheme::Scheme;
 use crate::tables::{IndexSpec, TableContext, TableOptions, Tables};
-use crate::worker::{Garbage, Worker, key_of};
-
-/// Most workers at a time; a place at the gate is kept for upkeep.
-pub const WORKERS_MAX: usize = atoll_memory::gate::MEMBERS_MAX - 1;
+use crate::worker_number::WorkerNumbers;
 
 /// Settings of an engine.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineOptions {
     /// Partitions that a partitioned scheme knows; at least one.
     pub partitions: u32,
-    /// Whether it is measured where the time goes.
+    /// Whether workers measure how transactions spend their time.
     pub accounting: bool,
-    /// Most rows that are stored at commit in one section of the gate, at least one: a cut, which
-    /// waits for sections, need not wait for a large write set.
+    /// Most rows that a commit stores in one section of the gate; at least one. A cut waits for
+    /// sections to end, so this bounds how long a large write set delays it.
     pub rows_in_section: usize,
 }
 
@@ -56,33 +54,10 @@ pub struct Engine<S: Scheme<M>, M: Machine> {
     partitions: u32,
     pub(crate) rows_in_section: usize,
     pub(crate) sample_every: u32,
-    workers: Mutex<Numbers>,
-    /// What workers that are gone have left to be taken away.
+    pub(crate) workers: Arc<WorkerNumbers>,
+    /// Garbage of workers that are gone.
     left: Mutex<Vec<Garbage>>,
     journal: OnceLock<Arc<dyn Journal>>,
-}
-
-/// Numbers of workers.
-#[derive(Default)]
-struct Numbers {
-    /// Those that are free, with how many undo lists were shown under them.
-    free: Vec<(u32, u64)>,
-    used: u32,
-}
-
-/// The number of a worker, which no other has as long as this is there.
-pub(crate) struct Number<S: Scheme<M>, M: Machine> {
-    engine: Arc<Engine<S, M>>,
-    pub(crate) number: u32,
-    /// Undo lists that were shown under it, by whichever worker.
-    pub(crate) shown: u64,
-}
-
-impl<S: Scheme<M>, M: Machine> Drop for Number<S, M> {
-    fn drop(&mut self) {
-        let numbers = self.engine.workers.lock();
-        numbers.unwrap_or_else(PoisonError::into_inner).free.push((self.number, self.shown));
-    }
 }
 
 impl<S: Scheme<M>, M: Machine> Engine<S, M> {
@@ -97,13 +72,13 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
             partitions: options.partitions.max(1),
             rows_in_section: options.rows_in_section.max(1),
             sample_every: if options.accounting { SAMPLE_EVERY } else { 0 },
-            workers: Mutex::default(),
+            workers: Arc::default(),
             left: Mutex::default(),
             journal: OnceLock::new(),
         }
     }
 
-    /// From now on transactions are recorded. To be called once, before there are workers.
+    /// Records all transactions from now on. The caller calls this once, before it creates workers.
     ///
     /// # Panics
     /// When it has been called before.
@@ -130,17 +105,17 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         &self.tables
     }
 
-    /// Partitions that the scheme knows.
+    /// The number of partitions.
     pub fn partitions(&self) -> u32 {
         self.partitions
     }
 
-    /// The partition of a key: of its first column, see [`partition_of`].
+    /// The partition of a key; its first column decides, see [`partition_of`].
     pub fn partition(&self, key: &[Value]) -> u32 {
         partition_of(key.first(), self.partitions)
     }
 
-    /// Adds a table; it is there at once and for all, outside any transaction.
+    /// Creates a table, outside any transaction: every transaction sees it at once.
     ///
     /// # Errors
     /// [`StorageError::TableExists`], [`StorageError::Schema`], [`StorageError::Memory`].
@@ -154,7 +129,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         if names.iter().any(|table| table.name() == name) {
             return Err(StorageError::TableExists(name.to_owned()).into());
         }
-        // Everything that can be wrong is found before anything is recorded.
+        // Check everything that can fail before anything is recorded.
         atoll_storage::types::check_name("table", name)?;
         let indexes = TableContext::<S, M>::indexes(&schema, options)?;
         let mut options = options.clone();
@@ -183,7 +158,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         };
         let mut gsn = 0;
         if let Some(recorder) = &mut recorder {
-            // Whoever uses the table comes after it.
+            // Transactions that use the table get a greater GSN.
             gsn = recorder.record_table(&description, section.inside().epoch);
         }
         drop(section);
@@ -195,8 +170,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         Ok(table)
     }
 
-    /// Adds a table that a log or a home has described, without rows. Tables come in the order of
-    /// their numbers.
+    /// Creates a table, without rows, from its description in a log or a checkpoint store. The
+    /// caller restores tables in the order of their numbers.
     ///
     /// # Errors
     /// As [`Engine::create_table`].
@@ -205,11 +180,11 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         self.create_table(&name, schema, &options)
     }
 
-    /// Gives the rows of some segments of a restored table their entries in its indexes. Nobody
-    /// else uses the table, but for others who do the same with other segments. A key that two rows
-    /// have is returned.
+    /// Inserts the rows of some segments of a restored table into its indexes. Several threads may
+    /// do this with different segments; nothing else may use the table meanwhile. Returns a key
+    /// that two rows have, if there is one.
     pub fn adopt(&self, table: TableId, segments: std::ops::Range<u64>) -> Option<String> {
-        /// Rows whose lines of the index are on their way while others are added.
+        /// Rows for which index buckets are prefetched together.
         const TOGETHER: usize = 32;
         let context = self.tables.context(table);
         let table = &context.table;
@@ -245,8 +220,8 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
                 table.train(&mut run, hash, row);
                 let view = Row::stored(&**table, table.slot(row));
                 for ordered in &context.indexes {
-                    key_of(ordered, &view, &mut entry);
-                    // Nobody watches a gap yet, so any part of one may be guarded by any guard.
+                    ordered.key_of(&view, &mut entry);
+                    // No transaction has read a gap yet, so any guard may protect any part of one.
                     ordered.index.insert(&entry, row, &mut |_, _| true);
                 }
             }
@@ -263,7 +238,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         found.cloned().ok_or_else(|| StorageError::UnknownTable(name.to_owned()))
     }
 
-    /// Position of an ordered index of a table.
+    /// The position of an ordered index of a table.
     ///
     /// # Errors
     /// [`OpError::UnknownIndex`].
@@ -285,7 +260,7 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         specs.collect()
     }
 
-    /// What a table was made with.
+    /// The options with which a table was created.
     pub fn table_options(&self, table: TableId) -> TableOptions {
         let context = self.tables.context(table);
         let (replicated, tablespace) = (context.replicated, Some(context.tablespace));
@@ -297,55 +272,40 @@ impl<S: Scheme<M>, M: Machine> Engine<S, M> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A worker; for one thread at a time.
-    ///
-    /// # Errors
-    /// [`OpError::TooManyWorkers`].
-    pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, OpError> {
-        let member = self.memory().join().ok_or(OpError::TooManyWorkers(WORKERS_MAX))?;
-        let mut numbers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, shown) = numbers.free.pop().unwrap_or_else(|| {
-            numbers.used += 1;
-            (numbers.used - 1, 0)
-        });
-        drop(numbers);
-        let number = Number { engine: Arc::clone(self), number, shown };
-        Ok(Worker::new(Arc::clone(self), member, number))
-    }
-
-    /// A worker is gone and could not take this away.
+    /// Keeps the garbage that a worker could not free before it was dropped.
     pub(crate) fn leave(&self, garbage: Garbage) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push(garbage);
     }
 
-    /// Whether workers that are gone have left something that [`Worker::collect_garbage`] may take
-    /// away.
+    /// Whether workers that are gone have left garbage that
+    /// [`Worker::collect_garbage`](crate::Worker::collect_garbage) may free.
     pub fn has_garbage(&self) -> bool {
         !self.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Something that another worker has left.
+    /// The garbage of one of the workers that are gone; empty if there is none.
     pub(crate) fn take_left(&self) -> Garbage {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Transactions ended so far.
+    /// Counts of the transactions that have ended.
     pub fn counts(&self) -> Counts {
         self.registry.counts()
     }
 
-    /// A snapshot is going to be taken, see [`Registry::taking`].
+    /// Announces that a snapshot is going to be taken, see [`Registry::taking`].
     pub fn taking(&self) -> Taking<'_, M> {
         self.registry.taking()
     }
 
-    /// What a snapshot of `epoch` must undo on its side, see [`Taking::collect`].
+    /// The undo entries that a snapshot of `epoch` must apply, see [`Taking::collect`].
     pub fn open_at(&self, taking: &Taking<'_, M>, epoch: u64) -> Vec<Entry> {
         taking.collect(epoch, |table, column| self.tables.context(table).table.image_bytes(column))
     }
 }
 
-/// The partition of a value: integers one after the other, anything else by its hash.
+/// The partition of a value: an integer modulo the number of partitions, or the hash of any other
+/// value modulo that number.
 #[inline]
 pub fn partition_of(first: Option<&Value>, partitions: u32) -> u32 {
     let number = match first {
@@ -356,7 +316,7 @@ pub fn partition_of(first: Option<&Value>, partitions: u32) -> u32 {
         None => 0,
     };
     let partitions = u64::from(partitions);
-    // Mostly a power of two, and a division for every access is dear.
+    // The number is mostly a power of two; a division for each access would be expensive.
     let is_mask = partitions.is_power_of_two();
     (if is_mask { number & (partitions - 1) } else { number % partitions }) as u32
 }

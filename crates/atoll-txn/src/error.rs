@@ -1,4 +1,4 @@
-//! How an operation of a transaction can end other than well.
+//! The errors of a transaction's operations.
 
 use atoll_machine::Machine;
 use atoll_storage::{StorageError, Table};
@@ -6,15 +6,17 @@ use atoll_storage::{StorageError, Table};
 use crate::journal::JournalError;
 use crate::scheme::AbortReason;
 
-/// An abort is a normal outcome, an error is the world's or the caller's; they are kept apart so
-/// that nobody retries an error or reports an abort.
+/// Why an operation did not succeed. An abort is a normal outcome; an error has its cause in the
+/// environment or the caller. They are separate so that no caller retries an error or reports an
+/// abort.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
-    /// The transaction has been rolled back; it may be tried again.
+    /// The transaction has been rolled back; the caller may try again.
     #[error("the transaction was rolled back: {0}")]
     Abort(AbortReason),
-    /// A row with this key exists. The transaction goes on as if nothing had been asked.
+    /// A row with this key exists. The new row has not been inserted, and the transaction may go
+    /// on.
     #[error("table \"{table}\" has a row with key {key} already")]
     DuplicateKey {
         /// The table.
@@ -32,7 +34,8 @@ pub enum OpError {
         /// The values as a user writes them, with their columns: `mail = 'ann@x.org'`.
         key: String,
     },
-    /// An update would change a key. The transaction goes on as if nothing had been asked.
+    /// An update would change a key. If a callback has tried to change it, the transaction has been
+    /// rolled back; otherwise it is unchanged and may go on.
     #[error(
         "column \"{column}\" is part of the primary key of \"{table}\", which an update cannot \
          change; delete the row and insert it again"
@@ -43,11 +46,11 @@ pub enum OpError {
         /// The column.
         column: String,
     },
-    /// A value that does not fit (the transaction goes on), or memory that could not be had (the
-    /// transaction has been rolled back).
+    /// A value does not fit, or the system is out of memory. The documentation of each operation
+    /// says whether the transaction has been rolled back.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// A table of another database. The transaction goes on as if nothing had been asked.
+    /// A table of another database. The transaction is unchanged and may go on.
     #[error("table \"{0}\" belongs to another database than the transaction")]
     ForeignTable(String),
     /// A key of a partition that the transaction did not name when it began. It has been rolled
@@ -62,7 +65,7 @@ pub enum OpError {
         /// The partition.
         partition: u32,
     },
-    /// A partition that there is not.
+    /// A partition that does not exist.
     #[error("there is no partition {partition}: the database has {partitions}, counted from 0")]
     NoSuchPartition {
         /// The number given.
@@ -70,8 +73,8 @@ pub enum OpError {
         /// How many there are.
         partitions: u32,
     },
-    /// A change in a transaction that said it would not write. The transaction goes on as if
-    /// nothing had been asked.
+    /// A change in a transaction that was begun as read-only. The transaction is unchanged and may
+    /// go on.
     #[error("the transaction is read-only; begin one that is not to change \"{0}\"")]
     ReadOnly(String),
     /// No index of that name.
@@ -82,7 +85,7 @@ pub enum OpError {
         /// The name.
         index: String,
     },
-    /// What it has changed cannot be made durable. It has been rolled back.
+    /// The changes cannot be made durable. The transaction has been rolled back.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// Too many transactions are open at a time.
@@ -91,7 +94,7 @@ pub enum OpError {
 }
 
 impl OpError {
-    /// A change of a key column.
+    /// The error for a change of a key column.
     pub(crate) fn key_update<M: Machine>(table: &Table<M>, column: usize) -> Self {
         Self::KeyUpdate {
             table: table.name().to_owned(),

@@ -1,27 +1,27 @@
-//! What makes commits last, as the workers see it. The log implements it; a database in memory has
-//! none.
+//! The interface through which workers write commits to the log. The log implements it; a database
+//! in memory has none.
 //!
-//! The order of a commit, and why
-//! 1. Outside the gate, [`Recorder::admit`] waits until there is room for the records, so that
-//!    nothing waits inside; it fails while nothing has been decided.
+//! A commit takes these steps:
+//! 1. Outside the gate, [`Recorder::admit`] waits until the log has room for the records, so that
+//!    the worker does not wait inside. It may still fail, since the commit has not been decided.
 //! 2. In the section in which the transaction's changes become part of the database,
-//!    [`Recorder::record`] gives it its place in the log and its GSN. So the records of a row have
-//!    the order of its changes, and a cut has before it exactly the transactions whose records
-//!    carry an older epoch.
-//! 3. Before others may see the changes, the GSN of every segment that was written is raised to
-//!    that of the commit. Whoever reads there learns it, and is itself ordered behind it in
-//!    whatever log it writes to.
+//!    [`Recorder::record`] assigns a position in the log and a GSN. So the records of a row have
+//!    the order of its changes, and a cut comes after exactly the transactions with records of the
+//!    cut's epoch or an older one.
+//! 3. Before other transactions may see the changes, the worker raises the GSN of every segment
+//!    that it has written to the GSN of the commit. A transaction that reads there learns this GSN,
+//!    and its own commit gets a greater one, in whatever log it writes to.
 //!
-//! - `JOURNAL-1`: a transaction's GSN is greater than those of all commits that it has seen and
-//!   greater than any before it in the logs that it writes to (the three rules of GoldenX, section
-//!   2.2, with a segment for a page and taken at commit instead of at each change).
+//! - `JOURNAL-1`: a transaction's GSN is greater than the GSNs of all commits that it has seen, and
+//!   greater than all earlier GSNs in the logs that it writes to (the three rules of GoldenX,
+//!   section 2.2, with segments instead of pages, and at commit instead of at each change).
 
 use std::fmt;
 use std::sync::Arc;
 
 use atoll_storage::redo::Redo;
 
-/// Why something cannot be recorded. Nothing has been decided then.
+/// Why the log cannot record a transaction. The transaction has not committed then.
 #[derive(Debug, Clone)]
 pub struct JournalError(pub Arc<dyn std::error::Error + Send + Sync>);
 
@@ -33,7 +33,7 @@ impl fmt::Display for JournalError {
 
 impl std::error::Error for JournalError {}
 
-/// What a transaction is to be recorded with.
+/// The header of a transaction's commit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Commit {
     /// The epoch of the section.
@@ -44,11 +44,11 @@ pub struct Commit {
 
 /// See the module.
 pub trait Journal: Send + Sync + 'static {
-    /// What a worker records its transactions with.
+    /// A recorder for a worker's transactions.
     fn recorder(self: Arc<Self>) -> Box<dyn Recorder>;
 }
 
-/// A worker's way to the log; see the module.
+/// A worker's access to the log; see the module.
 pub trait Recorder: Send {
     /// Waits for room for the records of a commit. Outside the gate.
     ///
@@ -66,25 +66,27 @@ pub trait Recorder: Send {
     /// Records a commit for which there is room; returns its GSN. Inside the gate.
     fn record(&mut self, redo: &Redo, commit: Commit) -> u64;
 
-    /// The transaction has been rolled back.
+    /// Withdraws the admission: the transaction has been rolled back.
     fn withdraw(&mut self);
 
-    /// Tablespaces.
+    /// The number of tablespaces.
     fn tablespaces(&self) -> u32;
 
-    /// That there is such a tablespace.
+    /// Checks that a tablespace exists.
     ///
     /// # Errors
     /// [`JournalError`].
     fn check_tablespace(&self, tablespace: u32) -> Result<(), JournalError>;
 
-    /// Waits for room for the description of a table, see [`crate::describe`]. All of them go to
-    /// the log of tablespace 0, so that they are found again in their order. Outside the gate.
+    /// Waits for room for the description of a table, see [`crate::describe`]. The log of
+    /// tablespace 0 holds all descriptions, so that recovery finds them in their order. Outside the
+    /// gate.
     ///
     /// # Errors
     /// [`JournalError`].
     fn admit_table(&mut self, description: &[u8]) -> Result<(), JournalError>;
 
-    /// Records a table for which there is room, before anybody sees it; returns the GSN. Inside.
+    /// Records a table for which there is room, before any transaction can see the table; returns
+    /// the GSN. Inside the gate.
     fn record_table(&mut self, description: &[u8], epoch: u64) -> u64;
 }

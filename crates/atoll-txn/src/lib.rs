@@ -1,18 +1,21 @@
-//! Transactions: schemes, the states beside rows, undo, and the engine that joins them to tables.
+//! Transactions: concurrency-control schemes, their row states, undo, and the engine that joins
+//! them to tables.
 //!
-//! A [scheme](scheme::Scheme) is chosen when the database is opened; everything is compiled for it,
-//! so there is no dispatch inside a transaction. All shared words of a scheme go through
-//! [`Machine`](atoll_machine::Machine): the same code runs natively and on a simulated machine.
-//! Nothing here knows of disks or SQL.
+//! The user chooses a [scheme](scheme::Scheme) when a database is opened. The engine is compiled
+//! once for each scheme, so its calls of the scheme are static. A scheme accesses all its
+//! shared words through [`Machine`](atoll_machine::Machine), so the same code runs natively and on
+//! a simulated machine. This crate knows neither disks nor SQL.
 #![forbid(unsafe_code)]
 
 pub mod accounting;
 pub mod any;
+pub mod before_image;
 pub mod common;
 pub mod describe;
 pub mod edits;
 pub mod engine;
 pub mod error;
+mod garbage;
 pub mod history;
 pub mod journal;
 mod place;
@@ -23,6 +26,7 @@ pub mod scheme;
 pub mod schemes;
 pub mod tables;
 pub mod worker;
+pub mod worker_number;
 
 pub use accounting::{Component, Components};
 pub use common::timestamp::{TimestampKind, UnknownTimestamps};

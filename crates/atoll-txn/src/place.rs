@@ -1,22 +1,25 @@
-//! What a scheme guards, as one word: transactions keep lists of places, compare them and bring
-//! them into an order.
+//! A place: a row or a gap, packed into one word. Transactions keep lists of places, compare and
+//! sort them.
 //!
 //! ```text
 //! gap (1 bit) | table (23) | row (40), or index (8) and guard (32)
 //! ```
 
 use std::fmt;
+use std::hash::Hasher;
 
 use atoll_storage::TableId;
+use atoll_storage::key::mix;
 use atoll_storage::layout::{SEGMENTS_MAX, SLOT_BITS, TABLES_MAX};
 
-use crate::tables::INDEXES_MAX;
+/// Most ordered indexes of a table.
+pub const INDEXES_MAX: usize = 64;
 
 const WHAT_BITS: u32 = 40;
 const GUARD_BITS: u32 = u32::BITS;
 const GAP: u64 = 1 << 63;
 
-// Tables have numbers below; the first that none has is for what is no table's.
+// Table numbers are less than TABLES_MAX, which itself stands for "no table".
 const _: () = assert!(TABLES_MAX < GAP >> WHAT_BITS);
 const _: () = assert!(SEGMENTS_MAX << SLOT_BITS < 1 << WHAT_BITS);
 const _: () = assert!(INDEXES_MAX < 1 << (WHAT_BITS - GUARD_BITS));
@@ -31,9 +34,9 @@ pub enum Guarded {
     /// A row, by its id.
     Row(u64),
     /// A gap: keys that are absent, by the number of an index of the table and of a guard in it.
-    /// It is watched by who finds that a key is absent or scans a range, and disturbed by who adds
-    /// an entry. Index 0 is the hash index, whose guards are stripes of hashes; the others are
-    /// ordered, and their guards belong to leaves.
+    /// A transaction that finds a key absent or scans a range registers a gap read; a transaction
+    /// that adds an entry registers a gap insert. Index 0 is the hash index, and its guards are
+    /// stripes of hashes; the others are ordered indexes, and their guards belong to leaves.
     Gap(u16, u32),
 }
 
@@ -52,7 +55,7 @@ impl Place {
         Self(GAP | (table.0 as u64) << WHAT_BITS | (index as u64) << GUARD_BITS | guard as u64)
     }
 
-    /// Something of a partition and of no table.
+    /// The place that stands for a whole partition; it belongs to no table.
     #[inline]
     pub const fn partition(partition: u32) -> Self {
         Self::row(TableId(TABLES_MAX as u32), partition as u64)
@@ -70,7 +73,7 @@ impl Place {
         TableId(((self.0 & !GAP) >> WHAT_BITS) as u32)
     }
 
-    /// A row of it, or a gap between keys.
+    /// Its row or gap.
     #[inline]
     pub const fn what(self) -> Guarded {
         let what = self.0 & ((1 << WHAT_BITS) - 1);
@@ -81,7 +84,7 @@ impl Place {
         }
     }
 
-    /// It as a number that no other place has.
+    /// Its number, which no other place has.
     #[inline]
     pub const fn number(self) -> u64 {
         self.0
@@ -91,6 +94,36 @@ impl Place {
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} of {:?}", self.what(), self.table())
+    }
+}
+
+/// A hasher of places and row ids. No adversary chooses them, so it only mixes their bits.
+#[derive(Debug, Default)]
+pub(crate) struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u16(&mut self, value: u16) {
+        self.write_u64(value.into());
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = mix(self.0 ^ value);
     }
 }
 

@@ -1,25 +1,27 @@
-//! Which transactions are open, so that a snapshot can undo them on its side.
+//! The registry of open transactions, from which a snapshot learns what it must undo.
 //!
-//! A cut waits for no transaction. Those that are open at the cut have stored values that the
-//! snapshot shows but must not: the taker collects what undoes them. It copies nothing while a
-//! worker waits; it takes references to the chunks of the worker's undo list.
+//! A cut waits for no transaction. A transaction that is open at the cut may have stored values
+//! that the snapshot's memory contains but the snapshot must not show. So the taker of the snapshot
+//! collects the undo entries of these transactions. It takes references to the chunks of each
+//! worker's undo list, so no worker waits while it copies.
 //!
 //! Protocol, for a cut of epoch `E` (epoch `E + 1` is sealed when [`Taking::collect`] is called)
-//! 1. A worker opens its [`TxnContext`] before its first store and closes it inside the gate, at
-//!    the point where it commits or when it has undone everything. The epoch of that section is the
-//!    epoch in which the transaction ended.
+//! 1. A worker opens its [`TxnContext`] when it first stores, in the same section of the gate, and
+//!    closes it inside the gate, at the point where it commits or when it has undone everything.
+//!    The epoch of that section is the epoch in which the transaction ended.
 //! 2. A worker that closes in a later epoch than its first store, while a snapshot is being taken,
 //!    hands its list over.
-//! 3. The taker looks at every context, then at what was handed over with an end after `E`.
+//! 3. The taker reads every context, then the lists that were handed over with an end after `E`.
 //!
 //! Invariants
-//! - `REG-1`: after the seal of `E + 1`, a transaction with stores in `E` or before that had not
-//!   ended by then is found in step 3: its context is open, or it closed under a later epoch and
-//!   handed over *before* it closed, both under the context's latch.
-//! - `REG-2`: a transaction that ended in `E` or before is not found: it closed before the seal.
-//! - `REG-3`: lists that are found undo different places, so their order does not matter: a
-//!   transaction ends under a sealed epoch (`WORKER-5`), so who stores where it has stored does so
-//!   behind the seal.
+//! - `REG-1`: after the seal of `E + 1`, the taker finds in step 3 every transaction with stores in
+//!   `E` or before that had not ended by then: its context is open, or it closed under a later
+//!   epoch and handed its list over *before* it closed, both under the context's latch.
+//! - `REG-2`: the taker does not find a transaction that ended in `E` or before, since it closed
+//!   its context before the seal.
+//! - `REG-3`: the lists that the taker finds undo different places, so their order does not matter:
+//!   a transaction ends under a sealed epoch (`WORKER-5`), so a later transaction that stores in
+//!   the same places does so after the seal.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
@@ -35,16 +37,16 @@ use crate::scheme::AbortReason;
 pub struct Registry<M: Machine> {
     contexts: Latch<M, Vec<Weak<TxnContext<M>>>>,
     handed_over: Latch<M, Vec<HandedOver>>,
-    /// Snapshots being taken: from before their cut until they have collected.
+    /// The number of snapshots being taken: each from before its cut until its taker has collected.
     takers: M::Word,
-    /// Counts of workers that are gone.
+    /// Counts of the workers that are gone.
     past: Latch<M, Counts>,
 }
 
 /// The time from before a cut until [`Taking::collect`]; dropped when the snapshot is complete.
 pub struct Taking<'r, M: Machine>(&'r Registry<M>);
 
-/// What a worker shows to takers.
+/// The public part of a worker, which takers of snapshots read.
 pub struct TxnContext<M: Machine> {
     open: Latch<M, Open>,
     commits: AtomicU64,
@@ -54,7 +56,7 @@ pub struct TxnContext<M: Machine> {
 
 #[derive(Default)]
 struct Open {
-    /// 0 when no transaction has stored anything.
+    /// 0 if no open transaction has stored anything.
     transaction: u64,
     chunks: Vec<Arc<Chunk>>,
 }
@@ -65,14 +67,14 @@ struct HandedOver {
     chunks: Vec<Arc<Chunk>>,
 }
 
-/// Transactions ended since the database was opened.
+/// Counts of the transactions that have ended since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Committed.
     pub commits: u64,
     /// Aborted, by [`AbortReason::index`].
     pub aborts: [u64; AbortReason::ALL.len()],
-    /// Nanoseconds of the transactions that were measured, by component.
+    /// Nanoseconds that measured transactions have spent, by component.
     pub components: Components,
 }
 
@@ -88,7 +90,7 @@ impl<M: Machine> Default for Registry<M> {
 }
 
 impl<M: Machine> Registry<M> {
-    /// A context for a new worker.
+    /// Creates a context for a new worker.
     pub fn register(&self) -> Arc<TxnContext<M>> {
         let context = Arc::new(TxnContext {
             open: Latch::default(),
@@ -102,7 +104,7 @@ impl<M: Machine> Registry<M> {
         context
     }
 
-    /// A worker is gone; its counts stay.
+    /// Keeps the counts of a worker that is gone.
     pub fn retire(&self, context: &TxnContext<M>) {
         let counts = context.counts();
         self.past.take().add(counts);
@@ -111,15 +113,15 @@ impl<M: Machine> Registry<M> {
         others.for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
-    /// Transactions ended so far.
+    /// The counts of all workers, those that are gone included.
     pub fn counts(&self) -> Counts {
         let mut sum = *self.past.take();
         self.each(|context| sum.add(context.counts()));
         sum
     }
 
-    /// A snapshot is going to be taken. To be called before the cut, so that a worker that sees the
-    /// new epoch sees that its list is wanted.
+    /// Announces a snapshot. The taker calls this before the cut, so that a worker that sees the
+    /// new epoch also sees that it must hand its list over.
     pub fn taking(&self) -> Taking<'_, M> {
         self.takers.fetch_add(1, Ordering::SeqCst);
         Taking(self)
@@ -132,8 +134,9 @@ impl<M: Machine> Registry<M> {
 }
 
 impl<M: Machine> Taking<'_, M> {
-    /// What undoes the stores of epochs up to `epoch` of the transactions that were open at its
-    /// end, in the order in which it is to be applied. `width` as in [`undo::parse`].
+    /// The undo entries for stores of epochs up to `epoch`, of all transactions that were open at
+    /// the end of `epoch`, in the order in which the snapshot applies them. `width` is as in
+    /// [`undo::parse`].
     pub fn collect(&self, epoch: u64, width: impl Fn(TableId, u16) -> usize) -> Vec<Entry> {
         let mut lists: Vec<(u64, Vec<Arc<Chunk>>)> = Vec::new();
         self.0.each(|context| {
@@ -170,7 +173,7 @@ impl<M: Machine> Drop for Taking<'_, M> {
 }
 
 impl<M: Machine> TxnContext<M> {
-    /// A transaction is going to store for the first time, or has added a chunk.
+    /// Shows the undo list of a transaction that has stored for the first time or added a chunk.
     pub fn open(&self, transaction: u64, list: &UndoList) {
         let mut open = self.open.take();
         open.transaction = transaction;
@@ -178,13 +181,13 @@ impl<M: Machine> TxnContext<M> {
         open.chunks.extend_from_slice(&list.chunks()[known..]);
     }
 
-    /// The transaction ends in `epoch`; called inside the gate.
+    /// Ends the transaction in `epoch`. The worker calls this inside the gate.
     pub fn close(&self, registry: &Registry<M>, epoch: u64, first_epoch: u64) {
         let mut open = self.open.take();
         let chunks = std::mem::take(&mut open.chunks);
         let transaction = std::mem::take(&mut open.transaction);
         if first_epoch < epoch && registry.takers.load(Ordering::SeqCst) > 0 {
-            // Before the latch goes (REG-1).
+            // Before the latch is released (REG-1).
             let list = HandedOver { transaction, ended: epoch, chunks };
             registry.handed_over.take().push(list);
         } else {
@@ -193,7 +196,7 @@ impl<M: Machine> TxnContext<M> {
         }
     }
 
-    /// Counts the end of a transaction. Only the context's worker calls this.
+    /// Counts the end of a transaction. Only the worker of the context calls this.
     pub fn count(&self, end: Result<(), AbortReason>) {
         let counter = match end {
             Ok(()) => &self.commits,
@@ -202,7 +205,7 @@ impl<M: Machine> TxnContext<M> {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Adds what a measured transaction spent. Only the context's worker calls this.
+    /// Adds the times of a measured transaction. Only the worker of the context calls this.
     pub fn spend(&self, spent: &Components) {
         for (sum, ns) in self.components.iter().zip(spent) {
             sum.store(sum.load(Ordering::Relaxed) + ns, Ordering::Relaxed);
@@ -226,7 +229,7 @@ impl Counts {
         self.components.iter_mut().zip(other.components).for_each(|(sum, ns)| *sum += ns);
     }
 
-    /// Aborted for any reason.
+    /// The number of aborts for any reason.
     pub fn aborts_all(&self) -> u64 {
         self.aborts.iter().sum()
     }
@@ -268,6 +271,6 @@ mod tests {
         assert_eq!(rows(&registry, 5), [2], "handed over");
         assert_eq!(rows(&registry, 6), [3]);
         drop(taking);
-        assert_eq!(rows(&registry, 5), [0; 0], "nobody wants it any more");
+        assert_eq!(rows(&registry, 5), [0; 0], "no taker is left");
     }
 }

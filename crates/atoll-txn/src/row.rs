@@ -1,4 +1,4 @@
-//! A row as a transaction sees it: what lies in the table, an older version in its place, and the
+//! A row as a transaction sees it: the newest version in the table or an older one, with the
 //! transaction's own changes on top.
 
 use std::cell::RefCell;
@@ -12,16 +12,16 @@ use atoll_storage::{
     Change, Column, DataType, Number, PlainColumn, Slot, StorageError, Table, Value,
 };
 
-use crate::common::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 use crate::edits::{Edits, Savepoint};
 use crate::error::OpError;
 
-/// Widest image that is read without allocating.
-const ROOM: usize = 128;
+/// Width of the widest image that is read without allocating.
+const IMAGE_INLINE_MAX: usize = 128;
 
-// Not `Copy`: who holds one while the row is set would look at a write set that is being changed.
-/// A row while it is being read. What it says counts only if the call that showed it succeeds: a
-/// scheme that reads without locks may show the row several times.
+// Not `Copy`: a copy that outlives a change of the row would read a write set that is borrowed.
+/// A row that is being read. Its values count only if the call that passed it to the caller
+/// succeeds: a scheme that reads without locks may pass the row several times.
 pub struct Row<'a, M: Machine> {
     pub(crate) table: &'a Table<M>,
     pub(crate) slot: Slot<'a, M>,
@@ -29,13 +29,13 @@ pub struct Row<'a, M: Machine> {
     pub(crate) own: Option<Own<'a>>,
 }
 
-/// Changes of the transaction itself.
+/// The transaction's own changes of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct Own<'a> {
     pub(crate) edits: &'a RefCell<Edits>,
     /// The row's position in the write set.
     pub(crate) at: Option<usize>,
-    /// Cells put since belong to it, too.
+    /// Cells that were put since this savepoint belong to the row, too.
     pub(crate) since: Option<Savepoint>,
 }
 
@@ -49,7 +49,7 @@ impl Own<'_> {
 
 macro_rules! getter {
     ($name:ident) => {
-        /// A value of this type; 0 for NULL.
+        /// A column of this type; 0 for NULL.
         ///
         /// # Panics
         /// When the column is of another type.
@@ -70,13 +70,13 @@ macro_rules! getter {
 }
 
 impl<'a, M: Machine> Row<'a, M> {
-    /// What lies in the table.
+    /// The version in the table.
     #[inline]
     pub(crate) fn stored(table: &'a Table<M>, slot: Slot<'a, M>) -> Self {
         Self { table, slot, before_image: None, own: None }
     }
 
-    /// With an older version, and with changes of the transaction itself, on top.
+    /// The row with an older version, and with the transaction's own changes, on top.
     #[inline]
     pub(crate) fn under<'b>(
         &self,
@@ -89,7 +89,8 @@ impl<'a, M: Machine> Row<'a, M> {
         Row { table: self.table, slot: self.slot, before_image, own }
     }
 
-    /// Whether what lies in the table is surely the value of a column.
+    /// Whether the table certainly holds the value of a column: no older version and no change of
+    /// the transaction replaces it.
     #[inline]
     fn is_stored(&self, column: usize) -> bool {
         self.before_image.is_none() && self.own.is_none_or(|own| !own.may_have(column))
@@ -99,8 +100,8 @@ impl<'a, M: Machine> Row<'a, M> {
         self.table.schema().columns()[column].data_type
     }
 
-    /// Shows the plain bytes that the transaction itself has put there; if it has put none, gives
-    /// back what would have looked at them.
+    /// Calls `body` with the plain bytes that the transaction itself has put into a column; if it
+    /// has put none, returns `body` as an error.
     #[inline]
     fn with_own<R, F: FnOnce(Plain<'_>) -> R>(&self, column: usize, body: F) -> Result<R, F> {
         let Some(own) = self.own.filter(|own| own.may_have(column)) else { return Err(body) };
@@ -113,7 +114,7 @@ impl<'a, M: Machine> Row<'a, M> {
         }
     }
 
-    /// Copies the bytes of a column of a fixed width; false, and nothing is copied, for NULL.
+    /// Copies the bytes of a column of a fixed width. Returns false for NULL and copies nothing.
     #[inline]
     fn copy(&self, column: usize, into: &mut [u8]) -> bool {
         let own =
@@ -139,7 +140,7 @@ impl<'a, M: Machine> Row<'a, M> {
         panic!("column {column} holds {}, not {wanted}", self.data_type(column));
     }
 
-    /// A value of this type; NaN for NULL.
+    /// A column of this type; NaN for NULL.
     ///
     /// # Panics
     /// When the column is of another type.
@@ -151,7 +152,7 @@ impl<'a, M: Machine> Row<'a, M> {
         if self.copy(column, &mut bytes) { f64::from_le_bytes(bytes) } else { f64::NAN }
     }
 
-    /// Copies a `binary(n)` into as many bytes; false for NULL.
+    /// Copies a `binary(n)` into a buffer of `n` bytes. Returns false for NULL.
     ///
     /// # Panics
     /// When the column is of another type or width.
@@ -169,7 +170,7 @@ impl<'a, M: Machine> Row<'a, M> {
         self.copy(column, into)
     }
 
-    /// Copies a value of a plain column of the table into as many bytes.
+    /// Copies a value of a plain column of the table into a buffer of its width.
     #[inline(always)]
     pub(crate) fn plain(&self, column: PlainColumn, into: &mut [u8]) {
         if self.is_stored(column.position()) {
@@ -178,7 +179,7 @@ impl<'a, M: Machine> Row<'a, M> {
         self.copy(column.position(), into);
     }
 
-    /// Any value.
+    /// A column of any type.
     ///
     /// # Panics
     /// When there is no such column.
@@ -195,9 +196,9 @@ impl<'a, M: Machine> Row<'a, M> {
         }
     }
 
-    /// Shows the bytes of a value, `None` for NULL, without allocating unless they are many:
-    /// numbers little-endian, one byte for a `bool`, all of a text or binary.
-    /// While the row is being changed by another (see [`Row`]) they may be bytes of no value.
+    /// Calls `body` with the bytes of a value, or `None` for NULL: numbers little-endian, one byte
+    /// for a `bool`, all bytes of a text or binary. Allocates only for long values. While another
+    /// transaction changes the row (see [`Row`]), the bytes may not be those of any value.
     ///
     /// # Panics
     /// When there is no such column.
@@ -229,7 +230,7 @@ impl<'a, M: Machine> Row<'a, M> {
     /// Whether the column is NULL.
     pub fn is_null(&self, column: usize) -> bool {
         let width = self.data_type(column).width().max(1);
-        if width > ROOM {
+        if width > IMAGE_INLINE_MAX {
             return self.value(column) == Value::Null;
         }
         let own = self.with_own(column, |plain| plain.is_none());
@@ -238,17 +239,17 @@ impl<'a, M: Machine> Row<'a, M> {
         }
         match self.before_image.and_then(|before| before.get(column)) {
             Some((valid, _)) => !valid,
-            None => !self.table.load(self.slot, column, &mut [0; ROOM][..width]),
+            None => !self.table.load(self.slot, column, &mut [0; IMAGE_INLINE_MAX][..width]),
         }
     }
 
-    /// Columns of the row's table.
+    /// The number of columns.
     pub fn columns(&self) -> usize {
         self.table.schema().columns().len()
     }
 }
 
-/// A row that is being changed: what is set is seen by what is read afterwards.
+/// A row that is being changed. A read of a column after it was set returns the new value.
 pub struct RowEdit<'a, M: Machine> {
     row: Row<'a, M>,
     direct: Option<Direct<'a, M>>,
@@ -256,22 +257,22 @@ pub struct RowEdit<'a, M: Machine> {
     changed: ColumnSet,
 }
 
-/// Storing at once.
+/// How to store in place.
 pub(crate) struct Direct<'a, M: Machine> {
     pub(crate) change: Change,
     pub(crate) undo: &'a mut UndoList,
     pub(crate) moves: Moves<'a, M>,
 }
 
-/// Changes that move the row in an index.
+/// Detects changes that move the row in an index.
 pub(crate) struct Moves<'a, M: Machine> {
-    /// Those of these columns.
+    /// Columns in which a change moves the row.
     pub(crate) columns: &'a ColumnSet,
-    /// Is called with the row before the first of them.
+    /// Called with the row before the first such change.
     pub(crate) before: &'a mut dyn FnMut(&Row<'_, M>),
 }
 
-/// Which columns were set.
+/// A set of columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ColumnSet([u64; 4]);
 
@@ -285,7 +286,7 @@ impl ColumnSet {
         self.0[column / 64] >> (column % 64) & 1 == 1
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()
@@ -298,7 +299,7 @@ impl ColumnSet {
         common.fold(0, |any, word| any | word) != 0
     }
 
-    /// What is in either.
+    /// The union of the two.
     pub(crate) fn with(self, other: &Self) -> Self {
         Self(std::array::from_fn(|at| self.0[at] | other.0[at]))
     }
@@ -321,7 +322,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         Self { row, direct, failed: None, changed: ColumnSet::default() }
     }
 
-    /// What was set, or why it could not be.
+    /// The columns that were set, or the first error.
     pub(crate) fn finish(self) -> Result<ColumnSet, OpError> {
         self.failed.map_or(Ok(self.changed), Err)
     }
@@ -330,8 +331,8 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         self.failed.get_or_insert(error);
     }
 
-    /// Sets a column. A value that does not fit makes the whole call fail, and the transaction is
-    /// rolled back.
+    /// Sets a column. If the value does not fit, the whole call fails and the transaction is rolled
+    /// back.
     ///
     /// # Panics
     /// When there is no such column.
@@ -345,8 +346,8 @@ impl<'a, M: Machine> RowEdit<'a, M> {
             }
             return;
         }
-        let mut room = [0; 16];
-        self.put(column, image::plain(value, &mut room));
+        let mut buffer = [0; 16];
+        self.put(column, image::plain(value, &mut buffer));
     }
 
     /// Sets a `bigint` or a `timestamp`.
@@ -379,8 +380,8 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         }
     }
 
-    /// Adds to a `bigint` or a `timestamp`, and returns the sum; NULL counts as 0. A sum that is
-    /// none makes the whole call fail, and the transaction is rolled back.
+    /// Adds to a `bigint` or a `timestamp`, and returns the sum; NULL counts as 0. If the sum is
+    /// out of range, the whole call fails and the transaction is rolled back.
     ///
     /// # Panics
     /// When the column is of another type.
@@ -398,7 +399,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         self.add(column, amount, |row| row.i32(column), |row, sum| row.set_i32(column, sum))
     }
 
-    /// In place, in one step: what stands there is looked for once.
+    /// Adds to a number. In place, this locates the value only once.
     #[inline(always)]
     fn add<N: Number>(
         &mut self,
@@ -418,7 +419,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         sum.unwrap_or_default()
     }
 
-    /// As `put_number` in place, with a sum.
+    /// Adds to a number in place.
     fn add_number<N: Number>(&mut self, column: usize, amount: N) -> N {
         if !self.begin_put(column) {
             return N::default();
@@ -480,7 +481,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         }
     }
 
-    /// As `put`, for a column that [sets](Table::sets_numbers) such numbers.
+    /// As `put`, for a column that [takes](Table::sets_numbers) numbers of this type.
     fn put_number<N: Number>(&mut self, column: usize, value: N) {
         if !self.begin_put(column) {
             return;
@@ -500,7 +501,7 @@ impl<'a, M: Machine> RowEdit<'a, M> {
         }
     }
 
-    /// Whether a column is to be put: nothing has failed before.
+    /// Prepares a change of a column; returns false if a change before it has failed.
     #[inline(always)]
     fn begin_put(&mut self, column: usize) -> bool {
         if self.failed.is_some() {

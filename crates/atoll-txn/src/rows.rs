@@ -1,18 +1,19 @@
-//! What lies beside the rows of a table: for each slot the hash of its key and a scheme's state.
+//! Row headers: for each slot of a table, the hash of its key and the scheme's state of the row.
 //!
-//! The two lie on one cache line, so that a lookup that has found an entry of the index sees with
-//! the line that it needs anyway whether the row has the key.
+//! Both are on one cache line. A lookup that has found an index entry needs this line for the
+//! state anyway, and checks with it whether the row has the key.
 //!
-//! - `ROWS-1`: the hash of a slot is set under the latch under which the index begins to name the
-//!   row, and cleared before it ceases to. So a slot that has a hash is that of *the* row of a key
-//!   with this hash, even for somebody who found it there in an earlier life, or has not asked the
-//!   index at all; one that was claimed and then not used, because another was faster, never has
-//!   it. Were it cleared afterwards, who does not ask the index could meanwhile take a row that is
-//!   gone for the key's, which has another already.
-//! - `ROWS-2`: nothing lies beside rows for a scheme whose transactions are told apart by their
-//!   partitions, but the hash; and rows of a partition are given up by who has it. So to such a
-//!   transaction a row that is surely that of its key ([`Table::is_exact`]) has [`Meta::of_any`]
-//!   beside it, which is in a cache, until it deletes rows itself.
+//! - `ROWS-1`: the inserter sets the hash of a slot under the latch under which it adds the row to
+//!   the hash index. The hash is cleared before the index entry is removed. So a slot with a hash
+//!   holds *the* row of a key with this hash, even for a reader that found the slot when it held an
+//!   earlier row, or that has not searched the index at all. A slot that an inserter claimed but
+//!   did not use, because another inserter of the key was faster, never gets the hash. If the hash
+//!   were cleared after the entry, a reader that does not search the index could take a row that is
+//!   gone for the row of its key, although a new row has the key already.
+//! - `ROWS-2`: a partitioned scheme has no row state, so the header holds only the hash; and only
+//!   the transaction that holds a partition removes rows of it. So if such a transaction has an
+//!   exact prediction ([`Table::is_exact`]) of a row, it uses [`Meta::of_any`], which stays in the
+//!   cache, instead of the row's own header, as long as it has not deleted rows itself.
 
 use atoll_machine::{Machine, Ordering, Word};
 #[cfg(doc)]
@@ -21,11 +22,11 @@ use atoll_storage::key::RESERVED_MAX;
 
 use crate::scheme::Scheme;
 
-/// The hash of a slot that no entry names.
+/// The hash of a slot to which no index entry leads.
 const NO_KEY: u64 = 0;
-/// What is kept of any hash that stands for something else.
+/// Stored in place of each hash that is a reserved value.
 const RESERVED: u64 = 1;
-/// What has any hash.
+/// Equal to any hash.
 const ANY_KEY: u64 = RESERVED_MAX;
 
 /// See the module.
@@ -46,7 +47,7 @@ const fn stored(hash: u64) -> u64 {
 }
 
 impl<S: Scheme<M>, M: Machine> Meta<S, M> {
-    /// What a row has beside it that need not be asked (`ROWS-2`).
+    /// The header of any row with an exact prediction (`ROWS-2`).
     pub(crate) fn of_any() -> Self {
         const { assert!(!S::PARTITIONED || size_of::<S::State>() == 0, "rows share it") };
         Self { hash: M::Word::new(ANY_KEY), state: S::State::default() }
@@ -59,18 +60,18 @@ impl<S: Scheme<M>, M: Machine> Meta<S, M> {
         own == stored(hash) || S::PARTITIONED && own == ANY_KEY
     }
 
-    /// Whether an entry may name the slot.
+    /// Whether an index entry may lead to the slot.
     pub fn is_named(&self) -> bool {
         self.hash.load(Ordering::Acquire) != NO_KEY
     }
 
-    /// An entry is going to name the slot.
+    /// Sets the hash; an index entry for the slot is going to be added.
     pub fn set_hash(&self, hash: u64) {
         self.hash.store(stored(hash), Ordering::Release);
     }
 
-    /// Its entry is going to be removed, and the table has
-    /// [unlearnt](atoll_storage::Table::invalidate_dense) it.
+    /// Clears the hash; the slot's index entry is going to be removed, and the table has
+    /// [invalidated](atoll_storage::Table::invalidate_dense) its dense block.
     pub(crate) fn clear_hash(&self) {
         self.hash.store(NO_KEY, Ordering::Release);
     }

@@ -1,63 +1,67 @@
-//! What a concurrency-control scheme is to the rest of the engine.
+//! The interface of a concurrency-control scheme.
 //!
-//! A scheme decides who may read and write a row, and when a transaction may commit. It knows rows
-//! only as [`Place`]s with a state of its own beside each; it never sees a value, a segment or a
-//! file. The engine calls it in the order of a transaction's life (see [`crate::engine`]) and does
-//! all that is physical.
+//! A scheme decides which transaction may read or write a row, and when a transaction may commit.
+//! It knows a row only as a [`Place`] with a state that the scheme defines; it never sees a value,
+//! a segment or a file. The engine calls the scheme in the order of a transaction's steps (see
+//! [`crate::engine`]) and does everything physical itself.
 //!
-//! What a scheme promises
-//! - `SCHEME-1`: it never waits inside a call. What cannot be had now is refused with
-//!   [`Conflict::WouldBlock`]; the worker leaves the gate, calls [`Scheme::wait`], and asks again.
+//! Invariants that a scheme maintains
+//! - `SCHEME-1`: a scheme never waits inside a call. If it cannot grant a request now, it returns
+//!   [`Conflict::WouldBlock`]; the worker leaves the gate, calls [`Scheme::wait`], and repeats the
+//!   request.
 //! - `SCHEME-2`: between [`Scheme::write`] and [`Scheme::end`] (in place), or between
-//!   [`Scheme::prepare`] and [`Scheme::end`] (at commit), nobody else stores into the row.
-//! - `SCHEME-3`: after [`Scheme::read_gap`] of a gap, a transaction that adds an entry there is
-//!   refused by [`Scheme::insert_into_gap`], or is ordered after the watcher, or makes the
-//!   watcher's validation fail. Watching comes before looking and adding before disturbing, and the
-//!   engine puts a fence between the two (a latched leaf of an ordered index is one), so one of the
-//!   two sees the other.
+//!   [`Scheme::prepare`] and [`Scheme::end`] (at commit), no other transaction stores into the row.
+//! - `SCHEME-3`: after a reader has called [`Scheme::read_gap`] for a gap, a transaction that adds
+//!   an entry to the gap is refused by [`Scheme::insert_into_gap`], or is ordered after the reader,
+//!   or makes the reader's validation fail. The reader registers the gap read before it searches
+//!   the index; the inserter adds its entry before it calls `insert_into_gap`. The engine executes
+//!   a fence between the two steps on both sides (the latch of a leaf of an ordered index is one),
+//!   so at least one of the two sees the other.
 //! - `SCHEME-4`: a transaction that commits in a later epoch than another is ordered after it, so
 //!   that a snapshot, which is a cut between epochs, has a place in the serial order.
-//! - `SCHEME-5`: who reads a row without holding it looks at its state before and after, and a row
-//!   that may have been stored into is left in another state than it was found in, by a rollback,
-//!   too: the reader may have slept over both the storing and the restoring.
+//! - `SCHEME-5`: a reader that does not hold a row checks the row's state before and after it
+//!   reads. A transaction that may have stored into a row leaves it in another state than it found
+//!   it in, even if it rolls back: the reader may have been descheduled during both the store and
+//!   its undo.
 
 use atoll_machine::Machine;
 
-use crate::common::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 
 pub use crate::place::{Guarded, Place};
 
-/// A section of the gate in which a transaction is validated, and stores if it does so at commit.
+/// The section of the gate in which a transaction validates and, if it stores at commit, stores.
 #[derive(Debug, Clone, Copy)]
 pub struct Section {
-    /// The epoch in which it is.
+    /// The epoch of the section.
     pub epoch: u64,
-    /// Whether it is one of several, because the write set is large: see
+    /// Whether the commit needs several sections because the write set is large, see
     /// [`EngineOptions::rows_in_section`](crate::EngineOptions::rows_in_section).
     pub is_part: bool,
 }
 
-/// Why a transaction had to stop. A normal outcome: it can be tried again.
+/// Why a transaction aborted. This is a normal outcome: the caller may try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AbortReason {
     /// Another transaction holds what this one asked for.
     Denied,
-    /// An older transaction holds what this one asked for, and the younger one gives way.
+    /// An older transaction holds what this one asked for, and the younger one aborts.
     TooYoung,
     /// It was part of a deadlock.
     Deadlock,
-    /// It waited for too long.
+    /// It waited too long.
     Timeout,
     /// Its timestamp is too old: what it asked for has been read or written by a later one.
     TooLate,
     /// Something that it read has changed since.
     Changed,
-    /// A snapshot was taken while it was open, and it would have to be ordered before it.
+    /// A snapshot was taken while it was open, but the snapshot lacks its changes and would have to
+    /// be ordered after it.
     Cut,
     /// The caller rolled it back.
     Requested,
-    /// It had been rolled back before, after an error or an abort, and was used again.
+    /// It was used again after an error or an abort had rolled it back.
     Finished,
 }
 
@@ -75,12 +79,12 @@ impl AbortReason {
         Self::Finished,
     ];
 
-    /// Position in counters.
+    /// The position of its counter.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Name in reports.
+    /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Denied => "denied",
@@ -95,7 +99,7 @@ impl AbortReason {
         }
     }
 
-    /// Whether other transactions are the reason, so that trying again may help.
+    /// Whether a conflict with another transaction is the reason, so that a retry may succeed.
     pub const fn is_conflict(self) -> bool {
         !matches!(self, Self::Requested | Self::Finished)
     }
@@ -117,7 +121,7 @@ impl std::fmt::Display for AbortReason {
     }
 }
 
-/// Why a scheme does not grant something.
+/// Why a scheme does not grant a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflict {
     /// Not now: wait for this place and ask again.
@@ -132,13 +136,13 @@ impl From<AbortReason> for Conflict {
     }
 }
 
-/// Gives a scheme its states by place; the place comes from the engine that made this.
+/// Finds the states of rows and gaps by place. A place is valid only in the engine that made it.
 pub trait States<R, G> {
     /// The state of a row.
     fn row(&self, place: Place) -> &R;
     /// The state of a gap.
     fn gap(&self, place: Place) -> &G;
-    /// What finds the states of rows one after the other, most of them of the same table.
+    /// A function that finds the states of many rows; it is fast while they are of one table.
     #[inline]
     fn rows<'s>(&'s self) -> impl FnMut(Place) -> &'s R
     where
@@ -148,19 +152,19 @@ pub trait States<R, G> {
     }
 }
 
-/// When a scheme's transactions store.
+/// When a scheme's transactions store their changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// At once, with an undo entry; nobody else sees the row until the end.
+    /// At once, with an undo entry; no other transaction sees the row until this one has ended.
     InPlace,
     /// After validation, from a write set.
     AtCommit,
 }
 
-/// How a transaction begins.
+/// The parameters with which a transaction begins.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Start<'p> {
-    /// The partitions that it will touch, ascending; empty means all.
+    /// The partitions that it will access, ascending; empty means all.
     pub partitions: &'p [u32],
     /// It will not write.
     pub read_only: bool,
@@ -177,21 +181,22 @@ pub enum Seen {
     Absent,
 }
 
-/// A row on its way through a scheme.
+/// The row that a request to a scheme is about.
 pub struct Target<'s, R> {
-    /// Which it is.
+    /// Its place.
     pub place: Place,
     /// Its state.
     pub state: &'s R,
 }
 
-/// What reads a row: returns false when the row is not there. It may be called several times, and
-/// what it read counts only when the scheme says so. With an image, the version to be read is an
-/// older one: columns of the image stand in for those of the row.
+/// The engine's callback that reads a row; it returns false if the row is not there. The scheme may
+/// call it several times, and what it has read counts only if the scheme then grants the read. If
+/// the scheme passes a before image, the callback reads an older version: it takes the columns of
+/// the image from the image, and all others from the row.
 pub type Fetch<'f> = &'f mut dyn FnMut(Option<&BeforeImage>) -> bool;
 
-/// As [`Fetch`], for who is asked once and is known where it is called, so that it can become part
-/// of the scheme's code: a closure that may be called in several places would not.
+/// As [`Fetch`], for a scheme that calls it once. Its type is known where it is called, so the
+/// compiler can inline it; it would not inline a closure that is called in several places.
 pub trait FetchOnce {
     /// See [`Fetch`].
     fn fetch(&mut self, image: Option<&BeforeImage>) -> bool;
@@ -204,48 +209,47 @@ impl<'r> FetchOnce for &mut (dyn FnMut(Option<&BeforeImage>) -> bool + 'r) {
     }
 }
 
-/// Which states a scheme finds by place.
+/// [`States`] with the state types of a scheme.
 pub trait StatesOf<S: Scheme<M> + ?Sized, M: Machine>: States<S::State, S::Gap> {}
 impl<S: Scheme<M> + ?Sized, M: Machine, T: States<S::State, S::Gap>> StatesOf<S, M> for T {}
 
 /// A concurrency-control scheme. All calls of one transaction come from one thread.
 pub trait Scheme<M: Machine>: Send + Sync + 'static {
-    /// Name by which it is chosen and reported.
+    /// The name by which users choose it and reports show it.
     const NAME: &'static str;
-    /// When its transactions store.
+    /// When its transactions store their changes.
     const WRITES: Writes;
-    /// Whether transactions are told apart by the partitions that they touch, and by nothing else:
-    /// nothing is kept of a row, and who has its partition may do with it as he likes (`ROWS-2`).
+    /// Whether partitions alone isolate transactions from each other: the scheme keeps no state of
+    /// a row, and the transaction that holds its partition may access it freely (`ROWS-2`).
     const PARTITIONED: bool = false;
-    /// Whether readers may ask for older versions, so that replaced values must be kept.
+    /// Whether readers may ask for older versions, so that the scheme must keep replaced values.
     const VERSIONED: bool = false;
-    /// Whether read-only transactions never abort: what they wait for is that somebody has stored,
-    /// who waits for nobody meanwhile.
+    /// Whether read-only transactions never abort: they wait only until a writer has stored, and
+    /// the writer does not wait meanwhile.
     const READERS_NEVER_ABORT: bool = false;
-    /// Whether finding a row absent must be told of its gap as well, because the row does not know
-    /// of rows with the same key that were there before it.
+    /// Whether a reader that finds a row absent must also read the row's gap, because the row does
+    /// not know of earlier rows with the same key.
     const READS_GAP_OF_ABSENT: bool = false;
-    /// What it keeps beside each row. The default state belongs to a row that nobody has touched;
-    /// such a row is absent.
+    /// The state of a row. A row in the default state has never been used and is absent.
     type State: Default + Send + Sync + 'static;
-    /// What it keeps for each gap.
+    /// The state of a gap.
     type Gap: Default + Send + Sync + 'static;
-    /// What it keeps for a transaction; used again for the worker's next one.
+    /// The state of a transaction; the worker uses it again for its next transaction.
     type Local: Send + 'static;
 
-    /// What the worker with this number keeps.
+    /// A new transaction state for the worker with this number.
     fn local(&self, worker: u32) -> Self::Local;
 
-    /// A transaction begins.
+    /// Begins a transaction.
     ///
     /// # Errors
-    /// Only [`Conflict::WouldBlock`] makes sense here.
+    /// [`Conflict::WouldBlock`]; no other conflict makes sense here.
     fn begin(&self, local: &mut Self::Local, start: &Start<'_>) -> Result<(), Conflict>;
 
     /// Reads a row with `fetch`.
     ///
     /// # Errors
-    /// It is not granted.
+    /// The scheme does not grant the read.
     fn read(
         &self,
         local: &mut Self::Local,
@@ -254,11 +258,11 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         fetch: Fetch<'_>,
     ) -> Result<Seen, Conflict>;
 
-    /// As [`Scheme::read`], but if the row changes meanwhile it may give up: `None`, and nothing
-    /// has been granted.
+    /// As [`Scheme::read`], but the scheme may return `None` if the row changes meanwhile; it has
+    /// granted nothing then.
     ///
     /// # Errors
-    /// It is not granted.
+    /// The scheme does not grant the read.
     #[inline(always)]
     fn read_once(
         &self,
@@ -270,11 +274,11 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         self.read(local, states, target, &mut |image| fetch.fetch(image)).map(Some)
     }
 
-    /// The transaction is going to write a row; afterwards the row is there or not. In place, it
-    /// owns the row alone from now on.
+    /// Announces a write of a row; `present` says whether the row is there afterwards. In place,
+    /// the transaction holds the row exclusively from now on.
     ///
     /// # Errors
-    /// It is not granted.
+    /// The scheme does not grant the write.
     fn write(
         &self,
         local: &mut Self::Local,
@@ -283,11 +287,12 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         present: bool,
     ) -> Result<(), Conflict>;
 
-    /// As [`Scheme::read`] and, if the row is there, [`Scheme::write`], after which it is there,
-    /// too. Only for rows that the transaction has not written yet.
+    /// Reads a row as [`Scheme::read`] does and, if the row is there, announces a write after which
+    /// it is still there, as [`Scheme::write`] does. The transaction must not have written the row
+    /// before.
     ///
     /// # Errors
-    /// It is not granted.
+    /// The scheme does not grant the read or the write.
     #[inline]
     fn update(
         &self,
@@ -304,10 +309,11 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         Ok(seen)
     }
 
-    /// The transaction is going to look whether there is anything in a gap (`SCHEME-3`).
+    /// Registers a gap read: the transaction is going to rely on the absence of keys in the gap
+    /// (`SCHEME-3`).
     ///
     /// # Errors
-    /// It is not granted.
+    /// The scheme does not grant the gap read.
     fn read_gap(
         &self,
         local: &mut Self::Local,
@@ -315,10 +321,11 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         gap: &Self::Gap,
     ) -> Result<(), Conflict>;
 
-    /// The transaction has added an entry to a gap (`SCHEME-3`).
+    /// Registers a gap insert: the transaction has added an entry to the gap (`SCHEME-3`).
     ///
     /// # Errors
-    /// It is not granted; asked again, the entry is still there.
+    /// The scheme does not grant the gap insert. The entry stays, and the worker may repeat the
+    /// request.
     fn insert_into_gap(
         &self,
         local: &mut Self::Local,
@@ -326,10 +333,10 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         gap: &Self::Gap,
     ) -> Result<(), Conflict>;
 
-    /// A part of a gap is going to be guarded by `new` instead of `old`. True if that is fine:
-    /// whoever has watched `old` is protected by `new` as well, or will find out. False if the part
-    /// must keep `old`. `new` may have been another gap before: who has watched that, or still
-    /// does, stays protected by whatever gap it became a part of.
+    /// Asks whether `new` may guard a part of a gap that `old` guards now. True means that `new`
+    /// protects every transaction that has read `old` too, or that such a transaction will fail to
+    /// validate. False means that `old` must go on guarding the part. `new` may have been another
+    /// gap before; the gap that absorbed it protects the transactions that have read it.
     fn split(
         &self,
         local: &mut Self::Local,
@@ -337,19 +344,19 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         new: (Place, &Self::Gap),
     ) -> bool;
 
-    /// An entry of a row is going to disappear from a gap, because the row has been absent, or had
-    /// another key, since `stamp`: whoever finds nothing there afterwards is ordered after that,
-    /// and what is known of who has read the row, and found that, must be known of the gap from now
-    /// on.
+    /// Announces that an entry of a row is going to be removed from a gap, because the row has been
+    /// absent, or has had another key, since `stamp`. A transaction that finds the gap empty
+    /// afterwards is ordered after `stamp`. Reads of the row that found it absent, or with another
+    /// key, must count as reads of the gap from now on.
     fn remove_from_gap(&self, gap: &Self::Gap, state: &Self::State, stamp: u64) {
         let _ = (gap, state, stamp);
     }
 
-    /// Called while something is refused with [`Conflict::WouldBlock`], outside the gate; `round`
-    /// counts up from 0.
+    /// Waits for a place that the scheme has refused with [`Conflict::WouldBlock`]. The worker
+    /// calls it outside the gate, before it repeats the step; `round` counts up from 0.
     ///
     /// # Errors
-    /// It has waited enough and must abort.
+    /// The transaction has waited long enough and must abort.
     fn wait(
         &self,
         local: &mut Self::Local,
@@ -362,11 +369,11 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Everything is done: takes what is needed to store and validate. Asked again after a wait, it
-    /// goes on where it was.
+    /// Acquires what the transaction needs to validate and store; it has executed all its
+    /// operations. If the worker calls it again after a wait, it continues where it was refused.
     ///
     /// # Errors
-    /// It is not granted.
+    /// The scheme does not grant a lock.
     fn prepare(
         &self,
         local: &mut Self::Local,
@@ -376,12 +383,12 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         Ok(())
     }
 
-    /// May the transaction commit in this section of the gate? Afterwards it cannot be refused,
-    /// unless validated again: a large one is validated in each of its sections, and others come in
-    /// between.
+    /// Checks whether the transaction may commit in this section of the gate. After success it
+    /// cannot fail any more, except that a large transaction is validated again in each of its
+    /// sections, since other transactions run in between.
     ///
     /// # Errors
-    /// It must abort.
+    /// The transaction must abort.
     fn validate(
         &self,
         local: &mut Self::Local,
@@ -392,8 +399,8 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A prepared row is going to be stored; `before` is what is replaced. For schemes that are
-    /// [`Scheme::VERSIONED`].
+    /// Announces that the worker is going to store into a prepared row, and what it replaces. Only
+    /// [`Scheme::VERSIONED`] schemes need this.
     fn supersede(
         &self,
         local: &mut Self::Local,
@@ -403,46 +410,47 @@ pub trait Scheme<M: Machine>: Send + Sync + 'static {
         let _ = (local, target, before);
     }
 
-    /// The transaction has committed, or has been undone: others may see its places.
+    /// Ends the transaction, which has committed or has been undone: it unlocks all its places.
     fn end(&self, local: &mut Self::Local, states: &impl StatesOf<Self, M>, committed: bool);
 
-    /// After a commit: from which stamp on nobody can need what it replaced, see
-    /// [`Scheme::horizon`]. For schemes that write at commit.
+    /// After a commit: the stamp of what the transaction has replaced, see [`Scheme::horizon`]. For
+    /// schemes that store at commit.
     fn stamp(&self, local: &Self::Local) -> u64 {
         let _ = local;
         0
     }
 
-    /// What was replaced with this stamp or a smaller one is needed by nobody any more. `newest` is
-    /// the newest stamp that is asked about.
+    /// The low-water mark for garbage collection: no transaction needs what was replaced with this
+    /// stamp or a smaller one. `newest` is the newest stamp that the caller asks about.
     fn horizon(&self, local: &mut Self::Local, newest: u64) -> u64 {
         let _ = (local, newest);
         u64::MAX
     }
 
-    /// The row was there before anything else: it was restored. Nobody else touches it.
+    /// Marks a restored row as present. No transaction accesses it meanwhile.
     fn adopt(&self, state: &Self::State);
 
-    /// Takes a row that nobody is writing for a moment, outside any transaction, so that its
-    /// entries can be removed; says whether it is there, and since which stamp. `None` when
-    /// somebody is writing it.
+    /// Locks a row for a short time, outside any transaction, so that the worker can remove its
+    /// entries. Returns whether the row is there, and the stamp of its newest version; `None` if a
+    /// transaction is writing the row.
     fn lock(&self, target: Target<'_, Self::State>) -> Option<(Seen, u64)> {
         let _ = target;
         None
     }
 
-    /// Lets go of a row that was held. If `changed`, entries of it are gone, perhaps all of them
-    /// and the slot will be used again. Whoever writes the row and has read it before must not
-    /// commit then, since it may rely on an entry that it found in an index and did not add. Where
-    /// a row is its writer's from [`Scheme::write`] to the end, there is nothing to be done: it
-    /// cannot be held in between, and entries are looked for and added after that.
+    /// Unlocks a row after [`Scheme::lock`]. `changed` says that the worker has removed entries of
+    /// the row, perhaps all of them, after which the slot is used again. A transaction that has
+    /// read the row before and writes it must not commit then, since it may rely on an entry that
+    /// it found in an index and did not add. If the writers of a scheme own a row from
+    /// [`Scheme::write`] to the end, the scheme has nothing to do: the row cannot be locked in
+    /// between, and the writer looks for entries and adds them after `write`.
     fn unlock(&self, target: Target<'_, Self::State>, changed: bool) {
         let _ = (target, changed);
     }
 
-    /// Whether what the transaction has read so far can still be part of one that commits. A scheme
-    /// that finds out at the end says here whether an error that the transaction ran into means
-    /// anything.
+    /// Whether the transaction could still commit with what it has read so far. An optimistic
+    /// scheme finds inconsistent reads only at the end; before the worker reports an error, it asks
+    /// here whether the reads that led to the error were consistent.
     fn is_consistent(&self, local: &mut Self::Local, states: &impl StatesOf<Self, M>) -> bool {
         let _ = (local, states);
         true

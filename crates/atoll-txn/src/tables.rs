@@ -1,50 +1,50 @@
-//! Tables, and what lies beside them: a scheme's states for rows and gaps, ordered indexes.
+//! Table contexts: each table with the scheme's states of its rows and gaps, and its indexes.
 //!
-//! A [`TableContext`] never moves and never goes while the engine lives, and neither do the states
-//! in it. So a place can be looked up at any time, by whoever has one.
+//! A [`TableContext`] and the states in it never move and live as long as the engine. So any thread
+//! can look up a place at any time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_machine::Machine;
 use atoll_machine::huge_pages::{self, Array};
-use atoll_storage::ordered::encode::KeyColumn;
+use atoll_storage::ordered::encode::{self, KeyColumn};
 use atoll_storage::ordered::{GuardId, OrderedIndex};
 use atoll_storage::stable::{PerRow, StableVec};
 use atoll_storage::types::COLUMNS_MAX;
 use atoll_storage::{RowId, Schema, StorageError, Table, TableId};
 
-use crate::row::ColumnSet;
+pub use crate::place::INDEXES_MAX;
+use crate::row::{ColumnSet, Row};
 use crate::rows::Meta;
 use crate::scheme::{Guarded, Place, Scheme, States};
 
-/// Stripes of a table's hashes, see [`Guarded::Gap`].
+/// Stripes of a table's hash index, see [`Guarded::Gap`].
 const STRIPES: usize = 1 << 12;
-/// Guards of an ordered index are kept in lists of this many.
+/// Gap states of an ordered index that are allocated together.
 const GUARDS: u64 = 1 << 10;
-/// Most indexes of a table.
-pub const INDEXES_MAX: usize = 64;
 
-/// An ordered index that a table is to have.
+/// The definition of an ordered index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexSpec {
     /// Its name, unique in the table.
     pub name: String,
-    /// Names of its columns, in the order in which rows are to be sorted.
+    /// Names of its columns, in the order by which it sorts rows.
     pub columns: Vec<String>,
-    /// Whether no two rows may have the same values in them. NULL is no value.
+    /// Whether no two rows may have the same values in these columns. NULL equals no value.
     pub unique: bool,
 }
 
-/// What else a new table is to have.
+/// Options of a new table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableOptions {
     /// Ordered indexes.
     pub indexes: Vec<IndexSpec>,
-    /// The table belongs to every partition: it is read in any of them, and writing it needs them
-    /// all.
+    /// The table belongs to every partition: a transaction with any partition may read it, and one
+    /// with all partitions may write it.
     pub replicated: bool,
-    /// Number of its tablespace, whose log its changes go to; by default one after the other.
+    /// Number of its tablespace; the log of the tablespace records the table's changes. By default,
+    /// the engine assigns tablespaces round-robin.
     pub tablespace: Option<u32>,
 }
 
@@ -54,13 +54,13 @@ pub struct Ordered<S: Scheme<M>, M: Machine> {
     pub(crate) columns: Vec<usize>,
     pub(crate) key: Vec<KeyColumn>,
     pub(crate) unique: bool,
-    /// All its columns are of the primary key, so an update never moves a row in it.
+    /// All its columns are part of the primary key, so an update never moves a row in it.
     pub(crate) fixed: bool,
     pub(crate) index: OrderedIndex<M>,
     gaps: StableVec<Box<[S::Gap]>>,
 }
 
-/// A table, what lies beside its rows, and its indexes.
+/// A table, the scheme's states of its rows and gaps, and its indexes.
 pub struct TableContext<S: Scheme<M>, M: Machine> {
     table_id: TableId,
     pub(crate) table: Arc<Table<M>>,
@@ -73,11 +73,11 @@ pub struct TableContext<S: Scheme<M>, M: Machine> {
     pub(crate) tablespace: u32,
     /// The greatest GSN of a commit that deleted a row, or moved one in an index.
     gone: GoneGsn,
-    /// Columns with which an update moves a row in an index.
+    /// Columns in which an update moves a row in an index.
     pub(crate) moving: ColumnSet,
-    /// Its columns whose long values lie elsewhere.
+    /// Columns of texts and binaries, with long values in a heap.
     pub(crate) views: ColumnSet,
-    /// Columns of either kind: a change of others needs nothing afterwards.
+    /// Columns of either kind; a change of other columns needs no further work.
     pub(crate) noted: ColumnSet,
 }
 
@@ -90,7 +90,7 @@ struct GoneGsn(AtomicU64);
 pub struct Tables<S: Scheme<M>, M: Machine>(pub(crate) StableVec<TableContext<S, M>>);
 
 impl<S: Scheme<M>, M: Machine> Tables<S, M> {
-    /// A table and what lies beside it.
+    /// The context of a table.
     #[inline]
     pub(crate) fn context(&self, table: TableId) -> &TableContext<S, M> {
         self.0.get(u64::from(table.0)).expect("a table id comes from this engine")
@@ -101,7 +101,7 @@ impl<S: Scheme<M>, M: Machine> Tables<S, M> {
         &self.context(table).table
     }
 
-    /// Finds tables one after the other, most of them the same as the one before.
+    /// A function that finds contexts; it is fast while the table is the same as in the last call.
     #[inline]
     pub(crate) fn in_turn<'t>(&'t self) -> impl FnMut(TableId) -> &'t TableContext<S, M> {
         let mut latest: Option<&TableContext<S, M>> = None;
@@ -138,7 +138,7 @@ impl<S: Scheme<M>, M: Machine> States<S::State, S::Gap> for Tables<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
-    /// The indexes of a new table.
+    /// Creates the indexes of a new table.
     pub(crate) fn indexes(
         schema: &Schema,
         options: &TableOptions,
@@ -187,13 +187,13 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         }
     }
 
-    /// The row in a slot is going to be no key's any more.
+    /// Makes a slot no longer the row of its key; its index entry is going to be removed.
     pub(crate) fn unlink(&self, row: RowId) {
         self.table.invalidate_dense(row);
         self.rows.get(row).clear_hash();
     }
 
-    /// What whoever finds something absent has seen.
+    /// The GSN that a transaction has seen if it finds a key absent.
     #[inline]
     pub(crate) fn gone_gsn(&self) -> u64 {
         self.gone.0.load(Ordering::Acquire)
@@ -236,7 +236,7 @@ impl<S: Scheme<M>, M: Machine> TableContext<S, M> {
         Place::row(self.table_id, row.0)
     }
 
-    /// Position of an index.
+    /// The position of an index.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.indexes.iter().position(|index| index.name == name)
     }
@@ -273,5 +273,18 @@ impl<S: Scheme<M>, M: Machine> Ordered<S, M> {
             index: OrderedIndex::default(),
             gaps: StableVec::default(),
         })
+    }
+
+    /// Encodes the key of a row in the index; returns whether no other row may have it.
+    pub(crate) fn key_of(&self, row: &Row<'_, M>, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let mut unique = self.unique;
+        for (column, key) in self.columns.iter().zip(&self.key) {
+            row.show(*column, |plain| {
+                unique &= plain.is_some();
+                encode::encode_plain(*key, plain, out);
+            });
+        }
+        unique
     }
 }

@@ -1,5 +1,5 @@
-//! ADAPTIVE, a transaction at a time: when rows are locked early, and that readers wait for as long
-//! as it takes.
+//! ADAPTIVE, one transaction at a time: when it locks rows early, and that readers wait as long as
+//! necessary.
 #![allow(clippy::unwrap_used)]
 
 mod waiting;
@@ -17,7 +17,7 @@ use waiting::{Waiting, after};
 type Here = Engine<Adaptive<Waiting>, Waiting>;
 type Hand = Worker<Adaptive<Waiting>, Waiting>;
 
-/// The one row that there is.
+/// The only row.
 const ROW: Place = Place::row(atoll_storage::TableId(0), 0);
 
 fn engine() -> (Arc<Here>, Arc<Table<Waiting>>) {
@@ -45,7 +45,7 @@ fn read(worker: &mut Hand, table: &Table<Waiting>) -> Result<i64, OpError> {
     Ok(count)
 }
 
-/// Lets validations fail until the row is locked early.
+/// Makes validations fail until the row is locked early.
 fn heat(engine: &Here, table: &Table<Waiting>, hands: &mut [Hand; 2]) {
     let [one, two] = hands;
     let mut failed = 0;
@@ -61,7 +61,7 @@ fn heat(engine: &Here, table: &Table<Waiting>, hands: &mut [Hand; 2]) {
     }
 }
 
-/// Transactions that meet nobody until the row is left to validation again.
+/// Runs transactions without conflicts until the row is left to validation again.
 fn calm(engine: &Here, table: &Table<Waiting>, hand: &mut Hand) -> u32 {
     let mut rounds = 0;
     while engine.scheme().is_pessimistic(ROW) {
@@ -83,7 +83,7 @@ fn a_row_where_transactions_meet_is_locked_early_and_no_longer_when_they_do_not(
         let [one, two] = &mut hands;
         one.begin(Begin::default()).unwrap();
         add(one, &table).unwrap();
-        // Behind an early lock nobody gets as far as to fail later.
+        // With an early lock, no transaction gets far enough to fail later.
         two.begin(Begin { hurried: true, ..Begin::default() }).unwrap();
         assert!(matches!(add(two, &table), Err(OpError::Abort(AbortReason::Denied))));
         one.commit().unwrap();
@@ -121,7 +121,7 @@ fn waiting_for_an_early_lock_keeps_a_row_from_cooling_down() {
     assert!(rounds[1] > rounds[0], "{rounds:?}");
 }
 
-/// One more failure, in spite of early locks: what was read before the lock has changed.
+/// One more failed validation in spite of early locks: the row was read before it was locked.
 fn heat_once_more(table: &Table<Waiting>, [one, two]: &mut [Hand; 2]) {
     one.begin(Begin::default()).unwrap();
     read(one, table).unwrap();
@@ -151,7 +151,7 @@ fn a_reader_waits_for_as_long_as_somebody_stores_even_in_a_hurry() {
     assert_eq!(read(&mut reader, &table).unwrap(), 0);
     reader.commit().unwrap();
     assert_eq!(engine.counts().aborts_all(), 0);
-    // One that may write might wait for a transaction of its own thread.
+    // A transaction that may write might wait for another one of its own thread.
     begin(&mut reader, false);
     assert!(matches!(read(&mut reader, &table), Err(OpError::Abort(AbortReason::Denied))));
 }

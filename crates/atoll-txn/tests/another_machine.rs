@@ -1,4 +1,4 @@
-//! The same engine on a second machine, whose words are not atomics and whose clock is a count.
+//! The same engine on a second machine: its words are not atomics, and its clock is a counter.
 //!
 //! If transaction code reached past [`Machine`] for its row locks or its index, the counts below
 //! would not add up, or the second machine would not have been enough to run on.
@@ -24,7 +24,7 @@ thread_local! {
     static WAITS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A machine of its own.
+/// A machine that counts the uses of its words.
 struct Counting;
 
 /// A word behind a lock.
@@ -136,7 +136,7 @@ fn read(
 }
 
 fn row(id: i64, balance: i64) -> [Value; 3] {
-    [id.into(), balance.into(), "a note that lies in the heap of its segment".into()]
+    [id.into(), balance.into(), "a note that is stored in the heap of its segment".into()]
 }
 
 #[test]
@@ -242,8 +242,9 @@ fn an_attempt_that_is_rolled_back_and_the_pause_after_it_are_accounted_to_the_ab
 
 #[test]
 fn two_threads_that_collide_lose_nothing() {
-    /// At least; they go on until they have met, or have had enough.
+    /// The fewest rounds; the threads go on until they have collided.
     const ROUNDS: i64 = 600;
+    /// The most rounds.
     const ENOUGH: i64 = 1_000_000;
     const ACCOUNTS: i64 = 4;
     let (engine, table) = engine();

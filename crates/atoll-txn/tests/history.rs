@@ -1,4 +1,5 @@
-//! The judge of histories: every anomaly by its name, and against all orders of small histories.
+//! The check of histories: it names every anomaly, and agrees with trying all orders of small
+//! histories.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ fn scan(from: i64, to: i64, saw: &[(i64, Version)]) -> Op {
     Op::Scan { over: Over::Key, from, to, saw }
 }
 
-/// Rows 1 to 4 with their key as version; transactions that all overlap.
+/// Rows 1 to 4 with their keys as versions, and transactions that all overlap.
 fn history(all: &[(End, &[Op])]) -> History {
     let initial = (1..5).map(|key| (row(key), Left { version: key as u64, place: key }));
     let transactions = all.iter().enumerate().map(|(at, (end, ops))| {
@@ -100,7 +101,7 @@ fn phantoms_are_found_in_every_kind_of_range() {
     assert_eq!(committed(&[&[scan(2, 2, &[])]]), Some(Kind::Phantom), "it was always there");
     assert_eq!(committed(&[&[scan(2, 2, &[(2, 2), (2, 2)])]]), Some(Kind::Phantom), "twice");
     assert_eq!(committed(&[&[scan(3, 3, &[(2, 2)])]]), Some(Kind::OutOfNowhere));
-    // What a transaction saw that was rolled back does not matter.
+    // The reads of a transaction that was rolled back do not matter.
     let stray: &[Op] = &[scan(3, 3, &[(2, 2)])];
     assert_eq!(kind(&history(&[(End::Aborted, stray)]), true), None);
     // A row that moves to another place leaves one range and comes into another.
@@ -114,7 +115,7 @@ fn phantoms_are_found_in_every_kind_of_range() {
     let both = [places(2, 2, &[(2, 2)]), places(50, 50, &[(2, 9)])];
     assert_eq!(committed(&[&moves, &both]), Some(Kind::NonRepeatableRead));
     assert_eq!(committed(&[&moves, &[places(2, 2, &[]), places(50, 50, &[(2, 9)])]]), None);
-    // A row of which nobody who committed knows.
+    // A row that no committed transaction has written.
     let all: [(End, &[Op]); 2] =
         [(End::Aborted, &[write(7, None, Some(9))]), (End::Committed, &[scan(5, 9, &[])])];
     assert_eq!(kind(&history(&all), true), None);
@@ -210,8 +211,8 @@ fn some_order_explains(history: &History, order: &mut Vec<usize>, left: &mut Vec
     })
 }
 
-/// Transactions that each see a state of their own making of some serial order that was disturbed.
-fn disturbed(random: &mut StdRng) -> History {
+/// Transactions in a serial order, each of which sees the state after some earlier one.
+fn almost_serial(random: &mut StdRng) -> History {
     let keys = 5;
     let mut history = History::default();
     (0..2).for_each(|key| _ = history.initial.insert(row(key), left(key as u64, key).unwrap()));
@@ -264,7 +265,7 @@ fn the_judge_agrees_with_trying_all_orders_of_small_histories() {
     let mut random = StdRng::seed_from_u64(7);
     let (mut sound, mut unsound, mut missed) = (0, 0, 0);
     for number in 0..60_000 {
-        let history = disturbed(&mut random);
+        let history = almost_serial(&mut random);
         let mut all = (0..history.transactions.len()).collect();
         let is_sound = some_order_explains(&history, &mut Vec::new(), &mut all);
         match check(&history, false) {
@@ -279,8 +280,9 @@ fn the_judge_agrees_with_trying_all_orders_of_small_histories() {
     assert!(missed * 1000 < unsound, "{missed} of {unsound} were missed");
 }
 
-/// A thread commits an insert and is put to sleep before it can say so. What others have seen tells
-/// when the row was there, however many lives it has had by the time the thread wakes up.
+/// A thread commits an insert and is descheduled before it can record that. What other transactions
+/// have seen shows when the row existed, however many lifetimes it has had when the thread
+/// continues.
 #[test]
 fn who_sleeps_after_a_commit_does_not_change_the_order_of_lives() {
     let step = |began, ended, ops: &[Op]| Transaction {
@@ -304,13 +306,13 @@ fn who_sleeps_after_a_commit_does_not_change_the_order_of_lives() {
     let mut history = history(&[]);
     history.transactions = transactions;
     assert_eq!(kind(&history, false), None);
-    // The same, but who saw the first life had seen what came after it.
+    // The same, but the transaction that saw the first lifetime has also seen a later write.
     history.transactions[1].ops[1] = read(1, Some(11));
     assert_eq!(kind(&history, false), Some(Kind::ReadSkew));
 }
 
-/// A row with many lives, each of which may have begun before the one in front of it, as far as
-/// that alone tells. One of the last is known of late; when it ended tells where it belongs.
+/// A row with many lifetimes. By their begins alone, each may have begun before the one before it.
+/// One of the last is recorded late; its end shows its position.
 #[test]
 fn lives_are_in_the_order_of_their_ends_where_that_of_their_begins_is_not_known() {
     let mut transactions = Vec::new();
@@ -323,7 +325,8 @@ fn lives_are_in_the_order_of_their_ends_where_that_of_their_begins_is_not_known(
         step(begin, begin + 12, None, Some(version));
         step(begin + 3, begin + 9, Some(version), None);
     }
-    // Asleep from right after its commit on, and the next life, which was told of first.
+    // A thread that is descheduled right after its commit, and the next lifetime, which is recorded
+    // first.
     step(1000, 9000, None, Some(10));
     step(1001, 1009, Some(10), None);
     step(1002, 1008, None, Some(11));

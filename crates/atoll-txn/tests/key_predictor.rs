@@ -1,9 +1,8 @@
-//! Who inserts rows, and who restores a table, tells the table where rows in the order of their
-//! keys lie, and that they surely do. That lookups follow this cannot be told by what they find,
-//! only by how long they take.
+//! Inserts and restores of rows in key order train the table's key predictor and its dense-block
+//! map. Whether lookups use them shows only in their time, not in their results.
 #![allow(clippy::unwrap_used)]
 
-// Nobody waits here.
+// No transaction waits here.
 #[allow(dead_code)]
 mod waiting;
 
@@ -34,7 +33,7 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
     let scheme = Silo::new(&SchemeOptions::default());
     let (engine, table) = waiting::engine(scheme, &TableOptions::default());
     let mut worker = engine.worker().unwrap();
-    // Several transactions: what a worker has inserted last outlives each.
+    // Several transactions: the key run of a worker outlives each.
     for keys in [0..40, 40..1000, 1000..ROWS] {
         worker.begin(Begin::default()).unwrap();
         for key in keys {
@@ -44,7 +43,7 @@ fn rows_are_guessed_after_they_were_inserted_and_after_their_table_was_restored(
     }
     assert_guessed(&table);
 
-    // As a restored table begins: the rows are there, and nothing names them.
+    // A restored table in its first state: its rows are not in the index yet.
     let scheme = Silo::new(&SchemeOptions::default());
     let (engine, table) = waiting::engine(scheme, &TableOptions::default());
     let mut member = engine.memory().upkeep();
@@ -74,7 +73,7 @@ fn a_row_that_lies_elsewhere_does_not_make_those_be_forgotten_that_do_not() {
     worker.commit().unwrap();
     insert(&mut worker, &table, 10..11, true);
     let predict = |key| table.predict(hash(&table, key));
-    // In its block all keys behind the one that came later lie where they are guessed.
+    // All later keys of the block are where the predictor expects them.
     let mut read = |key: u64| {
         worker.begin(Begin::default()).unwrap();
         let key = [Value::Int64(key.cast_signed())];
@@ -87,7 +86,7 @@ fn a_row_that_lies_elsewhere_does_not_make_those_be_forgotten_that_do_not() {
     assert_eq!((predict(10), predict(11)), (Some(RowId(9)), Some(RowId(10))));
 }
 
-/// Whether the row of a key is surely where it is guessed.
+/// Whether the prediction for a key is exact.
 fn is_exact(table: &Table<Waiting>, key: u64) -> bool {
     let slot = table.slot(table.predict(hash(table, key)).unwrap());
     let is_exact = table.is_exact(slot, hash(table, key));
@@ -132,25 +131,25 @@ fn delete<S: Scheme<Waiting>>(
     end(worker, commits);
 }
 
-/// Rows are sure in blocks of slots that were filled, until one of them is given up.
+/// Predictions are exact in blocks of filled slots, until one of the rows is freed.
 fn blocks_are_sure_until_broken<S: Scheme<Waiting>>(scheme: S) {
     const BLOCK: u64 = DENSE_ROWS;
     let (engine, table): (AnEngine<S>, _) = waiting::engine(scheme, &TableOptions::default());
     let mut worker = engine.worker().unwrap();
     insert(&mut worker, &table, 0..BLOCK - 1, true);
-    assert!(!is_exact(&table, 5), "one is missing");
+    assert!(!is_exact(&table, 5), "one row is missing");
     insert(&mut worker, &table, BLOCK - 1..2 * BLOCK + 500, true);
     let exact = |block: u64| [0, 5, BLOCK - 1].map(|at| is_exact(&table, block * BLOCK + at));
     assert_eq!([exact(0), exact(1)], [[true; 3]; 2]);
     assert!(!is_exact(&table, 2 * BLOCK + 5), "not filled");
 
-    // A deletion that did not come to be gives no row up.
+    // A deletion that is rolled back frees no row.
     delete(&mut worker, &table, 7, false);
     assert_eq!(exact(0), [true; 3]);
     delete(&mut worker, &table, 7, true);
     assert_eq!([exact(0), exact(1)], [[false; 3], [true; 3]]);
 
-    // Rows that did not come to be were given up, whoever comes into their slots.
+    // The rows of a rolled back insert were freed, whatever row gets their slots next.
     insert(&mut worker, &table, 2 * BLOCK + 500..3 * BLOCK, false);
     insert(&mut worker, &table, 2 * BLOCK + 500..6 * BLOCK, true);
     insert(&mut worker, &table, 7..8, true);

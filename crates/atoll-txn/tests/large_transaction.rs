@@ -1,5 +1,5 @@
-//! Transactions over tens of thousands of rows, under every scheme: nothing that they do may look
-//! through all that they did before, or this would take minutes.
+//! Transactions over tens of thousands of rows, under every scheme. If any step scanned all earlier
+//! ones, these tests would take minutes.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl SchemeVisitor<Native> for Duplicates {
             assert!(matches!(refused, Err(OpError::DuplicateKey { .. })), "{id}: {refused:?}");
         }
         worker.commit().unwrap();
-        // All slots are taken, so one more would have been one of another segment.
+        // All slots are used, so a further slot would have been in another segment.
         assert_eq!((table.segment_count(), table.row_count()), (SEGMENTS, rows as u64));
     }
 }

@@ -1,5 +1,5 @@
-//! Who gives a row a value of a unique index looks for other rows with it, and waits where one may
-//! lose it.
+//! A transaction that gives a row a value of a unique index searches for other rows with the value,
+//! and waits for a transaction that may remove the value from such a row.
 #![allow(clippy::unwrap_used)]
 
 mod waiting;
@@ -25,7 +25,8 @@ fn row(id: i64, count: i64) -> [Value; 2] {
     [id.into(), count.into()]
 }
 
-/// A row that has counted to 7, and one who is about to let it go on to 8; and another.
+/// A row with the count 7, a worker with an open transaction that has changed it to 8, and another
+/// worker.
 fn scene() -> (Arc<Here>, Arc<Table<Waiting>>, [Hand; 2]) {
     let columns = vec!["count".to_owned()];
     let index = IndexSpec { name: "by_count".to_owned(), columns, unique: true };
@@ -48,7 +49,7 @@ fn who_waits_asks_for_nothing_again_that_it_has() {
     let is_held = Rc::new(Cell::new(None));
     let said = Rc::clone(&is_held);
     after(500, move || {
-        // Both have looked into the one leaf that there is.
+        // Both transactions have read the gap of the only leaf.
         said.set(Some(engine.tables().gap(leaf).check_sole_reader(2)));
         one.commit().unwrap();
     });

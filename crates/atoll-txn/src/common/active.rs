@@ -1,14 +1,16 @@
-//! Which timestamps are in use, so that what only older ones could need is given up.
+//! The timestamps of active transactions, from which garbage collection computes its low-water
+//! mark.
 //!
 //! Protocol
-//! 1. Who begins announces that it is choosing, takes a timestamp, makes sure that it is above the
-//!    floor (else it takes another), and announces it.
-//! 2. Who collects proposes the smallest announced timestamp, raises the floor to it, and looks
-//!    again: if nobody is choosing or below the floor, everybody is above it and stays so.
+//! 1. A transaction that begins announces that it is choosing, takes a timestamp, checks that it is
+//!    above the floor (else it takes another one), and announces the timestamp.
+//! 2. A collector proposes the greatest timestamp that is smaller than all announced ones, raises
+//!    the floor to it, and reads the announcements again. If no transaction is choosing or at or
+//!    below the floor, all transactions are above it and will stay so.
 
 use atoll_machine::{Machine, Ordering, Word};
 
-use crate::engine::WORKERS_MAX;
+use crate::worker_number::WORKERS_MAX;
 
 const IDLE: u64 = 0;
 const CHOOSING: u64 = 1;
@@ -34,7 +36,7 @@ impl<M: Machine> Default for Active<M> {
 }
 
 impl<M: Machine> Active<M> {
-    /// A worker with this number exists.
+    /// Registers the worker with this number.
     pub fn add(&self, worker: u32) {
         let mut used = self.used.load(Ordering::Relaxed);
         while used <= u64::from(worker) {
@@ -45,7 +47,8 @@ impl<M: Machine> Active<M> {
         }
     }
 
-    /// The worker begins with the first of `choose`'s timestamps that is above the floor.
+    /// Begins a transaction of the worker. Returns the first timestamp of `choose` that is above
+    /// the floor.
     pub fn begin(&self, worker: u32, mut choose: impl FnMut() -> u64) -> u64 {
         let slot = &self.slots[worker as usize].0;
         slot.store(CHOOSING, Ordering::SeqCst);
@@ -58,13 +61,13 @@ impl<M: Machine> Active<M> {
         }
     }
 
-    /// The worker has ended.
+    /// Ends the transaction of the worker.
     pub fn end(&self, worker: u32) {
         self.slots[worker as usize].0.store(IDLE, Ordering::Release);
     }
 
-    /// A timestamp below those of everybody who is active or will be; 0 when that cannot be said at
-    /// the moment. `now` is returned when nobody is active.
+    /// A timestamp below those of all transactions that are active or will begin; `now` if no
+    /// transaction is active; 0 if the low-water mark cannot be determined at the moment.
     pub fn horizon(&self, now: u64) -> u64 {
         let announced = || {
             let used = self.used.load(Ordering::SeqCst) as usize;
@@ -78,7 +81,7 @@ impl<M: Machine> Active<M> {
             }
             proposed = proposed.min(timestamp - 1);
         }
-        // Raised too high it costs somebody another choice and nothing else.
+        // If the floor is too high, a transaction has to choose again; nothing else happens.
         self.raise(proposed);
         let settled = announced().all(|timestamp| timestamp != CHOOSING && timestamp > proposed);
         if settled { proposed } else { 0 }

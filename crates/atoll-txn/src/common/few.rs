@@ -1,4 +1,4 @@
-//! Some rows of one table and no gaps, for tests of schemes and of what they are made of.
+//! Some rows of one table and no gaps, for tests of schemes and of their building blocks.
 
 use std::marker::PhantomData;
 
@@ -6,11 +6,11 @@ use atoll_storage::TableId;
 
 use crate::scheme::{Guarded, Place, States, Target};
 
-/// See the module. The states of its rows are `R`, those of gaps would be `G`.
+/// See the module. `R` is the state of a row, `G` that of a gap.
 pub struct Few<R, G>(pub Vec<R>, PhantomData<fn() -> G>);
 
 impl<R: Default, G> Few<R, G> {
-    /// So many rows, of which each is prepared.
+    /// Creates rows and calls `prepare` for each.
     pub fn new(rows: usize, prepare: impl Fn(&R)) -> Self {
         let rows: Vec<R> = (0..rows).map(|_| R::default()).collect();
         rows.iter().for_each(prepare);
@@ -22,7 +22,7 @@ impl<R: Default, G> Few<R, G> {
         Place::row(TableId(0), row)
     }
 
-    /// A row on its way to a scheme.
+    /// The target of a request for a row.
     pub fn target(&self, row: u64) -> Target<'_, R> {
         Target { place: Self::place(row), state: &self.0[row as usize] }
     }
@@ -35,6 +35,6 @@ impl<R, G> States<R, G> for Few<R, G> {
     }
 
     fn gap(&self, place: Place) -> &G {
-        unreachable!("nobody asks for {place:?}")
+        unreachable!("no test needs {place:?}")
     }
 }

@@ -1,8 +1,9 @@
-//! A gap that counts who adds to it, for schemes that find out at the end.
+//! A gap with a counter of gap inserts, for schemes that validate at commit.
 //!
-//! The word has the number and a bit which says that somebody has watched the gap since the number
-//! last grew. Who adds where nobody watches only looks at the bit: the line stays in the caches of
-//! all who add, and there are many more of those than of those who find nothing.
+//! The word holds the number and a bit which says that a transaction has read the gap since the
+//! number last grew. If the bit is not set, an inserter only loads the word. So the cache line
+//! stays in the caches of all inserters, of which there are many more than readers that find a key
+//! absent.
 //!
 //! - `GAP-1`: while a transaction relies on a number, the bit is set or the number has grown.
 
@@ -27,13 +28,13 @@ impl<M: Machine> AsRef<Self> for Gap<M> {
 }
 
 impl<M: Machine> Gap<M> {
-    /// The number.
+    /// The number of the gap.
     #[inline]
     pub fn number(&self) -> u64 {
         self.0.load(Ordering::SeqCst) / ONE
     }
 
-    /// Somebody relies on the number from now on.
+    /// Registers a reader that relies on the number from now on, and returns the number.
     #[inline]
     pub fn read(&self) -> u64 {
         let mut now = self.0.load(Ordering::SeqCst);
@@ -43,8 +44,8 @@ impl<M: Machine> Gap<M> {
         now / ONE
     }
 
-    /// Makes the number greater, if somebody watches, and returns what it was. If `still`, they do
-    /// so afterwards, too.
+    /// If the gap has been read, increments the number and returns the number before. If `still`
+    /// returns true, the gap counts as read afterwards, too.
     #[inline]
     pub fn insert(&self, still: impl Fn() -> bool) -> Option<u64> {
         let mut now = self.0.load(Ordering::SeqCst);

@@ -1,9 +1,9 @@
-//! The lock beside a row, or for a gap: one word.
+//! The reader-writer lock of a row or a gap: one word.
 //!
-//! 0 is free. Otherwise it says how it is held and how old its oldest holder is at least: a bit for
-//! a writer, the number of readers, and an age. Ages are only compared; the smaller is the older.
-//! Readers that come and go leave the age behind until the last one goes, so it may be older than
-//! any holder and never younger.
+//! 0 means free. Otherwise the word holds a bit for a writer, the number of readers, and a bound on
+//! the age of the oldest holder. Ages are only compared; the smaller age is the older one. A reader
+//! that unlocks leaves its age in the word until the last reader unlocks, so the age may be older
+//! than every holder but is never younger than one.
 
 use atoll_machine::{Machine, Ordering, Word};
 
@@ -13,7 +13,7 @@ const READERS: u64 = (EXCLUSIVE - 1) & !AGE;
 const AGE: u64 = READER - 1;
 /// Bits of an age.
 pub const AGE_BITS: u32 = 50;
-/// From so many readers on, who reads again is told to look whether it does already.
+/// From this many readers on, the lock asks a reader to check first whether it holds the lock.
 const CROWD: u64 = 1 << 10;
 
 /// See the module.
@@ -22,12 +22,12 @@ pub struct Lock<M: Machine>(M::Word);
 /// A lock that was not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Busy {
-    /// Held by others (or the asker itself); the oldest of them is this old at least.
+    /// Other transactions, or the caller itself, hold it.
     Held {
-        /// Its age.
+        /// A bound on the age of the oldest holder.
         oldest: u64,
     },
-    /// So many readers that the asker should look first whether it is one of them.
+    /// There are so many readers that the caller should first check whether it is one of them.
     Crowded,
 }
 
@@ -42,7 +42,8 @@ const fn with_age(flags: u64, age: u64) -> u64 {
 }
 
 impl<M: Machine> Lock<M> {
-    /// Becomes one of its readers, unless a writer holds it. With `crowd`, however many there are.
+    /// Locks it shared, unless a writer holds it. With `crowd`, the number of readers does not
+    /// matter.
     ///
     /// # Errors
     /// [`Busy`].
@@ -58,7 +59,7 @@ impl<M: Machine> Lock<M> {
                 return Err(Busy::Crowded);
             }
             let oldest = if readers == 0 { age & AGE } else { (now & AGE).min(age & AGE) };
-            // Sequentially consistent, since who watches a gap looks at an index afterwards.
+            // Sequentially consistent, since a reader of a gap searches an index afterwards.
             match self.replace(now, with_age(readers + READER, oldest), Ordering::SeqCst) {
                 Ok(()) => return Ok(()),
                 Err(changed) => now = changed,
@@ -66,7 +67,8 @@ impl<M: Machine> Lock<M> {
         }
     }
 
-    /// Becomes its writer, unless anybody but the asker, `mine` times a reader, holds it.
+    /// Locks it exclusively, unless another transaction holds it; the caller itself holds it shared
+    /// `mine` times.
     ///
     /// # Errors
     /// [`Busy::Held`].
@@ -84,7 +86,7 @@ impl<M: Machine> Lock<M> {
         }
     }
 
-    /// Whether nobody but the asker, `mine` times a reader, reads under it.
+    /// Checks that no other transaction holds it shared; the caller itself does so `mine` times.
     ///
     /// # Errors
     /// [`Busy::Held`].
@@ -97,12 +99,12 @@ impl<M: Machine> Lock<M> {
         Err(Busy::Held { oldest: now & AGE })
     }
 
-    /// Whether anybody holds it.
+    /// Whether any transaction holds it.
     pub fn is_held(&self) -> bool {
         self.0.load(Ordering::SeqCst) != 0
     }
 
-    /// One reader goes.
+    /// Unlocks it for one reader.
     #[inline]
     pub fn unlock_shared(&self) {
         let mut now = self.0.load(Ordering::Relaxed);
@@ -116,7 +118,7 @@ impl<M: Machine> Lock<M> {
         }
     }
 
-    /// The writer goes.
+    /// Unlocks it for the writer.
     #[inline]
     pub fn unlock_exclusive(&self) {
         self.0.store(0, Ordering::Release);

@@ -1,34 +1,34 @@
-//! The locks that a transaction holds, for the schemes with two phases.
+//! The locks that a transaction holds, for two-phase locking.
 //!
-//! A lock that is granted is written down and nothing is looked up: reading a row twice makes its
-//! reader twice. Only when a lock is refused, or the transaction owns a row already, is the list
-//! asked what the transaction holds itself.
+//! When a lock is granted, the list appends the place without a lookup: a transaction that reads a
+//! row twice holds its lock shared twice. The list looks up what the transaction holds only when a
+//! lock is refused, which includes the case that the transaction itself holds it exclusively.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use atoll_machine::Machine;
-use atoll_storage::key::mix;
 
 use super::lock::{Busy, Lock};
+use crate::place::PlaceHasher;
 use crate::scheme::{Place, States};
 
-/// Up to this many locks are looked through; beyond, they are found by hash.
+/// Up to this many locks, a lookup scans the lists; beyond, it uses a hash table.
 const SCAN_MAX: usize = 64;
-/// A transaction over a whole table must not leave its worker with the table's size.
+/// A longer list frees its memory at the end of the transaction, so that a transaction over a whole
+/// table does not leave its worker with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct LockList {
-    // Two lists: which kind comes next cannot be predicted, so nothing may branch on it when they
-    // are let go.
-    /// A place is here as often as it was shared, or not at all if it is owned.
+    // Two lists: a CPU could not predict the kind of each lock, so unlocking must not branch on it.
+    /// Contains a place as often as it is held shared; not at all if it is held exclusively.
     shared: Vec<Place>,
     exclusive: Vec<Place>,
-    /// How a place is held, once there are many.
+    /// How each place is held, once there are many locks.
     by_place: HashMap<Place, Share, BuildHasherDefault<PlaceHasher>>,
-    /// So many of the two lists are in `by_place`.
+    /// How many elements of the two lists are in `by_place`.
     hashed: Count,
 }
 
@@ -38,57 +38,26 @@ struct Count {
     exclusive: usize,
 }
 
-/// How a place is held: owned, or so many times shared.
-
+/// How a place is held: exclusively, or shared so many times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Share {
     exclusive: bool,
     times: u64,
 }
 
-/// Places are numbers that nobody chooses to harm us, so spreading their bits is enough.
-#[derive(Debug, Default)]
-pub struct PlaceHasher(u64);
-
-impl Hasher for PlaceHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u16(&mut self, value: u16) {
-        self.write_u64(value.into());
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(value.into());
-    }
-
-    fn write_isize(&mut self, value: isize) {
-        self.write_u64(value as u64);
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = mix(self.0 ^ value);
-    }
-}
-
 impl LockList {
-    /// Whether nothing is held.
+    /// Whether the transaction holds no lock.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Locks held.
+    /// The number of locks held.
     pub fn len(&self) -> usize {
         self.shared.len() + self.exclusive.len()
     }
 
-    /// The places held, some of them several times; those that are owned first, since who waits
-    /// mostly waits for one of them.
+    /// The places held, some of them several times. Those held exclusively come first, since other
+    /// transactions mostly wait for one of them.
     pub fn places(&self) -> impl Iterator<Item = Place> {
         self.exclusive.iter().chain(&self.shared).copied()
     }
@@ -108,7 +77,7 @@ impl LockList {
         self.by_place.get(&place).copied().unwrap_or_default()
     }
 
-    /// Becomes a reader of a place, unless it may read there already.
+    /// Locks a place shared, unless the transaction holds it already.
     ///
     /// # Errors
     /// [`Busy`].
@@ -146,7 +115,7 @@ impl LockList {
         Err(busy)
     }
 
-    /// Becomes the only holder of a place.
+    /// Locks a place exclusively.
     ///
     /// # Errors
     /// [`Busy::Held`].
@@ -180,7 +149,7 @@ impl LockList {
             return Err(busy);
         }
         lock.lock_exclusive(mine.times, age)?;
-        // Its shares have become part of the lock that is owned.
+        // The exclusive lock has replaced the transaction's shared ones.
         let hashed = &self.shared[..self.hashed.shared];
         self.hashed.shared -= hashed.iter().filter(|held| **held == place).count();
         self.shared.retain(|held| *held != place);
@@ -191,7 +160,7 @@ impl LockList {
         Ok(())
     }
 
-    /// Whether nobody else watches a gap.
+    /// Checks that no other transaction has read a gap.
     ///
     /// # Errors
     /// [`Busy::Held`].
@@ -204,7 +173,7 @@ impl LockList {
         lock.check_sole_reader(0).or_else(|_| lock.check_sole_reader(self.share_of(place).times))
     }
 
-    /// Lets everything go.
+    /// Unlocks everything.
     pub fn unlock_all<M: Machine>(&mut self, states: &impl States<Lock<M>, Lock<M>>) {
         let mut row = states.rows();
         let mut lock = |place: Place| {
@@ -226,6 +195,7 @@ mod tests {
     use std::collections::HashMap;
 
     use atoll_machine::Native;
+    use atoll_storage::key::mix;
 
     use super::*;
     use crate::common::few::Few;
@@ -238,7 +208,7 @@ mod tests {
         Locks::place(row)
     }
 
-    /// However many are held, and whenever a place that was shared becomes owned.
+    /// With few and many locks, and with upgrades from shared to exclusive at any time.
     #[test]
     fn what_is_held_is_known_and_all_of_it_is_let_go() {
         let locks = Locks::new(ROWS as usize, |_| ());
@@ -263,7 +233,7 @@ mod tests {
                 assert_eq!(told, *one);
             }
             for (row, share) in &expected {
-                // Somebody else who reads it is let in beside readers only.
+                // Another transaction cannot lock it exclusively.
                 assert_eq!(
                     locks.0[*row as usize].lock_exclusive(0, 0).is_err(),
                     share.exclusive || share.times > 0

@@ -1,7 +1,6 @@
-//! What several schemes are made of.
+//! Building blocks that several schemes share.
 
 pub mod active;
-pub mod before_image;
 #[cfg(test)]
 pub(crate) mod few;
 pub mod gap;

@@ -1,14 +1,15 @@
-//! What an optimistic transaction has read and is going to write.
+//! The read set and the write set of an optimistic transaction, as places.
 
 use super::gap::Gap;
 use super::version::{LOCKED, NUMBER, STORING, Version};
 use crate::scheme::{Conflict, Place, Seen, States};
 use atoll_machine::{Machine, Ordering};
 
-/// A transaction over a whole table must not leave its worker with the table's size.
+/// A larger set frees its memory at the next transaction, so that a transaction over a whole table
+/// does not leave its worker with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 
-/// A state with a version.
+/// A row state that has a version.
 pub trait Versioned<M: Machine> {
     /// The version.
     fn version(&self) -> &Version<M>;
@@ -20,35 +21,36 @@ impl<M: Machine> Versioned<M> for Version<M> {
     }
 }
 
-/// A row that is going to be written.
+/// A row of the write set.
 #[derive(Debug, Clone, Copy)]
 pub struct Write {
-    /// Which.
+    /// The row.
     pub place: Place,
-    /// The word before it was locked; until then the one that was read, if it was with the write.
+    /// The word before the row was locked; until then the word that was read, if the row was read
+    /// together with the write.
     pub before: u64,
-    /// Whether it is there afterwards.
+    /// Whether the row is present afterwards.
     pub present: bool,
-    /// Whether it is locked.
+    /// Whether the row is locked.
     pub locked: bool,
-    /// Whether it was read with the write, and so is not among the reads.
+    /// Whether the row was read together with the write; then it is not among the reads.
     is_read: bool,
-    /// Position in the order of writing.
+    /// Position in the order of writes.
     number: u32,
-    /// Position of its read among the reads if it was read right before, or [`NO_READ`].
+    /// Position of the row's read among the reads if it was read right before, or [`NO_READ`].
     read: u32,
 }
 
 const NO_READ: u32 = u32::MAX;
 
-/// What is learnt while rows are locked; as in [`ReadSet`].
+/// What locking rows reveals; the fields are as in [`ReadSet`].
 struct Met {
     stale: Option<Place>,
     newest: u64,
 }
 
 impl Write {
-    /// The row has been locked when its word was `before`.
+    /// Notes that the row has been locked, and that its word was `before`.
     #[inline(always)]
     fn locked_at(&mut self, before: u64, reads: &mut [(Place, u64)], met: &mut Met) {
         if self.is_read && self.before != before {
@@ -68,30 +70,30 @@ impl Write {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct ReadSet {
-    /// Rows with the word that was read, which is marked as locked once the transaction has locked
-    /// the row and found that word there.
+    /// The read set: rows with the word that was read. [`LOCKED`] is set in the word once the
+    /// transaction itself has locked the row and found the word unchanged.
     pub reads: Vec<(Place, u64)>,
     /// Gaps with the number that was read.
     pub gaps: Vec<(Place, u64)>,
-    /// Rows to be written; each once when all are locked.
+    /// The write set; each row occurs once when all are locked.
     pub writes: Vec<Write>,
-    /// So many of the first writes are locked.
+    /// The number of writes from the first on that are locked.
     locked: usize,
-    /// Whether they are in the order of places.
+    /// Whether the writes are in the order of places.
     sorted: bool,
-    /// A row that was read with the write and has another word since.
+    /// A row that was read together with its write, and has another word since.
     stale: Option<Place>,
-    /// What is locked may have been stored into.
+    /// The transaction may have stored into the locked rows.
     may_be_stored: bool,
     /// See [`ReadSet::newest`].
     newest: u64,
 }
 
-/// Up to so many rows are locked in the order in which they were written if nobody is in the way.
+/// Up to this many rows are locked in the order of the writes if no other transaction holds one.
 const UNSORTED_MAX: usize = 64;
 
 impl ReadSet {
-    /// A new transaction.
+    /// Empties the sets for a new transaction.
     pub fn clear(&mut self) {
         if self.reads.capacity().max(self.gaps.capacity()).max(self.writes.capacity()) > KEPT_MAX {
             *self = Self::default();
@@ -106,14 +108,14 @@ impl ReadSet {
         self.newest = 0;
     }
 
-    /// A row was read when its word was this.
+    /// Adds a row to the read set, with the word that was read.
     #[inline]
     pub fn read(&mut self, place: Place, word: u64) {
         self.newest = self.newest.max(word & NUMBER);
         self.reads.push((place, word));
     }
 
-    /// A row is going to be written.
+    /// Adds a row to the write set.
     #[inline]
     pub fn write(&mut self, place: Place, present: bool) {
         let number = self.writes.len() as u32;
@@ -124,8 +126,8 @@ impl ReadSet {
         self.writes.push(Write { place, before, present, locked, is_read, number, read });
     }
 
-    /// A row that is there was read when its word was this, and is going to be written: whether the
-    /// word is still the same is looked at when the row is locked, and not once more.
+    /// Adds a present row that was read together with its write. Locking the row checks that its
+    /// word is unchanged, so validation need not check it again.
     #[inline]
     pub fn update(&mut self, place: Place, word: u64) {
         self.newest = self.newest.max(word & NUMBER);
@@ -134,7 +136,7 @@ impl ReadSet {
         self.writes.push(Write { place, before, present, locked, is_read, number, read });
     }
 
-    /// A row was read to be written, when its word was this; if it is absent it was only read.
+    /// Adds a row that was read for an update. If the row is absent, it was only read.
     #[inline]
     pub fn update_if_there(&mut self, place: Place, seen: Seen, word: u64) {
         match seen {
@@ -143,7 +145,7 @@ impl ReadSet {
         }
     }
 
-    /// A row is going to be written and has been locked, when its word was `before`.
+    /// Adds a row to the write set that has been locked; its word was `before`.
     pub fn write_locked(&mut self, place: Place, present: bool, before: u64) {
         let (number, read) = (self.writes.len() as u32, NO_READ);
         self.newest = self.newest.max(before & NUMBER);
@@ -151,19 +153,19 @@ impl ReadSet {
         self.writes.push(Write { place, before, present, locked, is_read, number, read });
     }
 
-    /// Whether a row was locked before committing began.
+    /// Whether the transaction has locked a row before its commit.
     pub fn holds(&self, place: Place) -> bool {
         self.writes.iter().rev().any(|write| write.locked && write.place == place)
     }
 
-    /// A gap was looked at when its number was this.
+    /// Registers a gap read.
     #[inline]
     pub fn read_gap<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
         self.gaps.push((place, gap.read()));
     }
 
-    /// A gap was disturbed by the transaction itself: its own watching stays good if nobody else
-    /// has disturbed it.
+    /// Registers a gap insert. A gap read of the transaction itself stays valid unless another
+    /// transaction has inserted into the gap.
     #[inline]
     pub fn insert_into_gap<M: Machine>(&mut self, place: Place, gap: &Gap<M>) {
         let is_reader = || self.gaps.iter().any(|(read, _)| *read == place);
@@ -172,7 +174,8 @@ impl ReadSet {
         read.filter(|(_, number)| *number == before).for_each(|(_, number)| *number += 1);
     }
 
-    /// A gap was split: who watched it must look again, and the transaction itself watches both.
+    /// Registers the split of a gap: transactions that have read the gap will not validate, and if
+    /// this transaction has read it, it has read both parts.
     pub fn split<M: Machine>(&mut self, old: (Place, &Gap<M>), new: (Place, &Gap<M>)) {
         self.insert_into_gap(old.0, old.1);
         if self.gaps.iter().any(|(place, _)| *place == old.0) {
@@ -180,14 +183,14 @@ impl ReadSet {
         }
     }
 
-    /// One write for each row, in the order of places, so that nobody who locks in that order can
-    /// be waiting for us and we for them.
+    /// Merges the writes of each row and sorts them by place. Transactions that lock in this order
+    /// cannot deadlock.
     fn sort(&mut self) {
         if self.sorted {
             return;
         }
-        // A later write of a row says whether it is there in the end; a locked one stays.
-        // Not a stable sort, which allocates.
+        // The last write of a row determines whether the row is present in the end; a locked one
+        // keeps its lock. The sort is unstable, since a stable one allocates.
         self.writes.sort_unstable_by_key(|write| (write.place, write.number));
         let stale = &mut self.stale;
         self.writes.dedup_by(|later, earlier| {
@@ -208,11 +211,11 @@ impl ReadSet {
         self.sorted = true;
     }
 
-    /// Locks what is to be written, before anything is stored; asked again after a wait, goes on
-    /// where it was.
+    /// Locks the rows of the write set, before anything is stored. If the caller repeats the call
+    /// after a wait, it continues where it was refused.
     ///
     /// # Errors
-    /// [`Conflict::WouldBlock`] for the first row that somebody else holds.
+    /// [`Conflict::WouldBlock`] for the first row that another transaction holds.
     #[inline]
     pub fn lock<R: Versioned<M>, G, M: Machine>(
         &mut self,
@@ -225,9 +228,9 @@ impl ReadSet {
         Ok(())
     }
 
-    /// Locks a few rows as they come: an order matters only to who waits while it holds something.
-    /// If somebody else holds one of them, or a row is there twice, false, and none is locked that
-    /// was not before.
+    /// Locks a few rows in the order of the writes: an order by place matters only to a transaction
+    /// that waits while it holds locks. If another transaction holds one of the rows, or a row
+    /// occurs twice, returns false and unlocks the rows that it has locked.
     fn lock_unsorted<R: Versioned<M>, G, M: Machine>(
         &mut self,
         states: &impl States<R, G>,
@@ -284,7 +287,7 @@ impl ReadSet {
         Ok(())
     }
 
-    /// The write of a row, once all are locked.
+    /// The write of a row, if all are locked.
     pub fn own_write(&self, place: Place) -> Option<&Write> {
         if !self.sorted {
             return self.writes.iter().find(|write| write.place == place);
@@ -293,8 +296,8 @@ impl ReadSet {
         Some(&self.writes[at])
     }
 
-    /// Whether everything that was read is as it was, once all is locked: the first place that is
-    /// not.
+    /// Validates the reads after the write set has been locked: returns a place that has changed
+    /// since it was read.
     pub fn changed<R: Versioned<M>, G: AsRef<Gap<M>>, M: Machine>(
         &self,
         states: &impl States<R, G>,
@@ -306,7 +309,7 @@ impl ReadSet {
         let row = self.reads.iter().find(|(place, word)| {
             let now = state(*place).version().load();
             let is_same = || now & !(LOCKED | STORING) == *word & !LOCKED;
-            // A word that was marked has been locked by the transaction itself.
+            // If `LOCKED` is set in the word of the read set, the transaction holds the lock.
             now != *word
                 && !(is_same() && (*word & LOCKED != 0 || self.own_write(*place).is_some()))
         });
@@ -318,7 +321,7 @@ impl ReadSet {
         row.or_else(gap).map(|(place, _)| *place)
     }
 
-    /// As [`ReadSet::changed`], of a transaction that goes on.
+    /// Validates the reads of a transaction that has not locked its write set yet.
     pub fn is_unchanged<R: Versioned<M>, G: AsRef<Gap<M>>, M: Machine>(
         &self,
         states: &impl States<R, G>,
@@ -337,22 +340,23 @@ impl ReadSet {
             && self.gaps.iter().all(same_gap)
     }
 
-    /// Tells readers of the locked rows that are not patient that they are going to be stored into.
+    /// Announces to readers of the locked rows that are not patient that the transaction is going
+    /// to store into them.
     pub fn begin_storing<R: Versioned<M>, G, M: Machine>(&self, states: &impl States<R, G>) {
         let mut row = states.rows();
         self.writes.iter().for_each(|write| row(write.place).version().begin_storing());
         M::fence(Ordering::Release);
     }
 
-    /// From now on rows that are locked may be stored into.
+    /// Notes that the transaction has validated, so that it may store into the locked rows.
     #[inline]
     pub fn validated(&mut self) {
         self.may_be_stored = true;
     }
 
-    /// Lets the locked rows go as they were. Those that may have been stored into get the word that
-    /// `anew` says: who has read what was rolled back must not find the word again that it began
-    /// with (`SCHEME-5`).
+    /// Unlocks the rows after a rollback. If the transaction may have stored into them, they get
+    /// the word that `anew` returns: a reader that has read a value which was rolled back must not
+    /// find the word with which it began (`SCHEME-5`). Otherwise they keep their word.
     #[cold]
     pub fn roll_back<R: Versioned<M>, G, M: Machine>(
         &mut self,
@@ -363,7 +367,7 @@ impl ReadSet {
         self.unlock(states, |write| if stored { anew(write) } else { write.before });
     }
 
-    /// Lets the locked rows go, with the word that `after` says.
+    /// Unlocks the rows with the word that `after` returns.
     pub fn unlock<R: Versioned<M>, G, M: Machine>(
         &mut self,
         states: &impl States<R, G>,
@@ -375,12 +379,12 @@ impl ReadSet {
         }
     }
 
-    /// Rows and gaps that were noted.
+    /// The number of reads, gap reads and writes.
     pub fn noted(&self) -> usize {
         self.reads.len() + self.gaps.len() + self.writes.len()
     }
 
-    /// The greatest number among what was read and what has been locked.
+    /// The greatest version number of the rows that were read or locked.
     pub fn newest(&self) -> u64 {
         self.newest
     }
@@ -406,12 +410,12 @@ mod tests {
         Few::place(row)
     }
 
-    /// Rows that are there.
+    /// Present rows.
     fn rows(count: usize) -> Few {
         Few::new(count, Version::adopt)
     }
 
-    /// A transaction that has read and is going to write these rows.
+    /// The set of a transaction that has read these rows and is going to write them.
     fn set(few: &Few, rows: impl IntoIterator<Item = u64>) -> ReadSet {
         let mut set = ReadSet::default();
         for at in rows {
@@ -439,7 +443,7 @@ mod tests {
             few.0[others as usize].unlock(held.expect("it was free") + 7);
             assert_eq!(mine.lock(&few), Ok(()));
             assert_eq!((few.locked().len(), mine.newest()), (6, 7));
-            assert_eq!(mine.changed(&few), Some(row(others)), "somebody has changed it since");
+            assert_eq!(mine.changed(&few), Some(row(others)), "the other one has changed it");
             mine.unlock(&few, |write| write.before);
             assert_eq!(few.0.iter().map(Version::load).max(), Some(PRESENT | 7));
         }
@@ -472,7 +476,7 @@ mod tests {
 
     #[test]
     fn a_row_that_was_read_to_be_written_is_looked_at_when_it_is_locked() {
-        // With few rows and with many, which are locked in another way.
+        // With few rows, and with many, which are locked in sorted order.
         for count in [1, 4, UNSORTED_MAX as u64 + 9] {
             for changed in 0..count {
                 let few = rows(count as usize);
@@ -481,7 +485,7 @@ mod tests {
                 (0..count).rev().for_each(|at| mine.update(row(at), word(at)));
                 assert!(mine.reads.is_empty() && mine.is_unchanged(&few));
                 let held = few.0[changed as usize].lock();
-                assert!(!mine.is_unchanged(&few), "somebody is at it");
+                assert!(!mine.is_unchanged(&few), "another transaction has locked it");
                 assert_eq!(mine.lock(&few), Err(Conflict::WouldBlock(row(changed))));
                 few.0[changed as usize].unlock(held.expect("it was free") + 3);
                 assert!(!mine.is_unchanged(&few));
@@ -491,7 +495,7 @@ mod tests {
                 mine.clear();
                 (0..count).for_each(|at| mine.update(row(at), word(at)));
                 assert_eq!((mine.lock(&few), mine.changed(&few)), (Ok(()), None));
-                assert!(mine.is_unchanged(&few), "it is at it itself");
+                assert!(mine.is_unchanged(&few), "the transaction itself has locked it");
                 assert_eq!(mine.newest(), 3);
                 mine.unlock(&few, |write| write.before);
             }

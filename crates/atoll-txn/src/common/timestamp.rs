@@ -1,13 +1,13 @@
-//! Timestamps: unique numbers that grow, from one of four sources.
+//! Timestamps: unique, growing numbers from one of four sources.
 //!
 //! "Staring into the Abyss", section 4.3, compares them: a counter under a mutex, an atomic
 //! counter, an atomic counter that gives out batches, and the CPU's clock joined with the worker's
 //! number. (A counter in hardware exists on a simulated machine only.)
 //!
 //! - `TS-1`: no two timestamps are equal.
-//! - `TS-2`: of a mutex, an atomic counter and a clock, a timestamp that is taken after another was
-//!   returned is greater. Batches do not promise that, but a worker that calls
-//!   [`Timestamps::discard`] gets one greater than all batches begun before.
+//! - `TS-2`: with a mutex, an atomic counter or a clock, a timestamp that is taken after another
+//!   one was returned is greater. Batches do not guarantee this, but a worker that calls
+//!   [`Timestamps::discard`] gets a timestamp greater than all batches begun before.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,14 +16,15 @@ use atoll_machine::{Machine, Ordering, Word};
 
 use super::lock::AGE_BITS;
 
-/// Timestamps of a batch.
+/// Timestamps in a batch.
 const BATCH: u64 = 16;
-/// A clock's timestamp: so many bits of the worker's number below, and a clock in units of
-/// 2^[`CLOCK_SHIFT`] ns above.
+/// A timestamp of the clock has the worker's number in this many low bits, and the time in units
+/// of 2^[`CLOCK_SHIFT`] ns above them.
 const WORKER_BITS: u32 = 11;
 const CLOCK_SHIFT: u32 = 4;
-/// Where the clock's timestamps end, after 104 days; those of a counter follow. Longer units would
-/// last longer, but no two transactions may fit into one, one after the other (`TS-2`).
+/// The end of the clock's timestamps, after 104 days; a counter continues from there. A longer unit
+/// would last longer, but one unit must not be long enough for two successive transactions
+/// (`TS-2`).
 const CLOCK_END: u64 = 1 << 60;
 
 /// Where timestamps come from.
@@ -75,7 +76,7 @@ impl FromStr for TimestampKind {
     }
 }
 
-/// A cache line of its own, so that nothing else shares the traffic of a counter.
+/// A word with its own cache line, so that a contended counter slows down no other data.
 #[repr(align(128))]
 struct Line<W>(W);
 
@@ -96,14 +97,14 @@ pub struct TimestampLocal {
 }
 
 impl TimestampLocal {
-    /// For the worker of this number.
+    /// Creates the state of the worker with this number.
     pub fn new(worker: u32) -> Self {
         Self { worker: worker.into(), next: 0, end: 0 }
     }
 }
 
 impl<M: Machine> Timestamps<M> {
-    /// The first timestamp is at least 2.
+    /// Creates a source; its first timestamp is at least 2.
     pub fn new(kind: TimestampKind) -> Self {
         let line = |value| Line(M::Word::new(value));
         let first = if kind == TimestampKind::Clock { CLOCK_END } else { 2 };
@@ -127,7 +128,7 @@ impl<M: Machine> Timestamps<M> {
             TimestampKind::Clock => {
                 let clock = (M::now_ns() - self.clock_zero) >> CLOCK_SHIFT;
                 let now = (clock + 1) << WORKER_BITS | local.worker;
-                // Twice in the same tick: the next one.
+                // A second timestamp within a tick takes the next tick.
                 let next = now.max(local.next + (1 << WORKER_BITS));
                 if next >= CLOCK_END {
                     return self.counter.0.fetch_add(1, Ordering::SeqCst);
@@ -138,8 +139,8 @@ impl<M: Machine> Timestamps<M> {
         }
     }
 
-    /// A timestamp that is not below any that was returned before; it may be one of them. (Of
-    /// batches, those that were begun before count as returned.)
+    /// A timestamp that is at least as great as all that were returned before; it may be one of
+    /// them. (All timestamps of a batch that was begun count as returned.)
     pub fn newest(&self, local: &mut TimestampLocal) -> u64 {
         match self.kind {
             TimestampKind::Atomic | TimestampKind::Mutex => {
@@ -153,7 +154,7 @@ impl<M: Machine> Timestamps<M> {
         }
     }
 
-    /// The next timestamp is going to be taken soon.
+    /// Prefetches the counter, since the caller is going to take a timestamp soon.
     #[inline]
     pub fn expect(&self) {
         if self.kind == TimestampKind::Atomic {
@@ -168,20 +169,20 @@ impl<M: Machine> Timestamps<M> {
             round += 1;
         }
         let now = self.counter.0.load(Ordering::Relaxed);
-        // Not by the mutex alone: the newest is read without it.
+        // `Release`, since `newest` reads the counter without the mutex.
         self.counter.0.store(now + 1, Ordering::Release);
         self.mutex.0.store(0, Ordering::Release);
         now
     }
 
-    /// Gives up the rest of a batch.
+    /// Discards the rest of the worker's batch.
     pub fn discard(&self, local: &mut TimestampLocal) {
         if self.kind == TimestampKind::Batched {
             local.next = local.end;
         }
     }
 
-    /// A timestamp as the age of a lock, see [`super::lock`]. Close ones may become equal.
+    /// The age of a lock for a timestamp, see [`super::lock`]. Close timestamps may become equal.
     #[inline]
     pub fn age(&self, timestamp: u64) -> u64 {
         match self.kind {
@@ -213,11 +214,11 @@ mod tests {
                         let mut local = TimestampLocal::new(worker);
                         let mine: Vec<u64> = (0..5000).map(|_| source.next(&mut local)).collect();
                         assert!(mine.is_sorted(), "{kind}");
-                        all.lock().expect("nobody panics").extend(mine);
+                        all.lock().expect("no thread panics").extend(mine);
                     });
                 }
             });
-            let all = all.into_inner().expect("nobody panics");
+            let all = all.into_inner().expect("no thread panics");
             assert_eq!(all.iter().collect::<HashSet<_>>().len(), 4 * 5000, "{kind}");
             assert!(all.iter().all(|timestamp| *timestamp > 1 && *timestamp < 1 << 62));
         }
@@ -256,7 +257,7 @@ mod tests {
         static NOW: Cell<u64> = const { Cell::new(7) };
     }
 
-    /// A machine on which years pass at will.
+    /// A machine with a clock that the test sets.
     struct Ageing;
 
     impl Machine for Ageing {

@@ -1,13 +1,13 @@
-//! The version of a row, or of a gap: one word.
+//! The version of a row: one word.
 //!
 //! Three bits say that a writer holds the row, that it is storing into it, and that the row is
-//! there; the rest is a number that changes with every change. A reader reads the word, then the
-//! row, then the word again (a sequence lock, whose readers write nothing).
+//! present; the rest is a number that changes with each change of the row. A reader reads the word,
+//! then the row, then the word again (a sequence lock: readers write nothing).
 //!
-//! A reader whom writers overtake again and again holds the row ([`row_latch`](super::row_latch)).
+//! A reader that writers overtake several times latches the row ([`row_latch`](super::row_latch)).
 //!
-//! Patient readers wait for who holds the row, be it stored into or not: if all of a scheme are,
-//! its writers need not say when they begin to store.
+//! A patient reader waits while a writer holds the row, whether the writer stores into it or not.
+//! If all readers of a scheme are patient, its writers need not announce when they begin to store.
 
 use atoll_machine::{Machine, Ordering, Word};
 
@@ -16,21 +16,21 @@ use crate::scheme::{Fetch, FetchOnce, Seen};
 
 /// A writer holds the row.
 pub const LOCKED: u64 = 1 << 63;
-/// The writer is storing.
+/// The writer is storing into the row.
 pub const STORING: u64 = 1 << 62;
-/// The row is there.
+/// The row is present.
 pub const PRESENT: u64 = 1 << 61;
 /// The number.
 pub const NUMBER: u64 = PRESENT - 1;
 
-/// What a reader found.
+/// The result of one attempt to read a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// The row, with this word, which has no bits of writers.
+    /// The row was read at this word, without the bits of writers.
     At(Seen, u64),
-    /// A writer is storing, or holds the row, and that counts.
+    /// A writer is storing into the row, or holds it and the reader is patient.
     Locked,
-    /// The row has changed meanwhile.
+    /// The row has changed during the attempt.
     Overtaken,
 }
 
@@ -50,8 +50,8 @@ impl<M: Machine> Version<M> {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Reads the row; the word tells its version and has no bits of writers. `None` when a writer
-    /// is storing, or holds the row and `patient` says that this counts.
+    /// Reads the row; returns the word of the version read, without the bits of writers. `None` if
+    /// a writer is storing into the row, or holds it and the reader is `patient`.
     #[inline]
     pub fn read(&self, patient: bool, fetch: Fetch<'_>) -> Option<(Seen, u64)> {
         match self.look(patient, &mut *fetch) {
@@ -61,7 +61,7 @@ impl<M: Machine> Version<M> {
         }
     }
 
-    /// As [`Version::read`], once.
+    /// Makes one attempt to read the row.
     #[inline(always)]
     pub fn look(&self, patient: bool, mut fetch: impl FetchOnce) -> Look {
         let (refused, ignored) = if patient { (LOCKED | STORING, 0) } else { (STORING, LOCKED) };
@@ -95,15 +95,15 @@ impl<M: Machine> Version<M> {
         Some((if there { Seen::Present } else { Seen::Absent }, held.before()))
     }
 
-    /// Holds the row while it is read; `None` if somebody else has it.
+    /// Latches the row; `None` if it is locked.
     pub fn row_latch(&self) -> Option<RowLatch<'_, M>> {
         let now = self.0.load(Ordering::Relaxed);
         let is_free = now & LOCKED == 0;
         is_free.then(|| RowLatch::begin(&self.0, now, now | LOCKED)).flatten()
     }
 
-    /// Becomes the row's writer; returns the word before, or `None` if another one is. Before it
-    /// stores into the row comes a release fence.
+    /// Locks the row for a writer; returns the word before, or `None` if it is locked already. The
+    /// writer executes a release fence before it stores into the row.
     #[inline]
     pub fn lock(&self) -> Option<u64> {
         let mut now = self.0.load(Ordering::Relaxed);
@@ -119,33 +119,35 @@ impl<M: Machine> Version<M> {
         }
     }
 
-    /// The row's writer is going to store; a release fence comes before that.
+    /// Announces that the writer, which holds the lock, is going to store. The writer executes a
+    /// release fence before it does.
     #[inline]
     pub fn begin_storing(&self) {
         let now = self.0.load(Ordering::Relaxed);
         self.0.store(now | STORING, Ordering::Relaxed);
     }
 
-    /// Locks the row for a moment outside any transaction; says whether it is there, and its
-    /// number.
+    /// Locks the row for a short time, outside any transaction; returns whether it is present, and
+    /// its number.
     pub fn lock_outside(&self) -> Option<(Seen, u64)> {
         let now = self.lock()?;
         let seen = if now & PRESENT == 0 { Seen::Absent } else { Seen::Present };
         Some((seen, now & NUMBER))
     }
 
-    /// Unlocks a row that was held. If its entries have changed, so does its number.
+    /// Unlocks a row after [`Version::lock_outside`]. If index entries of the row have been
+    /// removed, its number changes.
     pub fn unlock_outside(&self, changed: bool) {
         let now = self.0.load(Ordering::Relaxed) & !LOCKED;
         self.unlock(now + u64::from(changed));
     }
 
-    /// The row was there before anything else.
+    /// Marks a restored row as present.
     pub fn adopt(&self) {
         self.0.store(PRESENT, Ordering::Release);
     }
 
-    /// The row's writer lets go and leaves this word.
+    /// Unlocks the row and sets its word.
     #[inline]
     pub fn unlock(&self, word: u64) {
         self.0.store(word, Ordering::Release);

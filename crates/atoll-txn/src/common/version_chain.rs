@@ -1,15 +1,17 @@
-//! Older versions of rows, for readers that are ordered before those who replaced them.
+//! Version chains: older versions of rows, for readers that are ordered before the transactions
+//! that replaced them.
 //!
-//! The newest version of a row lies in its table. When it is replaced, what it was (the columns
-//! that change and whether the row was there) is written down in a record of the replacing worker,
-//! and the records of a row form a chain from the newest to the oldest. A reader starts from the
-//! row as it is and goes back until it is at the version that it may see. If the row has changed
-//! before it has read the rest of it in the table, it goes back to where it began before and no
-//! further: over all of a chain again and again it might be slower than those who make it longer.
+//! The newest version of a row is in its table. A writer that replaces it first writes its before
+//! image (the columns that change, and whether the row was present) into a delta record. The delta
+//! records of a row form a chain from the newest to the oldest. A reader starts from the row in the
+//! table and follows the chain back to the version that it may see. If the row changes before the
+//! reader has read the other columns in the table, the reader walks again, but only over the new
+//! records, up to the one from which it started before. If it walked over the whole chain each
+//! time, writers might extend the chain faster than the reader walks.
 //!
-//! Records lie in chunks of words that belong to a worker and are used again in the order in which
-//! they were filled, when nobody can need them any more. So there is no allocation after warm-up
-//! and no traffic between workers but the reading itself.
+//! Each worker stores its delta records in its own chunks of words. It fills the chunks in turn and
+//! uses them again in the same order, when no reader can need their records. So a worker allocates
+//! nothing after a warm-up, and workers share no cache lines except by reading.
 //!
 //! ```text
 //! record   stamp | next | present (1 bit), columns | cells
@@ -17,11 +19,11 @@
 //! ```
 //!
 //! Invariants
-//! - `VERSION_CHAIN-1`: the stamp of a record is that of the version which it brings back, and
-//!   stamps fall along a chain.
+//! - `VERSION_CHAIN-1`: the stamp of a record is the stamp of the version that the record restores,
+//!   and stamps decrease along a chain.
 //! - `VERSION_CHAIN-2`: a chunk is used again only when the horizon has reached the stamp of the
-//!   newest version that replaced one of its records. No active reader walks past a version that it
-//!   may see, so none comes to such a record.
+//!   newest version that replaced one of its records. An active reader does not walk past a version
+//!   that it may see, so it does not reach such a record.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +32,7 @@ use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::stable::StableVec;
 
-use super::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 use crate::scheme::Place;
 
 const CHUNK_WORDS: usize = 1 << 13;
@@ -38,7 +40,7 @@ const HEADER_WORDS: usize = 3;
 const OFFSET_BITS: u32 = 20;
 const CHUNK_BITS: u32 = 24;
 
-/// A record; 0 is none.
+/// The address of a delta record; 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeltaRecordId(pub u64);
 
@@ -58,19 +60,19 @@ impl DeltaRecordId {
     }
 }
 
-/// An older version of a row, as far as it differs from the row as it is. Kept by its reader from
-/// look to look.
+/// An older version of a row, as far as it differs from the row in the table. A reader keeps it
+/// from attempt to attempt.
 #[derive(Debug, Default)]
 pub struct OlderVersion {
     image: BeforeImage,
-    /// The row, the stamp that was wanted, and the newest record that the image knows.
+    /// The row, the stamp that the reader wants, and the newest record that the image contains.
     known: Option<(Place, u64, DeltaRecordId)>,
-    /// What was replaced after that one.
+    /// What newer records than that one restore.
     since: BeforeImage,
 }
 
 impl OlderVersion {
-    /// What differs, and whether the row was there.
+    /// The columns that differ, and whether the row was present.
     pub fn image(&self) -> &BeforeImage {
         &self.image
     }
@@ -78,26 +80,26 @@ impl OlderVersion {
 
 struct Arena<M: Machine> {
     chunks: StableVec<Array<M::Word>>,
-    /// Left by the worker of this number that is gone.
+    /// The state of a worker with this number that is gone.
     left: Mutex<Own>,
 }
 
-/// What a worker knows of its chunks.
+/// A worker's state of its chunks.
 #[derive(Debug, Default)]
 struct Own {
     made: u32,
     current: Option<u32>,
     used: usize,
     newest_stamp: u64,
-    /// Full ones with the newest stamp that replaced one of their records.
+    /// Full chunks, each with the newest stamp that replaced one of its records.
     full: VecDeque<(u32, u64)>,
     free: Vec<u32>,
 }
 
-/// The records of all workers.
+/// The delta records of all workers.
 pub struct VersionChains<M: Machine>(StableVec<Arena<M>>);
 
-/// A worker's part; it alone writes there.
+/// The part of one worker, which alone writes there.
 pub struct VersionChainWriter<M: Machine> {
     chains: Arc<VersionChains<M>>,
     worker: u32,
@@ -117,9 +119,9 @@ impl<M: Machine> VersionChains<M> {
         &arena.chunks.get(chunk).expect("a record's chunk was made")[offset..]
     }
 
-    /// Turns the row as it is, whose chain begins at `newest`, into the version that a reader may
-    /// see: the newest with a stamp of at most `wanted`. False when the chain has no such version,
-    /// which happens only when the row has changed meanwhile.
+    /// Computes how the version that a reader may see, the newest with a stamp of at most `wanted`,
+    /// differs from the row in the table; the chain begins at `newest`. Returns false if the chain
+    /// has no such version, which happens only if the row has changed meanwhile.
     pub fn reconstruct(
         &self,
         row: Place,
@@ -141,7 +143,7 @@ impl<M: Machine> VersionChains<M> {
         is_there
     }
 
-    /// Goes back to the version, or to the record that is known, and not over that one.
+    /// Walks back to the wanted version or to the record that is known, which it does not apply.
     fn walk(
         &self,
         newest: DeltaRecordId,
@@ -160,7 +162,7 @@ impl<M: Machine> VersionChains<M> {
             let next = DeltaRecordId(words[1].load(Ordering::Relaxed));
             self.apply(words, image);
             if stamp <= wanted {
-                // `VERSION_CHAIN-2`: further back records may be used again.
+                // `VERSION_CHAIN-2`: older records may have been used again.
                 return known.is_none();
             }
             record = next;
@@ -187,7 +189,7 @@ impl<M: Machine> VersionChains<M> {
 }
 
 impl<M: Machine> VersionChainWriter<M> {
-    /// The part of the worker with this number, of which there is one at a time.
+    /// The part of the worker with this number, of which there must be one at a time.
     pub fn new(chains: Arc<VersionChains<M>>, worker: u32) -> Self {
         let arena = chains.0.get_or_init(worker.into(), || Arena {
             chunks: StableVec::default(),
@@ -197,8 +199,8 @@ impl<M: Machine> VersionChainWriter<M> {
         Self { chains, worker, own }
     }
 
-    /// Writes down `before`, whose stamp is `stamp` and which is being replaced by a version of
-    /// stamp `replaced_by`, in front of the chain `next`.
+    /// Writes a delta record in front of the chain `next`. It restores `before`, a version of stamp
+    /// `stamp`, which a version of stamp `replaced_by` is replacing.
     pub fn push(
         &mut self,
         before: &BeforeImage,
@@ -208,7 +210,7 @@ impl<M: Machine> VersionChainWriter<M> {
     ) -> DeltaRecordId {
         let cells = || before.cells().map(|(_, _, bytes)| 1 + bytes.len().div_ceil(8));
         let needed = HEADER_WORDS + cells().sum::<usize>();
-        let (chunk, offset) = self.room(needed);
+        let (chunk, offset) = self.allocate(needed);
         self.own.newest_stamp = self.own.newest_stamp.max(replaced_by);
         let record = DeltaRecordId::new(self.worker, chunk, offset);
         let words = self.chains.words(record);
@@ -230,7 +232,8 @@ impl<M: Machine> VersionChainWriter<M> {
         record
     }
 
-    /// What was said to be replaced with the stamp `from` or a later one is replaced with `to`.
+    /// Raises the stamp of the replacing version to `to`, for records that were pushed with a
+    /// `replaced_by` of `from` or more.
     pub fn raise(&mut self, from: u64, to: u64) {
         let own = &mut self.own;
         if from == to {
@@ -243,7 +246,7 @@ impl<M: Machine> VersionChainWriter<M> {
         latest.for_each(|(_, stamp)| *stamp = (*stamp).max(to));
     }
 
-    fn room(&mut self, needed: usize) -> (u32, usize) {
+    fn allocate(&mut self, needed: usize) -> (u32, usize) {
         let own = &mut self.own;
         if let Some(chunk) = own.current {
             let words = self.arena_words(chunk);
@@ -278,7 +281,8 @@ impl<M: Machine> VersionChainWriter<M> {
         chunk
     }
 
-    /// Nobody needs what was replaced with this stamp or a smaller one.
+    /// Frees the chunks in which all records were replaced with the stamp `horizon` or a smaller
+    /// one.
     pub fn collect(&mut self, horizon: u64) {
         while let Some((chunk, stamp)) = self.own.full.front().copied()
             && stamp <= horizon
@@ -377,7 +381,7 @@ mod tests {
         writer.collect(12);
         assert_eq!(writer.own.free.len(), 3);
         assert!(chains.reconstruct(ROW, old, 1, &mut OlderVersion::default()));
-        // Those of an earlier transaction stay as they were.
+        // The stamps of an earlier transaction's records stay the same.
         let mut writer = VersionChainWriter::new(Arc::<VersionChains<Native>>::default(), 0);
         while writer.own.full.is_empty() {
             writer.push(&image(0, 1, 1000), 1, 5, DeltaRecordId::NONE);
@@ -397,7 +401,7 @@ mod tests {
         assert_eq!(found.image().get(7), Some((true, &[9; 200_000][..])));
     }
 
-    /// As often as the row is looked at, in chains of every kind that random changes make.
+    /// After any number of attempts, in chains of random changes.
     #[test]
     fn a_version_that_is_brought_back_step_by_step_is_the_one_brought_back_at_once() {
         let mut word = 1u64;
@@ -438,7 +442,7 @@ mod tests {
         let visible = writer.push(&image(0, 1, 8), 1, 2, DeltaRecordId::NONE);
         let mut older = OlderVersion::default();
         assert!(chains.reconstruct(ROW, visible, 1, &mut older));
-        // As nobody may while there is a reader; who goes there is found out.
+        // No writer may do this while there is a reader; it shows a walk that goes too far.
         chains.words(visible)[0].store(99, Ordering::Relaxed);
         let newest = writer.push(&image(1, 2, 8), 2, 3, visible);
         assert!(chains.reconstruct(ROW, newest, 1, &mut older));
@@ -447,7 +451,7 @@ mod tests {
         // Another row has another chain, and so has another version.
         let other = Place::row(TableId(0), 8);
         assert!(!chains.reconstruct(other, newest, 1, &mut older));
-        // So has who wants another one.
+        // So has a reader that wants another stamp.
         assert!(chains.reconstruct(ROW, newest, 2, &mut older));
         assert_eq!(older.image().get(0), None);
     }

@@ -1,9 +1,9 @@
-//! The wait of a transaction for a place, for the schemes that bound it.
+//! The wait of a transaction for a place, for schemes with a timeout.
 //!
-//! A step that is refused a place starts over and asks again for all that comes before it. To be
-//! granted something on the way ends no wait, unless it is the place that is waited for; else a
-//! transaction that waits with another one for each other would begin to wait anew with each try.
-//! So the bound is of a step, which may be several rows that are inserted together.
+//! When a scheme refuses a place, the step starts over and requests again everything before that
+//! place. Such a request does not end the wait when it is granted, unless it is for the place that
+//! the transaction waits for. Otherwise each attempt would restart the timeout, and a deadlock
+//! would never end. So the timeout is for a whole step, which may insert several rows.
 
 use atoll_machine::Machine;
 
@@ -12,15 +12,15 @@ use crate::scheme::Place;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Wait {
-    /// Waited for, until it is granted.
+    /// The place that the transaction waits for, until it is granted.
     place: Option<Place>,
-    /// When the step was first refused something.
+    /// When the step was first refused a place.
     since_ns: u64,
 }
 
 impl Wait {
-    /// The step waits for a place, in its round of this number, counted from 0; for how long it has
-    /// waited, for this place and others.
+    /// Waits for a place, in this round of the step, counted from 0. Returns how long the step has
+    /// waited, for this place and for others.
     pub fn go_on<M: Machine>(&mut self, place: Place, round: u32) -> u64 {
         let now = M::now_ns();
         if round == 0 {
@@ -30,13 +30,13 @@ impl Wait {
         now - self.since_ns
     }
 
-    /// Whether this is what is waited for.
+    /// Whether the transaction waits for this place.
     #[inline]
     pub fn is_for(&self, place: Place) -> bool {
         self.place.is_some_and(|waited_for| waited_for == place)
     }
 
-    /// Nothing is waited for any more; what was.
+    /// Ends the wait; returns the place that the transaction has waited for.
     pub fn end(&mut self) -> Option<Place> {
         self.place.take()
     }

@@ -1,18 +1,18 @@
-//! The states that each item went through, in order.
+//! The chain of states of each item, in order.
 //!
-//! A life of an item goes from an insert, or the beginning, over the versions that replaced each
-//! other to a delete, or the end. Lives are in order as far as that is known: the one from the
-//! beginning first, the one that was not ended last.
+//! A lifetime of an item begins with an insert, or at the beginning of the history, continues with
+//! the versions that replaced each other, and ends with a delete, or at the end of the history.
+//! Lifetimes are ordered as far as their order is known: the one from the beginning is the first,
+//! the one that was not ended is the last.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::look::Net;
 use super::{Anomaly, End, History, Item, Kind, Left, Op, Over, Version};
 
-/// Lives of which all orders are tried; of more, neighbours change places.
+/// Up to this many lifetimes, the check tries all orders; of more, it only swaps neighbours.
 const FEW: usize = 4;
 
-/// A state and who brought it about; `None`: it was so at the beginning.
+/// A state and the transaction that created it; `None` for the initial state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct State {
     pub(super) left: Option<Left>,
@@ -23,30 +23,30 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     pub(super) states: Vec<State>,
-    /// States before the first life that may stand elsewhere, see [`Chain::orders`].
+    /// The lifetimes with an unknown order, see [`Chain::orders`].
     lives: Vec<Vec<State>>,
-    /// Of many lives, those that may have begun after the next one.
+    /// If there are many lifetimes: those that may have begun after the next one.
     swaps: Vec<usize>,
     is_settled: bool,
     first: Vec<State>,
     last: Vec<State>,
 }
 
-/// Which states of a chain a reader may have seen: one run of them, from the first to the last.
+/// Successive states of a chain that a reader may have seen, from the first to the last.
 pub(super) type Run = (usize, usize);
 
-/// What a reader was told of an item.
+/// What a reader learned about an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Told {
-    /// This version, or that there is none.
+    /// Its version, or that it does not exist.
     State(Option<Version>),
-    /// That there is one.
+    /// That it exists.
     Exists,
-    /// That it does not lie in this range.
+    /// That it is not in this range.
     Outside(OverKey, i64, i64),
 }
 
-/// [`Over`] as a part of keys.
+/// [`Over`] as a part of hash keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum OverKey {
     Key,
@@ -62,8 +62,8 @@ impl From<Over> for OverKey {
     }
 }
 
-/// Whether a row in this state lies within the bounds.
-pub(super) fn lies_in(item: Item, left: Left, over: OverKey, from: i64, to: i64) -> bool {
+/// Whether a row in this state is within the bounds.
+pub(super) fn is_in_range(item: Item, left: Left, over: OverKey, from: i64, to: i64) -> bool {
     let at = match over {
         OverKey::Key => item.key,
         OverKey::Place => left.place,
@@ -75,16 +75,16 @@ fn fits(told: Told, item: Item, state: State) -> bool {
     match (told, state.left) {
         (Told::State(saw), left) => saw == left.map(|left| left.version),
         (Told::Exists, left) => left.is_some(),
-        (Told::Outside(over, from, to), Some(left)) => !lies_in(item, left, over, from, to),
+        (Told::Outside(over, from, to), Some(left)) => !is_in_range(item, left, over, from, to),
         (Told::Outside(..), None) => true,
     }
 }
 
 impl Chain {
-    /// The runs of states that fit what a reader was told.
+    /// The runs of states that fit what a reader has learned.
     pub(super) fn runs(&self, item: Item, told: Told) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
-        // Absences that follow each other are never one: a life is between them.
+        // Two absences are never in one run: a lifetime is between them.
         for (at, state) in self.states.iter().enumerate() {
             if !fits(told, item, *state) {
                 continue;
@@ -97,7 +97,7 @@ impl Chain {
         runs
     }
 
-    /// How many orders of its lives are tried.
+    /// The number of orders of its lifetimes to try.
     pub(super) fn orders(&self) -> usize {
         match self.lives.len() {
             few @ 0..=FEW => (1..=few).product(),
@@ -105,17 +105,17 @@ impl Chain {
         }
     }
 
-    /// Whether there is more than one.
+    /// Whether there is another order to try.
     pub(super) fn has_orders(&self) -> bool {
         !self.is_settled && self.orders() > 1
     }
 
-    /// No other order is to be tried.
+    /// Makes the current order final.
     pub(super) fn settle(&mut self) {
         self.is_settled = true;
     }
 
-    /// Takes order `number` of [`Chain::orders`]; 0 is the likely one.
+    /// Arranges the states in order `number` of [`Chain::orders`]; 0 is the likely one.
     pub(super) fn arrange(&mut self, mut number: usize) {
         self.states.clone_from(&self.first);
         let mut rest: Vec<&Vec<State>> = self.lives.iter().collect();
@@ -134,11 +134,20 @@ impl Chain {
     }
 }
 
-/// The writes of one item: what each transaction replaced in the end, and by what.
+/// The net effect of a transaction on an item: the version that it replaced, and the state in which
+/// it left the item in the end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Net {
+    pub(super) before: Option<Version>,
+    pub(super) after: Option<Left>,
+}
+
+/// The net effects of all transactions on one item.
 type Writes<'n> = Vec<(usize, &'n Net)>;
 
-/// By when each transaction had committed for sure: when it said so, or when one had that has seen
-/// something of it. A thread that was put to sleep right after a commit says so much later.
+/// The moment by which each transaction had certainly committed: its recorded end, or that of a
+/// transaction that has seen its writes. A thread that was descheduled right after a commit records
+/// the end much later.
 fn committed_by(history: &History) -> Vec<u64> {
     let all = || history.transactions.iter().enumerate().filter(|(_, one)| one.end != End::Aborted);
     let mut makers: HashMap<(Item, Version), usize> = HashMap::new();
@@ -177,7 +186,7 @@ fn committed_by(history: &History) -> Vec<u64> {
     }
 }
 
-/// The chains of all items.
+/// Builds the chains of all items.
 pub(super) fn build(
     history: &History,
     nets: &[BTreeMap<Item, Net>],
@@ -250,7 +259,7 @@ fn chain(
         return Err(history.tell(Kind::DirtyWrite, &makers, &[item], &text));
     }
     let last = open.pop().unwrap_or_default();
-    // Neither lies within the other, so the order of their ends is that of their begins.
+    // Lifetimes do not overlap, so the order of their ends is that of their begins.
     let is_before = |one: &[State], two: &[State]| {
         let both = [(one.first(), two.first()), (one.last(), two.last())];
         both.into_iter().any(|(one, two)| match (one.and_then(|s| s.by), two.and_then(|s| s.by)) {
@@ -268,7 +277,7 @@ fn chain(
     Ok(chain)
 }
 
-/// The lives in an order that keeps to what is certain, and else to that in which they are given.
+/// Sorts lifetimes by what is certain, and keeps the given order otherwise.
 fn in_order(
     mut lives: Vec<Vec<State>>,
     is_before: impl Fn(&[State], &[State]) -> bool,
@@ -276,7 +285,7 @@ fn in_order(
     let mut ordered = Vec::with_capacity(lives.len());
     while !lives.is_empty() {
         let is_next = |at: &usize| !lives.iter().any(|other| is_before(other, &lives[*at]));
-        // None is if they lie within each other, which is an anomaly in any order.
+        // There is no next one if lifetimes overlap, which is an anomaly in any order.
         let next = (0..lives.len()).find(is_next).unwrap_or(0);
         ordered.push(lives.remove(next));
     }

@@ -1,34 +1,35 @@
-//! The check: from what transactions wrote down to the anomaly, if there is one.
+//! The check: finds an anomaly in a history, if there is one.
 //!
 //! Steps
-//! 1. Each transaction by itself: it sees its own writes, and one state of what it did not write.
-//!    What is left is what it saw of others, and what it left in the end ([`Net`]).
-//! 2. What it saw was left by somebody who committed.
-//! 3. The order of each item's states ([`super::chains`]) makes edges, as does time.
-//! 4. Who was told that a row is not there, or not in a range, saw one of several states: the ones
-//!    that would close a cycle are ruled out, until nothing changes any more. When none is left,
-//!    that is an anomaly as well.
+//! 1. Check each transaction alone: it must see its own writes, and a single state of each item
+//!    that it did not write. The result is what it saw of others, and its net effects ([`Net`]).
+//! 2. Check that committed transactions have written what each transaction saw.
+//! 3. Add edges for the order of each item's states ([`super::chains`]) and for real time.
+//! 4. A transaction that found a row absent, or not in a range, may have seen one of several
+//!    states. Exclude the states that would close a cycle, until nothing changes. If no state is
+//!    left, that is an anomaly as well.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::chains::{self, Chain, Run, Told, lies_in};
+use super::chains::{self, Chain, Net, Run, Told, is_in_range};
 use super::graph::{Graph, Reach, Why};
-use super::look::{Net, Sight, items, look_back};
+use super::look::{Sight, items, look_back};
 use super::{Anomaly, End, History, Item, Kind, Left, Op, Transaction, Version};
 
-/// Other orders of the lives of keys that are tried before an anomaly is reported.
+/// Other orders of lifetimes that are tried before an anomaly is reported.
 const TRIES_MAX: usize = 64;
 
-/// Who left a version.
+/// The writer of a version.
 #[derive(Debug, Clone, Copy)]
 struct Writer {
     at: usize,
     left: Left,
-    /// It did not replace it itself.
+    /// The writer did not replace the version itself.
     is_last: bool,
 }
 
-/// Looks for an anomaly. `strict`: what had ended before another began must come before it.
+/// Checks whether a history is serializable or, if `strict`, strictly serializable: a transaction
+/// that had ended before another one began must come before it.
 ///
 /// # Errors
 /// The anomaly.
@@ -86,7 +87,7 @@ pub fn check(history: &History, strict: bool) -> Result<(), Anomaly> {
     Err(first)
 }
 
-/// An item of the anomaly of which other orders can be tried.
+/// An item of the anomaly with other orders to try.
 fn next_unsure(anomaly: &Anomaly, chains: &BTreeMap<Item, Chain>) -> Option<Item> {
     let mut items = anomaly.items.iter().copied();
     items.find(|item| chains.get(item).is_some_and(Chain::has_orders))
@@ -128,7 +129,7 @@ fn check_source(
         return Ok(());
     }
     let Some(writer) = writers.get(&(item, version)) else {
-        let text = format!("version {version} of {item} was seen, but nobody left it");
+        let text = format!("version {version} of {item} was seen, but no transaction wrote it");
         return Err(history.tell(Kind::OutOfNowhere, &[at], &[item], &text));
     };
     let what = if history.transactions[writer.at].end == End::Aborted {
@@ -142,7 +143,7 @@ fn check_source(
     Err(history.tell(Kind::DirtyRead, &[writer.at, at], &[item], &text))
 }
 
-/// A scan finds only what lies in its bounds.
+/// Checks that a scan has found only rows within its bounds.
 fn check_bounds(
     history: &History,
     writers: &HashMap<(Item, Version), Writer>,
@@ -154,7 +155,7 @@ fn check_bounds(
         for (item, version) in saw {
             let first = history.initial.get(item).filter(|left| left.version == *version);
             let left = first.or(writers.get(&(*item, *version)).map(|writer| &writer.left));
-            if !left.is_some_and(|left| lies_in(*item, *left, (*over).into(), *from, *to)) {
+            if !left.is_some_and(|left| is_in_range(*item, *left, (*over).into(), *from, *to)) {
                 let text = format!("a scan found {item} outside its bounds");
                 return Err(history.tell(Kind::OutOfNowhere, &[at], &[*item], &text));
             }
@@ -175,7 +176,7 @@ fn check_replaced(
         .map_err(|anomaly| Anomaly { kind: Kind::DirtyWrite, ..anomaly })
 }
 
-/// What a transaction may have seen of an item: one of these runs of states.
+/// A read of an item that may have seen one of several runs of states.
 struct Open {
     at: usize,
     item: Item,
@@ -205,7 +206,7 @@ fn judge(
         for Sight { item, told } in saw {
             let chain = chains.get(item);
             let mut runs = chain.map_or_else(Vec::new, |chain| chain.runs(*item, *told));
-            // What it saw of others, it saw before it changed that itself.
+            // It saw states of others before it changed the item itself.
             runs.retain(|(first, _)| chains[item].states[*first].by != Some(at));
             if chain.is_none() && matches!(told, Told::State(None) | Told::Outside(..)) {
                 continue; // never there
@@ -227,7 +228,7 @@ fn judge(
         Some(steps) => Err(history.tell_cycle(&steps)),
         None => Ok(()),
     };
-    // First without time: what is wrong even so has a name of its own.
+    // First without real time: an anomaly that shows even so has a more specific kind.
     narrow(&mut graph, &mut open, chains, &fail)?;
     add_time(history, &mut graph, strict);
     narrow(&mut graph, &mut open, chains, &fail)
@@ -273,13 +274,13 @@ fn add_time(history: &History, graph: &mut Graph, strict: bool) {
 }
 
 impl Open {
-    /// Who made the first state of a run, and who ended its last.
+    /// The transactions that created the first state of a run and replaced its last one.
     fn ends(&self, chain: &Chain, run: usize) -> (Option<usize>, Option<usize>) {
         let (first, last) = self.runs[run];
         (chain.states[first].by, chain.states.get(last + 1).and_then(|state| state.by))
     }
 
-    /// Adds the edges that hold whichever run it was.
+    /// Adds the edges that hold for every run that is left.
     fn add(&self, graph: &mut Graph, chain: &Chain) -> bool {
         let (item, at) = (self.item, self.at);
         let (after, before) = if self.is_range {
@@ -294,7 +295,8 @@ impl Open {
         one | two
     }
 
-    /// Rules out runs at both ends; false when none is left (then `low` is the last one tried).
+    /// Excludes runs at both ends. Returns false if none is left (`low` is then the last one
+    /// tried).
     fn narrow(&mut self, chain: &Chain, reach: &Reach) -> bool {
         let is_too_early = |run| {
             let (_, ended) = self.ends(chain, run);

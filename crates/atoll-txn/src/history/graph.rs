@@ -1,4 +1,5 @@
-//! The direct serialization graph: transactions, then moments through which time goes.
+//! The direct serialization graph. Its nodes are transactions, followed by moments, which form a
+//! path in the order of real time.
 
 use std::collections::VecDeque;
 
@@ -13,10 +14,9 @@ pub(super) enum Why {
     Wr(Item),
     /// It saw what the other replaced.
     Rw(Item),
-    /// It put a row outside the range where the other did not find it.
+    /// It left a row outside a range, and the other scanned the range without the row.
     RangeWr(Item),
-    /// It did not find, in a range, a row that the other put there; or it found one that the other
-    /// took away.
+    /// It scanned a range without a row that the other put there.
     RangeRw(Item),
     /// It had ended when the other began.
     Time,
@@ -32,7 +32,7 @@ pub(super) struct Step {
 
 #[derive(Debug, Clone)]
 pub(super) struct Graph {
-    /// Transactions; nodes behind them are moments.
+    /// The number of transactions; the nodes after them are moments.
     count: usize,
     edges: Vec<Vec<(usize, Why)>>,
 }
@@ -54,7 +54,7 @@ impl Graph {
         Self { count, edges: vec![Vec::new(); count] }
     }
 
-    /// Adds an edge unless it is there or leads back to its start; says whether it was added.
+    /// Adds an edge unless it exists or leads to its own start. Returns whether it was added.
     pub(super) fn add(&mut self, from: usize, to: usize, why: Why) -> bool {
         let is_new = from != to && !self.edges[from].contains(&(to, why));
         if is_new {
@@ -63,7 +63,8 @@ impl Graph {
         is_new
     }
 
-    /// Whoever enters at a moment comes before whoever leaves at a later one.
+    /// Adds edges of real time: a transaction of `entering` comes before every transaction of
+    /// `leaving` with a later moment.
     pub(super) fn add_time(
         &mut self,
         entering: impl Iterator<Item = (u64, usize)>,
@@ -86,7 +87,7 @@ impl Graph {
         }
     }
 
-    /// Nodes such that every edge leads forward; shorter than all when there is a cycle.
+    /// The nodes in topological order; nodes in or behind a cycle are missing.
     fn order(&self) -> Vec<usize> {
         let mut before = vec![0usize; self.edges.len()];
         self.edges.iter().flatten().for_each(|(to, _)| before[*to] += 1);
@@ -104,7 +105,7 @@ impl Graph {
         order
     }
 
-    /// Who comes before whom; `None` when there is a cycle.
+    /// The transitive closure; `None` if there is a cycle.
     pub(super) fn reach(&self) -> Option<Reach> {
         let order = self.order();
         if order.len() < self.edges.len() {
@@ -137,7 +138,7 @@ impl Graph {
         starts.filter_map(|start| self.back_to(start, &is_left)).min_by_key(Vec::len)
     }
 
-    /// The shortest way from a transaction to itself. Edges into moments cost nothing.
+    /// The shortest path from a transaction to itself. Edges into moments cost nothing.
     fn back_to(&self, start: usize, is_left: &[bool]) -> Option<Vec<Step>> {
         let mut came: Vec<Option<(usize, Why)>> = vec![None; self.edges.len()];
         let mut queue = VecDeque::from([start]);

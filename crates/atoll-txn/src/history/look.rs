@@ -2,17 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::chains::{OverKey, Told, lies_in};
-use super::{Anomaly, History, Item, Kind, Left, Op, Transaction, Version};
+use super::chains::{Net, OverKey, Told, is_in_range};
+use super::{Anomaly, History, Item, Kind, Op, Transaction, Version};
 
-/// What a transaction replaced at an item, and what it left there in the end.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Net {
-    pub(super) before: Option<Version>,
-    pub(super) after: Option<Left>,
-}
-
-/// What a transaction was told of what others left.
+/// What a transaction learned about a state that another one has written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sight {
     pub(super) item: Item,
@@ -24,12 +17,12 @@ struct Looking<'h> {
     items: &'h [Item],
     at: usize,
     own: BTreeMap<Item, Net>,
-    /// Version, or none, that was seen of what others left.
+    /// Versions of other transactions that it has seen; `None` for an absent item.
     seen: BTreeMap<Item, Option<Version>>,
     sights: Vec<Sight>,
 }
 
-/// What the transaction saw of others, and what it left in the end.
+/// Returns what the transaction saw of others, and its net effects.
 pub(super) fn look_back(
     history: &History,
     items: &[Item],
@@ -118,11 +111,11 @@ impl Looking<'_> {
         }
         let own = self.own.iter().filter_map(|(item, net)| Some((*item, net.after?)));
         for (item, left) in own {
-            if lies_in(item, left, over, from, to) && !found.contains_key(&item) {
+            if is_in_range(item, left, over, from, to) && !found.contains_key(&item) {
                 return Err(self.missed(item, Some(left.version), None));
             }
         }
-        // Items that nobody ever touched are always absent; the others have chains.
+        // Items that no transaction has written are always absent; the others have chains.
         let told = Told::Outside(over, from, to);
         for item in self.items.iter().copied() {
             if !found.contains_key(&item) && !self.own.contains_key(&item) {
@@ -133,7 +126,7 @@ impl Looking<'_> {
     }
 }
 
-/// Every row that was there at any time.
+/// Every row that existed at any time.
 pub(super) fn items(history: &History) -> Vec<Item> {
     let mut items: Vec<Item> = history.initial.keys().copied().collect();
     for op in history.transactions.iter().flat_map(|one| &one.ops) {

@@ -1,23 +1,24 @@
-//! Recorded histories, and whether they are serializable.
+//! Recorded histories, and the check whether they are serializable.
 //!
-//! Transactions write down what they read and wrote ([`Recorder`]); [`check`] then looks for what
-//! no serial order explains. Nothing is guessed: every write leaves a version with a number of its
-//! own and knows the version that it replaced, so the order of versions is known, and with it the
-//! direct serialization graph ("Generalized Isolation Level Definitions", Adya, Liskov and O'Neil,
-//! 2000): who wrote a version before who read it (*wr*), before who replaced it (*ww*), and who
-//! read it before who replaced it (*rw*). A range scan has read all that lies in its bounds, also
-//! what was not there: who puts a row in between comes after it. A cycle is an anomaly, named by
-//! its edges ([`Kind`]).
+//! Transactions record what they read and write ([`Recorder`]); [`check()`] then searches for
+//! anomalies, which no serial order explains. It guesses nothing: every write creates a version
+//! with a unique number and knows the version that it replaced. So the order of versions is known,
+//! and with it the direct serialization graph ("Generalized Isolation Level Definitions", Adya,
+//! Liskov and O'Neil, 2000). The writer of a version comes before its readers (*wr*) and before the
+//! transaction that replaces it (*ww*), and its readers come before that transaction (*rw*). A
+//! range scan reads everything within its bounds, absent rows too: a transaction that inserts a row
+//! there comes after the scan. A cycle is an anomaly, named by its edges ([`Kind`]).
 //!
-//! A snapshot is a transaction of reads like any other; see [`End::Snapshot`] for its place in
+//! A snapshot is a read-only transaction like any other; see [`End::Snapshot`] for its place in
 //! time.
 //!
 //! Limits
-//! - `HISTORY-1`: an anomaly that is reported is one. Where a key was absent more than once, which
-//!   absence a reader saw is narrowed down by what else is known; what stays open is left out.
-//! - `HISTORY-2`: the order in which a key was inserted again, after two or more earlier lives, is
-//!   taken from the end of the transactions; other orders that time allows are tried before an
-//!   anomaly is reported.
+//! - `HISTORY-1`: every anomaly that is reported is real. If a key was absent more than once, the
+//!   check narrows down which absence a reader saw by what else is known; it ignores a read that
+//!   stays ambiguous.
+//! - `HISTORY-2`: if a key was inserted again after two or more earlier lifetimes, the check takes
+//!   the order of the lifetimes from the ends of the transactions. Before it reports an anomaly, it
+//!   tries other orders that real time allows.
 
 mod chains;
 mod check;
@@ -32,16 +33,16 @@ use std::sync::{Mutex, PoisonError};
 
 pub use check::check;
 
-/// The number of a version; no two writes of a history leave the same.
+/// The number of a version; no two writes of a history create the same.
 pub type Version = u64;
 
-/// Something that has versions: a row, or a part of it that is written by itself.
+/// An item that has versions: a row, or a part of a row that is written separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Item {
     /// The row's key.
     pub key: i64,
-    /// 0: the row as such, whether it is there and where it lies in indexes. Others: columns that
-    /// are written by themselves.
+    /// 0 is the row as such: whether it exists, and its positions in indexes. Other numbers are
+    /// columns that are written separately.
     pub part: u8,
 }
 
@@ -61,16 +62,16 @@ impl fmt::Display for Item {
     }
 }
 
-/// What a write leaves.
+/// The state that a write creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     /// The version.
     pub version: Version,
-    /// Where the row now lies in the index that is not by its key.
+    /// The position of the row in the secondary index.
     pub place: i64,
 }
 
-/// What the bounds of a scan are about.
+/// The index of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// Keys.
@@ -82,14 +83,14 @@ pub enum Over {
 /// One step of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
-    /// It read an item; `None`: it was told that there is none.
+    /// It read an item.
     Read {
         /// The item.
         item: Item,
-        /// What it saw.
+        /// The version that it saw; `None`: it saw that the item does not exist.
         saw: Option<Version>,
     },
-    /// It was told that there is one, but not which version.
+    /// It learned that an item exists, but not its version.
     Exists {
         /// The item.
         item: Item,
@@ -98,20 +99,20 @@ pub enum Op {
     Write {
         /// The item.
         item: Item,
-        /// What it had seen there before.
+        /// The version that it had seen before.
         before: Option<Version>,
-        /// What it left there; `None`: it deleted it.
+        /// The state that it created; `None`: it deleted the item.
         after: Option<Left>,
     },
     /// It read all rows between two bounds, both included.
     Scan {
-        /// Of what.
+        /// The index.
         over: Over,
-        /// First.
+        /// The lower bound.
         from: i64,
-        /// Last.
+        /// The upper bound.
         to: i64,
-        /// All that it saw.
+        /// All rows that it saw.
         saw: Vec<(Item, Version)>,
     },
 }
@@ -121,21 +122,22 @@ pub enum Op {
 pub enum End {
     /// It committed.
     Committed,
-    /// It was rolled back: what it wrote must not be seen, what it saw does not matter.
+    /// It was rolled back: no transaction may see its writes, and its own reads do not matter.
     Aborted,
-    /// It is a snapshot. It comes after whatever had committed before it was begun, and before
-    /// whatever began after it was taken, also where transactions need not keep to that.
+    /// It is a snapshot. It comes after every transaction that had committed before it was begun,
+    /// and before every one that began after it was taken, even if the scheme is not strictly
+    /// serializable.
     Snapshot,
 }
 
-/// What a transaction, or a snapshot, did.
+/// The record of a transaction or a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// Who ran it.
+    /// The thread that ran it.
     pub thread: u32,
-    /// Moment before its first step.
+    /// A moment before its first step.
     pub began: u64,
-    /// Moment after its end.
+    /// A moment after its end.
     pub ended: u64,
     /// How it ended.
     pub end: End,
@@ -143,44 +145,45 @@ pub struct Transaction {
     pub ops: Vec<Op>,
 }
 
-/// All that happened.
+/// A recorded history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// What was there at first.
+    /// The initial state.
     pub initial: BTreeMap<Item, Left>,
     /// The transactions, in any order.
     pub transactions: Vec<Transaction>,
 }
 
-/// What is wrong, by the edges of the cycle that shows it.
+/// The kind of an anomaly, by the edges of its cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A version was read whose writer was rolled back, or that its writer went on to replace.
+    /// A transaction read a version of a writer that was rolled back, or a version that its writer
+    /// replaced later.
     DirtyRead,
-    /// A write replaced such a version, or two transactions wrote over each other.
+    /// A write replaced such a version, or two transactions overwrote each other's versions.
     DirtyWrite,
     /// A transaction did not see what it had itself written.
     OwnWrite,
-    /// Something was read that nobody ever left there.
+    /// A transaction read a version that no transaction has written.
     OutOfNowhere,
     /// A transaction saw two states of one item.
     NonRepeatableRead,
     /// Two transactions replaced the same version.
     LostUpdate,
-    /// A key was there twice.
+    /// A key existed twice.
     DuplicateKey,
     /// A transaction saw some writes of another and missed others.
     ReadSkew,
-    /// Each of some transactions missed what the next one wrote.
+    /// Transactions in a cycle: each missed a write of the next one.
     WriteSkew,
-    /// A range scan missed a row, or saw one, against the order of everything else.
+    /// A range scan missed a row, or saw one, against the order of all other operations.
     Phantom,
-    /// Only the view of a transaction that did not write cannot be explained.
+    /// Only the reads of a read-only transaction have no explanation.
     ReadOnly,
-    /// Transactions that saw each other's writes in a circle.
+    /// Transactions in a cycle saw each other's writes.
     CircularFlow,
-    /// An order exists, but not one that keeps to what had ended before the other began.
+    /// A serial order exists, but none that agrees with real time.
     RealTime,
 }
 
@@ -207,9 +210,9 @@ impl fmt::Display for Kind {
 /// Why a history is not serializable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anomaly {
-    /// Its name.
+    /// Its kind.
     pub kind: Kind,
-    /// What it is about.
+    /// The items that it is about.
     pub items: Vec<Item>,
     /// The transactions that show it, and how.
     pub text: String,
@@ -221,7 +224,7 @@ impl fmt::Display for Anomaly {
     }
 }
 
-/// Gives moments and versions, and collects transactions, from any number of threads.
+/// Generates moments and versions, and collects transactions, for any number of threads.
 #[derive(Debug)]
 pub struct Recorder {
     moments: AtomicU64,
@@ -230,7 +233,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// An empty history; versions that it gives start at `first_version`.
+    /// Creates an empty history; new versions start at `first_version`.
     pub fn new(first_version: Version) -> Self {
         let (moments, versions) = (AtomicU64::new(0), AtomicU64::new(first_version));
         Self { moments, versions, done: Mutex::default() }
@@ -241,25 +244,25 @@ impl Recorder {
         self.moments.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// A version that nothing has yet.
+    /// A new version.
     pub fn version(&self) -> Version {
         self.versions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A transaction begins.
+    /// Begins a transaction.
     pub fn begin(&self, thread: u32) -> Transaction {
         let began = self.moment();
         Transaction { thread, began, ended: began, end: End::Aborted, ops: Vec::new() }
     }
 
-    /// A transaction has ended.
+    /// Ends a transaction.
     pub fn end(&self, mut transaction: Transaction, end: End) {
         transaction.end = end;
         transaction.ended = self.moment();
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push(transaction);
     }
 
-    /// All that has ended so far.
+    /// The history of all transactions that have ended so far.
     pub fn history(&self, initial: BTreeMap<Item, Left>) -> History {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         History { initial, transactions: done.clone() }
@@ -267,17 +270,17 @@ impl Recorder {
 }
 
 impl Transaction {
-    /// Writes down a read.
+    /// Records a read.
     pub fn read(&mut self, item: Item, saw: Option<Version>) {
         self.ops.push(Op::Read { item, saw });
     }
 
-    /// Writes down a write.
+    /// Records a write.
     pub fn wrote(&mut self, item: Item, before: Option<Version>, after: Option<Left>) {
         self.ops.push(Op::Write { item, before, after });
     }
 
-    /// What the transaction itself left at an item, if it wrote it.
+    /// The state in which the transaction itself has left an item, if it has written it.
     pub fn own(&self, item: Item) -> Option<Option<Left>> {
         self.ops.iter().rev().find_map(|op| match op {
             Op::Write { item: written, after, .. } if *written == item => Some(*after),

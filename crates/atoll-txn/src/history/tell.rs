@@ -1,11 +1,11 @@
-//! Anomalies in words.
+//! The text of anomalies.
 
 use std::fmt::Write as _;
 
 use super::graph::{Step, Why};
 use super::{Anomaly, End, History, Item, Kind, Left, Op, Over, Transaction};
 
-/// Steps of one transaction that are shown at most.
+/// The most steps of one transaction that are shown.
 const OPS_SHOWN_MAX: usize = 24;
 
 impl Why {
@@ -24,7 +24,7 @@ impl Why {
             Self::Rw(item) => format!("saw {item}, which was replaced by"),
             Self::RangeWr(item) => format!("took {item} out of a range that was scanned by"),
             Self::RangeRw(item) => format!("scanned a range into or within which {item} came by"),
-            Self::Time => "had ended when there began".to_owned(),
+            Self::Time => "had ended before the begin of".to_owned(),
         }
     }
 }
@@ -98,7 +98,7 @@ impl History {
         Anomaly { kind, items: items.to_vec(), text }
     }
 
-    /// The anomaly that a cycle is.
+    /// The anomaly for a cycle.
     pub(super) fn tell_cycle(&self, steps: &[Step]) -> Anomaly {
         let mut items: Vec<Item> = steps.iter().filter_map(|step| step.why.item()).collect();
         items.sort_unstable();

@@ -1,10 +1,10 @@
-//! The schemes, and the one place that knows them by name.
+//! The schemes, and the only list of their names.
 //!
-//! Each is a folder of its name with the same files: `mod.rs` has the algorithm, `state.rs` what it
-//! keeps beside a row, `local.rs` what it keeps for a transaction. A part of the algorithm that
-//! stands by itself, with tests of its own, may have a file more, private to the folder. What
-//! several need is in [`common`](crate::common). `xtask check` holds all to that, and their names
-//! to their folders.
+//! Each scheme is a folder of its name with the same files: `mod.rs` has the algorithm, `state.rs`
+//! the state of a row, `local.rs` the state of a transaction. An independent part of the algorithm
+//! may have a further file, private to the folder and with its own tests. Parts that several
+//! schemes share are in [`common`](crate::common). `xtask check` enforces this, and that a scheme
+//! has the name of its folder.
 
 pub mod adaptive;
 pub mod dl_detect;
@@ -25,30 +25,30 @@ use atoll_machine::{Machine, Native};
 use crate::common::timestamp::TimestampKind;
 use crate::scheme::Scheme;
 
-/// Settings of schemes; each takes what it needs.
+/// Settings of schemes; each scheme uses those that it needs.
 #[derive(Debug, Clone, Copy)]
 pub struct SchemeOptions {
     /// Where timestamps come from.
     pub timestamps: TimestampKind,
-    /// A transaction takes a timestamp when it begins even if its scheme can do without, as in the
-    /// study: for comparing.
+    /// Whether a transaction takes a timestamp when it begins even if its scheme needs none, as in
+    /// the study; for comparisons.
     pub begin_timestamps: bool,
-    /// Partitions of a partitioned scheme.
+    /// The number of partitions of a partitioned scheme.
     pub partitions: u32,
-    /// Longest wait for a lock where waits are bounded.
+    /// The longest wait for a lock, for schemes that bound it.
     pub lock_timeout_ns: u64,
 }
 
 impl Default for SchemeOptions {
     fn default() -> Self {
-        // 100 µs is what the study chose ("Staring into the Abyss", section 4.2).
+        // The study chose 100 µs ("Staring into the Abyss", section 4.2).
         let lock_timeout_ns = 100_000;
         let timestamps = TimestampKind::default();
         Self { timestamps, begin_timestamps: false, partitions: 1, lock_timeout_ns }
     }
 }
 
-/// The list of all schemes, handed to a macro: a variant and its type over a machine.
+/// Passes the list of all schemes to a macro: for each, a variant and its type over a machine.
 macro_rules! for_all_schemes {
     ($then:ident) => {
         $then! {
@@ -77,14 +77,14 @@ macro_rules! kinds {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self(Kind::$variant)),*];
 
-            /// Its name.
+            /// The scheme's name.
             pub fn name(self) -> &'static str {
                 match self.0 {
                     $(Kind::$variant => <$($scheme)::+<Native> as Scheme<Native>>::NAME),*
                 }
             }
 
-            /// Whether its transactions name the partitions that they touch.
+            /// Whether its transactions name the partitions that they access.
             pub fn is_partitioned(self) -> bool {
                 match self.0 {
                     $(Kind::$variant => <$($scheme)::+<Native> as Scheme<Native>>::PARTITIONED),*
@@ -111,9 +111,9 @@ pub struct SchemeKind(Kind);
 
 for_all_schemes!(kinds);
 
-/// What is to be done with a scheme that is chosen at run time.
+/// A generic function over schemes, for a scheme that is chosen at run time.
 pub trait SchemeVisitor<M: Machine> {
-    /// What comes of it.
+    /// The result.
     type Output;
 
     /// Called with the scheme.
@@ -121,13 +121,13 @@ pub trait SchemeVisitor<M: Machine> {
 }
 
 impl SchemeKind {
-    /// The names of all of them, one after the other, for people.
+    /// The names of all schemes, for messages.
     pub fn names() -> String {
         Self::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether the order of its transactions agrees with the clock for timestamps of this kind: one
-    /// that has ended comes before one that begins afterwards.
+    /// Whether the scheme is strictly serializable with timestamps of this kind: a transaction that
+    /// has ended is ordered before one that begins afterwards.
     pub fn is_strict(self, timestamps: TimestampKind) -> bool {
         match self.0 {
             Kind::TicToc => false,
@@ -138,8 +138,8 @@ impl SchemeKind {
 }
 
 impl Default for SchemeKind {
-    /// Two-phase locking without waiting: the one that the first version had, which stores in place
-    /// and keeps no copies.
+    /// Two-phase locking without waiting: the scheme of the first version of Atoll, which stores in
+    /// place and keeps no copies.
     fn default() -> Self {
         Self(Kind::NoWait)
     }
@@ -182,7 +182,7 @@ mod tests {
     use atoll_storage::TableId;
 
     use super::{SchemeKind, SchemeOptions, SchemeVisitor};
-    use crate::common::before_image::BeforeImage;
+    use crate::before_image::BeforeImage;
     use crate::common::few;
     use crate::scheme::{Fetch, Place, Scheme, Section, Start, States, Target, Writes};
 
@@ -216,7 +216,8 @@ mod tests {
                     0 => scheme.read(&mut reader, &few, target(), fetch).map(Some),
                     _ => scheme.read_once(&mut reader, &few, target(), fetch),
                 };
-                // It is refused or given up, or reads what has been restored, or an older version.
+                // The scheme refuses the read or gives it up, or it reads the restored value or an
+                // older version.
                 let again = last == Some(true);
                 let is_told = seen.is_ok_and(|seen| seen.is_some());
                 assert!(!is_told || again, "{} has read what was rolled back", S::NAME);
@@ -225,7 +226,7 @@ mod tests {
         }
     }
 
-    /// What a transaction does that is rolled back when it has stored.
+    /// The steps of a transaction that is rolled back after it has stored.
     fn store_and_restore<S: Scheme<Native>>(
         scheme: &S,
         local: &mut S::Local,
@@ -235,7 +236,7 @@ mod tests {
         let target = || Target { place, state: few.row(place) };
         assert_eq!(scheme.begin(local, &Start::default()), Ok(()));
         let mut fetch = |_: Option<&BeforeImage>| true;
-        scheme.update(local, few, target(), &mut fetch).expect("nobody is in the way");
+        scheme.update(local, few, target(), &mut fetch).expect("no other transaction holds it");
         assert_eq!(scheme.prepare(local, few), Ok(()));
         let section = Section { epoch: 0, is_part: true };
         assert_eq!(scheme.validate(local, few, section), Ok(()));
@@ -247,7 +248,7 @@ mod tests {
         scheme.end(local, few, false);
     }
 
-    /// `SCHEME-5`: what was stored and restored while somebody read it may have been read.
+    /// `SCHEME-5`: a reader may have read a value that was stored and restored meanwhile.
     #[test]
     fn a_reader_beside_whom_a_row_is_stored_and_restored_reads_again() {
         for kind in SchemeKind::ALL {
@@ -274,7 +275,7 @@ mod tests {
                 let take = |writer: &mut S::Local| {
                     assert_eq!(scheme.begin(writer, &Start::default()), Ok(()));
                     let taken = scheme.update(writer, &few, target(), &mut |_| true);
-                    taken.expect("nobody has it");
+                    taken.expect("no other transaction holds it");
                     assert_eq!(scheme.prepare(writer, &few), Ok(()));
                 };
                 let leave = |writer: &mut S::Local| {
@@ -306,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Whether those who have it store or not.
+    /// Whether the writers store or not.
     #[test]
     fn a_reader_of_a_row_that_goes_from_writer_to_writer_stops_looking() {
         for kind in SchemeKind::ALL {

@@ -1,21 +1,21 @@
-//! One access after the other to single values of a table, for who learns each key from the access
+//! Dependent accesses to single values of a table: the caller learns each key from the access
 //! before it.
 //!
-//! Nothing can be brought in beforehand then; what can be had is that the next key's misses begin
-//! while this one's are still on their way. A CPU looks a few hundred instructions ahead, so an
-//! access has to be shorter than that. What each call of [`Worker::apply`] does again is therefore
-//! done once: the worker stays inside the gate from access to access, and comes out when somebody
-//! waits for that.
+//! The worker cannot prefetch for such keys. It can only let the cache misses of the next access
+//! begin while those of this access are still outstanding. A CPU executes a few hundred
+//! instructions ahead, so an access must be shorter than that. Therefore the worker does once what
+//! each call of [`Worker::apply`] would repeat: it stays inside the gate from access to access, and
+//! leaves when another thread waits for it.
 //!
-//! - `ACCESS-1`: an access that is out of the ordinary (`APPLY-1`), or wrong, is made outside by
-//!   [`Worker::apply`], as if it came by itself.
-//! - `ACCESS-2`: what was stored is shown before the worker leaves, as at the end of any step.
+//! - `ACCESS-1`: an access that the fast path cannot execute (`APPLY-1`), or that is invalid,
+//!   leaves the gate and goes through [`Worker::apply`] as a call of its own.
+//! - `ACCESS-2`: the worker shows its stores to takers before it leaves the gate, as at the end of
+//!   any step.
 //! - `ACCESS-3`: a value that was put in place may be stored a few puts later ([`super::late`]),
-//!   but before the worker leaves, and before the row is read. The row is the transaction's from
-//!   the put on.
-//! - `ACCESS-4`: where transactions are told apart by partitions, a row that is surely that of its
-//!   key (`ROWS-2`) is accessed with nothing else asked ([`exact`]), which makes the access two
-//!   thirds as long.
+//!   but before the worker leaves the gate, and before the row is read. The transaction holds the
+//!   row exclusively from the put on.
+//! - `ACCESS-4`: under a partitioned scheme, a row with an exact prediction (`ROWS-2`) is accessed
+//!   without any further check ([`exact`]), which shortens the access by a third.
 
 mod exact;
 
@@ -32,21 +32,21 @@ use crate::scheme::{Conflict, Scheme};
 use crate::tables::TableContext;
 use exact::Keys;
 
-/// Reads and replaces values of a table, see [`Worker::access`]. Values are as in
+/// Reads and replaces values of a table, see [`Worker::access`]. Values are encoded as in
 /// [`super::RowOp`].
 pub trait RowAccess {
-    /// Copies a value of the row of a key into the first bytes of `into`; false when there is no
-    /// row, and `into` means nothing then.
+    /// Copies a value of the row of a key into the first bytes of `into`. Returns false if there is
+    /// no row; the bytes of `into` are undefined then.
     ///
     /// # Errors
     /// As [`Worker::apply`].
     fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, OpError>;
 
-    /// Replaces a value of the row of a key by the first bytes of `bytes`; false when there is no
-    /// row.
+    /// Replaces a value of the row of a key by the first bytes of `bytes`. Returns false if there
+    /// is no row.
     ///
     /// # Errors
-    /// As [`Worker::apply`]. For want of memory, it may be the error of a put before.
+    /// As [`Worker::apply`]. An out-of-memory error may be that of an earlier put.
     fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, OpError>;
 
     /// Whether the transaction can go on, see [`Worker::is_open`].
@@ -57,22 +57,22 @@ pub trait RowAccess {
 struct Access<'w, S: Scheme<M>, M: Machine> {
     worker: &'w mut Worker<S, M>,
     table: &'w Table<M>,
-    /// Keys that it may access.
+    /// Keys that the transaction may access.
     keys: Keys,
-    /// Nothing unless it is inside.
+    /// The section of the gate; `None` if the worker is outside.
     inside: Option<Inside>,
-    /// What it was given to has returned.
+    /// The caller's closure has returned.
     returned: bool,
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Lets `body` access rows of a table one after the other. It is inside the gate in between, so
-    /// it may wait for nobody; a cut, and whoever seals the epoch after it, waits until its next
-    /// access, or its end.
+    /// Lets `body` access rows of a table one after the other. The worker stays inside the gate
+    /// between accesses, so `body` must not wait for other threads: a cut, and a thread that seals
+    /// the epoch after it, waits until the next access or the end of `body`.
     ///
     /// # Errors
-    /// [`OpError::ForeignTable`]; then `body` has not been called. [`OpError::Storage`] for want of
-    /// memory for the last puts; it has been rolled back.
+    /// [`OpError::ForeignTable`]: `body` has not been called. [`OpError::Storage`]: out of memory
+    /// while storing the last puts; the transaction has been rolled back.
     pub fn access(
         &mut self,
         table: &Table<M>,
@@ -88,9 +88,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
-    /// Calls `act` with the row of a key, inside; what `act` did not do is to be done outside.
+    /// The fast path: finds the row of a key and calls `act` with it, inside the gate. Unless the
+    /// result is `Done`, the caller has to continue with [`Access::outside`].
     #[inline(always)]
-    fn plainly(
+    fn fast(
         &mut self,
         key: &[Value],
         (column, is_put): (usize, bool),
@@ -120,23 +121,23 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         let found = predicted.and_then(|row| Found::at_predicted(context, row, hash));
         let is_hash_unique = self.table.is_hash_unique(hash);
         let found = found.filter(|found| is_hash_unique && found.meta.has_hash(hash));
-        match found.or_else(|| txn.locate_anew(context, Wanted { hash, key })) {
+        match found.or_else(|| txn.locate_slow(context, Wanted { hash, key })) {
             Some(found) => act((txn, late), here, (found, hash), aim),
             None => Step::Again,
         }
     }
 
-    /// Leaves, and goes inside again unless the transaction is not open, or out of the ordinary.
+    /// Leaves the gate, and enters it again if the transaction is open and may use the fast path.
     #[cold]
     fn renew(&mut self) -> Result<Option<Inside>, OpError> {
         self.leave()?;
-        if self.worker.is_open() && self.worker.txn.is_ordinary() {
+        if self.worker.is_open() && self.worker.txn.may_use_fast_path() {
             self.inside = Some(self.worker.member.go_in());
         }
         Ok(self.inside)
     }
 
-    /// Stores what was put, and leaves.
+    /// Stores pending puts and leaves the gate.
     fn leave(&mut self) -> Result<(), OpError> {
         let Some(inside) = self.inside else { return Ok(()) };
         let Worker { engine, txn, late, .. } = &mut *self.worker;
@@ -146,7 +147,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         stored.map_err(|error| self.worker.fail(error))
     }
 
-    /// Leaves. What was put and is not stored is lost.
+    /// Leaves the gate. Pending puts are lost.
     fn go_out(&mut self) {
         let Worker { member, txn, context, late, .. } = &mut *self.worker;
         late.clear();
@@ -158,18 +159,18 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         }
     }
 
-    /// Makes an access that was not made plainly (`ACCESS-1`).
+    /// Makes an access that the fast path has not made (`ACCESS-1`).
     #[cold]
     #[inline(never)]
     fn outside(
         &mut self,
-        plainly: Step<()>,
+        fast: Step<()>,
         key: &[Value],
         op: RowOp,
         buffers: Buffers<'_>,
     ) -> Result<bool, OpError> {
         self.leave()?;
-        match plainly {
+        match fast {
             Step::Conflict(conflict) => self.worker.on_conflict(conflict, &mut 0)?,
             Step::Failed(error) if self.worker.is_open() => {
                 return Err(self.worker.fail_with(error));
@@ -177,7 +178,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
             Step::Failed(error) => return Err(error),
             Step::Done(()) | Step::Again => {}
         }
-        self.table.hash_of(key)?; // That it is one key.
+        self.table.hash_of(key)?; // Checks that it is one key.
         let mut is_there = true;
         self.worker.apply(self.table, key, &[op], buffers, &mut |_| is_there = false)?;
         Ok(is_there)
@@ -185,10 +186,10 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// The row of a key that is not where the table guesses it.
-    // Not inlined: what is found at once would lose its registers.
+    /// Finds the row of a key with a wrong prediction.
+    // Not inlined, so that the fast path keeps its values in registers.
     #[inline(never)]
-    fn locate_anew<'g>(
+    fn locate_slow<'g>(
         &mut self,
         context: &'g TableContext<S, M>,
         wanted: Wanted<'_>,
@@ -196,7 +197,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.locate(context, wanted)
     }
 
-    /// Keeps a value that is put in place.
+    /// Locks a row and keeps a value to store into it later.
     #[inline(always)]
     fn put_late(
         &mut self,
@@ -216,7 +217,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.keep_late(late, context, change, (found.slot.id(), aim.column, bytes))
     }
 
-    /// Keeps a value of a row that is the transaction's; stores the oldest, if there is no room.
+    /// Keeps a value for a row that the transaction holds; if the ring is full, stores the oldest.
     #[inline(always)]
     fn keep_late(
         &mut self,
@@ -262,22 +263,22 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
 impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
     fn get(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> Result<bool, OpError> {
         if S::PARTITIONED {
-            if self.get_surely(key, column, into) {
+            if self.get_exact(key, column, into) {
                 return Ok(true);
             }
-            return apart(|| self.get_anyhow(key, column, into));
+            return out_of_line(|| self.get_general(key, column, into));
         }
-        self.get_anyhow(key, column, into)
+        self.get_general(key, column, into)
     }
 
     fn put(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Result<bool, OpError> {
         if S::PARTITIONED {
-            return match self.put_surely(key, column, bytes) {
+            return match self.put_exact(key, column, bytes) {
                 Step::Done(()) => Ok(true),
-                step => apart(|| self.put_anyhow(step, key, column, bytes)),
+                step => out_of_line(|| self.put_general(step, key, column, bytes)),
             };
         }
-        self.put_anyhow(Step::Again, key, column, bytes)
+        self.put_general(Step::Again, key, column, bytes)
     }
 
     fn is_open(&self) -> bool {
@@ -287,20 +288,20 @@ impl<S: Scheme<M>, M: Machine> RowAccess for Access<'_, S, M> {
 
 impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     #[inline(always)]
-    fn get_anyhow(
+    fn get_general(
         &mut self,
         key: &[Value],
         column: usize,
         into: &mut [u8],
     ) -> Result<bool, OpError> {
-        let plainly = self.plainly(key, (column, false), |(txn, late), here, found, aim| {
+        let fast = self.fast(key, (column, false), |(txn, late), here, found, aim| {
             let (found, hash) = found;
             if late.has(found.slot.id()) {
                 return Step::Again; // ACCESS-3
             }
-            txn.do_plainly(here, found, hash, aim, &[], &mut *into).into()
+            txn.try_fast(here, found, hash, aim, &[], &mut *into).into()
         });
-        match plainly {
+        match fast {
             Step::Done(()) => Ok(true),
             other => {
                 let buffers = Buffers { input: &[], output: into };
@@ -309,9 +310,9 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         }
     }
 
-    /// `step`: what has come of it so far; `Again` is nothing.
+    /// `step` is the result of the exact path; `Again` means that it has done nothing.
     #[inline(always)]
-    fn put_anyhow(
+    fn put_general(
         &mut self,
         mut step: Step<()>,
         key: &[Value],
@@ -319,7 +320,7 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
         bytes: &[u8],
     ) -> Result<bool, OpError> {
         if matches!(step, Step::Again) {
-            step = self.put_plainly(key, column, bytes);
+            step = self.put_fast(key, column, bytes);
         }
         match step {
             Step::Done(()) => Ok(true),
@@ -331,16 +332,16 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     }
 
     #[inline(always)]
-    fn put_plainly(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
+    fn put_fast(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
         let is_allowed = !self.worker.read_only;
-        self.plainly(key, (column, true), |(txn, late), here, found, aim| {
+        self.fast(key, (column, true), |(txn, late), here, found, aim| {
             let (_, context, _) = here;
             if !is_allowed {
                 return Step::Again;
             }
             if !Txn::<S, M>::IN_PLACE {
                 let (found, hash) = found;
-                return txn.do_plainly(here, found, hash, aim, bytes, &mut []).into();
+                return txn.try_fast(here, found, hash, aim, bytes, &mut []).into();
             }
             if context.moving.has(aim.column.position()) || !Late::takes(aim.column) {
                 return Step::Again;
@@ -350,18 +351,18 @@ impl<S: Scheme<M>, M: Machine> Access<'_, S, M> {
     }
 }
 
-/// Keeps what is called out of the caller, which would lose its registers to it.
+/// Calls a function out of line, so that the caller keeps its values in registers.
 #[cold]
 #[inline(never)]
-fn apart<R>(call: impl FnOnce() -> R) -> R {
+fn out_of_line<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Whether an operation was done plainly.
+/// The result of the fast path as a step.
 impl From<Result<bool, Conflict>> for Step<()> {
     #[inline(always)]
-    fn from(plainly: Result<bool, Conflict>) -> Self {
-        match plainly {
+    fn from(fast: Result<bool, Conflict>) -> Self {
+        match fast {
             Ok(true) => Self::Done(()),
             Ok(false) => Self::Again,
             Err(conflict) => Self::Conflict(conflict),
@@ -371,7 +372,8 @@ impl From<Result<bool, Conflict>> for Step<()> {
 
 impl<S: Scheme<M>, M: Machine> Drop for Access<'_, S, M> {
     fn drop(&mut self) {
-        // Perhaps in the middle of an access; if it has ended before, the next one must not know.
+        // A panic may have stopped an access half way. If the transaction has ended before, the
+        // flag must not affect the next one.
         self.worker.txn.is_broken |= !self.returned && self.worker.state == State::Open;
         self.go_out();
     }

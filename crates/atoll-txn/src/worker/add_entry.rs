@@ -1,7 +1,8 @@
 //! Adding entries to the ordered indexes: those of new rows, and of rows that have moved.
 //!
-//! An entry is added, then its gap disturbed, so that whoever looked into the gap is ordered before
-//! or stops. In a unique index all entries with the key are looked at first.
+//! The transaction adds an entry, then registers a gap insert, so that a transaction that has read
+//! the gap is ordered before it or aborts. In a unique index, it first reads all entries with the
+//! key.
 
 use std::ops::Bound;
 
@@ -19,35 +20,35 @@ use crate::error::OpError;
 use crate::scheme::{AbortReason, Scheme};
 use crate::tables::TableContext;
 
-/// How far the addition of an entry has come. Where the scheme refuses something it goes on from
-/// there: who waits asks for nothing again that it has.
+/// The progress of adding an entry. If the scheme refuses a request, the next attempt continues
+/// from there, so a transaction that waits does not repeat granted requests.
 struct Addition<'r> {
-    room: &'r mut ScanBuffers,
-    /// Of the batch in the room, so many entries are no other row's with the key.
+    buffers: &'r mut ScanBuffers,
+    /// This many entries of the batch have been read, and no other row had the key.
     looked_at: usize,
-    /// There may be such entries behind the batch.
+    /// The index may have more entries with the key behind the batch.
     more: bool,
 }
 
 impl<'r> Addition<'r> {
-    /// Of the next entry.
-    fn of(entries: &Entries, room: &'r mut ScanBuffers) -> Self {
+    /// The progress of the next entry, at its beginning.
+    fn of(entries: &Entries, buffers: &'r mut ScanBuffers) -> Self {
         let entry = &entries.made[entries.added];
-        room.batch.rewind();
+        buffers.batch.rewind();
         if entry.unique {
-            room.batch.limit(None);
-            room.from.clear();
-            room.from.extend_from_slice(entries.key(entry));
+            buffers.batch.limit(None);
+            buffers.from.clear();
+            buffers.from.extend_from_slice(entries.key(entry));
         }
-        Self { room, looked_at: 0, more: entry.unique }
+        Self { buffers, looked_at: 0, more: entry.unique }
     }
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Adds the entries that have been noted to their indexes.
+    /// Adds the entries that steps have noted to their indexes.
     #[inline(always)]
     pub(super) fn add_entries(&mut self, table: &Table<M>) -> Result<(), OpError> {
-        // Mostly there are none.
+        // Most steps note none.
         if self.txn.entries.has_new() { self.add_new_entries(table) } else { Ok(()) }
     }
 
@@ -55,17 +56,17 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         while self.txn.entries.has_new() {
             self.check_entry_length(table)?;
             self.check_entry_partitions(table)?;
-            let mut room = std::mem::take(&mut self.scan_buffers);
-            let mut addition = Addition::of(&self.txn.entries, &mut room);
+            let mut buffers = std::mem::take(&mut self.scan_buffers);
+            let mut addition = Addition::of(&self.txn.entries, &mut buffers);
             let clash = self.until_done(table, |engine, txn, context, _| {
                 txn.add_entry(engine, context, &mut addition)
             });
-            self.scan_buffers = room;
+            self.scan_buffers = buffers;
             let clash = clash?;
             self.txn.entries.added += 1;
             if clash {
                 self.check_consistent()?;
-                // The row is in the table already, so there is no way back but this.
+                // The row is in the table already, so the transaction must roll back.
                 let entry = self.txn.entries.made[self.txn.entries.added - 1];
                 let ordered = &self.engine.tables.context(table.id()).indexes[entry.index];
                 let values = encode::decode(&ordered.key, self.txn.entries.key(&entry));
@@ -81,7 +82,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(())
     }
 
-    /// Longer keys would not be told apart.
+    /// Rejects keys that are too long for the index to distinguish.
     fn check_entry_length(&mut self, table: &Table<M>) -> Result<(), OpError> {
         let entries = &self.txn.entries;
         let entry = &entries.made[entries.added];
@@ -97,8 +98,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Adds the next entry and disturbs its gap. `Done(true)`: the index is unique and another row
-    /// has the key.
+    /// Adds the next entry and registers the gap insert. `Done(true)` means that the index is
+    /// unique and another row has the key.
     fn add_entry(
         &mut self,
         engine: &Engine<S, M>,
@@ -121,7 +122,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 context.leaf(entry.index, new),
             )
         };
-        // Once more after a wait, since the leaf may have been split.
+        // This runs again after a wait, since the leaf may have been split meanwhile.
         let leaf = match entry.spot {
             Some(spot) => ordered.index.insert_at(spot, key, entry.row, &mut split),
             None => ordered.index.insert(key, entry.row, &mut split),
@@ -134,7 +135,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Whether another row has the key of the next entry, if none may.
+    /// Whether another row has the key of the next entry, if the key must be unique.
     fn has_other(
         &mut self,
         engine: &Engine<S, M>,
@@ -142,7 +143,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         addition: &mut Addition<'_>,
     ) -> Step<bool> {
         let entry = self.entries.made[self.entries.added];
-        let Addition { room: ScanBuffers { batch, from: key, .. }, looked_at, more } = addition;
+        let Addition { buffers: ScanBuffers { batch, from: key, .. }, looked_at, more } = addition;
         let range = KeyRange {
             from: Bound::Included(&key[..]),
             to: Bound::Included(&key[..]),

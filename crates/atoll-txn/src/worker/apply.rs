@@ -1,13 +1,13 @@
-//! Reading and replacing single values of many rows, as data: the caller says beforehand what is to
-//! be done, so nothing is called for a row, and what most rows need is one short loop.
+//! Batched reads and replacements of single values. The caller describes the operations as data, so
+//! the worker calls no closure for a row, and the fast path is one short loop.
 //!
-//! A key that comes by itself is looked for without a window: nothing is prepared for others.
+//! A call with a single key looks it up without a window.
 //!
-//! - `APPLY-1`: an operation is done plainly only if nothing about it is out of the ordinary: the
-//!   row is where it was seen, the transaction itself has not changed it (at commit), the scheme
-//!   grants at once. A refusal is passed on; everything else is left to the steps that are for any
-//!   access.
-//! - `APPLY-2`: an operation is checked, with all others of its call, before anything is done.
+//! - `APPLY-1`: the fast path executes an operation only if the lookup's candidate is the row of
+//!   the key, the transaction itself has not changed the row (at commit), and the scheme grants the
+//!   request at once. It passes a conflict on; it leaves everything else to the slow path, which
+//!   handles any access.
+//! - `APPLY-2`: all operations of a call are checked before the first one is executed.
 
 use std::ops::Range;
 
@@ -17,51 +17,51 @@ use atoll_storage::{Change, PlainColumn, Slot, StorageError, Table, Value};
 use super::key_batch::{Aim, Aims, KeyBatch, Seen as SeenRows};
 use super::step::{Found, Here, Step, Wanted};
 use super::{Txn, Worker};
-use crate::common::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::scheme::{AbortReason, Conflict, FetchOnce, Scheme, Seen};
 use crate::tables::TableContext;
 
-/// What is done with one value of the row of a key. Values are copied as they lie in tables:
-/// numbers little-endian, all bytes of a `binary(n)`.
+/// An operation on one value of the row of a key. Values are encoded as in tables: numbers
+/// little-endian, all bytes of a `binary(n)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowOp {
     /// Reads a column.
     Get {
         /// Its position.
         column: usize,
-        /// Where the value goes in the output: its first byte.
+        /// Position of the value's first byte in the output.
         to: usize,
     },
     /// Replaces a column.
     Put {
         /// Its position.
         column: usize,
-        /// Where the value lies in the input: its first byte.
+        /// Position of the value's first byte in the input.
         from: usize,
     },
 }
 
-/// Bytes that operations read and write.
+/// The buffers that operations read and write.
 pub struct Buffers<'b> {
-    /// What is put.
+    /// The values that are put.
     pub input: &'b [u8],
-    /// Where goes what is got.
+    /// Receives the values that are got.
     pub output: &'b mut [u8],
 }
 
-/// An operation that fits its table and its bytes.
+/// An operation that has been checked against its table and its buffers.
 #[derive(Clone, Copy)]
 pub(super) struct Checked {
     pub(super) column: PlainColumn,
-    /// Where its bytes begin in the input or the output.
+    /// Position of its first byte in the input or the output.
     begin: usize,
     is_put: bool,
 }
 
 impl Checked {
-    /// An operation with the first of its bytes, which are enough or not.
+    /// An operation on the first bytes of a buffer. The length of the buffer is not checked.
     #[inline(always)]
     pub(super) fn alone<M: Machine>(table: &Table<M>, column: usize, is_put: bool) -> Option<Self> {
         let column = table.plain(column)?;
@@ -97,7 +97,7 @@ impl Aim for Checked {
     where
         Self: 'a,
     {
-        &[] // It is gathered with the row.
+        &[] // `hint` prefetches the column.
     }
 }
 
@@ -139,7 +139,7 @@ impl<M: Machine> Aims<Checked> for Ops<'_, M> {
         let (column, is_put, begin, given) = self.parts(at);
         let column = self.table.plain(column)?;
         let fits = begin.saturating_add(column.width()) <= given;
-        // Whether something is put cannot be predicted, so nothing may branch on it here.
+        // A CPU cannot predict which operations are puts, so this must not branch on it.
         let is_allowed = fits & !(is_put & column.is_in_key());
         is_allowed.then_some(Checked { column, begin, is_put })
     }
@@ -165,7 +165,7 @@ impl<M: Machine> Aims<Checked> for Ops<'_, M> {
 }
 
 impl<M: Machine> Ops<'_, M> {
-    /// Column, whether it is put, first byte, and bytes of its buffer.
+    /// Column, whether it is a put, position of the first byte, and length of the buffer.
     #[inline(always)]
     fn parts(&self, at: usize) -> (usize, bool, usize, usize) {
         match self.ops[at] {
@@ -176,16 +176,16 @@ impl<M: Machine> Ops<'_, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Does an operation for each of the keys, in their order; calls `absent` with the position of
-    /// a key that has no row. Keys lie one after the other, each with as many values as the primary
-    /// key has columns.
+    /// Executes an operation for each of the keys, in their order. Calls `absent` with the position
+    /// of each key that has no row. `keys` is a concatenation of keys, each with as many values as
+    /// the primary key has columns.
     ///
     /// # Errors
     /// [`OpError::Abort`]; [`OpError::OtherPartition`], [`OpError::DuplicateIndexKey`]: the
     /// transaction has been rolled back. [`OpError::ForeignTable`], [`OpError::ReadOnly`],
     /// [`OpError::KeyUpdate`], and [`OpError::Storage`] for keys and operations that do not fit:
-    /// nothing has been done. [`OpError::Storage`] for want of memory, or for values too long for
-    /// an index: it has been rolled back.
+    /// nothing has been done. [`OpError::Storage`] if the system is out of memory, or for values
+    /// too long for an index: the transaction has been rolled back.
     pub fn apply(
         &mut self,
         table: &Table<M>,
@@ -211,7 +211,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         })
     }
 
-    /// Does the only operation of a call.
+    /// Executes the only operation of a call.
     #[inline]
     fn apply_alone(
         &mut self,
@@ -229,17 +229,17 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.check_partition(table, key.first(), aim.is_put)?;
         self.until_done(table, |engine, txn, context, change| {
             let here = (engine, context, change);
-            // The value is on its way while the row is asked for.
-            let found = txn.locate_naming(context, wanted, |found| {
+            // Prefetch the value while the row is verified and requested.
+            let found = txn.locate_with(context, wanted, |found| {
                 context.table.prefetch_plain(found.slot, aim.column);
             });
-            let plainly = match found {
-                Some(found) if txn.is_ordinary() => {
-                    txn.do_plainly(here, found, wanted.hash, aim, input, output)
+            let fast = match found {
+                Some(found) if txn.may_use_fast_path() => {
+                    txn.try_fast(here, found, wanted.hash, aim, input, output)
                 }
                 _ => Ok(false),
             };
-            match plainly {
+            match fast {
                 Ok(true) => return Step::Done(()),
                 Ok(false) => {}
                 Err(conflict) => return Step::Conflict(conflict),
@@ -247,7 +247,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             match txn.apply_to(here, (wanted, found), aim, input, output) {
                 Step::Done(is_there) => {
                     if !is_there {
-                        // Inside, as for many keys: what it panics with ends the transaction.
+                        // Inside the step, as for many keys: a panic breaks the transaction.
                         absent(0);
                     }
                     Step::Done(())
@@ -273,9 +273,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Step<()> {
         let begin = *at;
         loop {
-            let plainly = self.apply_plainly(here, (window, seen), at, input, output);
+            let fast = self.apply_fast(here, (window, seen), at, input, output);
             let Some((hash, aim)) = window.get(*at) else { return Step::Done(()) };
-            let step = match plainly {
+            let step = match fast {
                 Ok(()) => {
                     let wanted = window.wanted(*at, hash);
                     self.apply_one(
@@ -292,7 +292,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 Step::Done(true) => {}
                 Step::Done(false) => absent(window.first + *at),
                 Step::Failed(error) => return Step::Failed(error),
-                // It is asked for again in a step of its own, so that its waiting begins there.
+                // The next step begins with this row, so that its wait begins with that step.
                 Step::Again | Step::Conflict(Conflict::WouldBlock(_)) if *at > begin => {
                     return Step::Done(());
                 }
@@ -301,17 +301,16 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             }
             *at += 1;
             if self.entries.has_new() {
-                // New entries of indexes are added outside.
+                // The worker adds new index entries outside this section.
                 return Step::Done(());
             }
         }
     }
 
-    /// Applies operations from a position on, which it moves on, as long as there is nothing about
-    /// them (`APPLY-1`). An error if that is a refusal.
-    // Not inlined: among all that may be out of the ordinary it would lose its registers.
+    /// Executes operations on the fast path (`APPLY-1`) from position `next` on, and advances it.
+    // Not inlined into the slow path, so that the loop keeps its values in registers.
     #[inline(never)]
-    fn apply_plainly(
+    fn apply_fast(
         &mut self,
         here: Here<'_, S, M>,
         (window, seen): (&KeyBatch<'_, Checked>, &SeenRows<'_, S, M>),
@@ -319,7 +318,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         input: &[u8],
         output: &mut [u8],
     ) -> Result<(), Conflict> {
-        if !self.is_ordinary() {
+        if !self.may_use_fast_path() {
             return Ok(());
         }
         let mut at = *next;
@@ -327,7 +326,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let (Some((hash, aim)), Some(Some(found))) = (window.get(at), seen.get(at)) else {
                 break Ok(());
             };
-            match self.do_plainly(here, *found, hash, aim, input, output) {
+            match self.try_fast(here, *found, hash, aim, input, output) {
                 Ok(true) => at += 1,
                 Ok(false) => break Ok(()),
                 Err(conflict) => break Err(conflict),
@@ -337,17 +336,18 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         end
     }
 
-    /// Whether nothing about the transaction is out of the ordinary: it is not measured, which is
-    /// for the steps that measure, and has deleted no row in place, whose entry may be met first.
+    /// Whether the transaction may use the fast path: it is not measured, since the fast path does
+    /// not measure; and it has deleted no row in place, since the row's entry is still in the
+    /// index.
     #[inline]
-    pub(super) fn is_ordinary(&self) -> bool {
+    pub(super) fn may_use_fast_path(&self) -> bool {
         !self.stopwatch.is_running() && self.gone_rows.is_empty()
     }
 
-    /// Whether the operation was done on a row that was seen (`APPLY-1`). An error if that is
-    /// refused.
+    /// Executes an operation on a candidate row (`APPLY-1`). Returns false if it has to be executed
+    /// on the slow path.
     #[inline(always)]
-    pub(super) fn do_plainly(
+    pub(super) fn try_fast(
         &mut self,
         (engine, context, change): Here<'_, S, M>,
         found: Found<'_, S, M>,
@@ -364,7 +364,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return Ok(false);
         }
         if !aim.is_put {
-            self.get_plainly(engine, context, found, hash, aim, output)
+            self.get_fast(engine, context, found, hash, aim, output)
         } else if context.moving.has(aim.column.position()) {
             Ok(false)
         } else if Self::IN_PLACE {
@@ -374,9 +374,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Whether the row was granted and copied.
+    /// Copies a value if the scheme grants the read. Returns false for the slow path.
     #[inline(always)]
-    fn get_plainly(
+    fn get_fast(
         &mut self,
         engine: &Engine<S, M>,
         context: &TableContext<S, M>,
@@ -393,7 +393,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(seen? == Some(Seen::Present))
     }
 
-    /// Whether the row was granted and the value has been stored.
+    /// Stores a value in place if the scheme grants the write. Returns false for the slow path.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn put_in_place(
@@ -412,11 +412,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         let stored =
             context.table.store_plain(change, found.slot, aim.column, bytes, &mut self.undo);
-        // For want of memory it is tried again, and told, by the steps for any access.
+        // On OOM, fall back to the slow path, which tries again and reports it.
         Ok(stored.is_ok())
     }
 
-    /// Whether the row was granted, to be written in place, and is still that of the key.
+    /// Requests a write in place. Returns whether the row is still that of the key.
     #[inline(always)]
     pub(super) fn ask_in_place(
         &mut self,
@@ -432,8 +432,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(found.meta.has_hash(hash))
     }
 
-    /// Whether the row was granted and the value is in the write set. The row is read, too: that it
-    /// is there is what the operation tells.
+    /// Adds a change to the write set if the scheme grants the update. Returns false for the slow
+    /// path. The transaction also reads the row, since the operation tells whether there is one.
     #[inline(always)]
     fn put_at_commit(
         &mut self,
@@ -453,7 +453,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return Ok(false);
         }
         if !found.meta.has_hash(hash) {
-            // As in `ask_write_of`: what was granted is of no use.
+            // As in `ask_write_of`: the grant is of no use.
             return Err(AbortReason::Changed.into());
         }
         let (row, column) = (found.slot.id(), aim.column.position());
@@ -461,8 +461,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(true)
     }
 
-    /// Applies one operation, whatever comes, to the row that was seen or to the one that the index
-    /// names.
+    /// The slow path: executes one operation on the candidate row, if that can be verified, or on
+    /// the row that the index finds.
     #[cold]
     #[inline(never)]
     fn apply_one(
@@ -481,7 +481,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.apply_to(here, (wanted, found), aim, input, output)
     }
 
-    /// Applies one operation, whatever comes, to the row that was found, if one was.
+    /// Executes one operation on the row that was found; `found` is the result of the lookup.
     #[cold]
     #[inline(never)]
     fn apply_to(

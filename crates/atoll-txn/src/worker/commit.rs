@@ -1,25 +1,27 @@
-//! Committing.
+//! Commit.
 //!
-//! In place: everything is stored; the transaction ends for snapshots, its deleted rows lose their
-//! entries, and the scheme lets go.
+//! If the scheme stores in place, everything is in the table already. The worker closes the
+//! transaction for snapshots, removes the index entries of its deleted rows, and the scheme unlocks
+//! the places.
 //!
-//! At commit, in one section of the gate if the write set is not too large: the scheme takes what
-//! is written, validates, and the write set is stored. A cut comes before the section or after it,
-//! so a snapshot shows all of it or nothing. A large write set is stored in several sections, so
-//! that a cut need not wait for it; the undo list is shown to takers then, as of a transaction that
-//! stores in place, and the scheme validates again in the last section if the epoch has changed.
+//! If the scheme stores at commit, then in one section of the gate, unless the write set is large:
+//! the scheme locks the write set and validates, and the worker stores the write set. A cut comes
+//! before or after the section, so a snapshot shows all of the transaction or nothing. The worker
+//! stores a large write set in several sections, so that a cut need not wait for all of it. It then
+//! shows the undo list to takers, as a transaction that stores in place does, and the scheme
+//! validates in each section.
 //!
-//! What stood in a row is written down before it is stored into, since memory may be full half way.
-//! But most values only replace bytes in extents that may be stored into as they are. The places of
-//! those are found first and they are stored last, when nothing can fail any more, so nobody will
-//! want to know what stood there. From there to the scheme's end nothing may panic.
+//! The worker writes an undo entry before it stores into a row, since memory may run out half way.
+//! But most values only replace bytes in extents that are not frozen. The worker first finds the
+//! places of these values, and stores the values last, when nothing can fail any more; so they need
+//! no undo entries. From there to [`Scheme::end`] nothing may panic.
 
 use std::ops::Range;
 
 use atoll_machine::Machine;
 use atoll_storage::{Change, RowId, StorageError, TableId};
 
-use super::entries::{Entry, key_of};
+use super::entries::Entry;
 use super::{State, Txn, Worker, target};
 use crate::accounting::Component;
 use crate::edits::{EditedRow, What};
@@ -29,24 +31,25 @@ use crate::row::Row;
 use crate::scheme::{AbortReason, Conflict, Scheme, Section};
 use crate::tables::TableContext;
 
-/// Rows of many columns must not leave their worker with as many places.
+/// A longer list of places frees its memory after the commit.
 const PLACED_KEPT_MAX: usize = 4096;
-/// Rows that appear in one call.
+/// Rows that one call makes present.
 const APPEARING: usize = 16;
 
-/// How far storing has come.
+/// How much of the write set has been stored.
 enum Stored {
     All,
     UpTo(usize),
 }
 
-/// Why it did not go on.
+/// Why storing has stopped.
 enum NotStored {
     Conflict(Conflict),
     Failed(StorageError),
 }
 
-/// `WORKER-5`, inside under `epoch`; `sealed` is the newest of which the worker knows it.
+/// Seals `epoch`, in which the caller is inside (`WORKER-5`). `sealed` is the newest epoch that the
+/// worker knows to be sealed.
 #[inline]
 pub(super) fn seal<S: Scheme<M>, M: Machine>(engine: &Engine<S, M>, sealed: &mut u64, epoch: u64) {
     if epoch != *sealed {
@@ -56,11 +59,11 @@ pub(super) fn seal<S: Scheme<M>, M: Machine>(engine: &Engine<S, M>, sealed: &mut
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Commits.
+    /// Commits the transaction.
     ///
     /// # Errors
-    /// [`OpError::Abort`]; [`OpError::Storage`] when there is no memory to store in. It has been
-    /// rolled back then.
+    /// [`OpError::Abort`]; [`OpError::Storage`] if the system is out of memory;
+    /// [`OpError::Journal`]. The transaction has been rolled back.
     pub fn commit(&mut self) -> Result<(), OpError> {
         self.check_open().inspect_err(|_| self.state = State::Idle)?;
         self.txn.stopwatch.switch::<M>(Component::Manager);
@@ -148,13 +151,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let Self { engine, txn, garbage, .. } = self;
         let stamp = engine.scheme.stamp(&txn.local);
         engine.scheme.end(&mut txn.local, engine.tables(), true);
-        garbage.retire_committed(txn, engine, stamp);
+        txn.retire_committed(garbage, engine, stamp);
         Ok(())
     }
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// In place, under the rows' locks: entries that go with the commit.
+    /// In place, while the rows are locked: removes the entries of deleted rows and of old keys.
     fn remove_gone(&mut self, engine: &Engine<S, M>) {
         for gone in &self.gone {
             let context = engine.tables.context(gone.table);
@@ -166,9 +169,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let context = engine.tables.context(entry.table);
             let ordered = &context.indexes[entry.index];
             if context.table.is_present(entry.row) {
-                // Moved; perhaps there and back again.
+                // The row has moved, perhaps to another key and back again.
                 let view = Row::stored(&*context.table, context.table.slot(entry.row));
-                key_of(ordered, &view, now);
+                ordered.key_of(&view, now);
                 if *now == entries.key(entry) {
                     continue;
                 }
@@ -181,7 +184,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// What the undo list kept for a rollback is no longer needed.
+    /// Frees what the undo list has kept for a rollback.
     fn forget_now(&mut self, engine: &Engine<S, M>, change: Change) {
         let tables = engine.tables();
         self.undo.each(
@@ -190,7 +193,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         );
     }
 
-    /// Prepares, validates and stores rows of the write set from the given one on.
+    /// Prepares, validates and stores rows of the write set from position `from` on.
     fn store_some(
         &mut self,
         engine: &Engine<S, M>,
@@ -214,7 +217,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(if end == rows { Stored::All } else { Stored::UpTo(end) })
     }
 
-    /// Whether all entries that it has added are in their indexes.
+    /// Whether all entries that the transaction has added are in their indexes.
     fn has_its_entries(&self, engine: &Engine<S, M>) -> bool {
         let entries = &self.entries;
         let is_there = |entry: &Entry| {
@@ -235,7 +238,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             return Ok(());
         }
         self.placed.clear();
-        // Rows that were inserted together mostly lie together, and appear together.
+        // Rows that were inserted together are mostly side by side, so they are made present
+        // together.
         let mut appearing: Option<TableId> = None;
         let (mut slots, mut count) = ([RowId(0); APPEARING], 0);
         let mut context = engine.tables.in_turn();
@@ -264,7 +268,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(())
     }
 
-    /// Stores all rows, if each is changed in one column (`APPLY-1`) and all can be placed.
+    /// Stores all rows, if each is changed in one column (`APPLY-1`) and every value has a place
+    /// where the store cannot fail. Returns false if it has done nothing.
     fn store_changes(&mut self, engine: &Engine<S, M>, change: Change) -> bool {
         let Self { edits, placed, .. } = self;
         let edits = edits.get_mut();
@@ -286,8 +291,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         true
     }
 
-    /// Finds the places of a row's new values; false, and nothing is placed, unless each can be
-    /// stored without anything that may fail.
+    /// Finds the places of a row's new values. Returns false, and places nothing, unless every
+    /// value has a place where the store cannot fail.
     #[inline]
     fn place_row(
         &mut self,
@@ -311,7 +316,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         true
     }
 
-    /// Stores what was placed.
+    /// Stores the values that have places.
     #[inline]
     fn store_placed(&mut self, engine: &Engine<S, M>) {
         let edits = self.edits.get_mut();
@@ -323,7 +328,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Stores a row; whether it is to appear.
+    /// Stores a row. Returns whether the caller has to make it present.
     fn store_row(
         &mut self,
         engine: &Engine<S, M>,
@@ -333,8 +338,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Result<bool, StorageError> {
         let context = engine.tables.context(table);
         if S::VERSIONED {
-            // Of a row that stays absent, too: the scheme has a new version of it, and who comes to
-            // the older ones must come past one that is absent.
+            // A row that stays absent needs this too: the scheme creates a new version of it, and
+            // the chain must contain the absent version before the older ones.
             self.keep_before(context, at, row, what);
             let meta = context.rows.get(row);
             engine.scheme.supersede(
@@ -358,7 +363,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(!what.was_present())
     }
 
-    /// Writes down what a row is before it is stored into.
+    /// Copies the before image of a row.
     fn keep_before(&mut self, context: &TableContext<S, M>, at: usize, row: RowId, what: What) {
         self.before_image.clear(what.was_present());
         if what.is_nothing() || matches!(what, What::Remove | What::Add) {

@@ -13,7 +13,7 @@ use crate::scheme::Scheme;
 use crate::tables::TableContext;
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Deletes the row with this key; false when there is none.
+    /// Deletes the row with this key. Returns false if there is none.
     ///
     /// # Errors
     /// [`OpError::Abort`], [`OpError::Storage`], [`OpError::ReadOnly`].
@@ -53,7 +53,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             self.gone_rows.insert((context.table.id().0, row.0));
         } else {
             let own = self.own_write(context, row);
-            // Its keys in the indexes are noted before it goes.
+            // Note the row's keys in the indexes before it is deleted.
             let mut entries = std::mem::take(&mut self.entries);
             entries.mark_gone();
             let is_it = || meta.has_hash(wanted.hash);

@@ -1,9 +1,10 @@
-//! Entries of ordered indexes that a transaction adds, and that go when it ends.
+//! Entries of ordered indexes that a transaction adds, and that it removes when it ends.
 //!
-//! An entry says that a row may have a key; the row says whether it has. So entries are added while
-//! the transaction runs and taken away when nobody can need them: those of a row's old key after
-//! commit, those of its new key after an abort. Whoever scans compares, unless nothing can
-//! differ ([`Table::is_index_only`](atoll_storage::Table::is_index_only)).
+//! An entry says that a row may have a key; the row itself decides. So a transaction adds entries
+//! while it runs, and entries are removed when no transaction can need them: those of a row's old
+//! key after a commit, those of its new key after an abort. A scan compares the key of an entry
+//! with the row, unless the table has index-only validity
+//! ([`Table::is_index_only`](atoll_storage::Table::is_index_only)).
 
 use atoll_machine::Machine;
 use atoll_storage::image::plain;
@@ -12,9 +13,9 @@ use atoll_storage::{RowId, TableId, Value};
 
 use crate::row::{ColumnSet, Row};
 use crate::scheme::Scheme;
-use crate::tables::{Ordered, TableContext};
+use crate::tables::TableContext;
 
-/// An entry: its key lies in [`Entries`].
+/// An entry; its key is in [`Entries`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) table: TableId,
@@ -24,7 +25,7 @@ pub(super) struct Entry {
     len: usize,
     /// No other row may have the key.
     pub(super) unique: bool,
-    /// Where it is likely to go, if that was looked for.
+    /// The likely position of the entry, if a prefetch has found it.
     pub(super) spot: Option<Spot>,
 }
 
@@ -32,17 +33,16 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     keys: Vec<u8>,
-    /// Those that rows will have which are on their way into a table, as many for each as it has
-    /// indexes, and their keys.
+    /// Entries of rows that are about to be inserted: for each row, one for each index.
     coming: Vec<Entry>,
     coming_keys: Vec<u8>,
-    /// Added by the transaction; the first `added` are in their indexes.
+    /// Entries that the transaction adds; the first `added` are in their indexes.
     pub(super) made: Vec<Entry>,
     pub(super) added: usize,
-    /// To go when it commits.
+    /// Entries to be removed when the transaction commits.
     pub(super) gone: Vec<Entry>,
     gone_mark: usize,
-    /// Keys of the row that is being changed, by index, as they were and as they will be.
+    /// The old keys of the row that is being changed, by index.
     before: Vec<(usize, Vec<u8>)>,
     before_len: usize,
     moves: Vec<Move>,
@@ -58,25 +58,8 @@ struct Move {
     unique: bool,
 }
 
-/// The key of a row in an index; says whether no other row may have it.
-pub(crate) fn key_of<S: Scheme<M>, M: Machine>(
-    ordered: &Ordered<S, M>,
-    row: &Row<'_, M>,
-    out: &mut Vec<u8>,
-) -> bool {
-    out.clear();
-    let mut unique = ordered.unique;
-    for (column, key) in ordered.columns.iter().zip(&ordered.key) {
-        row.show(*column, |plain| {
-            unique &= plain.is_some();
-            encode::encode_plain(*key, plain, out);
-        });
-    }
-    unique
-}
-
 impl Entries {
-    /// Forgets everything.
+    /// Removes all entries.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
         self.made.clear();
@@ -109,7 +92,7 @@ impl Entries {
         Entry { table, row, index, start, len: key.len(), unique, spot: None }
     }
 
-    /// Rows that are going to be inserted: their keys in each index, whose leaves are brought in.
+    /// Computes the keys of rows that are about to be inserted, and prefetches their leaves.
     pub(super) fn prefetch_leaves<'r, S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,
@@ -122,8 +105,8 @@ impl Entries {
             for (index, ordered) in context.indexes.iter().enumerate() {
                 let (start, mut unique) = (self.coming_keys.len(), ordered.unique);
                 for (column, key) in ordered.columns.iter().zip(&ordered.key) {
-                    let mut room = [0; 16];
-                    let plain = plain(&values[*column], &mut room);
+                    let mut buffer = [0; 16];
+                    let plain = plain(&values[*column], &mut buffer);
                     unique &= plain.is_some();
                     encode::encode_plain(*key, plain, &mut self.coming_keys);
                 }
@@ -134,7 +117,8 @@ impl Entries {
         }
     }
 
-    /// The row at a position among those that were approached is there: an entry in each index.
+    /// Notes an entry in each index for a row that has been inserted; `at` is its position among
+    /// the rows of [`Entries::prefetch_leaves`].
     pub(super) fn note_made<S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,
@@ -156,17 +140,17 @@ impl Entries {
         &mut self.before[0]
     }
 
-    /// Where [`Entries::note_gone`] goes on.
+    /// Marks the position to which [`Entries::rewind_gone`] returns.
     pub(super) fn mark_gone(&mut self) {
         self.gone_mark = self.gone.len();
     }
 
-    /// Takes back what was noted since the mark.
+    /// Removes what [`Entries::note_gone`] has noted since the mark.
     pub(super) fn rewind_gone(&mut self) {
         self.gone.truncate(self.gone_mark);
     }
 
-    /// A row that goes: its entry in each index.
+    /// Notes the entries of a row that is deleted.
     pub(super) fn note_gone<S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,
@@ -175,14 +159,14 @@ impl Entries {
     ) {
         let mut key = std::mem::take(&mut self.scratch().1);
         for (index, ordered) in context.indexes.iter().enumerate() {
-            key_of(ordered, row, &mut key);
+            ordered.key_of(row, &mut key);
             let entry = self.entry(context.table.id(), id, index, &key, false);
             self.gone.push(entry);
         }
         self.scratch().1 = key;
     }
 
-    /// Columns of a row are going to be changed that move it in indexes: its keys there.
+    /// Notes the old keys of a row before a change that may move it in indexes.
     pub(super) fn note_before<S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,
@@ -197,12 +181,12 @@ impl Entries {
             }
             let (at, key) = &mut self.before[self.before_len];
             *at = index;
-            key_of(ordered, row, key);
+            ordered.key_of(row, key);
             self.before_len += 1;
         }
     }
 
-    /// It has been changed, or would be: the indexes in which it has moved.
+    /// Computes in which indexes the change moves the row.
     pub(super) fn note_after<S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,
@@ -219,7 +203,7 @@ impl Entries {
                 self.moves.push(Move::default());
             }
             let one = &mut self.moves[self.moves_len];
-            one.unique = key_of(ordered, row, &mut one.new);
+            one.unique = ordered.key_of(row, &mut one.new);
             if one.new != *before {
                 one.index = *index;
                 one.old.clear();
@@ -229,7 +213,7 @@ impl Entries {
         }
     }
 
-    /// The changes noted last hold.
+    /// Turns the moves noted last into entries to add and to remove.
     pub(super) fn take_moves<S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,

@@ -1,151 +1,90 @@
-//! Rows and entries that are gone but cannot be taken away yet, for schemes that store at commit.
+//! Garbage collection: frees what the worker has retired, for schemes that store at commit.
 //!
-//! Somebody may still be ordered before the transaction that let them go, and must find them. So
-//! they wait, in the order in which they were let go, until the scheme's horizon has passed. Then
-//! the row is held for a moment, outside any transaction; if it is as it was left, its entries are
-//! removed and its slot is free. If somebody has brought the row back, or moved it back, there is
-//! nothing to do.
+//! A transaction that is ordered before the retiring one may still need a retired row or index
+//! entry. So the item waits in the worker's [garbage queue](crate::garbage) until the scheme's
+//! horizon has passed its stamp. Then the worker locks the row for a short time, outside any
+//! transaction. If nothing has changed since, it removes the row's index entries and frees the
+//! slot. If another transaction has inserted the row again, or given it the old key of the entry
+//! again, the worker frees nothing.
 //!
-//! - `GARBAGE-1`: entries of a row are removed only when the horizon has passed its newest version,
-//!   so nobody needs an older one that had the key.
-//! - `GARBAGE-2`: a transaction whose write set has a row does not commit if entries of the row
-//!   were removed that it relies on. Either the row counts as changed since it was read; or it is
-//!   its writer's from [`Scheme::write`] on, so that nobody else can hold it, and the writer looks
-//!   afterwards whether it is still the row of its key, and adds its entries only then.
-
-use std::collections::VecDeque;
+//! - `GARBAGE-1`: entries of a row are removed only when the horizon has passed the row's newest
+//!   version, so no transaction needs an older version that had the key.
+//! - `GARBAGE-2`: a transaction does not commit if a row of its write set has lost entries that the
+//!   transaction relies on. There are two ways to ensure this. Either the removal counts as a
+//!   change of the row since it was read. Or the writer owns the row from [`Scheme::write`] on, so
+//!   that the collector cannot lock it; the writer then checks whether the row still has its key,
+//!   and adds its entries only after that check.
 
 use atoll_machine::Machine;
 use atoll_storage::image::heap_place;
 use atoll_storage::undo::Replaced;
-use atoll_storage::{Change, RowId, TableId};
+use atoll_storage::{Change, RowId};
 
-use super::entries::key_of;
 use super::{State, Txn, Worker};
 use crate::edits::What;
 use crate::engine::Engine;
+use crate::garbage::{Garbage, Gone, Retired};
 use crate::row::Row;
 use crate::scheme::{Scheme, Seen, Target};
 use crate::tables::TableContext;
 
-/// So much is taken away before a transaction begins, at most, and twice what it has let go when
-/// one that has let go more commits: what waits becomes less, and a small transaction does not pay
-/// for a large one.
+/// At most this many items are freed before a transaction begins. A transaction that has retired
+/// more than half as many frees up to twice what it has retired when it ends. So the queue becomes
+/// shorter, and a small transaction does not pay for a large one.
 const COLLECT_MAX: usize = 64;
-/// Room for more than this is let go when nothing waits.
-const KEPT_MAX: usize = 1 << 16;
 
-#[derive(Debug)]
-enum Gone {
-    /// A row that was deleted, or that never came to be, with the hash that names it.
-    Row(u64),
-    /// An entry of an index; so many bytes of key are next in `keys`.
-    Entry(usize, usize),
-    /// A value that was replaced.
-    Value(Replaced),
-}
-
-#[derive(Debug)]
-struct Retired {
-    stamp: u64,
-    table: TableId,
-    row: RowId,
-    gone: Gone,
-}
-
-/// See the module.
-#[derive(Debug, Default)]
-pub(crate) struct Garbage {
-    queue: VecDeque<Retired>,
-    keys: VecDeque<u8>,
-    /// Room that is used again: the key of an entry that is looked at.
-    key: Vec<u8>,
-    horizon: u64,
-    /// How much has come since something was last taken away, and the newest stamp that ever came.
-    new: usize,
-    newest: u64,
-}
-
-impl Garbage {
-    fn add(&mut self, retired: Retired) {
-        self.new += 1;
-        self.put_back(retired);
-    }
-
-    fn put_back(&mut self, retired: Retired) {
-        self.newest = self.newest.max(retired.stamp);
-        self.queue.push_back(retired);
-    }
-
-    fn add_entry(&mut self, stamp: u64, table: TableId, row: RowId, index: usize, key: &[u8]) {
-        self.keys.extend(key);
-        self.add(Retired { stamp, table, row, gone: Gone::Entry(index, key.len()) });
-    }
-
-    /// What a transaction that has committed has let go. Entries come before their rows.
-    pub(super) fn retire_committed<S: Scheme<M>, M: Machine>(
-        &mut self,
-        txn: &Txn<S, M>,
+impl<S: Scheme<M>, M: Machine> Txn<S, M> {
+    /// Retires what the transaction has removed; it has committed. Entries come before their rows.
+    pub(super) fn retire_committed(
+        &self,
+        garbage: &mut Garbage,
         engine: &Engine<S, M>,
         stamp: u64,
     ) {
-        for entry in &txn.entries.gone {
-            self.add_entry(stamp, entry.table, entry.row, entry.index, txn.entries.key(entry));
+        for entry in &self.entries.gone {
+            let key = self.entries.key(entry);
+            garbage.retire_entry(stamp, entry.table, entry.row, entry.index, key);
         }
-        for gone in &txn.gone {
-            let edits = txn.edits.borrow();
+        for gone in &self.gone {
+            let edits = self.edits.borrow();
             let what = edits.find(gone.table, gone.row).map(|at| edits.row(at).what);
             if what.is_some_and(|what| what == What::Remove || what.is_nothing()) {
-                let gone =
-                    Retired { stamp, table: gone.table, row: gone.row, gone: Gone::Row(gone.hash) };
-                self.add(gone);
+                garbage.retire_row(stamp, gone.table, gone.row, gone.hash);
             }
         }
-        if !txn.forget {
+        if !self.forget {
             return;
         }
         let tables = engine.tables();
-        txn.undo.each(
+        self.undo.each(
             |table, column| tables.table(table).image_bytes(column),
             |table, row, replaced| {
                 let Replaced::Value { column, start } = replaced else { return };
                 if engine.tables.context(table).views.has(column.into())
                     && heap_place(&start).is_some()
                 {
-                    self.add(Retired { stamp, table, row, gone: Gone::Value(replaced) });
+                    garbage.retire_value(stamp, table, row, replaced);
                 }
             },
         );
     }
 
-    /// What a transaction that has aborted had added.
-    pub(super) fn retire_aborted<S: Scheme<M>, M: Machine>(&mut self, txn: &Txn<S, M>) {
-        let entries = &txn.entries;
-        // Those of a row that had them before, too: what a slot holds does not say so, and a row
-        // that is there keeps its entries.
+    /// Retires what the transaction has added; it has aborted.
+    pub(super) fn retire_aborted(&self, garbage: &mut Garbage) {
+        let entries = &self.entries;
+        // This includes entries that the row had before: the slot does not show that, and the
+        // collector keeps the entries of a row that is present.
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
-            self.add_entry(0, entry.table, entry.row, entry.index, entries.key(entry));
+            garbage.retire_entry(0, entry.table, entry.row, entry.index, entries.key(entry));
         }
-        for made in &txn.made {
-            let gone = Gone::Row(made.hash);
-            self.add(Retired { stamp: 0, table: made.table, row: made.row, gone });
+        for made in &self.made {
+            garbage.retire_row(0, made.table, made.row, made.hash);
         }
-    }
-
-    /// Whether something waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    /// Whether something can be taken away.
-    #[inline]
-    fn is_due(&self) -> bool {
-        self.queue.front().is_some_and(|retired| retired.stamp <= self.horizon)
     }
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Before a transaction: takes away some of what nobody can need any more.
+    /// Frees some garbage before a transaction begins.
     #[inline]
     pub(super) fn collect_at_begin(&mut self) {
         if !self.garbage.is_empty() {
@@ -153,17 +92,17 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
     }
 
-    /// After one that may have let go much.
+    /// Frees garbage after a transaction that has retired many items.
     #[inline]
     pub(super) fn collect_at_end(&mut self) {
-        let let_go = std::mem::take(&mut self.garbage.new);
-        if let_go > COLLECT_MAX / 2 {
-            self.collect_some(2 * let_go);
+        let retired = self.garbage.take_new();
+        if retired > COLLECT_MAX / 2 {
+            self.collect_some(2 * retired);
         }
     }
 
-    /// Between transactions: takes away `most` of what nobody can need any more, be it what
-    /// workers that are gone have left.
+    /// Frees at most `most` items of garbage: of this worker or, if it has none, of a worker that
+    /// is gone. Does nothing while a transaction is open.
     pub fn collect_garbage(&mut self, most: usize) {
         if self.state == State::Open {
             return;
@@ -174,12 +113,12 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.collect_some(most);
     }
 
-    /// Whether something waits that [`Worker::collect_garbage`] may take away.
+    /// Whether the worker has garbage that [`Worker::collect_garbage`] may free.
     pub fn has_garbage(&self) -> bool {
         !self.garbage.is_empty()
     }
 
-    /// Takes away all that can be; what cannot is left to other workers.
+    /// Frees all garbage that no transaction needs, and leaves the rest to other workers.
     pub(super) fn collect_all(&mut self) {
         self.collect_some(usize::MAX);
         if !self.garbage.is_empty() {
@@ -191,30 +130,24 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.garbage.is_empty() {
             return;
         }
-        let horizon = self.engine.scheme.horizon(&mut self.txn.local, self.garbage.newest);
-        self.garbage.horizon = self.garbage.horizon.max(horizon);
-        // Each once: some are put back.
-        for _ in 0..most.min(self.garbage.queue.len()) {
+        let horizon = self.engine.scheme.horizon(&mut self.txn.local, self.garbage.newest());
+        self.garbage.raise_horizon(horizon);
+        // Each item once, although `collect_one` puts some back.
+        for _ in 0..most.min(self.garbage.len()) {
             if !self.garbage.is_due() {
                 return;
             }
             self.collect_one();
         }
-        if self.garbage.is_empty() && self.garbage.queue.capacity() > KEPT_MAX {
-            self.garbage = Garbage { horizon, ..Garbage::default() };
-        }
+        self.garbage.shrink();
     }
 
     fn collect_one(&mut self) {
         let Self { engine, member, txn, garbage, .. } = self;
-        let Some(retired) = garbage.queue.pop_front() else { return };
+        let Some(retired) = garbage.pop() else { return };
         let context = engine.tables.context(retired.table);
         let meta = context.rows.get(retired.row);
         let target = || Target { place: context.place(retired.row), state: &meta.state };
-        garbage.key.clear();
-        if let Gone::Entry(_, len) = retired.gone {
-            garbage.key.extend(garbage.keys.drain(..len));
-        }
         let section = member.enter();
         let change = Change::forward(section.inside());
         if let Gone::Value(replaced) = retired.gone {
@@ -222,15 +155,14 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             return;
         }
         let held = engine.scheme.lock(target());
-        let Some((seen, stamp)) = held.filter(|(_, stamp)| *stamp <= garbage.horizon) else {
-            // Somebody is writing it, or has: another time. Older versions may still be needed, for
-            // whose readers its entries are.
+        let Some((seen, stamp)) = held.filter(|(_, stamp)| *stamp <= garbage.horizon()) else {
+            // Try again later: a transaction is writing the row or has written it. Readers of older
+            // versions may still need its entries.
             let mut stamp = retired.stamp;
             if let Some((_, newest)) = held {
                 engine.scheme.unlock(target(), false);
                 stamp = newest;
             }
-            garbage.keys.extend(&garbage.key);
             garbage.put_back(Retired { stamp, ..retired });
             return;
         };
@@ -247,7 +179,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         };
         let changed = match retired.gone {
             Gone::Entry(index, _) => {
-                txn.remove_entry(engine, context, (retired.row, seen), index, &garbage.key, stamp)
+                txn.remove_entry(engine, context, (retired.row, seen), index, garbage.key(), stamp)
             }
             _ => unlinked,
         };
@@ -260,8 +192,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Removes an entry of a row that is held, unless the row has the key now; whether it was
-    /// there.
+    /// Removes an index entry of a row that the caller has locked, unless the row has the key now.
+    /// Returns whether the index had the entry.
     fn remove_entry(
         &mut self,
         engine: &Engine<S, M>,
@@ -274,7 +206,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let ordered = &context.indexes[index];
         if seen == Seen::Present {
             let view = Row::stored(&*context.table, context.table.slot(row));
-            key_of(ordered, &view, &mut self.entry_key);
+            ordered.key_of(&view, &mut self.entry_key);
             if self.entry_key == key {
                 return false;
             }
@@ -336,7 +268,7 @@ mod tests {
         let schema = Schema::new(columns, &["id"]).unwrap();
         let table = engine.create_table("t", schema, &TableOptions::default()).unwrap();
         let mut named = std::collections::HashSet::new();
-        // One worker after the other, and two beside each other.
+        // Successive pairs of workers.
         for id in (0..40i64).step_by(2) {
             let mut workers = [engine.worker().unwrap(), engine.worker().unwrap()];
             for (worker, id) in workers.iter_mut().zip(id..) {
@@ -361,7 +293,7 @@ mod tests {
         let schema = Schema::new(columns, &["id"]).unwrap();
         let table = engine.create_table("t", schema, &options).unwrap();
         let mut worker = engine.worker().unwrap();
-        // A slot that was tidied may be too new for a timestamp or two.
+        // The first timestamps may be too old for a slot that was collected.
         let insert = |worker: &mut Worker<S, Native>, row: &[Value]| {
             let mut tried = (0..9).map(|_| {
                 worker.begin(Begin::default()).unwrap();
@@ -386,13 +318,13 @@ mod tests {
             if i % 9 != 8 {
                 continue;
             }
-            // Now and then a row that is there for a while and comes back with the same value.
+            // From time to time, a row that is committed, and inserted again with the same value.
             for commits in [true, false, false] {
                 insert(&mut worker, &row(7));
                 if commits {
                     worker.commit().unwrap();
                     worker.begin(Begin::default()).unwrap();
-                    // Where it was in between is nowhere.
+                    // Two changes of the key in one update: the intermediate key leaves no entry.
                     for first in [1000, 2000] {
                         let changes = [i + first, i + first + 500].map(|n| (1, n.into()));
                         assert!(worker.update(&table, &key, &changes).unwrap());
@@ -453,25 +385,25 @@ mod tests {
             worker.begin(Begin::default()).unwrap();
             assert!(keys.iter().all(|key| worker.delete(&table, key).unwrap()));
             worker.commit().unwrap();
-            assert_eq!(worker.garbage.queue.len(), 1000, "the reader may still need them");
+            assert_eq!(worker.garbage.len(), 1000, "the reader may still need them");
             if drops {
                 drop(worker);
                 reader.collect_garbage(usize::MAX);
                 assert!(engine.has_garbage() && !reader.has_garbage(), "the reader is at work");
                 reader.commit().unwrap();
                 reader.collect_garbage(600);
-                assert_eq!((engine.has_garbage(), reader.garbage.queue.len()), (false, 400));
+                assert_eq!((engine.has_garbage(), reader.garbage.len()), (false, 400));
                 reader.collect_garbage(600);
                 assert!(!reader.has_garbage() && table.row_count() == 0);
                 continue;
             }
             reader.commit().unwrap();
             for left in (1..=1000).rev().step_by(super::COLLECT_MAX) {
-                assert_eq!(worker.garbage.queue.len(), left);
+                assert_eq!(worker.garbage.len(), left);
                 worker.begin(Begin::default()).unwrap();
                 worker.commit().unwrap();
             }
-            // With nobody in the way, who lets much go takes it away.
+            // Without a reader, a transaction that retires much frees it when it ends.
             worker.begin(Begin::default()).unwrap();
             keys.iter().for_each(|row| worker.insert(&table, row).unwrap());
             worker.commit().unwrap();

@@ -1,16 +1,21 @@
 //! Inserting rows.
 //!
-//! 1. Claim a slot and put the row into it, where nobody looks yet (a row by itself after step 2).
-//! 2. Look for the key. A row that is there, for this transaction, is a duplicate; one that is
-//!    absent (deleted, or another's that has not committed) is written in its own slot; otherwise
-//! 3. let the scheme know the new row, and add it to the hash index, where two who insert the same
-//!    key at once meet;
-//! 4. make it present under its lock, if the scheme stores in place, or leave that to the commit;
-//! 5. disturb the gap, so that whoever found the key absent is ordered before or stops;
-//! 6. the same for each ordered index.
+//! 1. Claim a slot and store the row into it, where no transaction can find it yet. (A single row
+//!    takes this step after step 2.)
+//! 2. Look up the key. If the transaction finds a present row, that is a duplicate. If it finds an
+//!    absent row (deleted, or of another transaction that has not committed), it writes that row in
+//!    its slot. Otherwise:
+//! 3. Announce the new row to the scheme, and add it to the hash index, where two transactions that
+//!    insert the same key at the same time meet.
+//! 4. If the scheme stores in place, make the row present while it is locked; otherwise the commit
+//!    does so.
+//! 5. Register a gap insert, so that a transaction that has found the key absent is ordered before
+//!    this one or aborts.
+//! 6. Add the entries of the ordered indexes and register their gap inserts.
 //!
-//! Rows that are given together take these steps in one section of the gate, a window at a time:
-//! the first one column by column, 4 and those behind it when all have taken those before.
+//! Rows that are inserted by one call take steps 1 to 5 in one section of the gate, a window at a
+//! time: step 1 column by column, and steps 4 and 5 when all rows of the window have taken the
+//! steps before them.
 
 use std::hint::cold_path;
 
@@ -27,33 +32,36 @@ use crate::error::OpError;
 use crate::scheme::{AbortReason, Conflict, Scheme};
 use crate::tables::TableContext;
 
-/// A transaction with many rows must not leave its worker with room for all their keys.
+/// A longer buffer of keys is freed after the call.
 const KEPT_MAX: usize = 4096;
-/// Rows that are inserted in one section of the gate, unless the scheme refuses one.
+/// Rows that are inserted in one section of the gate, unless the scheme refuses a request.
 const WINDOW: usize = 16;
 
-/// Rows on their way into a table, and how far they have come. Where the scheme refuses something
-/// they go on from there: who waits asks for nothing again that it has.
+/// Rows that are being inserted, and their progress. If the scheme refuses a request, the next
+/// attempt continues from there, so a transaction that waits does not repeat granted requests.
 struct RowBatch<'r> {
-    /// Their values, and their keys, which are so many values apart.
+    /// The values of the rows.
     rows: &'r [Value],
     columns: usize,
+    /// The keys of the rows; each begins `apart` values after the one before and has `width`.
     keys: &'r [Value],
     apart: usize,
     width: usize,
     count: usize,
     hashes: [u64; WINDOW],
-    /// The slots that hold them, once they have been filled.
+    /// The slots of the rows; the first `filled` hold values.
     slots: [RowId; WINDOW],
     filled: usize,
-    /// A bit for each of the slots that has become a row, or that could not and waits for the end.
+    /// A bit for each slot that holds a row of the index, or is on the transaction's list of unused
+    /// slots.
     taken: u32,
-    /// A bit for each slot about which the scheme has been asked.
+    /// A bit for each slot for which the scheme has got a request.
     shown: u32,
-    /// Rows that are in the hash index; of them, rows that are present (in place), and rows whose
-    /// gaps have been disturbed.
+    /// Rows in the hash index.
     placed: usize,
+    /// Of them, rows that are present (in place).
     appeared: usize,
+    /// Of them, rows with a registered gap insert.
     gaps_inserted: usize,
 }
 
@@ -67,12 +75,12 @@ impl<'r> RowBatch<'r> {
         Wanted { hash: self.hashes[at], key: &self.keys[at * self.apart..][..self.width] }
     }
 
-    /// Whether the next row has no slot of its own.
+    /// Whether the next row needs a new slot.
     fn needs_slot(&self) -> bool {
         self.placed >= self.filled || self.taken >> self.placed & 1 == 1
     }
 
-    /// Slots that were filled for nothing, and whether the scheme has been asked about them.
+    /// Slots that were filled but not used, and whether the scheme has got a request for them.
     fn left(&self) -> impl Iterator<Item = (RowId, bool)> {
         let left = (0..self.filled).filter(|at| self.taken >> at & 1 == 0);
         left.map(|at| (self.slots[at], self.shown >> at & 1 == 1))
@@ -80,12 +88,12 @@ impl<'r> RowBatch<'r> {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Inserts rows, as if one after the other. Their values lie one after the other, each row with
-    /// as many as the table has columns.
+    /// Inserts rows, as if one after the other. `rows` is a concatenation of rows, each with as
+    /// many values as the table has columns.
     ///
     /// # Errors
     /// [`OpError::Abort`]; [`OpError::ReadOnly`], and [`OpError::Storage`] for values that do not
-    /// fit: nothing has been done then; [`OpError::DuplicateKey`]: the rows before have been
+    /// fit: nothing has been done; [`OpError::DuplicateKey`]: the rows before it have been
     /// inserted.
     pub fn insert(&mut self, table: &Table<M>, rows: &[Value]) -> Result<(), OpError> {
         self.check_open()?;
@@ -109,7 +117,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         done
     }
 
-    /// `keys` has a key each so many values.
+    /// In `keys`, each key begins `apart` values after the one before.
     fn insert_windows(
         &mut self,
         table: &Table<M>,
@@ -180,7 +188,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Err(OpError::DuplicateKey { table, key })
     }
 
-    /// Slots that have been filled for nothing.
+    /// Frees the slots that were filled but not used.
     fn give_back(&mut self, table: &Table<M>, window: &RowBatch<'_>) {
         if window.left().next().is_none() {
             return;
@@ -200,7 +208,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// The number of a row whose key another row has; those before it have been inserted.
+    /// Inserts the rows of a window. If another row has the key of one of them, returns the
+    /// position of that one; the rows before it have been inserted.
     fn insert_all(
         &mut self,
         engine: &Engine<S, M>,
@@ -208,7 +217,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         change: Change,
         window: &mut RowBatch<'_>,
     ) -> Step<Option<usize>> {
-        // A row by itself is looked for first: its key may be there.
+        // A single row is looked up before it is stored: its key may exist.
         if window.filled == 0
             && window.count > 1
             && let Err(error) = self.fill(context, change, window)
@@ -229,7 +238,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 Step::Failed(error) => return Step::Failed(error),
             }
         }
-        // What follows looks for those who watch, behind the entries (`SCHEME-3`).
+        // The entries have been added; the gap inserts must come after them (`SCHEME-3`).
         if Self::IN_PLACE && window.appeared < window.placed {
             if let Err(error) = self.appear(context, change, window) {
                 return Step::Failed(error.into());
@@ -266,7 +275,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Ok(())
     }
 
-    /// Claims slots and puts the rows into them.
+    /// Claims slots and stores the rows into them.
     fn fill(
         &mut self,
         context: &TableContext<S, M>,
@@ -277,8 +286,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             window.slots[at] = self.claim(context, change)?;
             window.filled = at + 1;
         }
-        // Somebody may still be reading what a slot held before, and will look whether it has
-        // changed: it has, before this.
+        // A reader may still be reading the old row of a slot. It checks afterwards whether the row
+        // has changed; this fence orders that change before the stores.
         M::fence(Ordering::Release);
         context.table.fill_rows(change, &window.slots[..window.count], window.rows)
     }
@@ -296,7 +305,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         context.table.claim(change, &mut self.fillings[at])
     }
 
-    /// Inserts the next row, whose key may be expected. `Done(false)`: there is a row with its key.
+    /// Inserts the next row; `is_expected` says whether its key may have been prefetched.
+    /// `Done(false)` means that a row has its key.
     #[inline]
     fn insert(
         &mut self,
@@ -306,7 +316,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Step<bool> {
         let at = window.placed;
         let wanted = window.wanted(at);
-        // Most keys are new, as one look at their bucket says.
+        // Most keys are new, and their bucket alone shows this.
         let found = if context.table.index().lacks(wanted.hash) {
             if is_expected {
                 self.prefetched.next(context.table.id(), wanted.hash);
@@ -320,7 +330,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let read = self.read_row(engine, context, found, &is_it, |_| {});
             return match self.note_absence(engine, context, wanted.hash, read) {
                 Step::Done(true) => Step::Done(false),
-                Step::Done(false) => self.come_back(engine, context, found, wanted.hash, window),
+                Step::Done(false) => self.insert_again(engine, context, found, wanted.hash, window),
                 other => other,
             };
         }
@@ -340,8 +350,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.place(engine, context, change, window)
     }
 
-    /// The row of the key is absent: it is written.
-    fn come_back(
+    /// Inserts into the slot of an absent row of the key.
+    fn insert_again(
         &mut self,
         engine: &Engine<S, M>,
         context: &TableContext<S, M>,
@@ -350,7 +360,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         window: &RowBatch<'_>,
     ) -> Step<bool> {
         let at = found.slot.id();
-        // Entries of what it was may still be there.
+        // Index entries of the row's old values may still exist.
         context.table.invalidate_index_only();
         let own = self.own_write(context, at);
         if let Err(conflict) = self.ask_write_of(engine, context, found, hash, true) {
@@ -367,7 +377,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         Step::Done(true)
     }
 
-    /// Puts a whole row into the write set, but for the key, which is in its slot.
+    /// Puts a whole row into the write set, except its key, which is in the slot.
     fn keep(&mut self, context: &TableContext<S, M>, at: RowId, what: What, row: &[Value]) {
         let table = context.table.id();
         let mut edits = self.edits.borrow_mut();
@@ -377,14 +387,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let savepoint = edits.savepoint();
         for (column, value) in row.iter().enumerate() {
             if !context.table.schema().is_in_key(column) {
-                let mut room = [0; 16];
-                edits.put(column, plain(value, &mut room));
+                let mut buffer = [0; 16];
+                edits.put(column, plain(value, &mut buffer));
             }
         }
         edits.give(savepoint, place);
     }
 
-    /// Makes a filled slot the row of the key.
+    /// Adds a filled slot to the index as the row of the key.
     fn place(
         &mut self,
         engine: &Engine<S, M>,
@@ -395,14 +405,14 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let (at, wanted) = (window.slots[window.placed], window.wanted(window.placed));
         let table = &context.table;
         let meta = context.rows.get(at);
-        // That the table was made, at least.
+        // The transaction has at least seen the creation of the table.
         self.note_gsn(|| context.gone_gsn());
         let before = self.stopwatch.switch::<M>(Component::Manager);
         let asked = self.ask_new(engine, context, at);
         self.stopwatch.switch::<M>(before);
         window.shown |= 1 << window.placed;
         if let Err(conflict) = asked {
-            // Somebody still looks at the slot through an entry that is gone.
+            // Another transaction still accesses the slot through an entry that is gone.
             return Step::Conflict(conflict);
         }
         let before = self.stopwatch.switch::<M>(Component::Index);
@@ -418,14 +428,15 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         window.taken |= 1 << window.placed;
         if other.is_some() {
             cold_path();
-            // Somebody else was faster: look at what they have.
+            // Another inserter was faster: look at its row.
             table.vacate(change, at);
             self.unused.push((table.id(), at));
             let target = super::target(context, at, meta);
             let withdrawn = engine.scheme.write(&mut self.local, engine.tables(), target, false);
             if withdrawn.is_err() {
-                // A scheme that has become stricter meanwhile asks for a lock that it did not ask
-                // for before, and somebody who tidies holds it. The row must not come to be.
+                // The scheme has become stricter meanwhile and wants a lock that it did not want
+                // before, and the garbage collection of another worker holds it. The row must not
+                // become present.
                 return Step::Conflict(AbortReason::Denied.into());
             }
             if !Self::IN_PLACE {
@@ -433,8 +444,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             }
             return Step::Again;
         }
-        // A row that is stored at commit can be gone already: another has brought it back, a third
-        // has deleted that, and it was taken away (GARBAGE-2: this transaction cannot commit then).
+        // If the scheme stores at commit, the row can be gone already: a second transaction has
+        // inserted into its slot, a third has deleted that row, and it was collected (GARBAGE-2:
+        // this transaction cannot commit then).
         debug_assert!(
             !Self::IN_PLACE || find(context, wanted.hash, wanted.key, &self.gone_rows).is_some()
         );
@@ -461,7 +473,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let meta = context.rows.get(at);
         let tables = engine.tables();
         if !Self::IN_PLACE {
-            // That it is absent is something that others may change.
+            // Read the row's absence, which other transactions may change.
             let target = super::target(context, at, meta);
             engine.scheme.read(&mut self.local, tables, target, &mut |_| true)?;
         }

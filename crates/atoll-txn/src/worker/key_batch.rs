@@ -1,9 +1,8 @@
-//! Keys that are looked for together.
+//! Batched lookups: windows of keys that are looked up together.
 //!
-//! What is the same for each of them is done once for a window of keys: going inside, finding what
-//! belongs to the table. Their cache lines are brought in as [`super::prefetch`] describes; a
-//! window's fit into a first cache. What has been found for a key is kept until the key's turn
-//! comes.
+//! The worker enters the gate and finds the table's context once for a window of keys. It
+//! prefetches the cache lines of all keys as [`super::prefetch`] describes; those of one window fit
+//! into the first-level cache. It keeps what it has found for a key until the key's turn comes.
 
 use arrayvec::ArrayVec;
 use atoll_machine::{Hints, Machine};
@@ -17,14 +16,15 @@ use crate::error::OpError;
 use crate::scheme::Scheme;
 use crate::tables::TableContext;
 
-/// Keys whose cache lines are brought in at a time.
+/// Keys in a window.
 pub(super) const WINDOW: usize = u32::BITS as usize;
 
-/// What is going to be done with the row of a key.
+/// The operation on the row of a key.
 pub(super) trait Aim: Copy {
-    /// Whether the row may be changed.
+    /// Whether it may change the row.
     fn updates(self) -> bool;
-    /// Gathers a line, if there is one, and what will be accessed of the row besides `columns`.
+    /// Adds prefetch hints for `line`, if there is one, and for what the operation accesses besides
+    /// `columns`.
     fn hint<M: Machine>(
         self,
         line: Option<*const u8>,
@@ -32,17 +32,17 @@ pub(super) trait Aim: Copy {
         slot: Slot<'_, M>,
         hints: &mut Hints,
     );
-    /// Columns that will be accessed, to be gathered for all rows together.
+    /// Columns that it accesses; they are prefetched for all rows together.
     fn columns<'a>(self) -> &'a [usize]
     where
         Self: 'a;
 }
 
-/// Says for the position of a key what is going to be done with its row.
+/// The operations on the rows of all keys, by the position of the key.
 pub(super) trait Aims<A> {
-    /// `None` if that cannot be done.
+    /// The operation; `None` if it is invalid.
     fn of(&self, at: usize) -> Option<A>;
-    /// Why not.
+    /// Why an operation is invalid.
     fn misfit(&self, at: usize) -> OpError;
 }
 
@@ -50,7 +50,7 @@ pub(super) trait Aims<A> {
 #[derive(Clone, Copy)]
 struct Sought {
     hash: u64,
-    /// Where the table guesses its row. Nothing if it does not, and the index is to be asked.
+    /// The predicted row; `None` if there is no prediction and the index has to be searched.
     predicted: Option<RowId>,
 }
 
@@ -59,14 +59,15 @@ pub(super) struct KeyBatch<'w, A> {
     /// Position of its first key.
     pub(super) first: usize,
     keys: &'w [Value],
-    /// So many values are a key, and so many keys there are.
+    /// Values in a key.
     width: usize,
+    /// Keys in the window.
     count: usize,
     sought: ArrayVec<Sought, WINDOW>,
-    /// What is going to be done with the row of each.
+    /// The operations on their rows.
     aims: ArrayVec<A, WINDOW>,
     any_update: bool,
-    /// They have been brought in with others before, most likely: none has been guessed here.
+    /// The transaction has probably prefetched these keys before, so there are no predictions here.
     are_known: bool,
 }
 
@@ -76,7 +77,7 @@ impl<'w, A: Aim> KeyBatch<'w, A> {
         Self { first, keys, width, count, sought, aims, any_update: false, are_known: false }
     }
 
-    /// The hash of the key at a position, and what is going to be done with its row.
+    /// The hash of the key at a position, and the operation on its row.
     #[inline(always)]
     pub(super) fn get(&self, at: usize) -> Option<(u64, A)> {
         Some((self.sought.get(at)?.hash, *self.aims.get(at)?))
@@ -93,11 +94,11 @@ impl<'w, A: Aim> KeyBatch<'w, A> {
         self.sought.iter().zip(&self.aims)
     }
 
-    /// Checks the keys and, unless what they need has been brought in before, brings in the buckets
-    /// of the index for those whose row cannot be guessed.
+    /// Checks the keys and the operations. Unless the keys have been prefetched before, prefetches
+    /// the index buckets of keys without a prediction.
     #[inline(always)]
     fn seek<M: Machine>(&mut self, table: &Table<M>, aims: &impl Aims<A>) -> Result<(), OpError> {
-        // In two short loops, each of which keeps what it needs in registers.
+        // Two short loops, so that each keeps its values in registers.
         let keys = self.keys.chunks(self.width);
         if self.are_known {
             for key in keys {
@@ -122,19 +123,20 @@ impl<'w, A: Aim> KeyBatch<'w, A> {
     }
 }
 
-/// Brings in the bucket of a key whose row cannot be guessed.
+/// Prefetches the index bucket of a key without a prediction.
 #[inline(never)]
 fn prefetch_bucket<M: Machine>(table: &Table<M>, hash: u64) {
     M::prefetch(table.index().bucket(hash).line(), 1);
 }
 
-/// Where the rows of a window's keys were seen; nothing of it if they were not looked for.
+/// The candidate rows of a window's keys; empty if they were not looked up.
 pub(super) type Seen<'g, S, M> = ArrayVec<Option<Found<'g, S, M>>, WINDOW>;
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Calls `some` for windows of keys, each time inside the gate, to do what it can from a
-    /// position of the window on, and to move that on. Keys lie one after the other, each with as
-    /// many values as the primary key has columns; what `aims` says is asked several times perhaps.
+    /// Calls `some` for windows of keys, each time inside the gate. `some` executes as many
+    /// operations as it can from a position of the window on, and advances the position. `keys` is
+    /// a concatenation of keys, each with as many values as the primary key has columns. `aims` may
+    /// be called several times for a key.
     #[inline(always)]
     pub(super) fn in_windows<A: Aim>(
         &mut self,
@@ -157,7 +159,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let windows = keys.chunks(WINDOW * width).enumerate();
         let windows = windows.map(|(at, keys)| KeyBatch::new(at * WINDOW, keys, width));
         if keys.len() > WINDOW * width {
-            // Before anything is done in the first, the keys of all are checked.
+            // Check the keys of all windows before the first one executes anything.
             windows.clone().try_for_each(|mut window| self.seek(table, &mut window, aims))?;
         }
         for mut window in windows {
@@ -177,7 +179,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(())
     }
 
-    /// Checks the keys of a window, before anything is done with their rows.
+    /// Checks the keys of a window before it executes anything.
     #[inline]
     fn seek<A: Aim>(
         &mut self,
@@ -203,7 +205,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(())
     }
 
-    /// That the transaction may touch the keys.
+    /// Checks that the transaction may access the keys.
     #[inline]
     fn check_partitions<A: Aim>(
         &mut self,
@@ -214,7 +216,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if let [named] = self.partitions[..]
             && !self.engine.tables.context(table.id()).replicated
         {
-            // Nearly always: one partition, and nothing of others.
+            // The common case: one partition, and no key of another one.
             let partitions = self.engine.partitions();
             let is_named = |key: &[Value]| partition_of(key.first(), partitions) == named;
             if keys.clone().all(is_named) {
@@ -224,7 +226,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         let mut checked = (None, false);
         for (aim, key) in window.aims.iter().zip(keys) {
             let access = (key.first(), aim.updates());
-            // Most are of the partition of the key before.
+            // Most keys are in the same partition as the key before.
             if access != checked {
                 self.check_partition(table, access.0, access.1)?;
                 checked = access;
@@ -235,7 +237,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Sees where the rows of a window's keys are and brings in what will be accessed of them.
+    /// Finds the candidate rows of a window's keys and prefetches what the operations access.
     #[inline]
     fn look_ahead<'g, A: Aim>(
         &mut self,
@@ -258,9 +260,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.stopwatch.switch::<M>(before);
     }
 
-    /// As [`Txn::look_ahead`], of a table some of whose keys are expected, so that their rows have
-    /// been found and brought in perhaps.
-    // Not inlined, as all below that most keys do not need: their loop would lose its registers.
+    /// As [`Txn::look_ahead`], for a table with keys that the transaction has prefetched, so that
+    /// their rows may be known and in the cache.
+    // Not inlined, like everything below that most keys do not need, so that the loop for most keys
+    // keeps its values in registers.
     #[inline(never)]
     fn look_where_expected<'g, A: Aim>(
         &mut self,
@@ -271,10 +274,10 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) {
         let table = &*context.table;
         let (mut expected, hints) = self.prefetched.prefetched(table.id(), first);
-        // A bit for each key that is not.
+        // A bit for each key that was not prefetched.
         let mut untouched = 0u32;
         for (at, (&Sought { hash, mut predicted }, aim)) in window.all().enumerate() {
-            // What was prefetched has been found, and brought in.
+            // A prefetched key's row is known and in the cache.
             if let Some(row) = expected.as_mut().and_then(|stream| stream.next(hash)) {
                 seen.push(Found::at_predicted(context, row, hash));
                 continue;
@@ -289,7 +292,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     }
 }
 
-/// Where the row of a key is, most likely; gathers what will be accessed of it.
+/// The candidate row of a key; adds prefetch hints for what the operation accesses.
 #[inline(always)]
 fn look_at<'g, S: Scheme<M>, M: Machine>(
     context: &'g TableContext<S, M>,
@@ -303,16 +306,15 @@ fn look_at<'g, S: Scheme<M>, M: Machine>(
     Some(found)
 }
 
-/// The row that the index names for a hash: if not in the bucket where it should be, in one of the
-/// next, or nowhere.
+/// The candidate row of a hash in the index: of its bucket or, by a search, of a later one.
 #[inline(never)]
 fn by_index<M: Machine>(table: &Table<M>, hash: u64) -> Option<RowId> {
     let index = table.index();
     index.bucket(hash).candidate(hash).or_else(|| index.find(hash, |_| true))
 }
 
-/// Names what has been gathered, and what will be accessed of the rows of the keys that have a bit:
-/// values, and then what long ones name.
+/// Issues the prefetch hints. For keys with a bit in `which`, also prefetches the values of their
+/// columns, then the heap bytes of long values.
 #[inline(always)]
 fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
     context: &TableContext<S, M>,
@@ -327,8 +329,7 @@ fn hint_at_columns<S: Scheme<M>, M: Machine, A: Aim>(
     hints.give::<M>();
 }
 
-/// As [`hint_at_columns`], together for rows that follow each other in a window and of which the
-/// same columns will be accessed.
+/// Prefetches columns together for successive rows with the same columns.
 #[inline(never)]
 fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
     context: &TableContext<S, M>,
@@ -338,7 +339,7 @@ fn hint_by_column<S: Scheme<M>, M: Machine, A: Aim>(
     hints: &mut Hints,
 ) {
     let mut slots = ArrayVec::<Slot<'_, M>, WINDOW>::new();
-    // Columns, and where the rows begin of which they will be accessed.
+    // Each group of rows: its columns, and the position of its first row in `slots`.
     let mut groups = ArrayVec::<(&[usize], usize), WINDOW>::new();
     let mut columns: &[usize] = &[];
     for (at, (found, aim)) in seen.iter().zip(&window.aims).enumerate() {

@@ -1,29 +1,29 @@
-//! Values that were put and are not stored yet.
+//! A store buffer: values that were put and are not stored yet.
 //!
-//! A store in place reads what it replaces, and would wait for that. So the last few puts of an
-//! [access](super::access) are kept here while the cache lines that they need are on their way.
+//! A store in place reads the value that it replaces, and would wait for its cache line. So the
+//! last few puts of an [access](super::access) are kept here while their cache lines arrive.
 
 use atoll_storage::{PlainColumn, RowId};
 
-/// Puts that are kept. By the next one or two the lines have come.
+/// Puts that are kept. The cache lines of a put have arrived after one or two more puts.
 const KEPT: usize = 4;
 
-/// Bytes of the longest value that is kept.
+/// Length of the longest value that is kept.
 const BYTES_MAX: usize = 128;
 
 /// See the module.
 pub(super) struct Late {
-    /// Rings: the rows, [`NO_ROW`] where nothing is kept, and what is put into them.
+    /// Two rings: the rows, or [`NO_ROW`], and the values that are put into them.
     rows: [RowId; KEPT],
     puts: Vec<Put>,
     oldest: usize,
     len: usize,
 }
 
-/// No table has so many.
+/// An id that no row has.
 const NO_ROW: RowId = RowId(u64::MAX);
 
-/// A value, in a row that is the transaction's.
+/// A value for a row that the transaction holds exclusively.
 struct Put {
     column: PlainColumn,
     bytes: [u8; BYTES_MAX],
@@ -36,7 +36,7 @@ impl Default for Late {
 }
 
 impl Late {
-    /// Whether one of these columns can be kept.
+    /// Whether values of a column are short enough to be kept.
     #[inline]
     pub(super) fn takes(column: PlainColumn) -> bool {
         column.width() <= BYTES_MAX
@@ -47,19 +47,20 @@ impl Late {
         self.len == 0
     }
 
-    /// Whether the oldest has to go before there is room for another.
+    /// Whether the oldest put must be stored before there is room for another one.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.len == KEPT
     }
 
-    /// Whether it keeps a value of the row.
+    /// Whether a value of the row is kept.
     #[inline]
     pub(super) fn has(&self, row: RowId) -> bool {
         self.rows.contains(&row)
     }
 
-    /// Keeps a value of the column's width, if it [takes](Late::takes) that and is not full.
+    /// Keeps a value of the column's width. The buffer must [take](Late::takes) the column and must
+    /// not be full.
     #[inline]
     pub(super) fn push(&mut self, row: RowId, column: PlainColumn, bytes: &[u8]) {
         if self.puts.len() < KEPT {
@@ -73,7 +74,7 @@ impl Late {
         self.len += 1;
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest put.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<(RowId, PlainColumn, &[u8])> {
         if self.is_empty() {
@@ -85,7 +86,7 @@ impl Late {
         Some((row, *column, &bytes[..column.width()]))
     }
 
-    /// Forgets all.
+    /// Discards all puts.
     pub(super) fn clear(&mut self) {
         self.rows = [NO_ROW; KEPT];
         self.len = 0;

@@ -1,17 +1,19 @@
-//! A worker: what runs transactions, one at a time, on one thread.
+//! A worker runs transactions, one at a time, on one thread.
 //!
 //! Invariants
-//! - `WORKER-1`: finding a row, asking the scheme and reading it happen in one section of the gate;
-//!   a scheme that would have to wait refuses, and the worker waits outside and starts over.
-//! - `WORKER-2`: places are let go only after the context is closed, so a cut never shows a
-//!   transaction that read from one that it undoes.
-//! - `WORKER-3`: an error while storing leaves a transaction half done, so it is rolled back at
-//!   once. Errors found before anything is stored leave it as it was.
-//! - `WORKER-4`: a slot is used again only when no entry of an index names it and, for schemes that
-//!   store at commit, nobody can be reading what it held ([`garbage`]).
-//! - `WORKER-5`: a transaction ends in a section whose epoch is sealed. So all that committed in
-//!   earlier ones has happened before it validates (`SCHEME-4`), and whoever builds on it does so
-//!   behind every snapshot that undoes it: nobody is inside under an older epoch any more.
+//! - `WORKER-1`: the worker finds a row, asks the scheme and reads the row in one section of the
+//!   gate. If the scheme would have to wait, it refuses; the worker then waits outside the gate and
+//!   starts over.
+//! - `WORKER-2`: the worker unlocks places only after it has closed the context. So a cut never
+//!   shows a transaction that has read from another one which the cut undoes.
+//! - `WORKER-3`: an error while storing leaves a transaction half done, so the worker rolls it back
+//!   at once. An error that is found before anything is stored leaves the transaction as it was.
+//! - `WORKER-4`: a slot is used again only when no index entry leads to it and, for schemes that
+//!   store at commit, no transaction can be reading its old row (`worker/garbage.rs`).
+//! - `WORKER-5`: a transaction ends in a section of a sealed epoch, so no worker is inside the gate
+//!   under an older epoch. Hence all commits of earlier epochs have happened before the transaction
+//!   validates (`SCHEME-4`), and a transaction that reads its results does so after the cut of
+//!   every snapshot that undoes it.
 
 mod access;
 mod add_entry;
@@ -43,20 +45,20 @@ use atoll_storage::undo::{Backwards, UndoList};
 use atoll_storage::{Filling, KeyRun, RowId, StorageError, Table, TableId, Value, ValuePlace};
 
 use crate::accounting::{Component, Stopwatch};
-use crate::common::before_image::BeforeImage;
-use crate::common::lock_list::PlaceHasher;
+use crate::before_image::BeforeImage;
 use crate::edits::Edits;
-use crate::engine::{Engine, Number};
+use crate::engine::Engine;
 use crate::error::OpError;
+use crate::garbage::Garbage;
+use crate::place::PlaceHasher;
 use crate::registry::TxnContext;
 use crate::rows::Meta;
 use crate::scheme::{AbortReason, Conflict, Place, Scheme, Start, Target, Writes};
 use crate::tables::TableContext;
+use crate::worker_number::{WORKERS_MAX, WorkerNumber};
 pub use access::RowAccess;
 pub use apply::{Buffers, RowOp};
 use entries::Entries;
-pub(crate) use entries::key_of;
-pub(crate) use garbage::Garbage;
 use late::Late;
 use prefetch::Prefetched;
 pub use prefetch::RowPrefetch;
@@ -65,11 +67,11 @@ pub use scan::Range;
 use scan::ScanBuffers;
 pub use visit::{Visit, Visitor, Want};
 
-/// Rounds that a hurried transaction waits: natively, the last of them give the CPU away, to a
-/// thread that was about to finish storing.
+/// Rounds that a hurried transaction waits. Natively, the last of them yield the CPU to a thread
+/// that may be about to finish storing.
 const SPIN_ROUNDS_MAX: u32 = 72;
-/// The same of upkeep: natively most of a millisecond. It waits for its turn among transactions
-/// that follow each other, which is soon, but not for one that stays open.
+/// Rounds that an upkeep transaction waits: natively most of a millisecond. This is enough to get
+/// its turn among short transactions, but it does not wait for one that stays open.
 const UPKEEP_ROUNDS: u32 = 4096;
 
 /// See the module.
@@ -82,60 +84,64 @@ pub struct Worker<S: Scheme<M>, M: Machine> {
     state: State,
     read_only: bool,
     hurried: bool,
-    /// Partitions that the transaction named; all if none.
+    /// Partitions that the transaction has named; empty means all.
     partitions: Vec<u32>,
     /// The epoch of the last section in which the worker validated.
     sealed: u64,
-    /// Room that is used again.
+    /// A buffer for keys.
     keys: Vec<Value>,
     late: Late,
     scan_buffers: ScanBuffers,
     backwards: Backwards,
-    /// The transaction is the database's own and is not counted.
+    /// The transaction is upkeep of the database and is not counted.
     upkeep: bool,
-    /// The last field, so that it is dropped last: the next worker with the number finds what this
-    /// one has left.
-    number: Number<S, M>,
+    /// The last field, so that it is dropped last: the next worker with the number finds the state
+    /// that this one has left.
+    number: WorkerNumber,
 }
 
-/// What belongs to the open transaction. Apart from the place at the gate, so that it can be worked
-/// on inside.
+/// The state of the open transaction. It is separate from the gate's [`Member`], so that a step can
+/// borrow it while a section is open.
 struct Txn<S: Scheme<M>, M: Machine> {
     number: u32,
     local: S::Local,
     undo: UndoList,
     edits: RefCell<Edits>,
-    /// Where cells of the write set are going to be stored, with their numbers.
+    /// Places in the table into which cells of the write set will be stored, with the cells'
+    /// numbers.
     placed: Vec<(ValuePlace, usize)>,
-    /// Number of the transaction once it has shown its undo list, 0 before.
+    /// Number of the transaction once it has shown its undo list to takers, 0 before.
     shown: u64,
-    /// How many were shown by workers with this number.
+    /// How many transactions of workers with this number have shown their undo lists.
     shown_ever: u64,
     chunks_shown: usize,
-    /// Rows whose entries go if the transaction aborts, and rows whose entries go if it commits.
+    /// Rows that the transaction has inserted: their entries are removed if it aborts.
     made: Vec<Named>,
+    /// Rows that the transaction has deleted: their entries are removed if it commits.
     gone: Vec<Named>,
-    /// Rows deleted in place, to be found fast.
+    /// The rows that it has deleted in place, as a hash set.
     gone_rows: HashSet<(u32, u64), BuildHasherDefault<PlaceHasher>>,
     entries: Entries,
-    /// Slots that were claimed and will not be used.
+    /// Slots that were claimed but will not be used.
     unused: Vec<(TableId, RowId)>,
-    /// What a step called has panicked, so the step is half done: it can only be rolled back.
+    /// A callback has panicked in a step, so the step is half done and the transaction can only be
+    /// rolled back.
     is_broken: bool,
-    /// A replaced text, or a deleted row, has to be forgotten after commit.
+    /// The commit has to free a replaced long value or a deleted row.
     forget: bool,
     fillings: Vec<Filling>,
-    /// What it has inserted last, for each table.
+    /// The current key run of each table.
     runs: Vec<KeyRun>,
     stopwatch: Stopwatch,
     record: Option<RedoWriter>,
-    /// Parts of it are in the log before its commit is.
+    /// Some of its records are in the log already, ahead of its commit.
     has_spilled: bool,
-    /// The greatest GSN of a commit that it has seen, and its own.
+    /// The greatest GSN of a commit that it has seen.
     seen_gsn: u64,
+    /// The GSN of its own commit.
     commit_gsn: u64,
     prefetched: Prefetched,
-    /// Room that is used again.
+    /// Buffers.
     before_image: BeforeImage,
     entry_key: Vec<u8>,
 }
@@ -144,11 +150,11 @@ struct Txn<S: Scheme<M>, M: Machine> {
 enum State {
     Idle,
     Open,
-    /// Rolled back; the owner of the transaction has not been told of the end yet.
+    /// Rolled back, but the owner of the transaction has not been told yet.
     Finished,
 }
 
-/// A row and the hash by which the index names it.
+/// A row and the hash by which the index finds it.
 #[derive(Debug, Clone, Copy)]
 struct Named {
     table: TableId,
@@ -159,27 +165,40 @@ struct Named {
 /// How a transaction begins.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Begin<'p> {
-    /// The partitions that it will touch, in any order; none means all of them.
+    /// The partitions that it will access, in any order; empty means all.
     pub partitions: &'p [u32],
     /// It will not write.
     pub read_only: bool,
-    /// It waits for other transactions for a moment only, because one of them may be waiting for
-    /// its thread. A reader that never aborts waits as ever: nobody stores while the thread is at
-    /// work on another transaction.
+    /// It waits only a short time for other transactions, because one of them may be waiting for
+    /// this thread. A read-only transaction that never aborts still waits without a limit: it waits
+    /// only for a transaction that is storing, and none of this thread's is.
     pub hurried: bool,
 }
 
 /// The end of a transaction that is to be durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
-    /// The GSN of its commit or, if it changed nothing, of what it has seen.
+    /// The GSN of its commit or, if it changed nothing, the greatest GSN that it has seen.
     pub gsn: u64,
-    /// It changed something.
+    /// Whether it changed something.
     pub has_changes: bool,
 }
 
+impl<S: Scheme<M>, M: Machine> Engine<S, M> {
+    /// A new worker; one thread at a time may use it.
+    ///
+    /// # Errors
+    /// [`OpError::TooManyWorkers`].
+    pub fn worker(self: &Arc<Self>) -> Result<Worker<S, M>, OpError> {
+        // A worker that ends leaves the gate before its number is free.
+        let number = self.workers.take().ok_or(OpError::TooManyWorkers(WORKERS_MAX))?;
+        let member = self.memory().join().ok_or(OpError::TooManyWorkers(WORKERS_MAX))?;
+        Ok(Worker::new(Arc::clone(self), member, number))
+    }
+}
+
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    pub(crate) fn new(engine: Arc<Engine<S, M>>, member: Member, number: Number<S, M>) -> Self {
+    fn new(engine: Arc<Engine<S, M>>, member: Member, number: WorkerNumber) -> Self {
         let context = engine.registry.register();
         let garbage = engine.take_left();
         let txn = Txn {
@@ -234,10 +253,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         &self.engine
     }
 
-    /// Begins a transaction; one that is still open is rolled back.
+    /// Begins a transaction, after it has rolled back one that is still open.
     ///
     /// # Errors
-    /// [`OpError::NoSuchPartition`]; an abort, when the scheme would not let it begin.
+    /// [`OpError::NoSuchPartition`]; [`OpError::Abort`] if the scheme does not let it begin.
     pub fn begin(&mut self, how: Begin<'_>) -> Result<(), OpError> {
         if self.state == State::Open {
             self.abort(AbortReason::Requested);
@@ -278,13 +297,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.partitions.sort_unstable();
         self.partitions.dedup();
         if self.partitions.len() == partitions as usize {
-            // All of them: then no key needs to be looked at.
+            // Empty means all; then keys need no check.
             self.partitions.clear();
         }
         Ok(())
     }
 
-    /// What must be durable before anybody may be told that the last transaction has committed.
+    /// What must be durable before the last transaction may be acknowledged as committed.
     pub fn committed(&self) -> Committed {
         let (gsn, seen) = (self.txn.commit_gsn, self.txn.seen_gsn);
         Committed { gsn, has_changes: gsn > seen }
@@ -313,7 +332,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         if self.read_only { Err(OpError::ReadOnly(table.name().to_owned())) } else { Ok(()) }
     }
 
-    /// That the transaction may touch a key, see [`Worker::has_named`].
+    /// Checks that the transaction may access a key, see [`Worker::has_named`].
     #[inline(always)]
     fn check_partition(
         &mut self,
@@ -327,8 +346,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Err(self.misses_partition(table, first))
     }
 
-    /// Whether the transaction may touch a key: in a partitioned scheme, it named the partition. To
-    /// write a replicated table it must have named all; to read one, any will do.
+    /// Whether the transaction may access a key: under a partitioned scheme, it must have named the
+    /// key's partition. To write a replicated table it must have named all partitions; to read one,
+    /// any partition will do.
     #[inline(always)]
     fn has_named(&self, table: &Table<M>, first: Option<&Value>, write: bool) -> bool {
         if !S::PARTITIONED || self.partitions.is_empty() {
@@ -339,13 +359,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
         let partition = crate::engine::partition_of(first, self.engine.partitions());
         match self.partitions[..] {
-            // Most transactions have named one, and keep to it.
+            // Most transactions have named one partition.
             [named] => partition == named,
             _ => self.partitions.binary_search(&partition).is_ok(),
         }
     }
 
-    /// Rolls back, since a partition was not named.
+    /// Rolls back, since the transaction has not named a partition.
     #[cold]
     fn misses_partition(&mut self, table: &Table<M>, first: Option<&Value>) -> OpError {
         let partition = if self.engine.tables.context(table.id()).replicated {
@@ -359,10 +379,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         OpError::OtherPartition { table: table.name().to_owned(), partition }
     }
 
-    /// That what the transaction has read means something, see [`Scheme::is_consistent`].
+    /// Checks that the reads of the transaction so far are consistent, see
+    /// [`Scheme::is_consistent`].
     ///
     /// # Errors
-    /// [`OpError::Abort`]; it has been rolled back.
+    /// [`OpError::Abort`]; the transaction has been rolled back.
     pub fn check_consistent(&mut self) -> Result<(), OpError> {
         if self.state != State::Open {
             return Ok(());
@@ -380,7 +401,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         OpError::Abort(reason)
     }
 
-    /// Waits, if that is what the scheme says, or gives up. Outside the gate.
+    /// Waits or rolls back after a conflict. Outside the gate.
     #[cold]
     fn on_conflict(&mut self, conflict: Conflict, round: &mut u32) -> Result<(), OpError> {
         let waited = match conflict {
@@ -394,7 +415,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         waited.map_err(|reason| self.abort_with(reason))
     }
 
-    /// Rounds that it waits if it is hurried.
+    /// Rounds that a hurried transaction waits.
     fn rounds_max(&self) -> u32 {
         if self.upkeep { UPKEEP_ROUNDS } else { SPIN_ROUNDS_MAX }
     }
@@ -407,17 +428,17 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         waited
     }
 
-    /// An error while storing.
+    /// Rolls back after an error while storing.
     fn fail(&mut self, error: StorageError) -> OpError {
         self.abort(AbortReason::Finished); // WORKER-3
         if matches!(error, StorageError::Memory(_)) {
-            // What waits for workers only may be enough for the next attempt.
+            // Memory that waits only for workers may be enough for the next attempt.
             self.engine.memory().reclaim();
         }
         error.into()
     }
 
-    /// Runs `body` inside the gate, for looking at tables without a transaction.
+    /// Runs `body` inside the gate, to access tables without a transaction.
     pub fn inside<R>(&mut self, body: impl FnOnce(Inside) -> R) -> R {
         let section = self.member.enter();
         body(section.inside())
@@ -425,7 +446,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Shows the undo list to takers, if it is new or has grown; in the section of what it undoes.
+    /// Shows the undo list to takers if it is new or has grown. The caller is in the same section
+    /// as the stores that the new entries undo.
     #[inline]
     fn show(&mut self, context: &TxnContext<M>) {
         let chunks = self.undo.chunks().len();
@@ -434,18 +456,18 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
         if self.shown == 0 {
             self.shown_ever += 1;
-            // Unique without a common counter.
+            // Unique without a shared counter.
             self.shown = u64::from(self.number) << 44 | self.shown_ever;
         }
         context.open(self.shown, &self.undo);
         self.chunks_shown = chunks;
     }
 
-    /// Whether the transaction stores at once.
+    /// Whether transactions store in place.
     const IN_PLACE: bool = matches!(S::WRITES, Writes::InPlace);
 }
 
-/// A row's state on its way to the scheme.
+/// The target of a request to the scheme.
 #[inline]
 fn target<'s, S: Scheme<M>, M: Machine>(
     context: &TableContext<S, M>,

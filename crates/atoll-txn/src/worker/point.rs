@@ -1,4 +1,4 @@
-//! Reading and changing the row of a key.
+//! Point operations: reading and changing the row of one key.
 
 use std::hint::cold_path;
 
@@ -8,7 +8,7 @@ use atoll_storage::{Change, RowId, Table, Value};
 use super::step::{Found, Step, Wanted, find};
 use super::{Txn, Worker};
 use crate::accounting::Component;
-use crate::common::before_image::BeforeImage;
+use crate::before_image::BeforeImage;
 use crate::edits::What;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -16,9 +16,9 @@ use crate::row::{ColumnSet, Direct, Moves, Own, Row, RowEdit};
 use crate::scheme::{AbortReason, Conflict, Scheme, Seen};
 use crate::tables::TableContext;
 
-/// What is called with a row.
+/// A callback that reads a row.
 pub type Reader<'b, M> = &'b mut dyn FnMut(&Row<'_, M>);
-/// What is called with a row to change it.
+/// A callback that changes a row.
 pub type Editor<'b, M> = &'b mut dyn FnMut(&mut RowEdit<'_, M>);
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
@@ -35,7 +35,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(Wanted { hash, key })
     }
 
-    /// Calls `body` with the row of this key; false when there is none.
+    /// Calls `body` with the row of this key. Returns false if there is none.
     ///
     /// # Errors
     /// [`OpError::Abort`]; [`OpError::Storage`] for a key that does not fit the table.
@@ -52,7 +52,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         })
     }
 
-    /// Reads the given columns of the row with this key; `None` when there is none.
+    /// Reads the given columns of the row with this key; `None` if there is no such row.
     ///
     /// # Errors
     /// As [`Worker::read_with`].
@@ -70,11 +70,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(found.then_some(values))
     }
 
-    /// Calls `body` with the row of this key to change it; false when there is none.
+    /// Calls `body` to change the row of this key. Returns false if there is none.
     ///
     /// # Errors
-    /// [`OpError::Abort`]; [`OpError::KeyUpdate`] and [`OpError::Storage`] for values that do not
-    /// fit: the transaction has been rolled back then; [`OpError::ReadOnly`].
+    /// [`OpError::Abort`]; [`OpError::KeyUpdate`], and [`OpError::Storage`] for values that do not
+    /// fit: the transaction has been rolled back; [`OpError::ReadOnly`].
     pub fn update_with(
         &mut self,
         table: &Table<M>,
@@ -91,11 +91,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Ok(found)
     }
 
-    /// Changes columns of the row with this key; false when there is none.
+    /// Changes columns of the row with this key. Returns false if there is none.
     ///
     /// # Errors
-    /// [`OpError::Abort`]; [`OpError::KeyUpdate`] and [`OpError::Storage`] for values that do not
-    /// fit: nothing has changed then; [`OpError::ReadOnly`].
+    /// [`OpError::Abort`]; [`OpError::KeyUpdate`], and [`OpError::Storage`] for values that do not
+    /// fit: nothing has changed; [`OpError::ReadOnly`].
     pub fn update(
         &mut self,
         table: &Table<M>,
@@ -113,7 +113,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// There is nothing in the index: the scheme grants that, and there still is nothing.
+    /// Reads the absence of a key that the index lacks: registers a gap read, then searches again.
     #[inline]
     pub(super) fn read_absence<R>(
         &mut self,
@@ -126,7 +126,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if let Err(conflict) = engine.scheme.read_gap(&mut self.local, place, gap) {
             return Step::Conflict(conflict);
         }
-        // Whoever adds an entry that is not seen here sees the watching (`SCHEME-3`).
+        // If the search below misses a new entry, its inserter sees the gap read (`SCHEME-3`).
         M::fence(Ordering::SeqCst);
         self.note_gsn(|| context.gone_gsn());
         match find(context, wanted.hash, wanted.key, &self.gone_rows) {
@@ -135,7 +135,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// A row of the transaction's own write set, as it will be; `None` when it is not fully there.
+    /// The position of a row in the transaction's own write set, and how it is changed there.
     #[inline]
     pub(super) fn own_write(
         &mut self,
@@ -149,7 +149,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         edits.find(context.table.id(), row).map(|at| (at, edits.row(at).what))
     }
 
-    /// Reads the row of a key, which was found or not.
+    /// Reads the row of a key; `found` is the result of the lookup.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -167,7 +167,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.note_absence(engine, context, wanted.hash, step)
     }
 
-    /// A row of the key was looked at and may be absent, see [`Scheme::READS_GAP_OF_ABSENT`].
+    /// Registers a gap read if a step has found the key's row absent, for schemes with
+    /// [`Scheme::READS_GAP_OF_ABSENT`].
     #[inline]
     pub(super) fn note_absence(
         &mut self,
@@ -186,7 +187,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Reads a row that an index named, if `is_it` still holds then. `Done(false)`: it is absent.
+    /// Reads a row that a lookup has found, if `is_it` still holds during the read. `Done(false)`
+    /// means that the row is absent.
     #[inline]
     pub(super) fn read_row(
         &mut self,
@@ -224,8 +226,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.note_gsn(|| found.slot.gsn());
         match seen {
             Ok(Seen::Present) => Step::Done(true),
-            // In place, a row that is not the key's any more; at commit, perhaps one that is
-            // absent.
+            // In place, the row is no longer that of the key. At commit, it may also be absent.
             Ok(Seen::Absent) if Self::IN_PLACE || !is_it() => Step::Again,
             Ok(Seen::Absent) => Step::Done(false),
             Err(conflict) => Step::Conflict(conflict),
@@ -248,7 +249,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         asked
     }
 
-    /// As `ask_write`, and the row is still that of the key then.
+    /// As `ask_write`; also checks that the row is still that of the key afterwards.
     #[inline]
     pub(super) fn ask_write_of(
         &mut self,
@@ -259,11 +260,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         present: bool,
     ) -> Result<(), Conflict> {
         self.ask_write(engine, context, found, present)?;
-        // Asked while the slot was given up: what was granted is of no use.
+        // The slot was freed meanwhile, so the grant is of no use.
         if found.meta.has_hash(hash) { Ok(()) } else { Err(AbortReason::Changed.into()) }
     }
 
-    /// Changes the row of a key, which was found or not.
+    /// Changes the row of a key; `found` is the result of the lookup.
     #[inline]
     pub(super) fn edit(
         &mut self,
@@ -312,7 +313,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Long values have to be forgotten, and the row may have moved in an index.
+    /// Notes replaced long values and moves in indexes after a change in place.
     fn after_edit(
         &mut self,
         context: &TableContext<S, M>,
@@ -388,7 +389,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 self.note_gsn(|| found.slot.gsn());
                 let conflict = match seen {
                     Ok(Seen::Present) if own.is_some() || meta.has_hash(hash) => None,
-                    // As in `ask_write_of`: what was granted is of no use.
+                    // As in `ask_write_of`: the grant is of no use.
                     Ok(Seen::Present) => Some(AbortReason::Changed.into()),
                     Ok(Seen::Absent) if !meta.has_hash(hash) => return Step::Again,
                     Ok(Seen::Absent) => {

@@ -1,12 +1,12 @@
-//! Keys that a transaction is going to ask for, and the cache lines that they need.
+//! Prefetching: the keys that a transaction is going to access, and the cache lines that they need.
 //!
-//! A lookup meets three misses, one after the other: a bucket of the index, what lies beside the
-//! row, and the value. For keys that are known together, the buckets of all are brought in first,
-//! but where the table can guess rows; then everything that the entries in them name, then long
-//! values, which are named there. The misses of one step overlap; between the two, and before the
-//! accesses, somebody else may use the CPU.
+//! A lookup has three dependent cache misses: the index bucket, the row header, and the value. For
+//! keys that are known together, the worker prefetches in two steps: first the index buckets of all
+//! keys, except those with a prediction; then the row headers and the values, and after them the
+//! heap bytes of long values. The misses within a step overlap. Between the steps, and before the
+//! accesses, another transaction may use the CPU.
 //!
-//! All this is a hint. What is remembered of a row is a guess, which the access checks.
+//! All of this is a hint. The remembered row of a key is a prediction, which the access verifies.
 
 use std::sync::Arc;
 
@@ -19,42 +19,43 @@ use crate::accounting::Component;
 use crate::scheme::Scheme;
 use crate::tables::TableContext;
 
-/// A transaction over a whole table must not leave its worker with the table's size.
+/// A longer list of keys frees its memory, so that a transaction over a whole table does not leave
+/// its worker with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Prefetched {
-    /// One for each table; the first `used` are of this transaction.
+    /// One stream for each table; the first `used` belong to this transaction.
     streams: Vec<Stream>,
     used: usize,
     pub(super) hints: Hints,
 }
 
-/// The keys of a table.
+/// The keys of a table, in the order of their accesses.
 #[derive(Debug)]
 pub(super) struct Stream {
     table: TableId,
     keys: Vec<ExpectedKey>,
     /// The key that is expected next.
     next: usize,
-    /// What lies beside the rows has been brought in, too.
+    /// The row headers have been prefetched, too.
     prefetched: bool,
 }
 
-/// A table, and which columns will be accessed of the row whose key has a position.
+/// A table, and a function that returns the columns to prefetch for the key at a position.
 pub type RowPrefetch<'t, 'c, M> = (&'t Table<M>, &'t dyn Fn(usize) -> &'c [usize]);
 
 /// A key that is expected.
 #[derive(Debug, Clone, Copy)]
 struct ExpectedKey {
     hash: u64,
-    /// Where the row was seen, or is guessed until then.
+    /// The row that the index bucket or the key predictor suggests.
     predicted: Option<RowId>,
 }
 
 impl Prefetched {
-    /// Forgets all keys.
+    /// Removes all keys.
     #[inline]
     pub(super) fn forget(&mut self) {
         for stream in &mut self.streams[..self.used] {
@@ -65,9 +66,9 @@ impl Prefetched {
         self.used = 0;
     }
 
-    /// Expects these keys, which lie one after the other, in this order, and brings in the buckets
-    /// of the index for those whose row cannot be guessed. What was expected of the table before is
-    /// forgotten. Whether there are such buckets.
+    /// Expects these keys, in this order, and prefetches the index buckets of those without a
+    /// prediction. Replaces the keys of the table that were expected before. Returns whether any
+    /// bucket was prefetched.
     pub(super) fn prefetch_index<M: Machine>(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
         let stream = self.stream(table.id());
         let mut any = false;
@@ -99,8 +100,8 @@ impl Prefetched {
         stream
     }
 
-    /// Gathers what lies beside the rows of the keys, and values of the columns that `columns` says
-    /// for the position of a key. Inside the gate.
+    /// Adds prefetch hints for the row headers of the keys, and for the values of the columns that
+    /// `columns` returns for the position of a key. Inside the gate.
     fn prefetch_rows<'c, S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,
@@ -121,7 +122,8 @@ impl Prefetched {
         }
     }
 
-    /// Gathers long values of those columns, once what names them has come. Inside the gate.
+    /// Adds prefetch hints for the heap bytes of long values, when their views have arrived. Inside
+    /// the gate.
     fn prefetch_heap<'c, S: Scheme<M>, M: Machine>(
         &mut self,
         context: &TableContext<S, M>,
@@ -136,13 +138,13 @@ impl Prefetched {
         }
     }
 
-    /// Whether keys of a table are expected, or were.
+    /// Whether the transaction has expected keys of a table.
     pub(super) fn expects(&self, table: TableId) -> bool {
         self.streams[..self.used].iter().any(|stream| stream.table == table)
     }
 
-    /// Whether everything has been brought in that so many keys need from the one with this hash
-    /// on, if they are those that are expected.
+    /// Whether the next `keys` expected keys have been prefetched completely and the first of them
+    /// has the hash that `first` returns.
     pub(super) fn has_prefetched(
         &mut self,
         table: TableId,
@@ -156,8 +158,8 @@ impl Prefetched {
         stream.is_some_and(|stream| stream.keys.len() - stream.next >= keys)
     }
 
-    /// The keys of a table, if the one that is expected next has this hash, and everything that it
-    /// and those behind it need has been brought in; and where what is not is gathered.
+    /// The keys of a table, if they have been prefetched completely and the next expected one has
+    /// this hash; and the hints, for keys that were not prefetched.
     #[inline]
     pub(super) fn prefetched(
         &mut self,
@@ -170,7 +172,7 @@ impl Prefetched {
         (stream.filter(|one| one.prefetched && is_next(one) == Some(hash)), &mut self.hints)
     }
 
-    /// Where the row of this hash was seen, if it is the key that is expected next in its table.
+    /// The predicted row of this hash, if it is that of the next expected key of the table.
     #[inline]
     pub(super) fn next(&mut self, table: TableId, hash: u64) -> Option<RowId> {
         let mut streams = self.streams[..self.used].iter_mut();
@@ -189,10 +191,10 @@ impl Stream {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Brings in the cache lines that finding rows with these keys will need, all at the same time,
-    /// for who asks for them in this order; then comes [`Worker::prefetch_rows`]. Keys lie one
-    /// after the other, each with as many values as the primary key has columns. A hint: it grants
-    /// nothing, and keys that do not fit are passed over. Whether there is anything to wait for.
+    /// Prefetches the index buckets of keys that the caller is going to access in this order;
+    /// [`Worker::prefetch_rows`] is the next step. `keys` is a concatenation of keys, each with as
+    /// many values as the primary key has columns. This is a hint: it grants nothing, and keys that
+    /// do not fit are ignored. Returns whether the caller should wait before the next step.
     pub fn prefetch_index(&mut self, table: &Table<M>, keys: &[Value]) -> bool {
         if self.check_table(table).is_err() {
             return false;
@@ -203,8 +205,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         any
     }
 
-    /// Brings in the cache lines of the index that inserting rows with these keys will need. A
-    /// hint, as [`Worker::prefetch_index`].
+    /// Prefetches the index buckets for an insert of rows with these keys. This is a hint, as
+    /// [`Worker::prefetch_index`].
     pub fn prefetch_index_for_insert(&mut self, table: &Table<M>, keys: &[Value]) {
         if self.check_table(table).is_err() {
             return;
@@ -216,9 +218,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.txn.stopwatch.switch::<M>(before);
     }
 
-    /// Brings in the cache lines that reading or changing the rows will need whose keys were
-    /// approached, all at the same time, and remembers where the rows are. Tables of another engine
-    /// are passed over.
+    /// Prefetches the row headers and values of the rows with the keys that were given to
+    /// [`Worker::prefetch_index`], and remembers the rows. Tables of another engine are ignored.
     pub fn prefetch_rows<'c>(&mut self, wanted: &[RowPrefetch<'_, 'c, M>]) {
         let Self { engine, member, txn, .. } = self;
         let is_here = |table: &Table<M>| Arc::ptr_eq(table.memory(), engine.memory());

@@ -1,11 +1,13 @@
-//! Recording a transaction: what it has changed goes to the log, if there is one.
+//! Redo logging: writes the changes of a transaction to the log, if there is one.
 //!
-//! Before it commits, outside the section in which it does, its changes are written down and room
-//! for them is waited for ([`Worker::write_down`]); a large transaction leaves most of them in the
-//! log already. Inside, it gets its place in the log (`Txn::record`), see [`crate::journal`].
+//! Before the section in which a transaction commits, the worker encodes its changes as redo
+//! records and waits until the log has room for them ([`Worker::write_down`]). A large transaction
+//! writes most of its records to the log at this point. In the section of the commit, the
+//! transaction gets its position in the log (`Txn::record`), see [`crate::journal`].
 //!
-//! In place, what was changed is taken from the undo list and its values from the rows, which are
-//! the transaction's alone; at commit, from the write set.
+//! If the scheme stores in place, the undo list says what has changed, and the new values are in
+//! the rows, which the transaction holds exclusively. If it stores at commit, both are in the write
+//! set.
 
 use atoll_machine::Machine;
 use atoll_storage::redo::{self, Kind, Redo};
@@ -20,16 +22,16 @@ use crate::journal::{Commit, Recorder};
 use crate::scheme::{AbortReason, Scheme};
 use crate::tables::TableContext;
 
-/// Changes that are written down in one section of the gate.
+/// Changes that are encoded in one section of the gate.
 const CHANGES_IN_SECTION: usize = 256;
-/// Changes of more than so many bytes go to the log before the commit.
+/// Redo records of more than this many bytes are written to the log before the commit.
 const SPILL_BYTES: usize = 256 << 10;
 
-/// A worker's way to the log.
+/// A worker's access to the log.
 pub(super) struct RedoWriter {
     recorder: Box<dyn Recorder>,
     redo: Redo,
-    /// Room that is used again.
+    /// A buffer for a value.
     value: Vec<u8>,
 }
 
@@ -38,13 +40,13 @@ impl RedoWriter {
         Self { recorder, redo: Redo::default(), value: Vec::new() }
     }
 
-    /// The transaction has been rolled back.
+    /// Discards the records of a transaction that has been rolled back.
     pub(super) fn withdraw(&mut self) {
         self.recorder.withdraw();
         self.redo.clear();
     }
 
-    /// Gives a commit its place in the log. Inside.
+    /// Assigns a commit its position in the log; returns its GSN. Inside the gate.
     fn commit(&mut self, commit: Commit) -> u64 {
         if self.redo.is_empty() {
             return commit.seen;
@@ -56,7 +58,7 @@ impl RedoWriter {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Writes down what the transaction has changed, and waits until there is room for it.
+    /// Encodes the changes of the transaction, and waits until the log has room for them.
     pub(super) fn write_down(&mut self) -> Result<(), OpError> {
         let Some(mut record) = self.txn.record.take() else { return Ok(()) };
         let done = self.write_down_to(&mut record);
@@ -101,7 +103,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             }
         }
         if !record.redo.is_empty() || has_spilled {
-            // What has spilled needs a commit, even an empty one.
+            // Spilled records need a commit record, even one without changes.
             record.recorder.admit(&record.redo)?;
         }
         self.txn.has_spilled = has_spilled;
@@ -110,7 +112,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Learns the GSN of what was read, if commits have any.
+    /// Notes the GSN of what the transaction has read, if there is a log.
     #[inline]
     pub(super) fn note_gsn(&mut self, gsn: impl FnOnce() -> u64) {
         if self.record.is_some() {
@@ -118,8 +120,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Gives the transaction its place in the log, and raises what others will see to its GSN. In
-    /// the section in which it commits, before its places are let go.
+    /// Assigns the transaction its position in the log, and raises the GSN of everything that it
+    /// has changed. In the section in which it commits, before the scheme unlocks its places.
     #[inline]
     pub(super) fn record(&mut self, engine: &Engine<S, M>, epoch: u64) {
         if self.record.is_some() {
@@ -170,7 +172,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         );
     }
 
-    /// A row of the write set.
+    /// Encodes the change of a row of the write set.
     fn write_down_edit(&mut self, engine: &Engine<S, M>, record: &mut RedoWriter, at: usize) {
         let edits = self.edits.get_mut();
         let edited = edits.row(at);
@@ -187,7 +189,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let kind = if is_whole { Kind::Put } else { Kind::Update };
         let begun = redo::begin(out, edited.table, edited.row, kind);
         if is_whole {
-            // What was not set since lies in its slot.
+            // Columns that the write set lacks are in the slot.
             for column in 0..context.table.schema().columns().len() {
                 match edits.get(at, column) {
                     Some(plain) => redo::cell(out, column, plain),
@@ -203,7 +205,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     }
 }
 
-/// What has been stored in place, as it is now.
+/// Encodes what has been stored in place.
 fn write_down_stored<S: Scheme<M>, M: Machine>(
     engine: &Engine<S, M>,
     record: &mut RedoWriter,
@@ -230,7 +232,7 @@ fn write_down_stored<S: Scheme<M>, M: Machine>(
         Replaced::Presence(true) => {
             redo::delete(redo.part(context.tablespace), table, row);
         }
-        // It came and went.
+        // The row is absent in the end; the undo entry of its deletion records that.
         Replaced::Presence(false) | Replaced::Value { .. } => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Rolling back, and what comes after the end of a transaction.
+//! Rollback, and cleaning up after the end of a transaction.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use atoll_machine::Machine;
 use atoll_storage::Change;
 
 use super::commit::seal;
-use super::entries::key_of;
 use super::{State, Txn, Worker};
 use crate::accounting::Component;
 use crate::engine::Engine;
 use crate::row::Row;
 use crate::scheme::{AbortReason, Scheme};
 
-/// Pause before a rollback that found no memory tries again.
+/// Pause before a rollback that was out of memory tries again.
 const ROLLBACK_PAUSE: Duration = Duration::from_millis(1);
-/// A transaction over a whole table must not leave its worker with the table's size.
+/// A longer list frees its memory, so that a transaction over a whole table does not leave its
+/// worker with the memory of a whole table.
 const KEPT_MAX: usize = 4096;
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Rolls the open transaction back; does nothing when none is open.
+    /// Rolls the open transaction back; does nothing if none is open.
     pub fn abort(&mut self, reason: AbortReason) {
         if self.state != State::Open {
             self.state = State::Idle;
@@ -49,7 +49,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 engine.tables().table(made.table).free(made.row);
             }
         } else {
-            garbage.retire_aborted(txn);
+            txn.retire_aborted(garbage);
         }
         self.txn.forget = false;
         self.finish(Err(reason), State::Finished);
@@ -59,8 +59,9 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
     }
 
-    /// Puts back what was stored, entry by entry. Memory for it is kept back; if even that is used
-    /// up, others must end first, so this waits for them rather than leave a row wrong.
+    /// Undoes the stores, entry by entry. Some memory is reserved for this. If even the reserve is
+    /// used up, the rollback waits until other transactions have ended, rather than leave a row
+    /// wrong.
     fn undo_all(&mut self) {
         if self.txn.undo.is_empty() {
             return;
@@ -73,7 +74,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
             loop {
                 let section = member.enter();
                 let change = Change::rollback(section.inside());
-                // Of a write set whose storing failed halfway, takers know nothing yet.
+                // Takers do not know yet of a write set if storing it has failed half way.
                 txn.show(context);
                 let restored = tables.table(table).restore(change, row, was);
                 drop(section);
@@ -97,8 +98,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         self.state = state;
     }
 
-    /// Calls `pause`, after an attempt that was rolled back and before the next one: what it takes
-    /// is a part of what the abort has cost.
+    /// Calls `pause`, after an attempt that was rolled back and before the next one. The time of
+    /// the pause counts as a cost of the abort.
     pub fn pause(&mut self, pause: &mut dyn FnMut()) {
         if let Some(spent) = self.txn.stopwatch.pause::<M>(pause) {
             self.context.spend(&spent);
@@ -135,7 +136,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.entries.clear();
     }
 
-    /// In place, under the rows' locks, everything else undone: entries that were added go.
+    /// In place, while the rows are locked and after all stores are undone: removes the entries
+    /// that the transaction has added.
     fn remove_made(&mut self, engine: &Engine<S, M>, change: Change) {
         let Self { entries, local, entry_key: now, .. } = self;
         for entry in &entries.made[..(entries.added + 1).min(entries.made.len())] {
@@ -143,7 +145,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             let ordered = &context.indexes[entry.index];
             if context.table.is_present(entry.row) {
                 let view = Row::stored(&*context.table, context.table.slot(entry.row));
-                key_of(ordered, &view, now);
+                ordered.key_of(&view, now);
                 if *now == entries.key(entry) {
                     continue;
                 }

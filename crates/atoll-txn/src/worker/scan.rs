@@ -1,8 +1,9 @@
 //! Scanning a range of an ordered index.
 //!
-//! A leaf at a time: its guard is watched, its entries are read, and each row is read through the
-//! scheme. An entry only says that a row may have a key; the row says whether it has, unless the
-//! table is settled ([`Table::is_index_only`]): then it has if it is present.
+//! A scan processes a leaf at a time: it registers a gap read for the leaf's guard, reads the
+//! entries, and reads each row through the scheme. An entry only says that a row may have a key;
+//! the row itself decides. If the table has index-only validity ([`Table::is_index_only`]), a
+//! present row has the key of its entry.
 
 use std::num::NonZeroUsize;
 use std::ops::{Bound, ControlFlow};
@@ -12,7 +13,6 @@ use atoll_storage::ordered::encode::{encode, successor};
 use atoll_storage::ordered::{Batch, KeyRange};
 use atoll_storage::{RowId, StorageError, Table, Value};
 
-use super::entries::key_of;
 use super::point::Reader;
 use super::step::{Found, Step};
 use super::{Txn, Worker};
@@ -22,20 +22,22 @@ use crate::error::OpError;
 use crate::scheme::{AbortReason, Conflict, Scheme};
 use crate::tables::{Ordered, TableContext};
 
-/// Entries that are read at first: who wants the first row of a range need not pay for a leaf.
+/// Entries in the first batch, so that a caller that wants only the first row of a range does not
+/// pay for a whole leaf.
 const FIRST_ENTRIES: usize = 4;
-/// Rows whose lines are on their way while others are read.
+/// Rows that are prefetched together.
 const PREFETCHED: usize = 16;
 
-/// Keys of an index between two bounds. A bound may name only the first columns; it then means all
-/// keys that begin so. NULL is behind all values, in a column that can be NULL.
+/// Keys of an index between two bounds. A bound may have values for the first columns only; it then
+/// stands for all keys with this prefix. NULL is greater than all values, in a column that can be
+/// NULL.
 #[derive(Debug, Clone, Copy)]
 pub struct Range<'k> {
-    /// Where it begins.
+    /// The lower bound.
     pub from: Bound<&'k [Value]>,
-    /// Where it ends.
+    /// The upper bound.
     pub to: Bound<&'k [Value]>,
-    /// Whether the greatest key comes first.
+    /// Whether the scan is in descending order.
     pub descending: bool,
 }
 
@@ -43,17 +45,17 @@ impl<'k> Range<'k> {
     /// All keys.
     pub const ALL: Self = Self { from: Bound::Unbounded, to: Bound::Unbounded, descending: false };
 
-    /// All keys whose first columns have these values.
+    /// All keys with these values in the first columns.
     pub fn prefix(values: &'k [Value]) -> Self {
         Self { from: Bound::Included(values), to: Bound::Included(values), descending: false }
     }
 
-    /// From the first to the second, both included.
+    /// The keys between two bounds, both included.
     pub fn between(from: &'k [Value], to: &'k [Value]) -> Self {
         Self { from: Bound::Included(from), to: Bound::Included(to), descending: false }
     }
 
-    /// The same, with the greatest key first.
+    /// The same range in descending order.
     pub fn descending(self) -> Self {
         Self { descending: true, ..self }
     }
@@ -66,7 +68,7 @@ impl<'k> Range<'k> {
     }
 }
 
-/// Room of a worker for its scans.
+/// A worker's buffers for scans.
 #[derive(Debug, Default)]
 pub(super) struct ScanBuffers {
     pub(super) batch: Batch,
@@ -75,7 +77,7 @@ pub(super) struct ScanBuffers {
 }
 
 impl ScanBuffers {
-    /// The bounds as bytes; the second is not part of the range. False if no key can be in it.
+    /// Encodes the bounds; the second one is excluded. Returns false if no key can be in the range.
     fn bounds<S: Scheme<M>, M: Machine>(
         &mut self,
         ordered: &Ordered<S, M>,
@@ -107,15 +109,15 @@ impl ScanBuffers {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Goes through the rows of a range of an ordered index, in its order. `look` is called with a
-    /// row to take from it what is wanted, perhaps several times and with versions that do not
-    /// count; then `take` is called once for the row, until it breaks.
+    /// Scans the rows of a range of an ordered index, in its order. For each row, the worker calls
+    /// `look` to read from it, perhaps several times and with versions that do not count; then it
+    /// calls `take` once. The scan ends when `take` breaks.
     ///
     /// # Errors
     /// [`OpError::Abort`]; [`OpError::Storage`] for bounds that do not fit the index.
     ///
     /// # Panics
-    /// When the table has no index of this number, see [`Engine::index`].
+    /// When the table has no index at this position, see [`Engine::index`].
     pub fn scan(
         &mut self,
         table: &Table<M>,
@@ -126,15 +128,15 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     ) -> Result<(), OpError> {
         self.check_open()?;
         self.check_table(table)?;
-        let mut room = std::mem::take(&mut self.scan_buffers);
+        let mut buffers = std::mem::take(&mut self.scan_buffers);
         let done = self.check_range(table, index, range).and_then(|()| {
-            if !room.bounds(&self.engine.tables.context(table.id()).indexes[index], range) {
+            if !buffers.bounds(&self.engine.tables.context(table.id()).indexes[index], range) {
                 return Ok(());
             }
-            room.batch.rewind();
-            self.scan_batches(table, index, range, &mut room, (look, take))
+            buffers.batch.rewind();
+            self.scan_batches(table, index, range, &mut buffers, (look, take))
         });
-        self.scan_buffers = room;
+        self.scan_buffers = buffers;
         done
     }
 
@@ -152,12 +154,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 let index = ordered.name.clone();
                 return Err(StorageError::BoundCount { index, expected, given }.into());
             }
-            // NULL, too: where it cannot be, it has no place in the order of keys.
+            // This rejects NULL where the column excludes it: NULL has no key encoding there.
             let mut both = ordered.columns.iter().zip(values);
             both.try_for_each(|(column, value)| table.schema().check_value(*column, value))?;
         }
         if S::PARTITIONED {
-            // One partition if both bounds agree on the first column of the key, all otherwise.
+            // The range is in one partition if both bounds have the same value for the first column
+            // of the primary key; otherwise it may be in all.
             let leads = ordered.columns.first() == table.schema().primary_key().first();
             let one = match range.sides() {
                 [Some([from, ..]), Some([to, ..])] if leads && from == to => Some(from.clone()),
@@ -176,13 +179,13 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         table: &Table<M>,
         index: usize,
         range: &Range<'_>,
-        room: &mut ScanBuffers,
+        buffers: &mut ScanBuffers,
         (look, take): (Reader<'_, M>, &mut dyn FnMut() -> ControlFlow<()>),
     ) -> Result<(), OpError> {
-        let ScanBuffers { batch, from, to } = room;
+        let ScanBuffers { batch, from, to } = buffers;
         let to = match range.to {
             Bound::Unbounded => Bound::Unbounded,
-            _ if to.is_empty() => Bound::Unbounded, // Nothing comes after the greatest prefix.
+            _ if to.is_empty() => Bound::Unbounded, // No key is greater than the prefix.
             _ => Bound::Excluded(&to[..]),
         };
         let keys = KeyRange { from: Bound::Included(&from[..]), to, descending: range.descending };
@@ -211,7 +214,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
     }
 
-    /// What it takes to see whether rows still have the keys that the entries say.
+    /// Prefetches what the scan needs to verify that rows have the keys of their entries.
     fn prefetch_batch(&mut self, table: &Table<M>, index: usize, batch: &Batch, from: usize) {
         let Self { engine, member, txn, .. } = self;
         let context = engine.tables.context(table.id());
@@ -232,7 +235,8 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// Watches the next leaf of a range and reads its entries; whether there are more.
+    /// Registers a gap read for the next leaf of a range and reads its entries. Returns whether
+    /// there are more.
     pub(super) fn read_gap_batch(
         &mut self,
         engine: &Engine<S, M>,
@@ -262,7 +266,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         }
     }
 
-    /// Reads the row of an entry. `Done(false)`: it is absent, or has another key.
+    /// Reads the row of an entry. `Done(false)` means that the row is absent or has another key.
     pub(super) fn read_found(
         &mut self,
         engine: &Engine<S, M>,
@@ -280,9 +284,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         let mut has_key = false;
         let is_named = || found.meta.is_named();
         let step = self.read_row(engine, context, found, &is_named, |view| {
-            // Not before: the scheme has the row's lock or its version now (`SLOTS-1`).
+            // Only now, since the scheme has locked the row or read its version (`SLOTS-1`).
             has_key = context.table.is_index_only() || {
-                key_of(ordered, view, &mut now);
+                ordered.key_of(view, &mut now);
                 now == key
             };
             if has_key {
@@ -292,7 +296,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         self.entry_key = now;
         match step {
             Step::Done(is_there) => Step::Done(is_there && has_key),
-            // Its slot has been given up, or is on the way to another key.
+            // The slot has been freed, or another key is about to use it.
             Step::Again if !found.meta.is_named() => Step::Done(false),
             other => other,
         }
@@ -300,8 +304,9 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// That the transaction may look for another row with the key of the next entry, if none may
-    /// have it: such a row can lie in any partition, unless the index begins as the table's key.
+    /// Checks that the transaction may search for another row with the key of the next entry, if
+    /// the key must be unique. Such a row can be in any partition, unless the index begins with the
+    /// first column of the primary key.
     #[inline]
     pub(super) fn check_entry_partitions(&mut self, table: &Table<M>) -> Result<(), OpError> {
         if !S::PARTITIONED {

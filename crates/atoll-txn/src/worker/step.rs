@@ -1,4 +1,5 @@
-//! A step of a transaction: what happens in one section of the gate.
+//! A step of a transaction: the part of an operation that runs in one section of the gate. Also the
+//! lookup of a key's row, which most steps begin with.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -15,8 +16,7 @@ use crate::rows::Meta;
 use crate::scheme::{AbortReason, Conflict, Scheme, Target};
 use crate::tables::TableContext;
 
-/// The row that the index names for a key at the moment. It may belong to a transaction that is
-/// still open.
+/// The row that the hash index finds for a key. An open transaction may have inserted it.
 #[inline]
 pub(super) fn find<'g, S: Scheme<M>, M: Machine, H: BuildHasher>(
     context: &'g TableContext<S, M>,
@@ -34,7 +34,7 @@ pub(super) fn find<'g, S: Scheme<M>, M: Machine, H: BuildHasher>(
     Some(Found::new(context, row))
 }
 
-/// A row that was looked for, and what lies beside it.
+/// The slot and the row header that a lookup has found.
 pub(super) struct Found<'g, S: Scheme<M>, M: Machine> {
     pub(super) slot: Slot<'g, M>,
     pub(super) meta: &'g Meta<S, M>,
@@ -54,8 +54,8 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
         Self { slot: context.table.slot(row), meta: context.rows.get(row) }
     }
 
-    /// A row that is guessed to be that of a key; nothing if there is no such slot. Where
-    /// transactions are told apart by partitions it means something only to one that has the key's.
+    /// A row that is predicted to be that of a key; `None` if there is no such slot. Under a
+    /// partitioned scheme, only a transaction that has the key's partition may use the result.
     #[inline]
     pub(super) fn at_predicted(
         context: &'g TableContext<S, M>,
@@ -68,43 +68,43 @@ impl<'g, S: Scheme<M>, M: Machine> Found<'g, S, M> {
         Some(Self { slot, meta })
     }
 
-    /// The line of what lies beside it, unless that is in a cache.
+    /// The cache line of the row header, unless it is the shared header, which is in a cache.
     #[inline(always)]
     pub(super) fn line_beside(&self, context: &TableContext<S, M>) -> Option<*const u8> {
         let is_away = !S::PARTITIONED || !std::ptr::eq(self.meta, &raw const context.any_row);
         is_away.then(|| std::ptr::from_ref(self.meta).cast())
     }
 
-    /// Gathers what will be accessed of it, if these columns are.
+    /// Adds prefetch hints for the row header and the values of these columns.
     #[inline]
     pub(super) fn hint(&self, context: &TableContext<S, M>, columns: &[usize], hints: &mut Hints) {
         self.line_beside(context).iter().for_each(|line| hints.add_line::<M>(*line));
         context.table.hint_at_values(&[self.slot], columns, hints);
     }
 
-    /// On its way to the scheme.
+    /// The target of a request to the scheme.
     #[inline]
     pub(super) fn target(&self, context: &TableContext<S, M>) -> Target<'g, S::State> {
         target(context, self.slot.id(), self.meta)
     }
 }
 
-/// What a step works with.
+/// The context of a step.
 pub(super) type Here<'h, S, M> = (&'h Engine<S, M>, &'h TableContext<S, M>, Change);
 
 /// How a step ended.
 pub(super) enum Step<R> {
-    /// It is done.
+    /// It has succeeded.
     Done(R),
-    /// Things have moved: once more.
+    /// The index or the row has changed meanwhile: the step has to run again.
     Again,
-    /// The scheme refuses.
+    /// The scheme has refused a request.
     Conflict(Conflict),
-    /// An error.
+    /// It has failed with an error.
     Failed(OpError),
 }
 
-/// Shows what a step has stored before the section ends, even if what the step called panics.
+/// Shows what a step has stored to takers before the section ends, even if a callback panics.
 struct Shown<'t, S: Scheme<M>, M: Machine> {
     txn: &'t mut Txn<S, M>,
     context: &'t TxnContext<M>,
@@ -121,7 +121,7 @@ impl<S: Scheme<M>, M: Machine> Drop for Shown<'_, S, M> {
     }
 }
 
-/// A key that is being looked for.
+/// A key that is being looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'k> {
     pub(super) hash: u64,
@@ -129,7 +129,7 @@ pub(super) struct Wanted<'k> {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Repeats a step until it is done, waiting in between if the scheme says so.
+    /// Repeats a step until it is done, and waits in between if the scheme says so.
     #[inline]
     pub(super) fn until_done<R>(
         &mut self,
@@ -155,7 +155,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         }
     }
 
-    /// Something other than an abort ended a step that may have stored already.
+    /// Rolls back after an error in a step, which may have stored already.
     pub(super) fn fail_with(&mut self, error: OpError) -> OpError {
         match error {
             OpError::Storage(error) => self.fail(error),
@@ -168,20 +168,22 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
 }
 
 impl<S: Scheme<M>, M: Machine> Txn<S, M> {
-    /// The row of a key: where it was expected or, if nothing was, where the table guesses it or
-    /// the first line of the index says; by the index as a whole if that is not surely it.
+    /// Finds the row of a key. Candidates are the row that was prefetched for the key, else the row
+    /// that the table predicts, else the candidate in the key's index bucket. If the candidate
+    /// cannot be verified, the index is searched.
     #[inline]
     pub(super) fn locate<'g>(
         &mut self,
         context: &'g TableContext<S, M>,
         wanted: Wanted<'_>,
     ) -> Option<Found<'g, S, M>> {
-        self.locate_naming(context, wanted, |_| ())
+        self.locate_with(context, wanted, |_| ())
     }
 
-    /// As [`Txn::locate`]; calls `name` with a row that may be the one, as soon as it is known.
+    /// As [`Txn::locate`]; calls `name` with the candidate as soon as it is known, so that the
+    /// caller can prefetch its values.
     #[inline]
-    pub(super) fn locate_naming<'g>(
+    pub(super) fn locate_with<'g>(
         &mut self,
         context: &'g TableContext<S, M>,
         wanted: Wanted<'_>,
@@ -199,7 +201,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         found.or_else(|| self.look_up(context, wanted))
     }
 
-    /// Whether a row that is thought to have the key has it, as far as the row can tell.
+    /// Whether the row header of a candidate proves that it is the row of the key.
     #[inline]
     pub(super) fn is_verified(
         &self,
@@ -210,7 +212,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         meta.has_hash(hash) && context.table.is_hash_unique(hash) && self.gone_rows.is_empty()
     }
 
-    /// The row of a key, by the index.
+    /// Finds the row of a key by a search of the index.
     #[inline(never)]
     pub(super) fn look_up<'g>(
         &mut self,

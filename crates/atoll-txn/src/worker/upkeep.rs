@@ -1,4 +1,4 @@
-//! Moving long values out of sparse blocks: a value is stored again, as it is.
+//! Heap compaction: moves long values out of sparse blocks by storing them again.
 
 use atoll_machine::Machine;
 use atoll_storage::{Change, RowId, Table, Value};
@@ -11,22 +11,22 @@ use crate::error::OpError;
 use crate::scheme::{AbortReason, Scheme};
 use crate::tables::TableContext;
 
-/// Values that one transaction stores again, in a partitioned scheme: each transaction has to be
-/// waited for by all others of its partition, and waits for them.
+/// Values that one transaction stores again under a partitioned scheme, where all other
+/// transactions of the partition wait for each such transaction, and it waits for them.
 const TOGETHER: usize = 16;
 
-/// A long value that keeps a sparse block alive.
+/// A long value in a sparse block.
 struct Kept {
     row: RowId,
     column: usize,
-    /// The partition of the row; `None` where the transaction has to name all, or none.
+    /// The partition of the row; `None` if the transaction has to name all partitions or none.
     partition: Option<u32>,
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Stores again the long values that keep sparse blocks of a table alive, in transactions that
-    /// change nothing else, each of one value or of a few of one partition; those that meet a
-    /// conflict are left for another time.
+    /// Stores at most `most` long values of a table's sparse blocks again, so that the blocks
+    /// become free. It does so in transactions that change nothing else, each with one value or
+    /// with a few values of one partition. It skips a transaction that meets a conflict.
     pub fn compact(&mut self, table: &Table<M>, most: usize) {
         if self.state == State::Open {
             return;
@@ -45,11 +45,11 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
                 self.upkeep = false;
                 any |= is_done;
                 if S::PARTITIONED && !is_done {
-                    break; // Somebody keeps the partition, most likely.
+                    break; // Another transaction probably holds the partition.
                 }
             }
         }
-        // Where none could be, as with no memory left, the next would not either.
+        // If no value could be stored, for example on OOM, a further call would fail, too.
         if is_part && any {
             table.stays_sparse();
         }
@@ -65,10 +65,10 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
         Kept { row, column, partition }
     }
 
-    /// Values of one partition.
+    /// Stores values of one partition again, in one transaction.
     fn store_again(&mut self, table: &Table<M>, values: &[Kept]) -> Result<(), OpError> {
         let partition = values.first().and_then(|value| value.partition);
-        // What somebody keeps for long must not keep the thread that sees to everything else.
+        // Hurried: this thread has other duties and must not wait for a long transaction.
         self.begin(Begin { partitions: partition.as_slice(), read_only: false, hurried: true })?;
         for value in values {
             self.until_done(table, |engine, txn, context, change| {
@@ -79,7 +79,7 @@ impl<S: Scheme<M>, M: Machine> Worker<S, M> {
     }
 }
 
-/// The partition of a row that is in a table. Inside the gate.
+/// The partition of a stored row. Inside the gate.
 fn partition_of_row<M: Machine>(table: &Table<M>, row: RowId, partitions: u32) -> u32 {
     let first = table.schema().primary_key().first();
     partition_of(first.map(|column| table.value(row, *column)).as_ref(), partitions)
@@ -95,7 +95,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
     ) -> Step<()> {
         let found = Found::new(context, row);
         let meta = found.meta;
-        // The slot may be another row's by now.
+        // The slot may hold another row by now.
         let is_elsewhere =
             |partition| partition != partition_of_row(&context.table, row, engine.partitions());
         if !meta.is_named() || partition.is_some_and(is_elsewhere) {
@@ -110,8 +110,8 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 return Step::Done(());
             }
             let value = context.table.value(row, column);
-            let mut room = [0; 16];
-            let plain = atoll_storage::image::plain(&value, &mut room);
+            let mut buffer = [0; 16];
+            let plain = atoll_storage::image::plain(&value, &mut buffer);
             return match context.table.store(change, found.slot, column, plain, &mut self.undo) {
                 Ok(()) => Step::Done(()),
                 Err(error) => Step::Failed(error.into()),
@@ -129,11 +129,11 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
         if let Err(conflict) = self.ask_write(engine, context, found, true) {
             return Step::Conflict(conflict);
         }
-        let mut room = [0; 16];
+        let mut buffer = [0; 16];
         let mut edits = self.edits.borrow_mut();
         let at = edits.add(context.table.id(), row, What::Change);
         let savepoint = edits.savepoint();
-        edits.put(column, atoll_storage::image::plain(&value, &mut room));
+        edits.put(column, atoll_storage::image::plain(&value, &mut buffer));
         edits.give(savepoint, at);
         Step::Done(())
     }

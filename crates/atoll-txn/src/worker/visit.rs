@@ -1,8 +1,8 @@
-//! Reading and changing many rows whose keys are known together.
+//! Batched reads and updates of rows, for keys that are known together.
 //!
-//! They are looked for in windows ([`super::key_batch`]), and the caller's closure is shown each
-//! row. The accesses come in the order of the keys, each as if it were made by itself: the windows
-//! are no atomic steps, and a scheme that makes the transaction wait does so outside the gate.
+//! The worker looks the keys up in windows ([`super::key_batch`]) and calls the caller's closure
+//! for each row. The accesses are made in the order of the keys, each as if it were made alone: a
+//! window is not atomic, and if the scheme makes the transaction wait, it waits outside the gate.
 
 use std::hint::cold_path;
 
@@ -18,38 +18,38 @@ use crate::row::{Row, RowEdit};
 use crate::scheme::{Conflict, Scheme};
 use crate::tables::TableContext;
 
-/// What a transaction is going to do with a row.
+/// The operation of a transaction on a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Want<'c> {
-    /// Columns that will be read or changed: a hint.
+    /// Columns that will be read or changed; a hint for prefetching.
     pub columns: &'c [usize],
     /// Whether the row may be changed.
     pub update: bool,
 }
 
 impl<'c> Want<'c> {
-    /// To read these columns.
+    /// Reads these columns.
     pub const fn read(columns: &'c [usize]) -> Self {
         Self { columns, update: false }
     }
 
-    /// To read and change these columns.
+    /// Reads and changes these columns.
     pub const fn update(columns: &'c [usize]) -> Self {
         Self { columns, update: true }
     }
 }
 
-/// A row as it is visited.
+/// What the callback gets for a key.
 pub enum Visit<'v, 'a, M: Machine> {
     /// There is no row with the key.
     Absent,
-    /// It is to be read.
+    /// The row, for reading.
     Read(&'v Row<'a, M>),
-    /// It may be changed.
+    /// The row, for reading and changing.
     Update(&'v mut RowEdit<'a, M>),
 }
 
-/// What is called with the position of a key and its row.
+/// A callback that gets the position of a key and its row.
 pub type Visitor<'b, M> = &'b mut dyn FnMut(usize, Visit<'_, '_, M>);
 
 impl Aim for Want<'_> {
@@ -92,16 +92,16 @@ impl<'c> Aims<Want<'c>> for Wants<'_, 'c> {
 }
 
 impl<S: Scheme<M>, M: Machine> Worker<S, M> {
-    /// Calls `body` for each of the keys, in their order, with its position and its row. Keys lie
-    /// one after the other, each with as many values as the primary key has columns; `wants` says
-    /// for the position of a key what will be done with the row. Both are called several times for
-    /// a key perhaps, `body` inside the gate.
+    /// Calls `body` for each of the keys, in their order, with its position and its row. `keys` is
+    /// a concatenation of keys, each with as many values as the primary key has columns; `wants`
+    /// returns the operation for the position of a key. Both may be called several times for a key,
+    /// `body` inside the gate.
     ///
     /// # Errors
     /// [`OpError::Abort`]; [`OpError::ReadOnly`], and [`OpError::Storage`] for a key that does not
-    /// fit the table: nothing has been done then; [`OpError::OtherPartition`],
-    /// [`OpError::DuplicateIndexKey`], and [`OpError::KeyUpdate`] and [`OpError::Storage`] for
-    /// values that do not fit: the transaction has been rolled back then.
+    /// fit the table: nothing has been done; [`OpError::OtherPartition`],
+    /// [`OpError::DuplicateIndexKey`], [`OpError::KeyUpdate`], and [`OpError::Storage`] for values
+    /// that do not fit: the transaction has been rolled back.
     pub fn visit<'c>(
         &mut self,
         table: &Table<M>,
@@ -147,7 +147,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
                 Step::Done(true) => {}
                 Step::Done(false) => body(position, Visit::Absent),
                 Step::Failed(error) => return Step::Failed(error),
-                // It is asked for again in a step of its own, so that its waiting begins there.
+                // The next step begins with this row, so that its wait begins with that step.
                 Step::Again | Step::Conflict(Conflict::WouldBlock(_)) if *at > begin => {
                     return Step::Done(());
                 }
@@ -156,7 +156,7 @@ impl<S: Scheme<M>, M: Machine> Txn<S, M> {
             }
             *at += 1;
             if self.entries.has_new() {
-                // New entries of indexes are added outside.
+                // The worker adds new index entries outside this section.
                 return Step::Done(());
             }
         }

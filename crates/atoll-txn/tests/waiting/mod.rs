@@ -9,7 +9,7 @@ use atoll_memory::{Memory, Store, StoreOptions, SwingConfig, SwingMalloc};
 use atoll_storage::{Column, DataType, Directory, Schema, Table};
 use atoll_txn::{Engine, EngineOptions, Scheme, TableOptions};
 
-/// What is to happen when so many rounds have passed.
+/// An action, and the round in which it is due.
 type Later = (u32, Box<dyn FnOnce()>);
 
 thread_local! {
@@ -17,7 +17,7 @@ thread_local! {
     static LATER: RefCell<Option<Later>> = const { RefCell::new(None) };
 }
 
-/// A machine on which time passes only by waiting, and something may happen in the meantime.
+/// A machine on which time passes only by waiting, and an action may run meanwhile.
 pub struct Waiting;
 
 impl Machine for Waiting {
@@ -39,13 +39,13 @@ impl Machine for Waiting {
     fn prefetch(_address: *const u8, _bytes: usize) {}
 }
 
-/// Lets something happen after so many rounds of waiting.
+/// Runs an action after so many rounds of waiting.
 pub fn after(rounds: u32, act: impl FnOnce() + 'static) {
     let at = ROUNDS.with(Cell::get) + rounds;
     LATER.with(|later| *later.borrow_mut() = Some((at, Box::new(act))));
 }
 
-/// An engine with a table of numbers.
+/// An engine with a table of integers.
 pub fn engine<S: Scheme<Waiting>>(
     scheme: S,
     options: &TableOptions,

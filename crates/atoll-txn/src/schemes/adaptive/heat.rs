@@ -1,8 +1,8 @@
-//! How much transactions get in each other's way, and where.
+//! An estimate of the contention on rows.
 //!
-//! Rows fall into cells by a hash of their place. A validation that fails because of a row heats
-//! its cell, and so does waiting for a row there; a lock that is had at once cools it. A cell above
-//! the mark is hot. Cells are counted without regard to lost updates: heat is an estimate.
+//! A hash of a row's place selects a cell. A validation that fails because of the row heats the
+//! cell, and so does a wait for the row; a lock that is granted at once cools it. A cell above a
+//! threshold is hot. Updates of a cell may be lost, since heat is only an estimate.
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
@@ -11,11 +11,11 @@ use atoll_storage::key::mix;
 use crate::scheme::Place;
 
 const CELLS: usize = 1 << 12;
-/// From here on a cell is hot.
+/// From this heat on, a cell is hot.
 const HOT: u64 = 64;
-/// And no hotter than this, so that it cools down again in reasonable time.
+/// The maximum, so that a cell cools down again in reasonable time.
 const MOST: u64 = 512;
-/// What a failed validation adds, and a wait.
+/// The heat that a failed validation adds, and a wait.
 const OF_FAILURE: u64 = 16;
 const OF_WAIT: u64 = 4;
 
@@ -37,7 +37,7 @@ impl<M: Machine> Heat<M> {
         &self.0[mix(place.number()) as usize % CELLS]
     }
 
-    /// Whether rows there are to be locked before they are used.
+    /// Whether transactions should lock the row before they use it.
     #[inline]
     pub fn is_hot(&self, place: Place) -> bool {
         self.cell(place).load(Ordering::Relaxed) >= HOT
@@ -49,17 +49,17 @@ impl<M: Machine> Heat<M> {
         cell.store((now + much).min(MOST), Ordering::Relaxed);
     }
 
-    /// A validation failed there.
+    /// Notes that a validation failed because of the row.
     pub fn failed(&self, place: Place) {
         self.add(place, OF_FAILURE);
     }
 
-    /// Somebody waited there.
+    /// Notes that a transaction waited for the row.
     pub fn waited(&self, place: Place) {
         self.add(place, OF_WAIT);
     }
 
-    /// A lock was had at once there.
+    /// Notes that a lock of the row was granted at once.
     pub fn calm(&self, place: Place) {
         let cell = self.cell(place);
         cell.store(cell.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);

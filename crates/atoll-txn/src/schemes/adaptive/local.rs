@@ -1,4 +1,5 @@
-//! A transaction has what it read and is going to write, or the time that it reads at.
+//! The state of a transaction: its read set and write set or, if it is read-only, the stamp at
+//! which it reads.
 
 use atoll_machine::Machine;
 
@@ -10,16 +11,16 @@ use crate::common::wait::Wait;
 pub struct Local<M: Machine> {
     pub(super) worker: u32,
     pub(super) set: ReadSet,
-    /// The stamp of a read-only transaction.
+    /// The stamp at which a read-only transaction reads.
     pub(super) reads_at: Option<u64>,
-    /// The number of its versions, once it has validated.
+    /// The number of the versions that it writes, once it has validated.
     pub(super) commit: u64,
-    /// What it replaces has to be kept for read-only transactions.
+    /// It has to keep the versions that it replaces, for read-only transactions.
     pub(super) keeps: bool,
-    /// The stamp that its first section gave to what it replaced.
+    /// The stamp of its first section.
     pub(super) replaced_from: Option<u64>,
     pub(super) chains: VersionChainWriter<M>,
-    /// A version that is being brought back.
+    /// A version that is being reconstructed.
     pub(super) older: OlderVersion,
     pub(super) until_collect: u32,
     pub(super) wait: Wait,

@@ -1,26 +1,30 @@
-//! ADAPTIVE: optimistic where transactions are alone, pessimistic where they meet.
+//! ADAPTIVE: optimistic without contention, pessimistic on contended rows.
 //!
-//! Everything is validated as in SILO. Where validation keeps failing ([`heat`]), rows are locked
-//! when they are first written, and readers wait for such a lock instead of reading what is about
-//! to change; where locks are always free, rows cool down and are left to validation again. The two
-//! ways exist side by side and nobody stops for the change, because a lock only saves a transaction
-//! from failing and correctness never rests on it. (The study's section 6.1 proposes to change the
-//! scheme with the contention; Wang and Kimura, "Mostly-optimistic concurrency control for highly
-//! contended dynamic workloads", VLDB 2016, lock hot records before validation.)
+//! All transactions validate as in SILO. If validation keeps failing because of a row (`heat.rs`),
+//! writers lock the row at their first write, and readers wait for this lock instead of reading a
+//! value that is about to change. If the lock is always free, the row cools down and is left to
+//! validation again. Both modes exist side by side, and no transaction stops when a row changes its
+//! mode, since a lock only prevents a validation from failing; correctness never depends on it.
+//! (The study's section 6.1 proposes to change the scheme with the contention; Wang and Kimura,
+//! "Mostly-optimistic concurrency control for highly contended dynamic workloads", VLDB 2016, lock
+//! hot records before validation.)
 //!
 //! Read-only transactions read older versions and never abort (the study's section 6.1: versions
-//! for those, locks for the others). A clock is advanced by them. The number of a version has
-//! the clock, as it was when the version was stored, in its upper bits; a read-only transaction
-//! sees what is not newer than its own reading of the clock.
+//! for those, locks for the others). They advance a clock. The upper bits of a version's number are
+//! the clock at the time when the version was stored; a read-only transaction sees the versions
+//! that are not newer than its own reading of the clock.
 //!
-//! - `ADAPTIVE-1`: a writer says that it is storing, then reads the clock. A reader advances the
-//!   clock, then looks at rows: one that is not being stored into will get a greater stamp.
+//! - `ADAPTIVE-1`: a writer announces that it is storing, then reads the clock. A reader advances
+//!   the clock, then reads rows. So a later store into a row that the reader does not find being
+//!   stored into gets a greater stamp than the reader's.
 //! - `ADAPTIVE-2`: a reader counts itself before it advances the clock, so a writer with a greater
-//!   stamp sees that replaced versions have to be kept.
-//! - `ADAPTIVE-3`: waiting for early locks may go round in a circle; it ends by a time limit.
+//!   stamp sees that it must keep replaced versions.
+//! - `ADAPTIVE-3`: transactions that wait for early locks may deadlock; a timeout ends the
+//!   deadlock.
 //! - `ADAPTIVE-4`: a large transaction, which stores in several sections, validates and reads the
-//!   clock in each, and its versions have the number of the last. A reader that came in between is
-//!   ordered before all of it, so what it replaces is always kept, until nobody is older than that.
+//!   clock in each, and its versions get the number of the last section. A reader that begins in
+//!   between is ordered before all of the transaction. So the transaction always keeps the versions
+//!   that it replaces, until no active reader is older than the transaction.
 
 mod heat;
 mod local;
@@ -34,8 +38,8 @@ use heat::Heat;
 pub use local::Local;
 pub use state::State;
 
+use crate::before_image::BeforeImage;
 use crate::common::active::Active;
-use crate::common::before_image::BeforeImage;
 use crate::common::gap::Gap;
 use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
@@ -45,11 +49,11 @@ use crate::scheme::{
 };
 use crate::schemes::SchemeOptions;
 
-/// Bits of a number below the clock. Every read-only transaction takes a reading of its own, and 53
-/// bits of them last 285 years at a million in each second; a row that is written more often than
-/// these bits count between two readings makes the clock go on, too.
+/// Bits of a number below the clock. Each read-only transaction advances the clock; at a million
+/// per second, its 53 bits last 285 years. A row that is written more often between two readings
+/// than these bits can count advances the clock, too.
 const SEQUENCE_BITS: u32 = 8;
-/// Transactions between two looks at what nobody needs any more.
+/// Transactions between two garbage collections of the version chains.
 const COLLECT_EVERY: u32 = 64;
 
 #[repr(align(128))]
@@ -91,7 +95,7 @@ impl<M: Machine> Adaptive<M> {
         loop {
             let row_latch = (looks >= LOOKS).then(|| version.row_latch()).flatten();
             if looks >= LOOKS && row_latch.is_none() {
-                // Outside the gate, and looks again.
+                // Wait outside the gate, then start over.
                 return Err(Conflict::WouldBlock(target.place));
             }
             let word = row_latch.as_ref().map_or_else(|| version.load(), RowLatch::before);
@@ -114,7 +118,7 @@ impl<M: Machine> Adaptive<M> {
         }
     }
 
-    /// The number of the versions of a transaction that has said that it is storing.
+    /// The number for the versions of a transaction that has announced that it is storing.
     fn number(&self, local: &Local<M>) -> u64 {
         let clock = self.clock.0.load(Ordering::SeqCst);
         let number = (local.set.newest() + 1).max(clock << SEQUENCE_BITS);
@@ -128,12 +132,12 @@ impl<M: Machine> Adaptive<M> {
         number
     }
 
-    /// Whether a row is locked when it is first written, and not left to validation alone.
+    /// Whether a transaction locks a row at its first write, instead of at its commit.
     pub fn is_pessimistic(&self, row: Place) -> bool {
         self.heat.is_hot(row)
     }
 
-    /// The wait for a place, if there was one, is over.
+    /// Ends the wait for a place, if the transaction has waited for it.
     #[inline]
     fn granted(&self, local: &mut Local<M>, place: Place) {
         if local.wait.is_for(place) {
@@ -250,7 +254,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
     ) -> Result<(), AbortReason> {
         M::wait(round);
         if local.reads_at.is_some() {
-            return Ok(()); // For somebody who is storing, and does not wait.
+            return Ok(()); // For a writer that is storing and does not wait itself.
         }
         if local.wait.go_on::<M>(place, round) > self.timeout_ns {
             self.stop_waiting(local);
@@ -318,7 +322,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
         if committed {
             local.set.unlock(states, |write| if write.present { next | PRESENT } else { next });
         } else {
-            // Another number, and the same stamp, by which older versions are found.
+            // Another number with the same stamp, since readers find older versions by the stamp.
             let in_stamp = (1 << SEQUENCE_BITS) - 1;
             local.set.roll_back(states, |write| {
                 (write.before & !in_stamp) | (write.before.wrapping_add(1) & in_stamp)
@@ -343,7 +347,7 @@ impl<M: Machine> Scheme<M> for Adaptive<M> {
     }
 
     fn horizon(&self, _local: &mut Local<M>, _newest: u64) -> u64 {
-        // All of it: who begins to read from now on takes a reading above the floor.
+        // The whole clock: a reader that begins from now on gets a reading above the floor.
         self.active.horizon(self.clock.0.load(Ordering::SeqCst))
     }
 
@@ -381,7 +385,7 @@ mod tests {
         let scheme = Adaptive::<Native>::new(&SchemeOptions::default());
         let mut local = Scheme::<Native>::local(&scheme, 0);
         let place = Place::row(TableId(0), 0);
-        // After a day and a half, a year and two years with a million read-only ones in a second.
+        // After a day and a half, a year and two years of a million read-only ones per second.
         for readings in [1 << 37, 1 << 44, (1 << 45) - 1] {
             scheme.clock.0.store(readings, Ordering::SeqCst);
             let version = &few.row(place).version;
@@ -425,7 +429,7 @@ mod tests {
         assert!(scheme.clock.0.load(Ordering::SeqCst) > 3);
     }
 
-    /// A step that reads a row which nobody holds before one that another will never let go.
+    /// A step that reads a free row before one that another transaction never unlocks.
     #[test]
     fn a_wait_ends_although_something_else_is_granted_with_each_try() {
         let options = SchemeOptions { lock_timeout_ns: 1000, ..SchemeOptions::default() };
@@ -439,15 +443,15 @@ mod tests {
         assert!(few.0[1].version.lock().is_some());
         scheme.begin(&mut local, &Start::default()).expect("it need not wait");
         let ended = (0..1000).find_map(|round| {
-            read(&mut local, 0).expect("nobody holds it");
+            read(&mut local, 0).expect("it is free");
             let Err(Conflict::WouldBlock(place)) = read(&mut local, 1) else {
                 panic!("it is locked")
             };
             scheme.wait(&mut local, &few, place, round).err()
         });
         assert_eq!(ended, Some(AbortReason::Timeout));
-        // What was waited for is another thing in another step.
-        read(&mut local, 0).expect("nobody holds it");
+        // A wait of another step starts anew.
+        read(&mut local, 0).expect("it is free");
         let Err(Conflict::WouldBlock(place)) = read(&mut local, 1) else { panic!("it is locked") };
         assert_eq!(scheme.wait(&mut local, &few, place, 0), Ok(()));
         scheme.end(&mut local, &few, false);

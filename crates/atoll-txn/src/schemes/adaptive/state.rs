@@ -1,4 +1,4 @@
-//! A row has a version, and the chain of older ones that read-only transactions may need.
+//! The state of a row: its version, and the chain of older versions for read-only transactions.
 
 use atoll_machine::{Machine, Word};
 

@@ -1,15 +1,17 @@
-//! What waiting transactions show each other, so that a deadlock is found without a latch.
+//! The waits-for graph, from which transactions detect deadlocks without a latch.
 //!
-//! Each worker has a line of its own and writes to no other. Only transactions that wait can be
-//! part of a deadlock, and what a transaction holds does not change while it waits; so a worker
-//! that begins to wait shows what it waits for and what it holds, and whoever waits looks for a
-//! way from itself through the lines of others back to itself ("Staring into the Abyss", section
-//! 4.2: queues per thread, read by others without locking).
+//! Each worker has its own line and writes to no other. Only transactions that wait can be part of
+//! a deadlock, and the locks of a transaction do not change while it waits. So a worker that begins
+//! to wait shows in its line what it waits for and what it holds. A transaction that waits searches
+//! for a path from itself through the lines of other workers back to itself ("Staring into the
+//! Abyss", section 4.2: queues per thread, read by others without locking).
 //!
-//! - `BOARD-1`: a line is read between two readings of its number, which is odd while it is being
-//!   written and changes with every wait; what was read of a line that moved is not used.
-//! - `BOARD-2`: all members of a cycle choose the same victim, the one that holds least, and each
-//!   only ever gives up itself. A cycle may be seen that has just been broken; that costs an abort.
+//! - `BOARD-1`: a worker reads a line between two readings of its number, which is odd while the
+//!   line is being written and changes with each wait. It discards what it has read if the number
+//!   has changed.
+//! - `BOARD-2`: all members of a cycle choose the same victim, the one with the fewest locks, and a
+//!   transaction only ever aborts itself. It may see a cycle that has just been broken; that costs
+//!   an unnecessary abort.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -17,13 +19,13 @@ use std::sync::OnceLock;
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::key::mix;
 
-use crate::engine::WORKERS_MAX;
 use crate::scheme::Place;
+use crate::worker_number::WORKERS_MAX;
 
-/// Locks that a line shows. Who holds more may be in a deadlock that is not found, and ends by its
-/// timeout.
+/// Locks that a line shows. A deadlock of a transaction with more locks may not be detected; a
+/// timeout ends it.
 const SHOWN: usize = 128;
-/// Waiting transactions that a [`Look`] has room for from the beginning.
+/// Waiting transactions for which a [`Look`] has memory from the beginning.
 const MET: usize = 16;
 
 struct Line<M: Machine> {
@@ -45,7 +47,7 @@ impl<M: Machine> Default for Board<M> {
     }
 }
 
-/// A word that stands for a place; 0 stands for none.
+/// A word that stands for a place; never 0, which means none.
 fn code(place: Place) -> u64 {
     mix(place.number()).max(1)
 }
@@ -56,16 +58,16 @@ struct Waiting {
     worker: usize,
     target: u64,
     held: u64,
-    /// Where in [`Look::places`] the places are that it holds.
+    /// The range of its locks in [`Look::places`].
     places: Range<usize>,
 }
 
-/// Room for a look at the board. A worker keeps its own, so that looking allocates nothing.
+/// Buffers for one search. A worker keeps its own, so that a search allocates nothing.
 #[derive(Debug)]
 pub struct Look {
     waiting: Vec<Waiting>,
     places: Vec<u64>,
-    /// Positions in `waiting` on the way from the worker that looks.
+    /// Positions in `waiting` on the path from the worker that searches.
     path: Vec<usize>,
     seen: Vec<bool>,
 }
@@ -93,16 +95,16 @@ impl<M: Machine> Board<M> {
         })
     }
 
-    /// A worker with this number exists: what it shows will need no more memory.
+    /// Allocates the line of the worker with this number.
     pub fn add(&self, worker: u32) {
         self.line(worker);
     }
 
-    /// The worker waits for `target` and holds these places.
+    /// Shows that the worker waits for `target` and holds these places.
     pub fn show(&self, worker: u32, target: Place, held: impl Iterator<Item = Place>) {
         let line = self.line(worker);
         let number = line.number.fetch_add(1, Ordering::AcqRel);
-        debug_assert!(number.is_multiple_of(2), "nobody shows twice");
+        debug_assert!(number.is_multiple_of(2), "no worker shows two waits at a time");
         M::fence(Ordering::Release);
         let mut count = 0;
         for place in held {
@@ -123,7 +125,7 @@ impl<M: Machine> Board<M> {
         }
     }
 
-    /// The worker waits no more.
+    /// Shows that the worker does not wait any more.
     pub fn clear(&self, worker: u32) {
         let line = self.line(worker);
         line.number.fetch_add(1, Ordering::AcqRel);
@@ -132,7 +134,8 @@ impl<M: Machine> Board<M> {
         line.number.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Adds what a worker shows, if it waits and its line does not move meanwhile.
+    /// Reads a worker's line into `look`, if the worker waits and the line does not change
+    /// meanwhile.
     fn read(&self, worker: usize, look: &mut Look) {
         let Some(line) = self.lines[worker].get() else { return };
         let number = line.number.load(Ordering::Acquire);
@@ -172,8 +175,7 @@ impl<M: Machine> Board<M> {
 }
 
 impl Look {
-    /// Whether there is a way from `start` back to it along "waits for something that the next one
-    /// holds"; it is the path then.
+    /// Whether there is a cycle through `start` in the waits-for graph; `path` is the cycle then.
     fn finds_way_back(&mut self, start: usize) -> bool {
         self.path.clear();
         self.path.push(start);
@@ -198,7 +200,7 @@ impl Look {
         false
     }
 
-    /// Whether the one waits for something that the other holds.
+    /// Whether one worker waits for a place that the other holds.
     fn is_next(&self, at: usize, other: usize) -> bool {
         let held = &self.places[self.waiting[other].places.clone()];
         other != at && held.contains(&self.waiting[at].target)

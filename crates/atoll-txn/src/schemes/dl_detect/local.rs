@@ -1,4 +1,4 @@
-//! A transaction has the locks that it holds, since when it waits, and room to look for deadlocks.
+//! The state of a transaction: its locks, its wait, and buffers for deadlock detection.
 
 use super::board::Look;
 use crate::common::lock_list::LockList;
@@ -10,7 +10,7 @@ pub struct Local {
     pub(super) locks: LockList,
     pub(super) worker: u32,
     pub(super) wait: Wait,
-    /// Whether others are shown that it waits.
+    /// Whether the board shows that it waits.
     pub(super) is_shown: bool,
     pub(super) look: Look,
 }

@@ -1,9 +1,9 @@
-//! DL_DETECT: two-phase locking in which everybody waits, and deadlocks are found.
+//! DL_DETECT: two-phase locking with waits and deadlock detection.
 //!
-//! A transaction that waits shows what it waits for and what it holds ([`board`]) and looks for
-//! a deadlock now and then; the cheapest member of one aborts. Waiting has an end: after a time
-//! limit the transaction aborts, which limits how many pile up behind one lock ("Staring into the
-//! Abyss", section 4.2, where 100 µs was chosen). A limit of 0 is NO_WAIT.
+//! A transaction that waits shows what it waits for and what it holds (`board.rs`) and searches for
+//! a deadlock from time to time; the cheapest member of a deadlock aborts. After a timeout, a
+//! transaction aborts, which limits how many transactions wait for one lock ("Staring into the
+//! Abyss", section 4.2, where 100 µs was chosen). A timeout of 0 is NO_WAIT.
 
 mod board;
 mod local;
@@ -20,8 +20,8 @@ use crate::scheme::{
 };
 use crate::schemes::SchemeOptions;
 
-/// Rounds of waiting before the wait is shown, and between two looks for a deadlock: most locks are
-/// free again before.
+/// Rounds of waiting before a wait is shown, and between two searches for a deadlock. Most locks
+/// are free again before that.
 const ROUNDS_PER_LOOK: u32 = 32;
 
 /// See the module.
@@ -36,7 +36,7 @@ impl<M: Machine> DlDetect<M> {
         Self { board: Board::default(), timeout_ns: options.lock_timeout_ns }
     }
 
-    /// The wait for a place, if there was one, is over.
+    /// Ends the wait for a place, if the transaction has waited for it.
     #[inline]
     fn granted(&self, local: &mut Local, place: Place) {
         if local.is_shown && local.wait.is_for(place) {
@@ -164,7 +164,7 @@ mod tests {
 
     type Lock = State<Native>;
 
-    /// A gap, and behind it rows.
+    /// A gap, followed by rows.
     struct Few(Vec<Lock>);
 
     impl Few {
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// A scheme whose waits end with a deadlock that is found, or never.
+    /// A scheme without a timeout.
     fn patient() -> DlDetect<Native> {
         let options = SchemeOptions { lock_timeout_ns: u64::MAX, ..SchemeOptions::default() };
         DlDetect::new(&options)
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// As who looks for another row with a value of a unique index does.
+    /// As in a search for another row with a value of a unique index.
     #[test]
     fn a_deadlock_is_found_by_who_asks_again_for_what_it_has() {
         let (scheme, few) = (patient(), Few::new(2));
@@ -212,7 +212,7 @@ mod tests {
         };
         let mut locals = [0, 1].map(|worker| Scheme::<Native>::local(&scheme, worker));
         for (local, row) in locals.iter_mut().zip([0, 1]) {
-            ask(local, row).expect("nobody has it");
+            ask(local, row).expect("it is free");
         }
         let mut victims = 0;
         for round in 0..4 * ROUNDS_PER_LOOK {
@@ -227,7 +227,7 @@ mod tests {
         assert!(few.0.iter().all(|lock| !lock.is_held()));
     }
 
-    /// Not all that is held is shown to others.
+    /// The board does not show all locks.
     #[test]
     fn a_deadlock_of_rows_that_are_owned_is_found_however_many_are_shared() {
         let (scheme, few) = (patient(), Few::new(300));

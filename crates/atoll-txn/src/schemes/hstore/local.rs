@@ -1,4 +1,4 @@
-//! A transaction has its partitions and, once it waits, a timestamp.
+//! The state of a transaction: its partitions and, once it waits, a timestamp.
 
 use crate::common::timestamp::TimestampLocal;
 
@@ -9,7 +9,8 @@ pub struct Local {
     pub(super) source: TimestampLocal,
     /// 0 unless the transaction has had to wait.
     pub(super) timestamp: u64,
-    /// Partitions to be held, ascending; the first `granted` are. None before it has begun.
+    /// The partitions that it needs, ascending, of which it holds the first `granted`. Empty before
+    /// it has begun.
     pub(super) wanted: Vec<u32>,
     pub(super) granted: usize,
 }

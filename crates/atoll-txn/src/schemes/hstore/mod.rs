@@ -1,10 +1,11 @@
 //! HSTORE: one lock for each partition, taken before the transaction begins.
 //!
-//! A transaction says which partitions it is going to touch and gets their locks, the eldest
-//! waiting transaction first; then it runs alone in them and nothing that it does can be refused
-//! ("Staring into the Abyss", section 2.2). Rows of other partitions are reached directly, since
-//! memory is shared (section 4.3). Partitions are taken in ascending order, so nobody waits in a
-//! circle. Timestamps tell only those apart who wait, so who does not wait takes none.
+//! A transaction names the partitions that it is going to access and locks them; the oldest waiting
+//! transaction gets a lock first. Then it runs alone in these partitions, and the scheme refuses
+//! none of its requests ("Staring into the Abyss", section 2.2). A worker accesses the rows of any
+//! partition directly, since memory is shared (section 4.3). Transactions lock partitions in
+//! ascending order, so there is no deadlock. Timestamps only order waiting transactions, so a
+//! transaction that does not wait takes none.
 
 mod local;
 mod queue;
@@ -59,7 +60,7 @@ impl<M: Machine> Scheme<M> for HStore<M> {
         while let Some(partition) = local.wanted.get(local.granted) {
             let queue = &self.partitions[*partition as usize];
             if !queue.take_idle() {
-                // Only those who wait are told apart by timestamps.
+                // Timestamps order only waiting transactions.
                 if local.timestamp == 0 {
                     local.timestamp = self.timestamps.next(&mut local.source);
                 }

@@ -1,19 +1,21 @@
-//! The lock of a partition: among those who wait for it, the one with the smallest timestamp is
-//! next.
+//! The lock of a partition, with a queue: among the waiting transactions, the one with the smallest
+//! timestamp is next.
 //!
-//! Mostly nobody waits, and one exchange of a word takes the lock. Who finds it taken gets into the
-//! queue: each worker has a word in each partition where it says with which timestamp it waits, and
-//! the lock's word counts them. Whoever finds the lock free and itself the eldest takes it.
+//! Mostly no transaction waits, and one compare-and-exchange takes the lock. A transaction that
+//! finds the lock taken joins the queue: each worker has a word in each partition for the timestamp
+//! with which it waits, and the lock's word counts the waiters. A waiter that finds the lock free
+//! and itself the oldest takes the lock.
 //!
-//! - `QUEUE-1`: the word is 0 only if nobody holds the lock and nobody waits, so who takes it
-//!   without a timestamp overtakes nobody.
+//! - `QUEUE-1`: the word is 0 only if no transaction holds the lock and none waits, so a
+//!   transaction that takes the lock without a timestamp overtakes no other.
 
 use atoll_machine::{Machine, Ordering, Word};
 
-use crate::engine::WORKERS_MAX;
+use crate::worker_number::WORKERS_MAX;
 
-/// In the lock's word: somebody holds it. Above, how many wait.
+/// In the lock's word: a transaction holds the lock.
 const HELD: u64 = 1;
+/// In the lock's word: the unit of the count of waiters.
 const WAITER: u64 = 2;
 
 #[repr(align(128))]
@@ -37,14 +39,14 @@ impl<M: Machine> Default for Queue<M> {
 }
 
 impl<M: Machine> Queue<M> {
-    /// Takes the lock if nobody holds it or waits for it.
+    /// Takes the lock if no transaction holds it or waits for it.
     #[inline]
     pub fn take_idle(&self) -> bool {
         let lock = &self.lock.0;
         lock.compare_exchange(0, HELD, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the lock if it is this worker's turn, and waits in the queue otherwise.
+    /// Takes the lock if it is this worker's turn; otherwise joins the queue.
     pub fn take(&self, worker: u32, timestamp: u64) -> bool {
         let mine = &self.waiting[worker as usize];
         if mine.load(Ordering::Relaxed) != timestamp {
@@ -70,7 +72,7 @@ impl<M: Machine> Queue<M> {
         true
     }
 
-    /// Gets into the queue.
+    /// Joins the queue.
     fn join(&self, worker: u32, timestamp: u64) {
         let mut used = self.used.load(Ordering::Relaxed);
         while used <= worker.into() {
@@ -83,7 +85,7 @@ impl<M: Machine> Queue<M> {
         self.change(|lock| lock + WAITER);
     }
 
-    /// Waits no longer, if it did.
+    /// Leaves the queue, if the worker is in it.
     pub fn leave(&self, worker: u32) {
         let mine = &self.waiting[worker as usize];
         if mine.load(Ordering::Relaxed) != 0 {
@@ -92,7 +94,7 @@ impl<M: Machine> Queue<M> {
         }
     }
 
-    /// Lets the lock go.
+    /// Releases the lock.
     #[inline]
     pub fn release(&self) {
         if self.exchange(HELD, 0).is_err() {
@@ -129,12 +131,12 @@ mod tests {
         queue.release();
         assert!(queue.take(1, 12));
         queue.release();
-        assert!(queue.take(1, 13), "nobody is left in the queue");
+        assert!(queue.take(1, 13), "the queue is empty");
         assert!(!queue.take(0, 14) && !queue.take(2, 15));
         queue.leave(0);
         queue.leave(0);
         queue.release();
-        assert!(queue.take(2, 15), "who has left is not waited for");
+        assert!(queue.take(2, 15), "a worker that has left is not next");
     }
 
     #[test]
@@ -151,6 +153,6 @@ mod tests {
         assert!(!queue.take(2, 6));
         queue.leave(2);
         queue.release();
-        assert!(queue.take_idle(), "nobody waits any more");
+        assert!(queue.take_idle(), "no worker waits any more");
     }
 }

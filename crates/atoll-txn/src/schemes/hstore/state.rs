@@ -1,4 +1,4 @@
-//! Rows have no state: a partition's lock guards all that is in it.
+//! Rows have no state: the lock of a partition guards all its rows.
 
 /// See the module.
 #[derive(Debug, Default, Clone, Copy)]

@@ -1,5 +1,5 @@
-//! A transaction has its timestamp, the rows that it is going to write, and the worker's part of
-//! the older versions.
+//! The state of a transaction: its timestamp, the rows that it is going to write, and the worker's
+//! part of the version chains.
 
 use atoll_machine::Machine;
 
@@ -12,14 +12,14 @@ pub struct Local<M: Machine> {
     pub(super) worker: u32,
     pub(super) source: TimestampLocal,
     pub(super) timestamp: u64,
-    /// Epoch in which it took the timestamp.
+    /// The epoch in which it took the timestamp.
     pub(super) epoch: u64,
-    /// Rows that it owns, and whether they are there afterwards.
+    /// The rows that it owns, and whether they are present afterwards.
     pub(super) writes: Vec<(Place, bool)>,
     pub(super) chains: VersionChainWriter<M>,
-    /// A version that is being brought back.
+    /// A version that is being reconstructed.
     pub(super) older: OlderVersion,
-    /// Transactions until the worker looks again what nobody needs any more.
+    /// Transactions until the next garbage collection of the version chains.
     pub(super) until_collect: u32,
 }
 

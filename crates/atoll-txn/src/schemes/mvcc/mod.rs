@@ -1,16 +1,16 @@
-//! MVCC: timestamp ordering with older versions, so that nobody reads too late.
+//! MVCC: timestamp ordering with version chains, so that a read never comes too late.
 //!
-//! The newest version of a row lies in its table, older ones in a chain
+//! The newest version of a row is in its table, older ones are in a chain
 //! ([`version_chain`](crate::common::version_chain)). A transaction reads the version that was the
-//! newest at its timestamp; a write is too late when a later transaction has read or replaced what
-//! it would replace ("Staring into the Abyss", section 2.2). A version is given up when all
-//! timestamps in use are greater than that of its successor.
+//! newest at its timestamp. A write comes too late if a later transaction has read or replaced the
+//! version that it would replace ("Staring into the Abyss", section 2.2). A version is collected
+//! when all timestamps in use are greater than that of its successor.
 //!
-//! - `MVCC-1`: as `TO-1`, for the newest version of a row. Older ones have successors already, so
-//!   nothing can come between.
-//! - `MVCC-2`: an owner writes down the version that it replaces before it says that it is storing,
-//!   and says so before it stores. So who finds a row being stored into finds in the chain all
-//!   columns that are changing.
+//! - `MVCC-1`: as `TO-1`, for the newest version of a row. An older version has a successor
+//!   already, so no write can come between the two.
+//! - `MVCC-2`: an owner writes the delta record of the version that it replaces before it announces
+//!   that it is storing, and announces this before it stores. So a reader that finds a row being
+//!   stored into finds all changing columns in the chain.
 //! - `MVCC-3`: as `TO-2` and `TO-3`.
 
 mod local;
@@ -23,8 +23,8 @@ use atoll_machine::{Machine, Ordering, Word};
 pub use local::Local;
 pub use state::{GapState, State};
 
+use crate::before_image::BeforeImage;
 use crate::common::active::Active;
-use crate::common::before_image::BeforeImage;
 use crate::common::row_latch::{LOOKS, RowLatch};
 use crate::common::timestamp::Timestamps;
 use crate::common::version_chain::{DeltaRecordId, VersionChainWriter, VersionChains};
@@ -34,10 +34,11 @@ use crate::scheme::{
 use crate::schemes::SchemeOptions;
 use state::{PRESENT, STORING, TIMESTAMP, raise};
 
-/// Transactions between two looks at what nobody needs any more.
+/// Transactions between two garbage collections of the version chains.
 const COLLECT_EVERY: u32 = 64;
-/// The owner of a row that is being given up, or read for long: older than everybody.
-const NOBODY: u64 = 1;
+/// The owner of a row that garbage collection has locked or a reader has latched: older than every
+/// transaction.
+const NO_TRANSACTION: u64 = 1;
 
 /// See the module.
 pub struct Mvcc<M: Machine> {
@@ -93,9 +94,9 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
         let mut looks = 0;
         loop {
             let row_latch =
-                (looks >= LOOKS).then(|| RowLatch::<M>::begin(owner, 0, NOBODY)).flatten();
+                (looks >= LOOKS).then(|| RowLatch::<M>::begin(owner, 0, NO_TRANSACTION)).flatten();
             if looks >= LOOKS && row_latch.is_none() {
-                // Outside the gate, and looks again.
+                // Wait outside the gate, then start over.
                 return Err(Conflict::WouldBlock(target.place));
             }
             let owned = if row_latch.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
@@ -228,7 +229,7 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
                 let flag = if present { PRESENT } else { 0 };
                 state.version.store(local.timestamp | flag, Ordering::SeqCst);
             } else if state.owner.load(Ordering::Relaxed) & STORING != 0 {
-                // SCHEME-5: as if what was restored had been written now.
+                // SCHEME-5: as if this transaction had written the restored value.
                 let flag = state.version.load(Ordering::Relaxed) & PRESENT;
                 state.version.store(local.timestamp | flag, Ordering::SeqCst);
             }
@@ -252,14 +253,14 @@ impl<M: Machine> Scheme<M> for Mvcc<M> {
 
     fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
         let State { owner, version, .. } = target.state;
-        owner.compare_exchange(0, NOBODY, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        owner.compare_exchange(0, NO_TRANSACTION, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         let version = version.load(Ordering::SeqCst);
         let seen = if version & PRESENT == 0 { Seen::Absent } else { Seen::Present };
         Some((seen, version & TIMESTAMP))
     }
 
     fn unlock(&self, target: Target<'_, State<M>>, _changed: bool) {
-        // Who wants to write it looks afterwards whether it is still the row of its key.
+        // A writer checks after `write` whether the slot still holds the row of its key.
         target.state.owner.store(0, Ordering::SeqCst);
     }
 }

@@ -1,3 +1,3 @@
-//! A transaction has the locks that it holds.
+//! The state of a transaction: its locks.
 
 pub use crate::common::lock_list::LockList as Local;

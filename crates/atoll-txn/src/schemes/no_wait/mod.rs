@@ -1,8 +1,8 @@
 //! NO_WAIT: two-phase locking without waiting.
 //!
-//! A transaction whose lock is denied aborts at once, so there is no deadlock and no queue
-//! ("Staring into the Abyss", section 2.1). Locks are held to the end, so the order of commits is a
-//! serial order and a cut is a place in it.
+//! A transaction aborts at once if a lock is denied, so there is no deadlock and no queue ("Staring
+//! into the Abyss", section 2.1). A transaction holds its locks to its end, so the order of commits
+//! is a serial order, and a cut is a position in it.
 
 mod local;
 mod state;

@@ -1,3 +1,3 @@
-//! A row has a lock.
+//! The state of a row: a lock.
 
 pub use crate::common::lock::Lock as State;

@@ -1,5 +1,4 @@
-//! A transaction has the timestamps that it begins and commits with, what it read and what it is
-//! going to write.
+//! The state of a transaction: its begin and commit timestamps, its read set and its write set.
 
 use crate::common::read_set::ReadSet;
 use crate::common::timestamp::TimestampLocal;
@@ -9,13 +8,13 @@ use crate::common::timestamp::TimestampLocal;
 pub struct Local {
     pub(super) set: ReadSet,
     pub(super) source: TimestampLocal,
-    /// What it reads is as it was when everything up to this timestamp had happened. From one
-    /// transaction to the next it stays the newest that the worker knows.
+    /// The begin timestamp: the transaction reads the state after all transactions up to it. From
+    /// one transaction to the next, it stays the newest timestamp that the worker knows.
     pub(super) begin: u64,
     pub(super) commit: u64,
-    /// The latter has been said to be taken soon.
+    /// The transaction has prefetched the counter for its commit timestamp.
     pub(super) expects: bool,
-    /// Rows and gaps that it has looked at again to begin later.
+    /// Rows and gaps that it has checked again in order to move its begin timestamp.
     pub(super) looks: usize,
 }
 

@@ -1,24 +1,24 @@
-//! OCC: optimistic, with a timestamp at which a transaction begins and another when it commits.
+//! OCC: optimistic, with a begin timestamp and a commit timestamp.
 //!
-//! Reads copy what they need and note the version of the row, which is the timestamp of its writer.
-//! To commit, a transaction locks what it writes row by row, in the order of places if it has to
-//! wait, and checks every row that it read by itself: there is no critical section for all
-//! ("Staring into the Abyss", sections 2.2 and 4.3). Then it takes the timestamp that its versions
-//! get.
+//! A read copies what it needs and adds the row's version, which is the timestamp of its writer, to
+//! the read set. To commit, a transaction locks the rows of its write set one by one (in the order
+//! of places if it has to wait) and validates the rows of its read set one by one: there is no
+//! global critical section ("Staring into the Abyss", sections 2.2 and 4.3). Then it takes the
+//! commit timestamp, which its new versions get.
 //!
-//! - `OCC-1`: all that a transaction reads is as it was at one moment: when every transaction up to
-//!   the timestamp of its begin had locked what it writes, and no later one. For timestamps are
-//!   taken under those locks, readers wait for locks, and a version from after the begin is a
-//!   conflict. (Not so with batches, which promise no order. And who looks for a row that was
-//!   deleted, and whose entry has been taken away, meets no version: that it does not fit is
-//!   found when the transaction validates.)
+//! - `OCC-1`: a transaction reads the state at one moment: when every transaction up to its begin
+//!   timestamp had locked its write set, and no later one had. The reason is that a transaction
+//!   takes its commit timestamp while it holds these locks, that readers wait for locks, and that a
+//!   version newer than the begin timestamp is a conflict. (This does not hold for batched
+//!   timestamps, which have no such order. And a transaction that searches for a row which was
+//!   deleted and collected meets no version; validation finds the inconsistency.)
 //!
-//! The study takes the timestamp of the begin from the common source, as the one of the commit.
-//! That is not needed: any that has been given out will do, and a worker knows one, that of its
-//! last commit. Rarely it is too old, and the transaction meets a newer version. Then it begins
-//! later, at the newest of all: if everything that it has read is still the same, it would have
-//! read it then, too (Riegel, Felber and Fetzer, "A lazy snapshot algorithm with eager validation",
-//! DISC 2006).
+//! The study takes the begin timestamp from the shared source, like the commit timestamp. That is
+//! not necessary: any timestamp that has been handed out will do, and a worker knows one, that of
+//! its last commit. In rare cases it is too old, and the transaction meets a newer version. Then it
+//! moves its begin timestamp to the newest one of all: if everything that it has read is unchanged,
+//! it would have read the same there (Riegel, Felber and Fetzer, "A lazy snapshot algorithm with
+//! eager validation", DISC 2006).
 
 mod local;
 mod state;
@@ -40,12 +40,12 @@ use crate::schemes::SchemeOptions;
 /// See the module.
 pub struct Occ<M: Machine> {
     timestamps: Timestamps<M>,
-    /// As in the study, see [`SchemeOptions::begin_timestamps`].
+    /// Transactions take a begin timestamp, see [`SchemeOptions::begin_timestamps`].
     takes_begin: bool,
 }
 
-/// A transaction that begins later again and again looks at each row so often, and at so many more,
-/// before that is a conflict.
+/// A transaction that moves its begin timestamp again and again may check each row of its read set
+/// this often, plus `LOOKS_MORE` rows in all, before it aborts.
 const LOOKS_EACH: usize = 4;
 const LOOKS_MORE: usize = 64;
 
@@ -56,8 +56,8 @@ impl<M: Machine> Occ<M> {
         Self { timestamps, takes_begin: options.begin_timestamps }
     }
 
-    /// A row was read, and noted, when its word was this: it is not newer than the begin, or the
-    /// transaction begins later.
+    /// Checks the word of a row that was read and added to the read set: if its version is newer
+    /// than the begin timestamp, moves the begin timestamp.
     #[inline]
     fn keep_up(
         &self,
@@ -71,7 +71,7 @@ impl<M: Machine> Occ<M> {
         self.begin_later(local, states, word & NUMBER).map_err(Conflict::from)
     }
 
-    /// See `OCC-1`.
+    /// Moves the begin timestamp, see `OCC-1`.
     #[cold]
     fn begin_later(
         &self,
@@ -82,10 +82,10 @@ impl<M: Machine> Occ<M> {
         if self.takes_begin {
             return Err(AbortReason::TooLate);
         }
-        // Before the looks; and if they fail, it is with this one that it is tried again.
+        // Before the checks. If they fail, the next attempt begins with this timestamp.
         local.begin = self.timestamps.newest(&mut local.source);
         while version > local.begin {
-            // No transaction's, but of who held the row outside any (`let_go`).
+            // The version is from garbage collection (`unlock`), not from a transaction.
             local.begin = self.timestamps.next(&mut local.source);
         }
         let noted = local.set.noted();
@@ -199,7 +199,8 @@ impl<M: Machine> Scheme<M> for Occ<M> {
     }
 
     fn prepare(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> Result<(), Conflict> {
-        // Only once: who waits for a row must not take the line from others all the time.
+        // Only once: a transaction that waits for a row must not take the cache line from others
+        // with each attempt.
         if !local.set.writes.is_empty() && !std::mem::replace(&mut local.expects, true) {
             self.timestamps.expect();
         }
@@ -218,7 +219,7 @@ impl<M: Machine> Scheme<M> for Occ<M> {
         if !local.set.writes.is_empty() {
             local.commit = self.timestamps.next(&mut local.source);
             while local.commit <= local.set.newest() {
-                // As in `begin_later`; or it is of a batch.
+                // As in `begin_later`; or the timestamp is from a batch.
                 local.commit = self.timestamps.next(&mut local.source);
             }
         }
@@ -239,7 +240,8 @@ impl<M: Machine> Scheme<M> for Occ<M> {
             local.begin = local.begin.max(next);
             local.set.unlock(states, |write| if write.present { next | PRESENT } else { next });
         } else {
-            // Below the timestamp of whoever writes the row next, which has read this.
+            // Less than the timestamp of the row's next writer, which is greater than all versions
+            // that the writer has locked.
             local.set.roll_back(states, |write| write.before + 1);
         }
         local.set.clear();
@@ -269,7 +271,7 @@ mod tests {
 
     type Few = few::Few<State<Native>, Gap<Native>>;
 
-    /// Rows that are there.
+    /// Present rows.
     fn rows() -> Few {
         Few::new(40, State::adopt)
     }
@@ -297,7 +299,7 @@ mod tests {
         assert_eq!(occ.begin(local, &Start::default()), Ok(()));
     }
 
-    /// A transaction of its own that changes these rows.
+    /// A whole transaction that changes these rows.
     fn change(occ: &Occ<Native>, local: &mut Local, few: &Few, rows: &[u64]) {
         begin(occ, local);
         for row in rows {
@@ -376,7 +378,7 @@ mod tests {
             begin(&occ, &mut local);
             assert_eq!(read(&occ, &mut local, &few, 0), Ok(Seen::Present));
             assert_eq!(commit(&occ, &mut local, &few), Ok(()));
-            // Of a row that it writes without reading it, it learns when it has locked it.
+            // For a row that it writes without reading, it learns the version under the lock.
             (0..40).for_each(|_| few.0[1].unlock_outside(true));
             let before = version(&few, 1);
             begin(&occ, &mut local);

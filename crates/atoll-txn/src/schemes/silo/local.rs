@@ -1,3 +1,3 @@
-//! A transaction has what it read and what it is going to write.
+//! The state of a transaction: its read set and its write set.
 
 pub use crate::common::read_set::ReadSet as Local;

@@ -1,10 +1,11 @@
-//! SILO: optimistic, without timestamps from a common source.
+//! SILO: optimistic, without timestamps from a shared source.
 //!
-//! Reads note the version of the row and write nothing shared. To commit, a transaction locks what
-//! it writes, in the order of places if it has to wait, looks whether everything it read is as it
-//! was, stores, and leaves versions greater than all that it met (Tu et al., "Speedy transactions
-//! in multicore in-memory databases", SOSP 2013). The epochs of that system are the gate's here:
-//! validating and storing happen in one section, so an epoch ends between transactions.
+//! A read adds the row's version to the read set and writes nothing shared. To commit, a
+//! transaction locks its write set (in the order of places if it has to wait), checks that the
+//! versions of its read set are unchanged, and stores. Its new versions are greater than all
+//! versions that it has read or locked (Tu et al., "Speedy transactions in multicore in-memory
+//! databases", SOSP 2013). The epochs of that system are the epochs of the gate here: a transaction
+//! validates and stores in one section, so an epoch ends between transactions.
 
 mod local;
 mod state;

@@ -1,3 +1,3 @@
-//! A row has a version.
+//! The state of a row: a version.
 
 pub use crate::common::version::Version as State;

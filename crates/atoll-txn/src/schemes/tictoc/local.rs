@@ -1,5 +1,5 @@
-//! A transaction has what it read, with the time until which each version was known to be valid,
-//! and what it is going to write.
+//! The state of a transaction: its read set, with the time until which each version was known to be
+//! valid, and its write set.
 
 use crate::common::read_set::ReadSet;
 use crate::scheme::Place;
@@ -8,15 +8,15 @@ use crate::scheme::Place;
 #[derive(Debug, Default)]
 pub struct Local {
     pub(super) set: ReadSet,
-    /// For each read of the set, until when its version was known to be valid.
+    /// For each read of the set, the time until which its version was known to be valid.
     pub(super) valid_until: Vec<u64>,
-    /// Gaps disturbed.
+    /// Gaps into which it has inserted.
     pub(super) inserted_into: Vec<Place>,
     pub(super) commit: u64,
-    /// It comes after those whose deletions left the gaps that it found empty.
+    /// A bound for its commit timestamp: the latest deletion from a gap that it has read.
     pub(super) after: u64,
     pub(super) worker: u32,
-    /// The epoch of the worker's last commit, and what commits in it come after.
+    /// The epoch of the worker's last commit, and the smallest timestamp of commits in it.
     pub(super) epoch: u64,
     pub(super) base: u64,
 }

@@ -1,16 +1,19 @@
 //! TICTOC: optimistic, with timestamps computed from the data.
 //!
-//! A version has the timestamp of its write and one until which it is known to be valid. A
-//! transaction commits at the smallest timestamp at which all that it read is valid and all that it
-//! writes is free; reads of versions that were only known to be valid until earlier are extended if
-//! nobody has changed them (Yu et al., "TicToc: time traveling optimistic concurrency control",
-//! SIGMOD 2016). So a transaction may be ordered before one that committed earlier. Such an order
-//! does not agree with the clock; it is serializable and not strictly so.
+//! A version has the timestamp of its write and a timestamp until which it is known to be valid. A
+//! transaction commits at the smallest timestamp at which all versions that it has read are valid
+//! and all rows that it writes are free. If a version was only known to be valid until an earlier
+//! timestamp, the transaction extends its validity, unless another transaction has changed the row
+//! (Yu et al., "TicToc: time traveling optimistic concurrency control", SIGMOD 2016). So a
+//! transaction may be ordered before one that committed earlier: the schedule is serializable but
+//! not strictly serializable.
 //!
-//! - `TICTOC-1`: commits of an epoch have timestamps above all those of earlier epochs, so a cut
-//!   separates timestamps as it separates commits. Each worker shows its greatest one, and the
-//!   first commit in an epoch, when nobody is inside under an older one, looks at all of them.
-//! - `TICTOC-2`: gaps are read and disturbed by timestamps as rows are.
+//! - `TICTOC-1`: commits of an epoch have greater timestamps than all commits of earlier epochs, so
+//!   a cut separates timestamps as it separates commits. Each worker shows its greatest timestamp.
+//!   At its first commit in an epoch, when no worker is inside the gate under an older epoch, a
+//!   worker reads the timestamps of all workers.
+//! - `TICTOC-2`: gap reads and gap inserts are ordered by timestamps, like reads and writes of
+//!   rows.
 
 mod local;
 mod state;
@@ -22,11 +25,11 @@ pub use state::{GapState, State};
 
 use crate::common::read_set::Write;
 use crate::common::version::{LOCKED, NUMBER, PRESENT, STORING};
-use crate::engine::WORKERS_MAX;
 use crate::scheme::{
     AbortReason, Conflict, Fetch, Place, Scheme, Section, Seen, Start, StatesOf, Target, Writes,
 };
 use crate::schemes::SchemeOptions;
+use crate::worker_number::WORKERS_MAX;
 use state::raise;
 
 #[repr(align(64))]
@@ -64,7 +67,7 @@ impl<M: Machine> TicToc<M> {
         smallest.max(local.base).max(local.after)
     }
 
-    /// Whether a read is good at `commit`, extending it if need be.
+    /// Whether a read is valid at `commit`; extends the validity of its version if necessary.
     fn is_valid(
         &self,
         local: &Local,
@@ -77,7 +80,7 @@ impl<M: Machine> TicToc<M> {
         }
         let (place, word) = local.set.reads[at];
         if word & LOCKED != 0 {
-            return true; // Locked since by the transaction itself, and it was as it had been.
+            return true; // The transaction itself has locked the row, and the word was unchanged.
         }
         let state = states.row(place);
         let is_same = || {
@@ -91,7 +94,8 @@ impl<M: Machine> TicToc<M> {
         if local.set.own_write(place).is_some() {
             return true;
         }
-        // Who locks the row after this looks at the extended time; who did before is seen.
+        // A writer that locks the row after this sees the extended time; `is_same` sees a writer
+        // that has locked it before.
         state.extend(commit);
         is_same()
     }
@@ -100,8 +104,8 @@ impl<M: Machine> TicToc<M> {
 impl<M: Machine> Scheme<M> for TicToc<M> {
     const NAME: &'static str = "TICTOC";
     const WRITES: Writes = Writes::AtCommit;
-    // A new row of an old key is absent from time 0 on; its gap knows until when the old one was
-    // there.
+    // A new row of an old key is absent from time 0 on; only the gap knows until when the old row
+    // was present.
     const READS_GAP_OF_ABSENT: bool = true;
     type State = State<M>;
     type Gap = GapState<M>;
@@ -129,8 +133,9 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
             let (seen, word) =
                 version.read(true, fetch).ok_or(Conflict::WouldBlock(target.place))?;
             let until = valid_until.load(Ordering::Acquire);
-            // Of this version, if it is still the newest and nobody has the row: who has it may
-            // have looked at the time before somebody raised it, in vain (`is_valid`).
+            // `until` is the time of this version only if the version is still the newest and the
+            // row is not locked. A writer that holds the lock may have read the time before another
+            // transaction raised it, in vain (`is_valid`).
             if version.load() == word {
                 break (seen, word, until);
             }
@@ -175,7 +180,8 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
         old: (Place, &GapState<M>),
         new: (Place, &GapState<M>),
     ) -> bool {
-        // Whoever raises the old one's time after it is read here finds it disturbed.
+        // A transaction that raises the old gap's time after it is read here finds the old gap's
+        // count changed.
         local.set.split((old.0, &old.1.count), (new.0, &new.1.count));
         raise::<M>(&new.1.valid_until, old.1.valid_until.load(Ordering::SeqCst));
         raise::<M>(&new.1.emptied_at, old.1.emptied_at.load(Ordering::SeqCst));
@@ -257,16 +263,17 @@ impl<M: Machine> Scheme<M> for TicToc<M> {
     fn unlock(&self, target: Target<'_, State<M>>, changed: bool) {
         let State { version, valid_until } = target.state;
         if changed {
-            // Its number grows by one: nobody may commit a version with that number.
+            // The row's number grows by one: no transaction may commit a version with that number.
             raise::<M>(valid_until, (version.load() & NUMBER) + 1);
         }
         version.unlock_outside(changed);
     }
 
     fn is_consistent(&self, local: &mut Local, states: &impl StatesOf<Self, M>) -> bool {
-        // As who commits without writing: that nothing has changed does not suffice, for whoever
-        // changes it next might be ordered before another thing that was read. First the times,
-        // then the looks: who has locked a row before has it, and who does later sees its time.
+        // As in a commit without writes, it does not suffice that nothing has changed: the next
+        // writer of a row that was read could be ordered before another version that was read. So
+        // raise the times first, then check: the check sees a writer that has locked a row before,
+        // and a writer that locks it later sees the raised time.
         let at = local.set.newest().max(local.after);
         local.set.reads.iter().for_each(|(place, _)| states.row(*place).extend(at));
         let gaps = local.set.gaps.iter().map(|(place, _)| states.gap(*place));

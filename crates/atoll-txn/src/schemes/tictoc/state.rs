@@ -1,5 +1,5 @@
-//! A row has a version, whose number is the timestamp of its write, and the timestamp up to which
-//! that version is known to have been the newest.
+//! The state of a row: a version with the timestamp of its write as number, and the timestamp up to
+//! which that version is known to have been the newest.
 
 use atoll_machine::{Machine, Ordering, Word};
 
@@ -26,14 +26,15 @@ impl<M: Machine> Versioned<M> for State<M> {
 }
 
 impl<M: Machine> State<M> {
-    /// Nobody may replace the version before this timestamp.
+    /// Extends the validity of the version: no transaction may replace it at or before `to`.
     pub(super) fn extend(&self, to: u64) {
         raise::<M>(&self.valid_until, to);
     }
 }
 
-/// A gap counts its disturbances; as a row, it has a timestamp before which nobody may disturb it
-/// any more, and one that whoever finds nothing in it comes after.
+/// The state of a gap: the count of its gap inserts; as for a row, a timestamp up to which no
+/// transaction may insert into it any more; and the timestamp of its latest deletion, after which a
+/// transaction that finds it empty is ordered.
 pub struct GapState<M: Machine> {
     pub(super) count: Gap<M>,
     pub(super) valid_until: M::Word,

@@ -1,4 +1,4 @@
-//! A transaction has its timestamp and the rows that it is going to write.
+//! The state of a transaction: its timestamp and the rows that it is going to write.
 
 use crate::common::timestamp::TimestampLocal;
 use crate::scheme::Place;
@@ -9,9 +9,9 @@ pub struct Local {
     pub(super) worker: u32,
     pub(super) source: TimestampLocal,
     pub(super) timestamp: u64,
-    /// Epoch in which it took the timestamp.
+    /// The epoch in which it took the timestamp.
     pub(super) epoch: u64,
-    /// Rows that it owns, and whether they are there afterwards.
+    /// The rows that it owns, and whether they are present afterwards.
     pub(super) writes: Vec<(Place, bool)>,
 }
 

@@ -1,17 +1,19 @@
 //! TIMESTAMP: basic timestamp ordering, row by row.
 //!
-//! The order of timestamps is the serial order. Who comes too late for it aborts and starts again
-//! with a new timestamp: a read of a row that has been written later, a write of a row that has
-//! been read or written later ("Staring into the Abyss", section 2.2). Reads copy what they need.
-//! Writes announce themselves on the row and are stored at commit; who has a greater timestamp
-//! waits for an announced write, so nobody waits in a circle.
+//! The order of timestamps is the serial order. A transaction that comes too late for it aborts and
+//! starts again with a new timestamp: if it reads a row that a later transaction has written, or
+//! writes a row that a later transaction has read or written ("Staring into the Abyss", section
+//! 2.2). Reads copy what they need. A writer announces its write on the row, as its owner, and
+//! stores at commit. A transaction with a greater timestamp waits for an announced write, so there
+//! is no deadlock.
 //!
-//! - `TO-1`: a reader raises the row's read timestamp and then looks who owns it; a writer becomes
-//!   its owner and then looks at the read timestamp. One of the two sees the other.
-//! - `TO-2`: a transaction that would commit in a later epoch than the one in which it took its
-//!   timestamp aborts (`SCHEME-4`): a cut between them shows transactions with greater timestamps.
-//! - `TO-3`: entries of deleted rows stay until all timestamps in use are greater than the
-//!   deletion's, so who is ordered before it still finds the row, and that it has come too late.
+//! - `TO-1`: a reader raises the row's read timestamp and then checks the row's owner; a writer
+//!   becomes the owner and then checks the read timestamp. One of the two sees the other.
+//! - `TO-2`: a transaction that would commit in a later epoch than that of its timestamp aborts
+//!   (`SCHEME-4`): a cut between the two epochs shows transactions with greater timestamps.
+//! - `TO-3`: entries of deleted rows stay until all timestamps in use are greater than that of the
+//!   deletion. So a transaction that is ordered before the deletion still finds the row, and finds
+//!   that it has come too late.
 
 mod local;
 mod state;
@@ -30,8 +32,9 @@ use crate::scheme::{
 use crate::schemes::SchemeOptions;
 use state::{PRESENT, STORING, TIMESTAMP, raise};
 
-/// The owner of a row that is being given up, or read for long: older than everybody.
-const NOBODY: u64 = 1;
+/// The owner of a row that garbage collection has locked or a reader has latched: older than every
+/// transaction.
+const NO_TRANSACTION: u64 = 1;
 
 /// See the module.
 pub struct TimestampOrdering<M: Machine> {
@@ -81,9 +84,9 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
         let mut looks = 0;
         loop {
             let row_latch =
-                (looks >= LOOKS).then(|| RowLatch::<M>::begin(owner, 0, NOBODY)).flatten();
+                (looks >= LOOKS).then(|| RowLatch::<M>::begin(owner, 0, NO_TRANSACTION)).flatten();
             if looks >= LOOKS && row_latch.is_none() {
-                // Outside the gate, and looks again.
+                // Wait outside the gate, then start over.
                 return Err(Conflict::WouldBlock(target.place));
             }
             let owned = if row_latch.is_some() { 0 } else { owner.load(Ordering::SeqCst) };
@@ -205,7 +208,7 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
                 let flag = if present { PRESENT } else { 0 };
                 state.version.store(local.timestamp | flag, Ordering::SeqCst);
             } else if state.owner.load(Ordering::Relaxed) & STORING != 0 {
-                // SCHEME-5: as if what was restored had been written now.
+                // SCHEME-5: as if this transaction had written the restored value.
                 let flag = state.version.load(Ordering::Relaxed) & PRESENT;
                 state.version.store(local.timestamp | flag, Ordering::SeqCst);
             }
@@ -224,14 +227,14 @@ impl<M: Machine> Scheme<M> for TimestampOrdering<M> {
 
     fn lock(&self, target: Target<'_, State<M>>) -> Option<(Seen, u64)> {
         let State { owner, version, .. } = target.state;
-        owner.compare_exchange(0, NOBODY, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        owner.compare_exchange(0, NO_TRANSACTION, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         let version = version.load(Ordering::SeqCst);
         let seen = if version & PRESENT == 0 { Seen::Absent } else { Seen::Present };
         Some((seen, version & TIMESTAMP))
     }
 
     fn unlock(&self, target: Target<'_, State<M>>, _changed: bool) {
-        // Who wants to write it looks afterwards whether it is still the row of its key.
+        // A writer checks after `write` whether the slot still holds the row of its key.
         target.state.owner.store(0, Ordering::SeqCst);
     }
 }

@@ -1,17 +1,17 @@
-//! A row has the timestamps of its last write and its last read, and of a write that is to come.
+//! The state of a row: the timestamps of its last write, its last read, and an announced write.
 
 use atoll_machine::{Machine, Ordering, Word};
 
-/// The row is there; in the version.
+/// In the version: the row is present.
 pub(super) const PRESENT: u64 = 1 << 62;
-/// The write is happening; in the owner.
+/// In the owner: the owner is storing.
 pub(super) const STORING: u64 = 1 << 63;
-/// A timestamp's bits in either.
+/// In either: the bits of the timestamp.
 pub(super) const TIMESTAMP: u64 = PRESENT - 1;
 
 /// See the module.
 pub struct State<M: Machine> {
-    /// Timestamp of the transaction that is going to write, 0 for none.
+    /// Timestamp of the transaction that is going to write; 0 for none.
     pub(super) owner: M::Word,
     /// Timestamp of the last write.
     pub(super) version: M::Word,
@@ -26,7 +26,7 @@ impl<M: Machine> Default for State<M> {
     }
 }
 
-/// A gap has the greatest timestamp of those who have looked at it.
+/// The state of a gap: the greatest timestamp of a transaction that has read it.
 pub struct GapState<M: Machine>(pub(super) M::Word);
 
 impl<M: Machine> Default for GapState<M> {
@@ -35,7 +35,7 @@ impl<M: Machine> Default for GapState<M> {
     }
 }
 
-/// Makes a word at least `to`.
+/// Raises a word to at least `to`.
 #[inline]
 pub(super) fn raise<M: Machine>(word: &M::Word, to: u64) {
     let mut now = word.load(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A transaction has its timestamp and the locks that it holds.
+//! The state of a transaction: its timestamp and its locks.
 
 use crate::common::lock_list::LockList;
 use crate::common::timestamp::TimestampLocal;
@@ -10,7 +10,8 @@ pub struct Local {
     pub(super) source: TimestampLocal,
     /// The age of the transaction.
     pub(super) age: u64,
-    /// The transaction died: its next attempt keeps the age, so that it is the oldest one day.
+    /// The transaction has died: its next attempt keeps the age, so that it becomes the oldest one
+    /// in the end.
     pub(super) died: bool,
 }
 

@@ -1,10 +1,10 @@
-//! WAIT_DIE: two-phase locking in which the older waits and the younger dies.
+//! WAIT_DIE: two-phase locking in which an older transaction waits and a younger one dies.
 //!
-//! A transaction takes a timestamp when it begins and keeps it when it has to start again. Asking
-//! for a lock that is held, it waits if it is older than every holder and aborts otherwise, so
-//! nobody waits for an older one and there is no deadlock ("Staring into the Abyss", section 2.1).
-//! A lock knows a bound on the age of its holders and not each of them, so now and then somebody
-//! dies who could have waited; nobody waits who must die.
+//! A transaction takes a timestamp when it begins and keeps it when it has to start again. If it
+//! requests a lock that others hold, it waits if it is older than every holder, and aborts
+//! otherwise. So no transaction waits for an older one, and there is no deadlock ("Staring into the
+//! Abyss", section 2.1). A lock knows only a bound on the age of its holders. So a transaction may
+//! die that could have waited; but no transaction waits that must die.
 
 mod local;
 mod state;
@@ -33,7 +33,7 @@ impl<M: Machine> WaitDie<M> {
     }
 }
 
-/// Who is older than all holders waits.
+/// Waits if the transaction is older than all holders.
 fn wait_or_die(age: u64, place: Place) -> impl FnOnce(Busy) -> Conflict {
     move |busy| match busy {
         Busy::Held { oldest } if age >= oldest => Conflict::Abort(AbortReason::TooYoung),

@@ -1,3 +1,3 @@
-//! A row has a lock that knows how old its oldest holder is.
+//! The state of a row: a lock with a bound on the age of its oldest holder.
 
 pub use crate::common::lock::Lock as State;

@@ -1,8 +1,9 @@
-//! The shortest way to a value: of a row that is surely that of its key (`ROWS-2`), for a
-//! transaction that has the key's partition.
+//! The shortest path to a value: for a row with an exact prediction (`ROWS-2`), in a transaction
+//! that has the key's partition.
 //!
-//! How many misses are on their way at a time depends on how many instructions lie between the
-//! loads that miss, so there are as few as possible. What is not as here is left to the longer way.
+//! The fewer instructions there are between two loads that miss the cache, the more misses overlap.
+//! So this path has as few instructions as possible and leaves everything unusual to the fast path
+//! of [`super`].
 
 use atoll_machine::Machine;
 use atoll_memory::Inside;
@@ -13,14 +14,14 @@ use super::{Access, Step, Worker};
 use crate::engine::partition_of;
 use crate::scheme::Scheme;
 
-/// Keys that a transaction may access in a table, as far as one comparison says so.
+/// Keys that a transaction may access in a table, as far as one comparison can decide.
 #[derive(Clone, Copy)]
 pub(super) enum Keys {
-    /// Any: it has all partitions.
+    /// All keys: the transaction has all partitions.
     All,
-    /// Those of the only partition that it has, of so many.
+    /// The keys of the only partition that the transaction has.
     Of { partition: u32, partitions: u32 },
-    /// That has to be asked for each.
+    /// The decision needs more than one comparison.
     Asked,
 }
 
@@ -48,23 +49,23 @@ impl Keys {
 }
 
 impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
-    /// A row that is surely that of a key which the transaction may access, and a column of it.
+    /// The exact slot of a key that the transaction may access, and a column of it.
     #[inline(always)]
     fn locate_exact(
         &self,
         key: &[Value],
         column: usize,
     ) -> Option<(Slot<'w, M>, PlainColumn, Inside)> {
-        // Inside, the transaction is open and has deleted no row itself (`ROWS-2`).
+        // While inside, the transaction is open and has deleted no row itself (`ROWS-2`).
         let inside = self.inside.filter(|_| self.keys.has(key))?;
         let slot = self.table.locate_exact(key)?;
         let column = self.table.plain(column)?;
         (!self.worker.member.is_awaited(inside)).then_some((slot, column, inside))
     }
 
-    /// Reads a value, or does nothing.
+    /// Reads a value; returns false if it has done nothing.
     #[inline(always)]
-    pub(super) fn get_surely(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> bool {
+    pub(super) fn get_exact(&mut self, key: &[Value], column: usize, into: &mut [u8]) -> bool {
         let Some((slot, column, _)) = self.locate_exact(key, column) else { return false };
         let Some(into) = into.get_mut(..column.width()) else { return false };
         if !self.worker.late.is_empty() && self.worker.late.has(slot.id()) {
@@ -75,9 +76,9 @@ impl<'w, S: Scheme<M>, M: Machine> Access<'w, S, M> {
         true
     }
 
-    /// Replaces a value, or does nothing: `Again`.
+    /// Replaces a value; returns `Again` if it has done nothing.
     #[inline(always)]
-    pub(super) fn put_surely(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
+    pub(super) fn put_exact(&mut self, key: &[Value], column: usize, bytes: &[u8]) -> Step<()> {
         let Some((slot, column, inside)) = self.locate_exact(key, column) else {
             return Step::Again;
         };

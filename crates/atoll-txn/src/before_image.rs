@@ -1,9 +1,9 @@
-//! What stood in a row before: columns and the bytes that lay in their segments.
+//! Before images: the columns that a change replaces, as the bytes that their segments stored.
 
-/// Some columns of an older version of a row, and whether it was there.
+/// Some columns of an older version of a row, and whether that version was present.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct BeforeImage {
-    /// Whether the row was there.
+    /// Whether the row was present.
     pub present: bool,
     cells: Vec<Cell>,
     bytes: Vec<u8>,
@@ -18,14 +18,14 @@ struct Cell {
 }
 
 impl BeforeImage {
-    /// Forgets everything.
+    /// Removes all columns.
     pub fn clear(&mut self, present: bool) {
         self.present = present;
         self.cells.clear();
         self.bytes.clear();
     }
 
-    /// Adds a column of `len` bytes, or replaces it, and gives the place to put them.
+    /// Adds a column of `len` bytes, or replaces it, and returns its bytes for the caller to fill.
     pub fn add(&mut self, column: u16, valid: bool, len: usize) -> &mut [u8] {
         let start = match self.cells.iter_mut().find(|cell| cell.column == column) {
             Some(cell) => {
@@ -43,7 +43,7 @@ impl BeforeImage {
         &mut self.bytes[start..start + len]
     }
 
-    /// Adds the columns of another one that it does not have.
+    /// Adds the columns of another image that this one does not have.
     pub fn add_missing(&mut self, other: &Self) {
         for (column, valid, bytes) in other.cells() {
             if self.get(column.into()).is_none() {
@@ -52,7 +52,7 @@ impl BeforeImage {
         }
     }
 
-    /// Says whether a column that was added is valid.
+    /// Sets whether a column that was added is valid.
     pub fn set_valid(&mut self, column: u16, valid: bool) {
         let cell = self.cells.iter_mut().find(|cell| cell.column == column);
         cell.expect("the column was added").valid = valid;
