@@ -20,6 +20,7 @@ use atoll_machine::{Medium, MediumFile};
 use atoll_storage::redo::{Input, number};
 
 use crate::block::{INCARNATION_MAX, NUMBER_MAX};
+pub use crate::checkpoint_store::CheckpointPart;
 use crate::checkpoint_store::FileRef;
 use crate::error::LogError;
 use crate::files::place_of;
@@ -82,17 +83,6 @@ pub struct Checkpoint {
     pub incarnation: u32,
     /// For each tablespace.
     pub parts: Vec<CheckpointPart>,
-}
-
-/// A tablespace's part of a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CheckpointPart {
-    /// The log is read from here on.
-    pub start: u64,
-    /// Number of the checkpoint from whose map its steps begin; its own, if it has a map.
-    pub base: u64,
-    /// Its map, or the step to it.
-    pub file: FileRef,
 }
 
 impl Checkpoint {

@@ -17,19 +17,17 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use atoll_machine::{Machine, Medium, Native};
-use atoll_txn::journal::{Journal, Recorder};
 
-use crate::beginning::{Announce, Beginning};
+use crate::beginning::{Announce, Beginning, State};
 use crate::block::{IdleWatermark, Kind, block_bytes};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::helpers::Helpers;
 use crate::log::{Around, Block, Log, Slot, Start};
-use crate::recorder::LogRecorder;
 use crate::ring::Ring;
 
 /// Most tablespaces.
@@ -105,17 +103,6 @@ impl Default for LogsOptions {
     }
 }
 
-/// Whether changes are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    /// The life has not begun; see [`crate::beginning`].
-    Waiting,
-    /// They are.
-    Open,
-    /// Not any more.
-    Closed,
-}
-
 /// See the module.
 pub struct Logs {
     logs: Vec<Log>,
@@ -125,9 +112,7 @@ pub struct Logs {
     /// Where the pieces of transactions that are open begin, in each log.
     pieces: Mutex<BTreeMap<u64, Vec<u64>>>,
     options: LogsOptions,
-    /// A [`State`].
-    pub(crate) state: AtomicU8,
-    pub(crate) beginning: Beginning,
+    beginning: Beginning,
     helpers: Helpers,
     /// GSN of the last moment that was marked.
     pub(crate) marked: AtomicU64,
@@ -161,12 +146,18 @@ impl Logs {
         let leaders = logs.iter().map(Log::slot).collect();
         let transactions = AtomicU64::new(1);
         let pieces = Mutex::default();
-        let (state, beginning) = (AtomicU8::new(State::Waiting as u8), Beginning::new(announce));
-        Ok(Arc::new_cyclic(|own| {
+        let beginning = Beginning::new(announce);
+        Ok(Arc::new_cyclic(|own: &Weak<Self>| {
             let helpers = if options.in_turns { 0 } else { logs.len() };
-            let helpers = Helpers::start(own, helpers);
+            let own = Weak::clone(own);
+            let helpers = Helpers::start(helpers, move |number, gsn| {
+                let Some(logs) = own.upgrade() else { return false };
+                // The caller of `settle` gets the error when it flushes that log itself.
+                let _ = logs.logs[number].flush_to(gsn, &*logs);
+                true
+            });
             let marked = AtomicU64::new(0);
-            Self { logs, leaders, transactions, pieces, options, state, beginning, helpers, marked }
+            Self { logs, leaders, transactions, pieces, options, beginning, helpers, marked }
         }))
     }
 
@@ -223,11 +214,6 @@ impl Logs {
         self.logs.iter().try_for_each(|log| log.flush_to(gsn, self))
     }
 
-    /// Makes everything of a log up to a GSN durable.
-    pub(crate) fn flush_log(&self, number: usize, gsn: u64) -> Result<(), LogError> {
-        self.logs[number].flush_to(gsn, self)
-    }
-
     /// Writes what has been recorded, without waiting for anything else.
     ///
     /// # Errors
@@ -242,7 +228,7 @@ impl Logs {
     /// # Errors
     /// [`LogError`].
     pub fn close(&self) -> Result<bool, LogError> {
-        let has_begun = self.end();
+        let has_begun = self.beginning.end();
         let mut round = 0;
         while !self.logs.iter().all(Log::is_idle) {
             Native::wait(round);
@@ -250,7 +236,7 @@ impl Logs {
         }
         // Also when it fails: a flush of another log may be running that somebody has asked for.
         let done = self.flush();
-        self.seal();
+        self.logs.iter().for_each(Log::seal);
         done.map(|()| has_begun)
     }
 
@@ -264,21 +250,45 @@ impl Logs {
         self.logs.iter().filter_map(|log| log.check().err()).collect()
     }
 
-    pub(crate) fn state(&self) -> State {
-        match self.state.load(Ordering::SeqCst) {
-            0 => State::Waiting,
-            1 => State::Open,
-            _ => State::Closed,
+    /// Begins the incarnation if it has not begun. Changes do so by themselves.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`] when the medium has no space; the caller can try again. Other errors
+    /// are those of the announcement and of a flush.
+    pub fn begin(&self) -> Result<(), LogError> {
+        let append = || {
+            (0..self.logs.len()).for_each(|number| self.append_admitted(number, Kind::Open, &[]));
+        };
+        if self.beginning.begin(|| self.admit_beginning(), append)? {
+            self.settle(self.clock())?;
         }
+        Ok(())
+    }
+
+    /// Reserves room for the first block in every log, or in none (`BEGIN-2`).
+    fn admit_beginning(&self) -> Result<(), LogError> {
+        let bytes = block_bytes(0);
+        for (number, log) in self.logs.iter().enumerate() {
+            if let Err(error) = log.admit(bytes) {
+                self.logs[..number].iter().for_each(|before| before.withdraw(bytes));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the incarnation could not begin, so that the logs accept no changes, if that is so.
+    pub fn waits_for(&self) -> Option<LogError> {
+        self.beginning.failure()
     }
 
     /// Whether changes are taken: a log that fails takes the others with it, since nothing could
     /// be acknowledged any more. Begins the life with the first of them.
     pub(crate) fn check(&self) -> Result<(), LogError> {
-        let mut state = self.state();
+        let mut state = self.beginning.state();
         if state == State::Waiting {
             self.begin()?;
-            state = self.state();
+            state = self.beginning.state();
         }
         if state == State::Closed {
             return Err(LogError::Closed);
@@ -375,18 +385,12 @@ impl Around for Logs {
     }
 }
 
-impl Journal for Logs {
-    fn recorder(self: Arc<Self>) -> Box<dyn Recorder> {
-        Box::new(LogRecorder::new(self))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use atoll_machine::CrashMedium;
     use atoll_storage::redo::Redo;
-    use atoll_txn::journal::Commit;
+    use atoll_txn::journal::{Commit, Journal, Recorder};
 
     use super::*;
     use crate::log::Alone;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use atoll_storage::redo::Redo;
-use atoll_txn::journal::{Commit, JournalError, Recorder};
+use atoll_txn::journal::{Commit, Journal, JournalError, Recorder};
 
 use crate::block::{Kind, PAYLOAD_BYTES_MAX, block_bytes};
 use crate::error::LogError;
@@ -12,7 +12,7 @@ use crate::log::{Block, Log, Slot};
 use crate::logs::{Logs, Planted, TABLESPACES_MAX};
 
 /// A worker's way to the logs.
-pub(crate) struct LogRecorder {
+struct LogRecorder {
     logs: Arc<Logs>,
     slots: Vec<Arc<Slot>>,
     /// Logs and bytes of blocks that have been promised for the commit, ascending.
@@ -23,7 +23,7 @@ pub(crate) struct LogRecorder {
 }
 
 impl LogRecorder {
-    pub(crate) fn new(logs: Arc<Logs>) -> Self {
+    fn new(logs: Arc<Logs>) -> Self {
         let slots = logs.logs().iter().map(Log::slot).collect();
         Self { logs, slots, admitted: Vec::new(), transaction: 0, spilled: 0 }
     }
@@ -32,6 +32,12 @@ impl LogRecorder {
 fn payload(redo: &Redo, log: usize) -> &[u8] {
     let part = redo.parts().iter().find(|part| part.tablespace as usize == log);
     part.map_or(&[], |part| &part.bytes)
+}
+
+impl Journal for Logs {
+    fn recorder(self: Arc<Self>) -> Box<dyn Recorder> {
+        Box::new(LogRecorder::new(self))
+    }
 }
 
 impl Recorder for LogRecorder {

@@ -22,7 +22,7 @@ pub mod writer;
 
 pub use map::{BlockRef, ColumnMap, Map, Part, SegmentMap, TableMap};
 pub use step::{FileRef, Holding, Lines, PartName};
-pub use store::CheckpointStore;
+pub use store::{CheckpointPart, CheckpointStore};
 pub use writer::{Changed, Waiting, Writer};
 
 /// Bytes of a block.

@@ -13,8 +13,18 @@ use super::map::{BlockRef, Map, Part};
 use super::step::{self, FileRef, Holding, Line};
 use super::{BLOCK_BYTES, FILE, LINE_BYTES, MAP_COPIES};
 use super::{map_name, map_number, step_name, step_number};
-use crate::control::CheckpointPart;
 use crate::error::LogError;
+
+/// A tablespace's part of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CheckpointPart {
+    /// The log is read from here on.
+    pub start: u64,
+    /// Number of the checkpoint from whose map its steps begin; its own, if it has a map.
+    pub base: u64,
+    /// Its map, or the step to it.
+    pub file: FileRef,
+}
 
 /// See the module.
 pub struct CheckpointStore {

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use atoll_machine::fork::{Mark, Unshared};
 
 use super::Descriptor;
-use super::error::{LeaseError, RefusalCode};
+use super::error::LeaseError;
 use super::fds;
+use super::message::RefusalCode;
 use super::names::{Name, RuntimeDir};
 use super::wire::{self, MAX_WORD, Message, Tree, WireError};
 

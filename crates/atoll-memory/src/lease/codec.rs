@@ -4,8 +4,7 @@
 //! [`WireError::Truncated`] instead (`WIRE-1`). A failed read leaves the reader somewhere within
 //! the message, which is dropped then.
 
-use super::error::RefusalCode;
-use super::wire::{MAX_DESCRIPTORS, MAX_PART, MAX_WORD, Tree, WireError};
+use super::message::{MAX_DESCRIPTORS, MAX_PART, MAX_WORD, RefusalCode, Tree, WireError};
 
 /// Appends fields.
 pub(super) struct Writer {

@@ -8,8 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use atoll_machine::fork::Unshared;
 
-use super::error::{LeaseError, RefusalCode};
+use super::error::LeaseError;
 use super::fds::{self, Credentials};
+use super::message::RefusalCode;
 use super::wire::{self, MAX_TEXT, Message, Tree};
 use super::{Descriptor, Offer, Peer};
 

@@ -3,52 +3,11 @@
 //! One enum for both sides, because one side's error is usually the other's refusal. None of them
 //! leaves anything behind: descriptors that came with a failed message are closed.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::wire::WireError;
-
-/// Why an owner refused; travels in a `Refused` message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RefusalCode {
-    /// The owner holds as many snapshots as it may.
-    SnapshotLimit,
-    /// The snapshot asked for, or one it is built on, has expired.
-    Expired,
-    /// The owner's store has no memory left for a snapshot.
-    OutOfMemory,
-    /// The owner is closing.
-    Closing,
-    /// Anything else; the text tells.
-    Other,
-    /// The two sides speak different versions of the protocol.
-    Version,
-    /// The peer belongs to another user.
-    ForeignUser,
-    /// The peer's message was not one of the protocol.
-    Malformed,
-    /// The answer does not fit one message.
-    TooLarge,
-}
-
-impl fmt::Display for RefusalCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SnapshotLimit => "snapshot limit",
-            Self::Expired => "expired",
-            Self::OutOfMemory => "out of memory",
-            Self::Closing => "closing",
-            Self::Other => "other",
-            Self::Version => "version",
-            Self::ForeignUser => "foreign user",
-            Self::Malformed => "malformed",
-            Self::TooLarge => "too large",
-        })
-    }
-}
+use super::message::{PRODUCT_VERSION, PROTOCOL_VERSION, RefusalCode, WireError};
 
 /// An error of names, leases or the way between them.
 #[derive(Debug, thiserror::Error)]
@@ -254,8 +213,8 @@ impl LeaseError {
     /// A mismatch with a peer of version `theirs`.
     pub(super) fn version(theirs: u32, theirs_product: String) -> Self {
         Self::VersionMismatch {
-            ours: super::wire::PROTOCOL_VERSION,
-            ours_product: super::wire::PRODUCT_VERSION.to_owned(),
+            ours: PROTOCOL_VERSION,
+            ours_product: PRODUCT_VERSION.to_owned(),
             theirs,
             theirs_product,
         }

@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 use atoll_machine::fork::Unshared;
 
 use super::connection::{Connection, End, no_lease, offer_tree, push_fds, refuse, reject, send};
-use super::error::{LeaseError, RefusalCode};
+use super::error::LeaseError;
 use super::fds::{self, Epoll, Received};
+use super::message::RefusalCode;
 use super::wire::{self, MAX_PART, Message, WireError};
 use super::{LeaseId, Peer, Publisher};
 

@@ -38,13 +38,15 @@ mod connection;
 mod error;
 mod event_loop;
 mod fds;
+mod message;
 mod names;
 mod owned;
 mod server;
 pub mod wire;
 
 pub use client::{Client, Owner};
-pub use error::{LeaseError, RefusalCode};
+pub use error::LeaseError;
+pub use message::RefusalCode;
 pub use names::{Listed, Name, NameState, RuntimeDir};
 pub use server::Server;
 
