@@ -1,5 +1,5 @@
-//! A worker's way to the logs: room first, then a place in all of them under one GSN, then filling
-//! it.
+//! The recorder of one worker, which writes its commits to the logs: it gets room promised, then
+//! reserves a block in each log under one GSN, then fills these blocks.
 
 use std::sync::Arc;
 
@@ -11,14 +11,16 @@ use crate::error::LogError;
 use crate::log::{Block, Log, Slot};
 use crate::logs::{Logs, Planted, TABLESPACES_MAX};
 
-/// A worker's way to the logs.
+/// The recorder of one worker.
 struct LogRecorder {
     logs: Arc<Logs>,
+    /// The worker's slot in each log.
     slots: Vec<Arc<Slot>>,
-    /// Logs and bytes of blocks that have been promised for the commit, ascending.
+    /// The logs that have promised room for the commit, ascending, and the bytes of its blocks.
     admitted: Vec<(usize, u64)>,
-    /// Number of the open transaction once it has spilled, and to which logs.
+    /// Number of the open transaction once it has spilled, else 0.
     transaction: u64,
+    /// The logs to which it has spilled, a bit for each.
     spilled: u64,
 }
 
@@ -64,7 +66,7 @@ impl Recorder for LogRecorder {
         self.logs.check()?;
         if self.transaction == 0 {
             self.transaction = self.logs.next_transaction();
-            // Before the first piece has a place.
+            // Registered before the first piece is reserved, so a checkpoint keeps all pieces.
             let mut pieces = self.logs.pieces();
             let starts = self.logs.logs().iter().map(Log::tail_lsn).collect();
             pieces.insert(self.transaction, starts);
@@ -97,7 +99,7 @@ impl Recorder for LogRecorder {
             commit.seen = 0;
         }
         let logs = self.logs.logs();
-        // All latches together, so that the GSN is the greatest of all clocks at one moment.
+        // All latches are held together, so the GSN is above all these clocks at one moment.
         let mut places = [0; TABLESPACES_MAX];
         let horizon = self.logs.horizon();
         let gsn = if let [(log, bytes)] = self.admitted[..] {
@@ -166,7 +168,8 @@ impl Recorder for LogRecorder {
 }
 
 impl LogRecorder {
-    /// After promises were given, so that whoever closes the logs sees them or is seen here.
+    /// Checks the logs again after promises were given: either a thread that closes the logs sees
+    /// these promises and waits for them, or this check sees that the logs are closed.
     fn check_admitted(&mut self) -> Result<(), JournalError> {
         let checked = self.logs.check();
         if checked.is_err() {
