@@ -70,8 +70,8 @@ impl NextFile {
         }
     }
 
-    /// Returns whether the file was filled to its end. If it is too short, [`Files::open`] creates
-    /// it again.
+    /// Returns whether the file was filled to its end. [`Files::open`] does not count one that is
+    /// too short as ready, so it is created again.
     fn fill(&self, file: &dyn MediumFile, pace: impl Fn() -> Pace) -> Result<bool, MediumError> {
         let mut at = 0;
         while at < self.file_bytes {

@@ -1,7 +1,7 @@
 //! The group-commit window: how long the leader of a flush waits for further commits.
 //!
-//! A client whose commit a flush has made durable usually commits again soon. If it does so just
-//! after the next flush has begun, it waits for two flushes. So the leader waits until as many
+//! A client usually commits again soon after a flush has made its commit durable. If it does so
+//! just after the next flush has begun, it waits for two flushes. So the leader waits until as many
 //! blocks are pending as the last flush wrote plus those that arrived while it ran, but at most a
 //! third of the duration of a flush. When too few arrive, the next 32 flushes do not wait.
 
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leader_waits_for_recent_clients_but_not_forever() {
+    fn a_leader_waits_for_recent_clients_for_a_limited_time() {
         let mut group_commit = GroupCommitWindow::default();
         // A flush of 8 blocks took a second, and 8 further blocks arrived meanwhile.
         group_commit.note(8, 16, 1_000_000_000);

@@ -1,15 +1,15 @@
 //! All logs of a database: commits across them, the durable horizon, and waiting for it.
 //!
 //! A commit takes the latches of the logs that it writes to, in the order of their numbers, and one
-//! GSN that is greater than the clocks of all these logs and than every GSN that the transaction has
-//! seen. So the GSNs of a log ascend, and a commit has a greater GSN than every commit that it
+//! GSN that is greater than the clocks of all these logs and than every GSN that the transaction
+//! has seen. So the GSNs of a log ascend, and a commit has a greater GSN than every commit that it
 //! depends on, in any log (`JOURNAL-1`).
 //!
 //! The *durable horizon* is the smallest GSN up to which a log is durable, over all logs. A commit
 //! at or below it is durable, with everything it depends on; recovery keeps exactly these commits.
 //! An idle log must not hold the horizon back, and a flush of the idle log for every commit in
-//! another log would double the number of flushes. So the leader of a flush finds the logs that
-//! have nothing to flush and records that in its own log ([`IdleWatermark`]).
+//! another log would cost one more flush. So the leader of a flush finds the logs that have nothing
+//! to flush and records that in its own log ([`IdleWatermark`]).
 //!
 //! - `LOGS-1`: no commit above the horizon is acknowledged.
 //! - `LOGS-2`: the horizon that recovery computes from the media is at least every horizon by which
