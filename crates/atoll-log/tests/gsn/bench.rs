@@ -1,5 +1,6 @@
 //! Recorders that use the logs as workers do. Rows hold the GSN of their last change. A recorder
-//! may spill a write set, has it admitted, and records it in the section in which it holds the rows.
+//! may spill a write set, has it admitted, and records it in the section in which it holds the
+//! rows.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -206,8 +206,8 @@ pub fn horizon(
     Ok(gsns.into_iter().min().unwrap_or(0).max(told))
 }
 
-/// After a crash, no acknowledged GSN is above the horizon, and every commit at or below the horizon
-/// is complete in all its logs.
+/// After a crash, no acknowledged GSN is above the horizon, and every commit at or below the
+/// horizon is complete in all its logs.
 pub fn after_crash(found: &Found, horizon: u64, told: u64, done: &[Done]) -> Result<(), String> {
     if horizon < told {
         return Err(format!("{told} was told of, and the horizon is {horizon}"));
