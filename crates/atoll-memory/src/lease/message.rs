@@ -1,6 +1,5 @@
-//! What owner and holder say to each other: messages, their limits, and what can be wrong with one.
-//!
-//! The types only; [`super::wire`] turns them into bytes and back.
+//! The messages between owner and holder as types, their limits, and the errors of a malformed one.
+//! [`super::wire`] encodes and decodes them.
 
 use std::fmt;
 

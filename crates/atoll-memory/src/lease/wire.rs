@@ -4,7 +4,7 @@
 //! kind, body length} and the body. Integers are little-endian, a text is a `u16` length and UTF-8
 //! without control characters, a list is a `u16` count and its items. The header, and the front
 //! of `Hello`, `Welcome` and `Refused` up to the product version, are the same in every protocol
-//! version, so that two versions can tell each other who they are.
+//! version, so that processes of different versions can tell each other their versions.
 //!
 //! Invariants:
 //! - `WIRE-1`: `decode` gives back what `encode` was given; any other bytes give a [`WireError`],

@@ -180,7 +180,7 @@ struct Hands {
     press: u32,
     /// Chunks that the second hand has visited in this round of strolling.
     strolled: usize,
-    /// In this round, bytes for whose return there was no room.
+    /// In this round, bytes that could not return because there was no room.
     turned_away_bytes: u64,
     /// In this round, bytes that left.
     sent_away_bytes: u64,
