@@ -53,8 +53,8 @@ pub enum LogError {
     },
     /// The creation of a database was interrupted.
     #[error(
-        "{path} holds a database that was never finished, and nothing in it; open it to make it \
-         anew, or remove it"
+        "{path} holds a database that was never finished, without any data; open it to create it \
+         again, or remove it"
     )]
     Unfinished {
         /// The folder.
@@ -97,8 +97,8 @@ pub enum LogError {
     },
     /// The logs, or an archive of them, belong to another database than expected.
     #[error(
-        "{path} holds the logs of another database (a backup that was opened, and what was \
-         restored, are others too); name the one that belongs to this one, or an empty folder to \
+        "{path} holds the logs of another database (an opened backup and a restored database are \
+         other databases, too); name the one that belongs to this database, or an empty folder to \
          begin an archive"
     )]
     AnotherDatabase {

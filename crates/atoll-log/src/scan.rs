@@ -266,7 +266,7 @@ impl Scan {
             return Ok(Err(NoBlock("bytes that are no header")));
         };
         if header.lsn != at || header.tablespace != self.tablespace {
-            return Ok(Err(NoBlock("a block of another place")));
+            return Ok(Err(NoBlock("a block with another LSN or of another tablespace")));
         }
         let is_cut = header.incarnation < self.cut.0 && at >= self.cut.1;
         if is_cut || header.incarnation < self.incarnation || header.gsn < self.gsn {

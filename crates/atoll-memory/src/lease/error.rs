@@ -1,7 +1,7 @@
-//! Everything that can go wrong between an owner and a holder, each with what to do about it.
+//! The errors between an owner and a holder, each with what the user can do about it.
 //!
-//! One enum for both sides, because one side's error is usually the other's refusal. None of them
-//! leaves anything behind: descriptors that came with a failed message are closed.
+//! Both sides share one enum, because an error of one side is usually the refusal of the other. No
+//! error leaks a descriptor: those that came with a failed message are closed.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::message::{PRODUCT_VERSION, PROTOCOL_VERSION, RefusalCode, WireError};
 
-/// An error of names, leases or the way between them.
+/// An error of names, of leases, or of the connection between owner and holder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
@@ -31,7 +31,7 @@ pub enum LeaseError {
     NameTaken {
         /// The name.
         name: String,
-        /// Its owner; 0 if the owner has not told yet.
+        /// Process id of its owner; 0 if the owner has not written it yet.
         pid: u32,
     },
     /// No database has that name.
@@ -123,7 +123,7 @@ pub enum LeaseError {
     /// The other side sent something that is not a message of the protocol.
     #[error("the other end sent an invalid message: {0}; the connection was closed")]
     Wire(#[from] WireError),
-    /// The owner said no.
+    /// The owner refused the request.
     #[error("the owner of {name:?} refused: {text}")]
     Refused {
         /// The name.
@@ -222,7 +222,7 @@ impl LeaseError {
 }
 
 impl From<io::Error> for LeaseError {
-    /// Of a descriptor that is to be kept from forked children.
+    /// Wraps an error of `Unshared::make`, which keeps a descriptor from forked children.
     fn from(source: io::Error) -> Self {
         Self::Io { doing: "keep a descriptor from forked children", source }
     }

@@ -278,7 +278,7 @@ impl EventLoop {
         offer.bases.iter().for_each(|base| push_fds(base, &mut fds));
         match send(connection, &Message::Offer(tree), &fds) {
             // A field that does not fit, or a kernel that carries no more descriptors for this
-            // user at the moment: nothing was sent, so the connection can go on.
+            // user at the moment: nothing was sent, so the connection remains usable.
             Err(End::Fault(error @ (LeaseError::Wire(_) | LeaseError::Io { .. }))) => {
                 refuse(connection, RefusalCode::Other, &error.to_string())
             }

@@ -104,7 +104,7 @@ pub(super) fn listen(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// `WouldBlock` after it.
 pub(super) fn socket_with(timeout: Duration) -> io::Result<OwnedFd> {
     let socket = packet_socket(0)?;
-    // A zero timeval would mean to wait for ever.
+    // A zero timeval would mean to wait without a limit.
     let timeout = timeout.max(Duration::from_millis(1));
     let time = libc::timeval {
         tv_sec: timeout.as_secs().min(1 << 31) as libc::time_t,

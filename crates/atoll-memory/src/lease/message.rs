@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Version of the protocol that this code speaks.
 pub const PROTOCOL_VERSION: u32 = 1;
-/// Version of the product, for people.
+/// Version of the product, for display.
 pub const PRODUCT_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// First word of every message.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"ATLL");
@@ -38,8 +38,8 @@ pub enum WireError {
         /// What it starts with.
         found: u32,
     },
-    /// Its length and the length that its header tells differ.
-    #[error("its header tells {declared} bytes of body and {actual} came")]
+    /// Its length differs from the length in its header.
+    #[error("its header declares {declared} bytes of body, but {actual} came")]
     Length {
         /// The header's body length in bytes.
         declared: u32,
@@ -54,7 +54,7 @@ pub enum WireError {
     Version {
         /// The sender's protocol version.
         theirs: u32,
-        /// The sender's product version, if it told one.
+        /// The sender's product version, or "unknown".
         product: String,
     },
     /// There is no such kind of message.
@@ -71,7 +71,7 @@ pub enum WireError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The body goes on after its last field.
+    /// The body continues after its last field.
     #[error("{count} bytes follow its last field")]
     Trailing {
         /// How many bytes.
@@ -91,7 +91,7 @@ pub enum WireError {
     /// It carried file descriptors where none belong.
     #[error("it carried file descriptors where none belong")]
     UnexpectedFds,
-    /// A good message at the wrong moment.
+    /// A valid message at the wrong time.
     #[error("a {kind} message makes no sense here")]
     Unexpected {
         /// The kind of message.
@@ -116,7 +116,7 @@ pub struct Tree {
     pub lease_word: u64,
     /// How long taking took, in nanoseconds.
     pub take_ns: u64,
-    /// What the snapshot is built on.
+    /// The snapshots that this one is built on.
     pub bases: Vec<Tree>,
 }
 
@@ -152,7 +152,7 @@ pub enum Message {
         /// The owner's process id.
         pid: u32,
     },
-    /// The owner's answer to anything that it does not do.
+    /// The owner's answer to a request that it refuses.
     Refused {
         /// Product version of the owner.
         product: String,
@@ -168,7 +168,7 @@ pub enum Message {
     Offer(Tree),
     /// The client asks for the status text from a byte offset on.
     Status {
-        /// Where to go on; 0 makes a new text.
+        /// Where the part begins; 0 creates a new text.
         offset: u64,
     },
     /// The owner's answer to `Status`.
@@ -181,7 +181,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The kind of message, for people.
+    /// The name of the kind of message, for display.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Hello { .. } => "hello",
@@ -195,7 +195,7 @@ impl Message {
     }
 }
 
-/// Why an owner refused; travels in a `Refused` message.
+/// Why an owner refused; part of a `Refused` message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusalCode {
@@ -207,13 +207,13 @@ pub enum RefusalCode {
     OutOfMemory,
     /// The owner is closing.
     Closing,
-    /// Anything else; the text tells.
+    /// Any other reason; the text states it.
     Other,
     /// The two sides speak different versions of the protocol.
     Version,
     /// The peer belongs to another user.
     ForeignUser,
-    /// The peer's message was not one of the protocol.
+    /// The peer's message is not valid in the protocol.
     Malformed,
     /// The answer does not fit one message.
     TooLarge,

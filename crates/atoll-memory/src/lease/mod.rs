@@ -50,7 +50,7 @@ pub use message::RefusalCode;
 pub use names::{Listed, Name, NameState, RuntimeDir};
 pub use server::Server;
 
-/// One lease of one server; unique for the server's life, never used again.
+/// The number of a lease; a server never uses a number again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeaseId(pub u64);
 
@@ -122,7 +122,7 @@ pub struct Offer {
 pub struct Refusal {
     /// The kind of reason, for programs.
     pub code: RefusalCode,
-    /// The reason, for people: one sentence with what to do.
+    /// The reason, for display: one sentence with what the user can do.
     pub text: String,
 }
 

@@ -65,7 +65,7 @@ pub struct Listed {
     pub name: String,
     /// Whether its owner lives.
     pub state: NameState,
-    /// The owner's process id, if it lives and the kernel tells.
+    /// The owner's process id, if it lives and the kernel reports it.
     pub pid: Option<u32>,
 }
 

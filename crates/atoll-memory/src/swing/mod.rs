@@ -190,7 +190,7 @@ impl SwingMalloc {
 
     /// Allocates at least `size_bytes`: up to 512 MiB a power of two from the buddy part, aligned
     /// to its size or 2 MiB, whichever is less; above that from a large block, in whole 2 MiB.
-    /// The contents are whatever was there before.
+    /// The contents are undefined.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] (of the limit less the headroom), [`MemoryError::TooLarge`],
