@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::LogError;
 
-/// Durably writes to the control file that an incarnation begins. [`Beginning::begin`] calls it
+/// Durably writes to the control file that an incarnation begins. [`crate::Logs::begin`] calls it
 /// again after it has failed.
 pub type Announce = Box<dyn FnMut() -> Result<(), LogError> + Send>;
 

@@ -1,13 +1,13 @@
 //! One log: admit, reserve, fill, flush.
 //!
-//! A writer first gets a promise of room ([`Log::admit`], which may wait). Then it reserves an LSN
+//! A writer first gets a promise of room (`Log::admit`, which may wait). Then it reserves an LSN
 //! and a GSN within a few instructions under the latch, and fills its block in the ring without any
 //! latch. A flush takes the end of the log, waits for the writers that still fill blocks before
 //! that end, writes the bytes and syncs. No thread is dedicated to flushing: one of the threads
 //! that wait for a flush leads it, and blocks that are appended meanwhile belong to the next flush.
 //!
 //! Before the leader takes the end, it waits a short time for further commits
-//! ([`crate::group_commit`]).
+//! (`group_commit.rs`).
 //!
 //! - `LOG-1`: `promised` is at least `lsn`. Admission keeps it at least [`SLACK_BYTES`] below the
 //!   ring's capacity past `durable_lsn`, and below the end of the files. So a promised block can be

@@ -356,8 +356,9 @@ impl Logs {
         self.logs.iter().map(Log::tail_lsn).collect()
     }
 
-    /// Recovery needs no bytes of the logs before `starts`, one position for each log: recycles
-    /// or removes the files before them, see [`Log::release`].
+    /// Recovery needs no bytes of the logs before `starts`, one position for each log: recycles the
+    /// files before them until each log has `spares` files from its start on, and removes the
+    /// others.
     ///
     /// # Errors
     /// [`LogError::Medium`]; the logs keep working.

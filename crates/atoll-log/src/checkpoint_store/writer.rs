@@ -2,7 +2,7 @@
 //!
 //! For each part, the caller passes the bytes and the blocks of the previous checkpoint. Unchanged
 //! blocks are not written again. If the checkpoint is a step and few lines of a block have changed,
-//! only these lines are written; once steps would contain more than [`LINES_MAX`] lines of a block,
+//! only these lines are written; once steps would contain more than `LINES_MAX` lines of a block,
 //! the block is written whole. A map begins a new chain of steps, so all blocks with lines in steps
 //! are written whole then.
 
