@@ -1,13 +1,13 @@
-//! Reading a log ahead of whoever looks at it, past the system's cache.
+//! Read-ahead for a scan of a log, with direct I/O.
 //!
-//! Threads read large pieces in turns, each the next but so many, so that some are always on their
-//! way from the medium while another is looked at. What is read once need not be kept by the
-//! system, nor copied out of its memory.
+//! Four threads read large pieces in turn, each thread every fourth piece, so some reads are in
+//! flight while the scan works on another piece. The reads bypass the page cache: each byte is used
+//! once, so caching it would only cost memory and a copy.
 //!
-//! Bytes that were read are shared: who looks at a block may keep them ([`LogChunk`]), and the last
-//! one gives the memory back to the thread that filled it.
+//! Chunks are shared: a reader of a block may keep its chunk ([`LogChunk`]). When the last
+//! reference is dropped, the memory goes back to the thread that filled it.
 //!
-//! - `AHEAD-1`: pieces come in the order of their positions, without a gap.
+//! - `AHEAD-1`: the scan receives the pieces in the order of their positions, without a gap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,38 +22,38 @@ use crate::block::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 const PIECE_BYTES: u64 = 2 << 20;
 /// Threads that read.
 const THREADS: u64 = 4;
-/// Pieces of a thread that may wait to be looked at.
+/// Finished pieces of a thread that may wait for the scan.
 const PIECES: usize = 1;
-/// Less than this is not worth threads.
+/// For fewer bytes than this, no threads are started.
 const BYTES_MIN: u64 = 16 << 20;
-/// Room in front of a piece: the beginning of the block that goes on in it.
+/// Room in front of a piece, for the first part of a block that continues in the piece.
 const FRONT_BYTES: usize =
     (PAYLOAD_BYTES_MAX + HEADER_BYTES).next_multiple_of(UNIT_BYTES_MAX as usize);
 
-/// Bytes of a log that were read together.
+/// Bytes of a log that were read in one request.
 #[derive(Default)]
 pub struct LogChunk {
     memory: UnitBuffer,
-    /// Which of the memory are the bytes.
+    /// The bytes are `memory[start..end]`.
     start: usize,
     end: usize,
-    /// Position of the first of them.
+    /// Position of the first byte.
     lsn: u64,
-    /// Who uses the memory again.
+    /// The thread that reuses the memory.
     filler: Option<Sender<UnitBuffer>>,
 }
 
 impl Drop for LogChunk {
     fn drop(&mut self) {
         if let Some(filler) = &self.filler {
-            // A thread that has ended needs none.
+            // If the thread has ended, the memory is freed.
             let _ = filler.send(std::mem::take(&mut self.memory));
         }
     }
 }
 
 impl LogChunk {
-    /// Nothing, from a position on.
+    /// An empty chunk at a position.
     pub(crate) fn at(lsn: u64) -> Self {
         let mut chunk = Self::default();
         chunk.lsn = lsn;
@@ -70,20 +70,21 @@ impl LogChunk {
         self.lsn + (self.end - self.start) as u64
     }
 
-    /// The payload of a block that was found in it.
+    /// The payload of a block in this chunk.
     ///
     /// # Panics
-    /// When the block lies elsewhere.
+    /// When the block is not in this chunk.
     pub fn payload(&self, header: &Header) -> &[u8] {
         &self.from(header.lsn)[HEADER_BYTES..][..header.payload_bytes as usize]
     }
 
-    /// The bytes from a position in it on.
+    /// The bytes from a position in the chunk on.
     pub(crate) fn from(&self, lsn: u64) -> &[u8] {
         &self.memory[self.start + (lsn - self.lsn) as usize..self.end]
     }
 
-    /// Makes a window one of what lies at a position, in the same memory if nobody keeps it.
+    /// Replaces `chunk` by the bytes at a position; reuses its memory if there is no other
+    /// reference to it.
     pub(crate) fn read(
         chunk: &mut Arc<Self>,
         span: &Pieces,
@@ -93,8 +94,8 @@ impl LogChunk {
         if Arc::get_mut(chunk).is_none() {
             *chunk = Arc::default();
         }
-        let own = Arc::get_mut(chunk).expect("nobody else knows a new one");
-        // Nothing until it has been read.
+        let own = Arc::get_mut(chunk).expect("a new chunk has one reference");
+        // Empty until the read has succeeded.
         (own.start, own.end, own.lsn) = (0, 0, lsn);
         own.memory.set_len(len);
         span.read(lsn, &mut own.memory, |file, offset, bytes| file.read_at(offset, bytes))?;
@@ -102,7 +103,7 @@ impl LogChunk {
         Ok(())
     }
 
-    /// Puts what another one has from a position on in front of where this one begins.
+    /// Copies the bytes of `other` from a position on in front of this chunk.
     fn prepend(&mut self, other: &Self, lsn: u64) {
         let bytes = &other.from(lsn)[..(self.lsn - lsn) as usize];
         let start = self.start - bytes.len();
@@ -111,7 +112,7 @@ impl LogChunk {
     }
 }
 
-/// The files of a log, by number, and their size.
+/// The files of a log, by number, and the size of each.
 #[derive(Clone)]
 pub(crate) struct Pieces {
     pub(crate) files: Arc<BTreeMap<u64, Arc<dyn MediumFile>>>,
@@ -137,21 +138,21 @@ impl Pieces {
     }
 }
 
-/// See the module.
+/// The read-ahead of one scan; see the module.
 pub(crate) struct Ahead {
     lanes: Vec<Lane>,
-    /// Whose turn it is.
+    /// The lane with the next piece.
     turn: usize,
-    /// Where the next piece begins.
+    /// Position of the next piece.
     next: u64,
 }
 
-/// What a thread has read.
+/// The pieces that one thread has read.
 type Lane = Receiver<Result<LogChunk, MediumError>>;
 
 impl Ahead {
-    /// Begins to read at a position, up to another; `None` where that is not worth it, or where
-    /// the files know no units.
+    /// Begins to read from `from` to `end`. Returns `None` if that is less than [`BYTES_MIN`], if
+    /// the files do not support direct I/O, or if a thread cannot be started.
     pub(crate) fn start(span: &Pieces, from: u64, end: u64) -> Option<Self> {
         let first = span.files.get(&(from / span.file_bytes))?;
         let is_worth_it = end.saturating_sub(from) >= BYTES_MIN && first.unit() == UNIT_BYTES_MAX;
@@ -170,8 +171,8 @@ impl Ahead {
         Some(Self { lanes, turn: 0, next: begin })
     }
 
-    /// Makes a window one that goes on with the next piece, and keeps what it has from a position
-    /// on; false when there is none.
+    /// Replaces `chunk` by the next piece, with the bytes of `chunk` from `lsn` on in front of it;
+    /// false when there is no further piece.
     pub(crate) fn go_on(
         &mut self,
         chunk: &mut Arc<LogChunk>,
@@ -190,7 +191,7 @@ impl Ahead {
     }
 }
 
-/// What a thread does, until all is read or nobody wants more.
+/// The body of a thread: reads every fourth piece until `end`, or until the scan is dropped.
 fn read_pieces(
     span: &Pieces,
     (first, end): (u64, u64),

@@ -1,17 +1,18 @@
-//! The archive: copies of the logs' files, which are there when the files are needed no more.
+//! The archive: copies of log files, taken before the log reuses or removes the files.
 //!
 //! ```text
-//! DIR/archive                whose logs they are
+//! DIR/archive                the database that the logs belong to
 //! DIR/node-N/log-<number>    bytes of a file of the log, from its start on, and a footer
 //! footer = CRC32C of the bytes u32 | 0 u32 | bytes u64
 //! ```
-//! With every checkpoint, and when the database is closed, everything is archived that is not yet.
-//! Of the file that is being filled that is a beginning, which a fuller copy replaces later.
+//! Each checkpoint, and closing the database, archives everything that is not archived yet. The
+//! copy of the file that is being filled holds only the first part of it; a longer copy replaces it
+//! later.
 //!
-//! - `ARCHIVE-1`: only what lies at or below the durable horizon is archived. So no recovery ever
-//!   cuts it off, and a copy is a beginning of every later copy of the same file.
-//! - `ARCHIVE-2`: a file of the log goes only when all of it is archived.
-//! - `ARCHIVE-3`: a copy is durable before it has its name.
+//! - `ARCHIVE-1`: only bytes at or below the durable horizon are archived. So no recovery ever cuts
+//!   them off, and each copy of a file is a prefix of every later copy.
+//! - `ARCHIVE-2`: a file of the log is reused or removed only after all of it is archived.
+//! - `ARCHIVE-3`: a copy is durable before it gets its name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,18 +26,18 @@ use crate::files::{file_name, file_number};
 use crate::logs::TABLESPACES_MAX;
 use crate::sealed;
 
-/// Name of the file that says whose logs an archive has.
+/// Name of the file that names the owner of an archive.
 pub const FILE: &str = "archive";
 const MAGIC: [u8; 8] = *b"ATOLLARC";
 /// Bytes of a footer.
 pub const FOOTER_BYTES: u64 = 16;
-/// What is copied at once.
+/// Bytes that are copied in one request.
 const COPY_BYTES: usize = 1 << 20;
 
-/// Whose logs an archive has.
+/// The database that the logs of an archive belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// The database.
+    /// Id of the database.
     pub id: u64,
     /// Bytes of a file of its logs.
     pub file_bytes: u64,
@@ -45,7 +46,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whose the archive in a folder is.
+    /// Reads the owner of the archive in a folder.
     ///
     /// # Errors
     /// [`LogError::NoArchive`]; as [`sealed::read`].
@@ -76,19 +77,19 @@ pub fn folder_name(tablespace: usize) -> String {
     format!("node-{tablespace}")
 }
 
-/// An archive that is being written; nobody else writes to it meanwhile.
+/// An archive that this process writes to; a lock keeps other processes out.
 #[derive(Debug)]
 pub struct Archive {
     media: Vec<Arc<dyn Medium>>,
     file_bytes: u64,
-    /// Of each log, how much is known to be archived of which file.
+    /// For each log: by file, how many of its bytes are known to be archived.
     known: Vec<BTreeMap<u64, u64>>,
     _locked: Box<dyn Locked>,
 }
 
 impl Archive {
-    /// Opens the archive of a database, or begins one in an empty folder. `Err` in the result: the
-    /// process that writes to it, if that is known.
+    /// Opens the archive of a database, or creates one in an empty folder. The inner `Err` means
+    /// that another process writes to the archive, with its process id if it is known.
     ///
     /// # Errors
     /// [`LogError::NoArchive`], [`LogError::AnotherDatabase`], [`LogError::Medium`].
@@ -97,7 +98,7 @@ impl Archive {
         let is_begun = names.iter().any(|name| name == FILE);
         let unfinished = sealed::unfinished(FILE);
         let is_foreign = |name: &String| *name != unfinished && name != file::LOCK_FILE;
-        // Before a file is locked that is somebody else's.
+        // Checked first, so that no lock file is created in a foreign folder.
         if !is_begun && (names.iter().any(is_foreign) || !root.folders()?.is_empty()) {
             return Err(LogError::NoArchive { path: root.path("") });
         }
@@ -118,11 +119,13 @@ impl Archive {
         Ok(Ok(Self { media, file_bytes: owner.file_bytes, known, _locked }))
     }
 
-    /// Archives what is not yet of a tablespace's log, whose files lie on `from`, up to `end`,
-    /// where a block ends (`ARCHIVE-1`). Returns the bytes copied.
+    /// Archives the log of a tablespace, with its files on `from`, up to `end`, where a block ends
+    /// (`ARCHIVE-1`). Copies only files with bytes that are not archived yet, and returns the bytes
+    /// copied.
     ///
     /// # Errors
-    /// [`LogError::Medium`]: some of it may be archived.
+    /// [`LogError::Medium`]; some files may have been archived. [`LogError::Damaged`] when the
+    /// archive holds another history of the database.
     pub fn add(&mut self, number: usize, from: &dyn Medium, end: u64) -> Result<u64, LogError> {
         let last = end / self.file_bytes;
         let names = from.names()?;
@@ -136,14 +139,15 @@ impl Archive {
                 copied += bytes;
             }
         }
-        // Those that are gone are not asked for again.
+        // Files that no longer exist are never looked up again.
         let oldest = names.iter().filter_map(|name| file_number(name)).min().unwrap_or(0);
         self.known[number].retain(|file, _| *file >= oldest);
         Ok(copied)
     }
 
-    /// How much of a file is archived. One that an earlier process has archived is compared with
-    /// the log: that may have been put back from a copy, and have gone on in another way.
+    /// How many bytes of a file are archived. A copy that an earlier process has made is compared
+    /// with the log, because the folder of the database may have been restored from a file copy and
+    /// have continued with another history.
     fn archived(&mut self, number: usize, from: &dyn Medium, file: u64) -> Result<u64, LogError> {
         if let Some(known) = self.known[number].get(&file) {
             return Ok(*known);
@@ -171,7 +175,7 @@ impl Archive {
     }
 }
 
-/// Whether an archived file's bytes are those with which a file of the log begins.
+/// Whether the bytes of an archived file are a prefix of a file of the log.
 pub(crate) fn is_beginning(
     archived: &dyn MediumFile,
     own: &dyn MediumFile,
@@ -191,12 +195,12 @@ pub(crate) fn is_beginning(
     Ok(is_same)
 }
 
-/// Copies the beginning of a file of the log.
+/// Copies the first `bytes` of a file of the log.
 fn copy(from: &dyn Medium, to: &dyn Medium, file: u64, bytes: u64) -> Result<(), LogError> {
     let name = file_name(file);
     let unfinished = sealed::unfinished(&name);
     if to.names()?.contains(&unfinished) {
-        to.remove(&unfinished)?; // Of a copy that was cut short.
+        to.remove(&unfinished)?; // An earlier copy was interrupted.
     }
     let source = from.open(&name, Open::Read)?;
     let copied = to.open(&unfinished, Open::Create).and_then(|target| {
@@ -219,7 +223,7 @@ fn copy(from: &dyn Medium, to: &dyn Medium, file: u64, bytes: u64) -> Result<(),
     })
 }
 
-/// Gives `body` a file from its start on, piece by piece, with where each begins.
+/// Calls `body` with each piece of a file, from its start on, and the offset of the piece.
 pub(crate) fn in_pieces<E: From<atoll_machine::MediumError>>(
     file: &dyn MediumFile,
     bytes: u64,

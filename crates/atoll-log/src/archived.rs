@@ -1,8 +1,8 @@
-//! Finding a log again from an archive, and from what is left of the database's own folder.
+//! Reading a log from an archive, and from what is left of the database's own folder.
 //!
-//! Of each file of the log the fuller copy counts: the archived one when all of it is archived,
-//! else the one in the folder, else the beginning that is archived. Archived copies are read whole
-//! and compared with their checksums before anything is made of them.
+//! Of each file of the log, the longer copy is used: the archived one if it is complete, else the
+//! file in the folder, else the archived first part. An archived copy is read completely and
+//! verified against its checksum before it is used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,25 +15,26 @@ use crate::error::LogError;
 use crate::files::{file_name, file_number};
 use crate::scan::{Scan, Span};
 
-/// Files of a log, from where it is needed on, without a gap.
+/// Files of a log from a start position on, without a gap.
 pub struct Archived {
     tablespace: u8,
     file_bytes: u64,
     start: u64,
     files: BTreeMap<u64, Arc<dyn MediumFile>>,
-    /// The position behind the last byte, and whether the log may end there.
+    /// The position behind the last byte.
     end: u64,
+    /// Whether the log may end there.
     is_end: bool,
-    /// A file that is missing, or of which a part is, while later ones are there.
+    /// The path of a file that is missing or incomplete although later files exist.
     pub gap: Option<String>,
 }
 
-/// Where a log lies.
+/// The folders that may contain files of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'p> {
-    /// Its folder in the archive.
+    /// The folder in the archive.
     pub archive: &'p dyn Medium,
-    /// Its folder in the database.
+    /// The folder in the database, if it still exists.
     pub own: Option<&'p dyn Medium>,
     /// Bytes of a file.
     pub file_bytes: u64,
@@ -51,7 +52,7 @@ impl Archived {
     /// Finds the files of a tablespace's log from `start` on.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] for an archived file that is not as it was written;
+    /// [`LogError::Damaged`] for an archived file that fails its checksum;
     /// [`LogError::Medium`].
     pub fn find(places: Places<'_>, tablespace: u8, start: u64) -> Result<Self, LogError> {
         let Places { archive, own, file_bytes } = places;
@@ -65,7 +66,7 @@ impl Archived {
             let whole = found.as_ref().is_some_and(|(_, bytes)| *bytes >= file_bytes);
             let own = own.filter(|_| !whole && owned.contains(&next));
             let own = own.map(|own| own.open(&file_name(next), Open::Read)).transpose()?;
-            // A folder that was put back from a copy may have less than the archive.
+            // A folder that was restored from a file copy may have less than the archive.
             let own = match (own, &found) {
                 (Some(own), Some((archived, bytes))) => {
                     is_beginning(&**archived, &*own, *bytes)?.then_some(own)
@@ -88,7 +89,7 @@ impl Archived {
                     None => break,
                 },
             };
-            // A file that was being made when the machine stopped holds nothing.
+            // A crash has interrupted the creation of a file that is too short: it has no blocks.
             if is_own && file.size()? < file_bytes {
                 break;
             }
@@ -103,21 +104,21 @@ impl Archived {
         Ok(Self { tablespace, file_bytes, start, files, end, is_end, gap })
     }
 
-    /// Reads it from where it is needed on.
+    /// Opens a scan from the start position on.
     pub fn scan(&self) -> Scan {
         let Self { tablespace, file_bytes, start, end, is_end, .. } = *self;
         Scan::over(tablespace, file_bytes, start, Span { files: self.files.clone(), end, is_end })
     }
 
-    /// Copies what lies before `end`, where a block ends, into files as a log has them, with room
-    /// behind it; durable when this returns.
+    /// Copies the bytes before `end`, where a block ends, to new log files with room behind them.
+    /// The files are durable when this returns. Returns the bytes copied.
     ///
     /// # Errors
     /// [`LogError::Medium`].
     pub fn copy_to(&self, to: &dyn Medium, end: u64) -> Result<u64, LogError> {
         let first = self.start / self.file_bytes;
         let mut copied = 0;
-        // There always is room for a header behind the last block.
+        // A log always has room for a header behind its last block.
         for number in first..=(end + crate::block::HEADER_BYTES as u64) / self.file_bytes {
             let target = to.open(&file_name(number), Open::Create)?;
             let bytes = end.saturating_sub(number * self.file_bytes).min(self.file_bytes);
@@ -133,7 +134,7 @@ impl Archived {
     }
 }
 
-/// That an archived file is as it was written; how many bytes of the log it has.
+/// Verifies an archived file, and returns how many bytes of the log it holds.
 ///
 /// # Errors
 /// [`LogError::Damaged`], [`LogError::Medium`].
@@ -143,14 +144,14 @@ pub fn verify(archive: &dyn Medium, number: u64) -> Result<u64, LogError> {
     Ok(bytes)
 }
 
-/// An archived file and how many bytes of the log it has.
+/// Opens an archived file, and returns how many bytes of the log it holds.
 fn open(archive: &dyn Medium, number: u64) -> Result<(Arc<dyn MediumFile>, u64), LogError> {
     let file = archive.open(&file_name(number), Open::Read)?;
     let bytes = file.size()?.saturating_sub(FOOTER_BYTES);
     Ok((file, bytes))
 }
 
-/// That an archived file is as it was written.
+/// Verifies the footer and the checksum of an archived file.
 fn check(file: &dyn MediumFile, bytes: u64) -> Result<(), LogError> {
     let damaged = |expected: String, found: String| {
         Err(LogError::damaged(file.path(), bytes, expected, found))

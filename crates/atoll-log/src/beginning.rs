@@ -1,30 +1,42 @@
-//! The beginning of a life: what is written before the first commit of a database that was opened.
+//! The beginning of an incarnation: what is written before the first commit after opening.
 //!
-//! Reading a database needs no space and its first change does: the control file names the life,
-//! each log needs a file with room, and a block says that the life has begun. All of that is
-//! written when the database is opened. Where the medium is full then, the database opens all the
-//! same, can be read, and each change tries to begin the life again, so that the first one for
-//! which there is room goes on.
+//! Reading a database needs no space, but the first change does: the control file records the new
+//! incarnation, each log needs a file with room, and an open block in each log says that the
+//! incarnation has begun. All of this is written when the database is opened. If the medium is full
+//! then, the database opens all the same and can be read; each change tries to begin the
+//! incarnation again, so the first change for which there is room succeeds.
 //!
-//! - `BEGIN-1`: no block of a life is appended before its announcement is durable.
-//! - `BEGIN-2`: a life begins once. An attempt that failed for want of space has appended nothing.
+//! - `BEGIN-1`: no block of an incarnation is appended before its announcement is durable.
+//! - `BEGIN-2`: an incarnation begins once. An attempt that failed because the medium was full has
+//!   appended nothing.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::block::{Kind, block_bytes};
 use crate::error::LogError;
-use crate::log::Log;
-use crate::logs::{Logs, State};
 
-/// Writes durably, to the control file, that a life begins. Called again after it has failed.
+/// Durably writes to the control file that an incarnation begins. [`crate::Logs::begin`] calls it
+/// again after it has failed.
 pub type Announce = Box<dyn FnMut() -> Result<(), LogError> + Send>;
 
-/// A life that has not begun yet, or has.
+/// Whether the logs accept changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The incarnation has not begun.
+    Waiting,
+    /// They do.
+    Open,
+    /// They do not any more.
+    Closed,
+}
+
+/// The state of an incarnation, and what is needed to begin it.
 pub(crate) struct Beginning {
-    /// Gone once the life has begun, or never will.
+    /// A [`State`].
+    state: AtomicU8,
+    /// `None` once the incarnation has begun, or once it never will.
     announce: Mutex<Option<Announce>>,
-    /// Why the last attempt failed. Apart from the other, which is held during an attempt.
+    /// Why the last attempt failed. A mutex of its own, because an attempt holds the other one.
     failed: Mutex<Option<LogError>>,
 }
 
@@ -33,62 +45,55 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Beginning {
+    /// An incarnation that waits for its beginning.
     pub(crate) fn new(announce: Announce) -> Self {
-        Self { announce: Mutex::new(Some(announce)), failed: Mutex::default() }
+        let state = AtomicU8::new(State::Waiting as u8);
+        Self { state, announce: Mutex::new(Some(announce)), failed: Mutex::default() }
     }
-}
 
-impl Logs {
-    /// Begins the life if it has not begun. Changes do so by themselves.
+    pub(crate) fn state(&self) -> State {
+        match self.state.load(Ordering::SeqCst) {
+            0 => State::Waiting,
+            1 => State::Open,
+            _ => State::Closed,
+        }
+    }
+
+    /// Begins the incarnation unless it has begun or has ended: announces it, then reserves room
+    /// with `admit` and writes the first blocks with `append`. Returns whether this call began it.
     ///
     /// # Errors
-    /// [`LogError::Medium`] when there is no space: it can be tried again. Other errors are those
-    /// of the announcement and of a flush.
-    pub fn begin(&self) -> Result<(), LogError> {
+    /// Those of the announcement and of `admit`; `append` is not called then, and the incarnation
+    /// can be begun again (`BEGIN-2`).
+    pub(crate) fn begin(
+        &self,
+        admit: impl FnOnce() -> Result<(), LogError>,
+        append: impl FnOnce(),
+    ) -> Result<bool, LogError> {
         if self.state() != State::Waiting {
-            return Ok(());
+            return Ok(false);
         }
-        let mut announce = lock(&self.beginning.announce);
-        let Some(announcement) = announce.as_mut() else { return Ok(()) };
-        let admitted = announcement().and_then(|()| self.admit_beginning());
-        *lock(&self.beginning.failed) = admitted.as_ref().err().cloned();
+        let mut announce = lock(&self.announce);
+        let Some(announcement) = announce.as_mut() else { return Ok(false) };
+        let admitted = announcement().and_then(|()| admit());
+        *lock(&self.failed) = admitted.as_ref().err().cloned();
         admitted?;
-        for number in 0..self.logs().len() {
-            self.append_admitted(number, Kind::Open, &[]);
-        }
+        append();
         *announce = None;
         self.state.store(State::Open as u8, Ordering::SeqCst);
-        drop(announce);
-        self.settle(self.clock())
+        Ok(true)
     }
 
-    /// Room for the first block of every log, or of none (`BEGIN-2`).
-    fn admit_beginning(&self) -> Result<(), LogError> {
-        let bytes = block_bytes(0);
-        for (number, log) in self.logs().iter().enumerate() {
-            if let Err(error) = log.admit(bytes) {
-                self.logs()[..number].iter().for_each(|before| before.withdraw(bytes));
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Why the life could not begin, so that no change is taken, if that is so.
-    pub fn waits_for(&self) -> Option<LogError> {
-        let failed = lock(&self.beginning.failed).clone();
+    /// Why the last attempt to begin failed, while the incarnation still waits.
+    pub(crate) fn failure(&self) -> Option<LogError> {
+        let failed = lock(&self.failed).clone();
         failed.filter(|_| self.state() == State::Waiting)
     }
 
-    /// Takes no more changes. Returns whether the life had begun.
+    /// Accepts no more changes. Returns whether the incarnation had begun.
     pub(crate) fn end(&self) -> bool {
-        let mut announce = lock(&self.beginning.announce); // Not while it begins.
+        let mut announce = lock(&self.announce); // Waits for an attempt that is running.
         self.state.store(State::Closed as u8, Ordering::SeqCst);
         announce.take().is_none()
-    }
-
-    /// As [`Log::seal`], of all logs.
-    pub(crate) fn seal(&self) {
-        self.logs().iter().for_each(Log::seal);
     }
 }

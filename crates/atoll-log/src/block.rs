@@ -1,59 +1,63 @@
-//! Blocks: what a log is made of.
+//! The format of blocks, of which a log consists.
 //!
-//! A block is a header and a payload, padded to 8 bytes; the next one follows it. A transaction
-//! writes one block to each log that it changed anything in, all with the same GSN, when it commits
-//! ([`Kind::Commit`]); one that is too large for that has written parts of its changes before
-//! ([`Kind::Piece`]), which count only if the commit is there.
+//! A block is a header and a payload, padded to 8 bytes; the next block follows directly. When a
+//! transaction commits, it appends one block ([`Kind::Commit`]) to each log in which it changed
+//! anything, all with the same GSN. A transaction that is too large for one block has appended
+//! parts of its changes before ([`Kind::Piece`]); they count only if the commit block is present.
 //!
 //! ```text
 //!  0 CRC32C of what follows | 4 payload bytes | 8 LSN | 16 GSN | 24 epoch | 32 durable
-//! 40 horizon | 48 transaction | 56 life | 60 kind (1 byte) | 61 tablespace (1 byte) | 62 check
+//! 40 horizon | 48 transaction | 56 incarnation | 60 kind (1 byte) | 61 tablespace (1 byte)
+//! 62 check
 //! ```
-//! All numbers are little-endian. The check is the lower half of the CRC32C of bytes 4 to 61: half
-//! a header, as a crash may leave it, is none, and its length does not count.
+//! All numbers are little-endian. The check is the lower half of the CRC32C of bytes 4 to 61. It
+//! rejects a header of which a crash has left only a part, before a reader uses its length.
 //!
-//! - `BLOCK-1`: the LSN of a block is its place, so what a file held before it was used again is
-//!   never taken for a block.
-//! - `BLOCK-2`: lives never go down along a log. What a life wrote behind the end that a later one
-//!   found (blocks that survived a crash which one before them did not) has a smaller life than
-//!   what is written there then.
-//! - `BLOCK-3`: GSNs never go down along a log.
+//! - `BLOCK-1`: the LSN of a block is its position in the log, so the old content of a reused file
+//!   is never taken for a block.
+//! - `BLOCK-2`: incarnations never decrease along a log. After a crash, blocks may survive behind a
+//!   block that was lost. They are behind the end that the next incarnation finds, and their
+//!   incarnation is smaller than that of the blocks which are written there then.
+//! - `BLOCK-3`: GSNs never decrease along a log.
 //! - `BLOCK-4`: `durable` is a position up to which the log was durable when the block was made. So
-//!   a gap that a block behind it says was durable is damage, and any other is the end of the log.
+//!   a gap is damage if a block behind it says that the log was durable beyond the gap; any other
+//!   gap is the end of the log.
 //! - `BLOCK-5`: `horizon` is a GSN up to which all logs were durable when the block was made.
-//! - `BLOCK-6`: no rest has a greater GSN than the block that says it. A life gives out GSNs above
-//!   those of all blocks before it, so nothing that an earlier life promised speaks for what it
-//!   writes.
+//! - `BLOCK-6`: no idle watermark has a greater GSN than the block that contains it. An incarnation
+//!   assigns only GSNs above those of all earlier blocks, so a watermark of an earlier incarnation
+//!   never covers a block of a later one.
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;
-/// Where a header's check lies.
+/// Offset of the check in a header.
 const CHECK: usize = 62;
-/// What blocks are padded to.
+/// Blocks are padded to a multiple of this, in bytes.
 pub const ALIGN: u64 = 8;
 /// Largest payload; more is split into pieces.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// No position and no GSN is greater: what is counted up a thousand million times a second gets
-/// there in 146 years. So what is read can be added to.
+/// The greatest valid position and GSN, so that additions to a decoded number do not overflow. A
+/// counter that is raised 10⁹ times a second reaches it after 146 years.
 pub const NUMBER_MAX: u64 = 1 << 62;
-/// No life is greater.
+/// The greatest valid incarnation.
 pub const INCARNATION_MAX: u32 = 1 << 30;
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Changes of a transaction that has committed with them, see [`atoll_storage::redo`].
+    /// The last changes of a transaction, which commits with this block; the payload is as in
+    /// [`atoll_storage::redo`].
     Commit,
-    /// Changes of a transaction that may commit later.
+    /// Some changes of a transaction that may commit later.
     Piece,
-    /// Nothing, but for the GSN; the payload names logs at rest, see [`IdleWatermark`].
+    /// No changes; the block raises the GSN of its log, and the payload lists idle logs, see
+    /// [`IdleWatermark`].
     IdleWatermark,
-    /// A table that was made; the payload describes it.
+    /// A table was created; the payload describes it.
     Table,
     /// The database was opened.
     Open,
-    /// A moment, see [`crate::time_mark`]; the payload says when.
+    /// A time mark, see [`crate::time_mark`]; the payload is its time.
     Time,
 }
 
@@ -81,7 +85,7 @@ impl Kind {
         })
     }
 
-    /// Its name, for people.
+    /// The name that tools show for the kind.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Commit => "commit",
@@ -94,14 +98,14 @@ impl Kind {
     }
 }
 
-/// A header; see the module.
+/// The header of a block; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the block is.
+    /// The kind of the block.
     pub kind: Kind,
     /// Number of the tablespace.
     pub tablespace: u8,
-    /// Number of the life: how often the database had been opened.
+    /// How many times the database had been opened.
     pub incarnation: u32,
     /// Position of the block in its log, in bytes.
     pub lsn: u64,
@@ -113,13 +117,13 @@ pub struct Header {
     pub durable: u64,
     /// `BLOCK-5`.
     pub horizon: u64,
-    /// Number of the transaction within its life, 0 for one without pieces.
+    /// Number of the transaction within its incarnation, 0 for one without pieces.
     pub transaction: u64,
     /// Bytes of the payload.
     pub payload_bytes: u32,
 }
 
-/// Bytes of a block with a payload of so many bytes.
+/// Bytes of a block with a payload of `payload_bytes`.
 pub const fn block_bytes(payload_bytes: usize) -> u64 {
     ((HEADER_BYTES + payload_bytes) as u64).next_multiple_of(ALIGN)
 }
@@ -130,7 +134,7 @@ impl Header {
         block_bytes(self.payload_bytes as usize)
     }
 
-    /// The header's bytes, in front of this payload.
+    /// The bytes of the header, with the checksum of header and `payload`.
     pub fn encode(&self, payload: &[u8]) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[4..8].copy_from_slice(&self.payload_bytes.to_le_bytes());
@@ -148,7 +152,8 @@ impl Header {
         out
     }
 
-    /// The header in the first bytes of a block, if it is whole; of the block, the CRC says it.
+    /// Decodes the header of a block; `None` if its check fails or a field is out of range. The
+    /// caller verifies the payload with [`crc`].
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
@@ -178,39 +183,39 @@ impl Header {
     }
 }
 
-/// The CRC that a header holds.
+/// The CRC that is stored in a header.
 pub fn stored_crc(bytes: &[u8; HEADER_BYTES]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// The CRC of a header and its payload.
+/// Computes the CRC of a header and its payload.
 pub fn crc(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&header[4..]), payload)
 }
 
-/// A log that had nothing to flush: everything up to `gsn` that it will ever hold lies before
-/// `lsn`, where it was durable.
+/// A note about a log that had nothing to flush: all its blocks with a GSN up to `gsn`, now and in
+/// the rest of the incarnation, are before `lsn`, and the log was durable up to `lsn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleWatermark {
     /// Number of the tablespace.
     pub tablespace: u8,
-    /// Its end.
+    /// The end of the log.
     pub lsn: u64,
-    /// The GSN.
+    /// The GSN up to which the log holds no further blocks.
     pub gsn: u64,
 }
 
 const WATERMARK_BYTES: usize = 24;
 
 impl IdleWatermark {
-    /// Appends its bytes.
+    /// Appends the encoded watermark to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for word in [u64::from(self.tablespace), self.lsn, self.gsn] {
             out.extend(word.to_le_bytes());
         }
     }
 
-    /// All of a payload; `None` when it is none.
+    /// Decodes the watermarks of a payload; `None` if the payload is malformed.
     pub fn decode_all(payload: &[u8]) -> Option<Vec<Self>> {
         if !payload.len().is_multiple_of(WATERMARK_BYTES) {
             return None;
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_cannot_be_added_to_are_of_no_header() {
+    fn numbers_beyond_the_maximum_are_rejected() {
         let most = Header {
             incarnation: INCARNATION_MAX,
             lsn: NUMBER_MAX,
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn rests_come_back_as_they_were() {
+    fn watermarks_come_back_as_they_were() {
         let idle = [
             IdleWatermark { tablespace: 0, lsn: 8, gsn: 9 },
             IdleWatermark { tablespace: 9, lsn: 0, gsn: 1 },

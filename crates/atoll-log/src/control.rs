@@ -1,15 +1,16 @@
-//! The control file: how often the database has been opened, and its last two checkpoints.
+//! The control file: the incarnation of the database, and its last two checkpoints.
 //!
-//! It has two slots that are written one after the other with the same words, so that one is whole
-//! whatever happens, and a damaged one is of no matter. A slot is sealed ([`crate::sealed`]):
+//! The file has two slots, which are written one after the other with the same content. So one slot
+//! is always valid, whenever a crash happens, and a single damaged slot does no harm. A slot is
+//! sealed ([`crate::sealed`]):
 //!
 //! ```text
-//! sequence | id | life | file bytes | ring bytes | tablespaces | cut × tablespaces | horizon
-//! closed (0 or 1) | end × tablespaces, if it is closed
-//! checkpoints | (number | epoch | life | part × tablespaces) × checkpoints
+//! sequence | id | incarnation | file bytes | ring bytes | tablespaces | cut × tablespaces
+//! horizon | closed (0 or 1) | end × tablespaces, if it is closed
+//! checkpoints | (number | epoch | incarnation | part × tablespaces) × checkpoints
 //! part = start | base | file bytes | file CRC32C
 //! ```
-//! All of them are numbers as in [`atoll_storage::redo`].
+//! All fields are numbers as in [`atoll_storage::redo`].
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -20,6 +21,7 @@ use atoll_machine::{Medium, MediumFile};
 use atoll_storage::redo::{Input, number};
 
 use crate::block::{INCARNATION_MAX, NUMBER_MAX};
+pub use crate::checkpoint_store::CheckpointPart;
 use crate::checkpoint_store::FileRef;
 use crate::error::LogError;
 use crate::files::place_of;
@@ -29,7 +31,7 @@ use crate::sealed::{HEADER_BYTES, seal, unseal};
 
 /// Name of the file.
 pub const FILE: &str = "control";
-/// Its name while the database is being made.
+/// Its name while the database is being created.
 pub const NEW: &str = "control.new";
 /// Its name while a backup is being written.
 pub const COPY: &str = "control.copy";
@@ -38,73 +40,62 @@ const MAGIC: [u8; 8] = *b"ATOLLCTL";
 pub const SLOT_BYTES: usize = 16 << 10;
 /// Checkpoints that are kept.
 pub const CHECKPOINTS_KEPT: usize = 2;
-/// Numbers of checkpoints are less, so that their names have 12 digits.
+/// Numbers of checkpoints are less than this, so that file names with 12 digits suffice.
 const CHECKPOINT_END: u64 = 1 << 48;
 
-/// What the file says.
+/// The content of the control file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Control {
-    /// How often it has been written.
+    /// Raised by each write of a slot; the slot with the greater sequence is newer.
     pub sequence: u64,
-    /// Which database it is: a random number. A backup and what is restored are others, since
-    /// their logs go on in another way.
+    /// A random number that identifies the database. A backup and a restored database get other
+    /// ids, since their logs continue with other histories.
     pub id: u64,
-    /// How often the database has been opened.
+    /// How many times the database has been opened.
     pub incarnation: u32,
     /// Bytes of a file of the logs.
     pub file_bytes: u64,
-    /// Bytes of a log's ring in this life: how far apart its end and what is durable can be. 0: not
-    /// known.
+    /// Bytes of a log's ring in this incarnation, which bounds the distance from the durable
+    /// position to the end of a log. 0: unknown.
     pub ring_bytes: u64,
-    /// Tablespaces.
+    /// Number of tablespaces.
     pub tablespaces: usize,
-    /// Where each log went on when this life began: what lies there, or behind it, and is of an
-    /// earlier life, does not count.
+    /// The position at which this incarnation continued each log: blocks of earlier incarnations at
+    /// or behind it do not count.
     pub cuts: Vec<u64>,
-    /// Everything up to this GSN that counts is durable in all logs: what a recovery or a
-    /// checkpoint has found out, and what the logs behind its start need not say again.
+    /// All valid blocks up to this GSN are durable in all logs. A recovery or a checkpoint has
+    /// determined it, so the next recovery need not derive it from blocks before the checkpoint.
     pub horizon: u64,
-    /// After it has been closed: where the logs end.
+    /// The end of each log, if the database has been closed.
     pub ends: Option<Vec<u64>>,
     /// The last checkpoints, the newest first.
     pub checkpoints: Vec<Checkpoint>,
 }
 
-/// A checkpoint: what the homes hold, and from where on the logs are needed.
+/// A checkpoint: what it shows, and from which positions on recovery reads the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Its number.
     pub number: u64,
-    /// It shows what was committed in this epoch of its life and in earlier ones. Of the life in
-    /// which it was made: blocks of later ones always count.
+    /// The checkpoint shows what was committed in earlier incarnations, and in its own incarnation
+    /// up to this epoch.
     pub epoch: u64,
-    /// The life in which it was made.
+    /// The incarnation in which the checkpoint was taken.
     pub incarnation: u32,
-    /// For each tablespace.
+    /// The part of each tablespace.
     pub parts: Vec<CheckpointPart>,
 }
 
-/// A tablespace's part of a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CheckpointPart {
-    /// The log is read from here on.
-    pub start: u64,
-    /// Number of the checkpoint from whose map its steps begin; its own, if it has a map.
-    pub base: u64,
-    /// Its map, or the step to it.
-    pub file: FileRef,
-}
-
 impl Checkpoint {
-    /// Whether it shows what was committed in an epoch of a life.
+    /// Whether the checkpoint shows what was committed in an epoch of an incarnation.
     pub fn shows(&self, incarnation: u32, epoch: u64) -> bool {
         (incarnation, epoch) <= (self.incarnation, self.epoch)
     }
 }
 
-/// An id for a database that is being made.
+/// Draws an id for a database that is being created.
 pub fn new_id() -> u64 {
-    // Its keys come from the system's random numbers.
+    // The keys of a `RandomState` come from the random numbers of the operating system.
     RandomState::new().build_hasher().finish()
 }
 
@@ -183,7 +174,7 @@ impl Control {
     }
 }
 
-/// A number that will be added to.
+/// Reads a number of at most [`NUMBER_MAX`], so that additions to it do not overflow.
 pub(crate) fn count(input: &mut Input<'_>) -> Option<u64> {
     input.number().filter(|number| *number <= NUMBER_MAX)
 }
@@ -193,8 +184,8 @@ pub(crate) fn incarnation(input: &mut Input<'_>) -> Option<u32> {
 }
 
 impl Control {
-    /// What is wrong if a tablespace's log, which lies on `medium`, ends at a position: it was
-    /// read, and is durable, up to where this life began, and up to where it was closed.
+    /// The error if the log of a tablespace, on `medium`, ends at `end` although it was durable
+    /// further: up to where this incarnation continued it, and up to where it was closed.
     pub fn ends_too_early(
         &self,
         tablespace: usize,
@@ -211,23 +202,23 @@ impl Control {
     }
 }
 
-/// The open file.
+/// The open control file.
 ///
-/// - `CONTROL-1`: a slot is written only while the other one is whole, and durable. After a write
-///   that failed the slot that it was of is therefore the first to be written again, the whole of
-///   it; so is the newest one of a file that has been opened, which may not be durable yet.
+/// - `CONTROL-1`: a slot is written only while the other slot is valid and durable. So after a
+///   failed write, the slot of that write is written first the next time; after the file has been
+///   opened, the newest slot is written first, because it may not be durable yet.
 #[derive(Debug)]
 pub struct ControlFile {
     file: Arc<dyn MediumFile>,
-    /// The last sequence that may be in it.
+    /// The greatest sequence that may be in the file.
     sequence: u64,
-    /// The slot of that has not been written as a whole, as far as is known.
+    /// The slot with that sequence may be torn, or not durable.
     is_torn: bool,
 }
 
 impl ControlFile {
-    /// Says, under another name ([`NEW`] or [`COPY`]), that a database is being made, and what its
-    /// control file will say if nothing more is written.
+    /// Writes a control file under another name ([`NEW`] or [`COPY`]), which shows that a database
+    /// is being created. [`ControlFile::finish`] makes it the control file of the database.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -239,7 +230,7 @@ impl ControlFile {
         Ok(medium.sync_names()?)
     }
 
-    /// The database has been made: from now on it is there.
+    /// Renames the control file to [`FILE`]: from now on the database exists.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -248,7 +239,7 @@ impl ControlFile {
         Ok(medium.sync_names()?)
     }
 
-    /// Opens the file of a database and reads what it says.
+    /// Opens the control file of a database and reads its newest valid slot.
     ///
     /// # Errors
     /// [`LogError::Missing`], [`LogError::Version`], [`LogError::Damaged`], [`LogError::Medium`].
@@ -268,7 +259,7 @@ impl ControlFile {
             }
         }
         slots.sort_by_key(|control| control.sequence);
-        let is_torn = slots.len() == 2; // perhaps: CONTROL-1
+        let is_torn = slots.len() == 2; // The newest may not be durable: CONTROL-1.
         match (slots.pop(), first_error) {
             (Some(newest), _) => Ok((Self { file, sequence: newest.sequence, is_torn }, newest)),
             (None, Some(error)) => Err(error),
@@ -276,7 +267,7 @@ impl ControlFile {
         }
     }
 
-    /// What is wrong with the slots of a database that has been opened; one of them is enough.
+    /// The errors of damaged slots; a database opens with one valid slot.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -285,10 +276,11 @@ impl ControlFile {
         Ok((0..2).filter_map(|slot| read_slot(&*file, slot).err()).collect())
     }
 
-    /// Writes what it is to say; durable when this returns.
+    /// Writes both slots; they are durable when this returns.
     ///
     /// # Errors
-    /// [`LogError::Medium`]; it says what it said before then, or this. It can be written again.
+    /// [`LogError::Medium`]; the file has the old or the new content then, and the caller can write
+    /// again.
     pub fn write(&mut self, control: &mut Control) -> Result<(), LogError> {
         if self.is_torn {
             self.sequence += 1; // CONTROL-1
@@ -376,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_database_can_have_said_is_refused() {
+    fn impossible_content_is_refused() {
         let sound = sample(0);
         let checkpoint = |change: fn(&mut Checkpoint)| {
             let mut control = sample(0);
@@ -439,7 +431,7 @@ mod tests {
         }
     }
 
-    /// One that lies in several sectors, all of which change.
+    /// A control file that spans several sectors, all of which change.
     fn large(sequence: u64) -> Control {
         let tablespaces = TABLESPACES_MAX;
         let mut control =
@@ -451,10 +443,10 @@ mod tests {
         control
     }
 
-    /// After a crash behind any event from `begin` on, the file says one of these.
+    /// After a crash behind any event from `begin` on, the file has the content of one of `said`.
     fn check_crashes(medium: &CrashMedium, begin: usize, said: &[Control], what: &str) {
         for (events, seed) in (begin..=medium.events()).flat_map(|events| {
-            (0..64u64).map(move |seed| (events, seed)) // What survives is drawn from it.
+            (0..64u64).map(move |seed| (events, seed)) // The seed decides what survives.
         }) {
             let mut turn = 0;
             let crashed = medium.crash(events, || {

@@ -1,19 +1,19 @@
-//! What can go wrong with what lies on a medium.
+//! The errors of logs, checkpoint stores, archives and the control file.
 
 use std::sync::Arc;
 
 use atoll_machine::MediumError;
 use atoll_txn::journal::JournalError;
 
-/// An error of the log or of the home.
+/// An error of a log, a checkpoint store or another file of a database.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// The medium could not do what was asked.
     #[error(transparent)]
     Medium(#[from] MediumError),
-    /// A flush has failed before. What was written since the one before it may be lost, so nothing
-    /// is acknowledged any more; what is in memory can still be read.
+    /// A flush has failed. The blocks since the last successful flush may be lost, so no commit is
+    /// acknowledged any more; the tables in memory can still be read.
     #[error(
         "the log of tablespace {tablespace} takes no more changes since a flush failed ({cause}); \
          mend the medium and open the database again: everything acknowledged is there"
@@ -24,7 +24,7 @@ pub enum LogError {
         /// What failed.
         cause: MediumError,
     },
-    /// Bytes that are not what was written there.
+    /// Bytes differ from what was written there.
     #[error(
         "{file} is damaged at byte {offset}: expected {expected}, found {found}; restore the \
          database from a backup"
@@ -39,28 +39,28 @@ pub enum LogError {
         /// What is there.
         found: String,
     },
-    /// A file that should be there.
+    /// A file does not exist.
     #[error("{file} is missing; restore it, or the database from a backup")]
     Missing {
         /// The file.
         file: String,
     },
-    /// A folder for something new that holds something.
+    /// A folder for a new database is not empty.
     #[error("{path} holds a database already; name an empty folder, or one that does not exist")]
     NotEmpty {
         /// The folder.
         path: String,
     },
-    /// A database whose making was cut short.
+    /// The creation of a database was interrupted.
     #[error(
-        "{path} holds a database that was never finished, and nothing in it; open it to make it \
-         anew, or remove it"
+        "{path} holds a database that was never finished, without any data; open it to create it \
+         again, or remove it"
     )]
     Unfinished {
         /// The folder.
         path: String,
     },
-    /// A backup that is not whole.
+    /// A backup is incomplete.
     #[error("{path} holds a backup that was cut short; remove it and make another")]
     CutShort {
         /// The folder.
@@ -69,20 +69,20 @@ pub enum LogError {
     /// The database has been closed.
     #[error("the database has been closed and takes no more changes")]
     Closed,
-    /// Sizes that logs cannot have.
+    /// A size is not valid for a log.
     #[error("a log's {what} cannot have {bytes} bytes; give it {need}")]
     Options {
-        /// Of what.
+        /// The part of the log.
         what: &'static str,
-        /// Bytes given.
+        /// The given bytes.
         bytes: u64,
-        /// Which would do.
+        /// Which sizes are valid.
         need: &'static str,
     },
-    /// A tablespace that there is not.
+    /// The database has no such tablespace.
     #[error("there is no tablespace {0}: the database has {1}, counted from 0")]
     NoTablespace(u32, usize),
-    /// Files of another version.
+    /// A file has the format of another version.
     #[error(
         "{file} is of format {found}, and this version of Atoll reads format {known}; use a \
          version that reads it"
@@ -95,23 +95,23 @@ pub enum LogError {
         /// The format known.
         known: u32,
     },
-    /// Logs, or an archive of them, that are not of the database or the backup at hand.
+    /// The logs, or an archive of them, belong to another database than expected.
     #[error(
-        "{path} holds the logs of another database (a backup that was opened, and what was \
-         restored, are others too); name the one that belongs to this one, or an empty folder to \
+        "{path} holds the logs of another database (an opened backup and a restored database are \
+         other databases, too); name the one that belongs to this database, or an empty folder to \
          begin an archive"
     )]
     AnotherDatabase {
         /// The folder.
         path: String,
     },
-    /// A folder that is not an archive's.
+    /// A folder is not an archive.
     #[error("{path} holds no archive of logs; name the folder of one, or an empty one to begin it")]
     NoArchive {
         /// The folder.
         path: String,
     },
-    /// What was logged is durable where it is, and could not be copied into the archive.
+    /// The logs could not be copied into the archive; they are durable in their own folders.
     #[error(
         "the logs could not be archived ({cause}); they are kept where they are until they can: \
          mend the archive, and they are archived with the next checkpoint"
@@ -120,7 +120,7 @@ pub enum LogError {
         /// What failed.
         cause: Box<LogError>,
     },
-    /// A folder that is not a database's.
+    /// A folder is not a database.
     #[error("{path} holds no database; name the folder of one, or an empty one to make it there")]
     NoDatabase {
         /// The folder.

@@ -1,11 +1,11 @@
-//! The files of a log: positions of the log, cut into files of one size.
+//! The files of a log: the log is cut into files of one size.
 //!
-//! File `n` holds the bytes from `n × size` on and is called `log-` and `n` in 12 hexadecimal
-//! digits. Files are made, written with zeroes and given durable names before anything is admitted
-//! to them, so that a flush needs no space and no change of metadata, and a full medium is met
-//! before a transaction has decided anything. One that is made ahead of need is written in small
-//! pieces with pauses between them, so that flushes of others find the medium free. A file whose
-//! bytes nobody needs any more becomes the next one.
+//! File `n` holds the bytes from `n × size` on; its name is `log-` and `n` in 12 hexadecimal
+//! digits. A file is created, filled with zeroes and durably named before a block is admitted to
+//! it. So a flush needs no space and changes no metadata, and a full medium is noticed before a
+//! transaction has decided to commit. A file that is created ahead of need is written in small
+//! pieces with pauses, so that flushes are not delayed. A file that recovery no longer needs is
+//! renamed to become the next file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,46 +16,46 @@ use atoll_machine::{Medium, MediumError, MediumFile};
 
 use crate::ring::Ring;
 
-/// What is read from the ring and written at once, at most.
+/// The most bytes that are copied from the ring and written in one request.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
 
-/// Of a file that is made ahead, so much is written and synced at once; then the medium is left to
-/// others for so many times as long.
+/// A file that is created ahead of need is written and synced in pieces of this size.
 const PIECE_BYTES: u64 = 256 << 10;
+/// After each piece the thread pauses this many times as long as the piece took.
 const PAUSES: u32 = 2;
 
-/// See the module.
+/// The files of one log; see the module.
 pub struct Files {
     medium: Arc<dyn Medium>,
     file_bytes: u64,
     open: BTreeMap<u64, Arc<dyn MediumFile>>,
-    /// The number behind the last file that is ready.
+    /// The number after that of the last file that is ready.
     ready: u64,
-    /// The log from the last multiple of [`UNIT_BYTES_MAX`] to its end: a unit is written again
-    /// when there is more for it.
+    /// The log from the last multiple of [`UNIT_BYTES_MAX`] to its end: a unit that is partly
+    /// filled is written again with the bytes that follow.
     buffer: UnitBuffer,
     syncs: bool,
 }
 
-/// A file that does not exist yet. It is made without holding up those who write to others.
+/// A file to be created. Creating it does not block flushes, since it needs no access to [`Files`].
 pub struct NextFile {
     medium: Arc<dyn Medium>,
-    /// Its number.
+    /// The number of the file.
     pub number: u64,
     file_bytes: u64,
 }
 
 impl NextFile {
-    /// Makes it, at the pace that is asked for as it goes on; `None` when it was to stop.
+    /// Creates the file; asks for the pace before each piece. Returns `None` if it had to stop.
     ///
     /// # Errors
-    /// [`MediumError`]; there is no such file then.
+    /// [`MediumError`]; the file has been removed then.
     pub fn make(
         &self,
         pace: impl Fn() -> Pace,
     ) -> Result<Option<Arc<dyn MediumFile>>, MediumError> {
         let name = file_name(self.number);
-        // One that could not be finished, or removed, may be in the way.
+        // An earlier attempt may have left an unfinished file that could not be removed.
         let is_there = self.medium.names()?.contains(&name);
         let file = self.medium.open(&name, if is_there { Open::Write } else { Open::Create })?;
         match self.fill(&*file, pace).and_then(|done| {
@@ -70,7 +70,8 @@ impl NextFile {
         }
     }
 
-    /// Whether it was filled to its end. One that is too short is filled when the log is opened.
+    /// Returns whether the file was filled to its end. [`Files::open`] does not count one that is
+    /// too short as ready, so it is created again.
     fn fill(&self, file: &dyn MediumFile, pace: impl Fn() -> Pace) -> Result<bool, MediumError> {
         let mut at = 0;
         while at < self.file_bytes {
@@ -90,29 +91,29 @@ impl NextFile {
     }
 }
 
-/// How a file is made.
+/// How a file is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// In pieces with pauses between them.
     Gentle,
-    /// At once: somebody waits for it.
+    /// In one piece, since a thread waits for the file.
     Hurried,
-    /// Not at all any more.
+    /// Not any further.
     Stop,
 }
 
-/// Files that nobody needs any more.
+/// Files that recovery no longer needs.
 pub struct Unneeded {
     medium: Arc<dyn Medium>,
     numbers: Vec<u64>,
-    /// What the first of them may become.
+    /// The number that the first of them gets.
     ready: u64,
 }
 
 impl Unneeded {
-    /// Makes some of them the next files, as long as `wanted` says so, and removes the others.
-    /// Returns how many are ready, and the first thing that failed: such a file stays what it is,
-    /// until the next time.
+    /// Renames files to be the next ones as long as `wanted` returns true for the new number, and
+    /// removes the others. Returns how many were renamed, and the first error: a file that could
+    /// not be renamed or removed stays until the next call.
     pub fn recycle(self, wanted: impl Fn(u64) -> bool) -> (u64, Result<(), MediumError>) {
         let (mut next, mut done) = (self.ready, Ok(()));
         for number in self.numbers {
@@ -121,8 +122,7 @@ impl Unneeded {
                 done = done.and(self.medium.remove(&name));
                 continue;
             }
-            // Its size is right and its blocks are written; what it holds is of other positions
-            // (`BLOCK-1`).
+            // The file has its size and its space; the blocks in it have other LSNs (`BLOCK-1`).
             match self.medium.rename(&name, &file_name(next)) {
                 Ok(()) => next += 1,
                 Err(error) => done = done.and(Err(error)),
@@ -145,7 +145,7 @@ pub fn file_name(number: u64) -> String {
     format!("log-{number:012x}")
 }
 
-/// The file that a position of the log lies in, as people find it, and where in it.
+/// The path of the file that contains a position of the log, and the offset in the file.
 pub fn place_of(medium: &dyn Medium, file_bytes: u64, position: u64) -> (String, u64) {
     (medium.path(&file_name(position / file_bytes)), position % file_bytes)
 }
@@ -157,8 +157,8 @@ pub fn file_number(name: &str) -> Option<u64> {
 }
 
 impl Files {
-    /// The files of a log that goes on at `end`. None is made, and nothing needs space, but for one
-    /// that has lost its end.
+    /// Opens the files of a log that ends at `end`. It creates no file and needs no space, except
+    /// to extend a file that is too short and contains bytes before `end`.
     ///
     /// # Errors
     /// [`MediumError`].
@@ -167,7 +167,7 @@ impl Files {
             medium.names()?.iter().filter_map(|name| file_number(name)).collect();
         numbers.sort_unstable();
         let current = end / file_bytes;
-        // Only what follows the current one without a gap is of use.
+        // Only files that follow the current one without a gap are usable.
         let mut ready = current;
         while numbers.contains(&ready) {
             ready += 1;
@@ -184,7 +184,7 @@ impl Files {
                 continue;
             }
             if number * file_bytes >= end {
-                // A crash while it was being made has left it too short; it is made again.
+                // A crash has interrupted its creation; it is created again.
                 files.open.remove(&number);
                 files.ready = number;
                 break;
@@ -192,7 +192,7 @@ impl Files {
             file.reserve(file_bytes)?;
             file.sync()?;
         }
-        // Of a process that was killed, names may be there and not durable.
+        // A process that was killed may have left names that are not durable.
         files.medium.sync_names()?;
         if !end.is_multiple_of(file_bytes) {
             let (file, unit) = (Arc::clone(files.file(current)?), end % UNIT_BYTES_MAX);
@@ -201,25 +201,25 @@ impl Files {
         Ok(files)
     }
 
-    /// Makes files until there is one behind a position.
+    /// Creates files until they end behind a position.
     ///
     /// # Errors
     /// [`MediumError`].
     pub fn make_until(&mut self, position: u64) -> Result<(), MediumError> {
         while self.end() <= position {
             let next = self.next();
-            let file = next.make(|| Pace::Hurried)?.expect("nobody stops it");
+            let file = next.make(|| Pace::Hurried)?.expect("a hurried file is never stopped");
             self.add(next.number, file);
         }
         Ok(())
     }
 
-    /// A fault that tests plant.
+    /// Skips every sync of a flush: a fault that tests plant.
     pub(crate) fn never_sync(&mut self) {
         self.syncs = false;
     }
 
-    /// The number of the file that holds a position.
+    /// The number of the file that contains a position.
     pub fn number_of(&self, position: u64) -> u64 {
         position / self.file_bytes
     }
@@ -237,23 +237,23 @@ impl Files {
         Ok(&self.open[&number])
     }
 
-    /// What the next file is to be. One at a time is made.
+    /// The next file to be created. The caller creates one at a time.
     pub fn next(&self) -> NextFile {
         let (number, file_bytes) = (self.ready, self.file_bytes);
         NextFile { medium: Arc::clone(&self.medium), number, file_bytes }
     }
 
-    /// The next file has been made.
+    /// Adds the next file, which has been created.
     pub fn add(&mut self, number: u64, file: Arc<dyn MediumFile>) {
         debug_assert_eq!(number, self.ready);
         self.open.insert(number, file);
         self.ready += 1;
     }
 
-    /// Writes what the ring has between two positions, and syncs it.
+    /// Writes the bytes between two positions from the ring, and syncs them.
     ///
     /// # Errors
-    /// [`MediumError`]. What has become of those bytes is not known.
+    /// [`MediumError`]; it is unknown then which of the bytes are durable.
     pub fn write(&mut self, ring: &Ring, from: u64, to: u64) -> Result<(), MediumError> {
         let mut at = from;
         while at < to {
@@ -270,14 +270,15 @@ impl Files {
                 file.sync()?;
             }
             if at == file_start + self.file_bytes {
-                self.open.remove(&number); // It is not written any more.
+                self.open.remove(&number); // The file is full.
             }
         }
         Ok(())
     }
 
-    /// Writes what comes next, at most to the end of the file. Its first unit may have been begun
-    /// before, and is written again with the same bytes; its last one is filled up with zeroes.
+    /// Writes the next bytes, at most to the end of the file. If an earlier write has begun their
+    /// first unit, the unit is written again with the same bytes in front; the last unit is padded
+    /// with zeroes.
     fn write_run(
         &mut self,
         file: &dyn MediumFile,
@@ -299,8 +300,8 @@ impl Files {
         Ok(())
     }
 
-    /// The files whose bytes all lie before `start`. Nobody else makes files until
-    /// [`Files::reuse`] has been told what became of them.
+    /// The files with all their bytes before `start`. No other file may be created until the
+    /// caller has reported the renamed ones to [`Files::reuse`].
     ///
     /// # Errors
     /// [`MediumError`].
@@ -313,7 +314,7 @@ impl Files {
         Ok(Unneeded { medium: Arc::clone(&self.medium), numbers, ready: self.ready })
     }
 
-    /// So many files are ready that were others.
+    /// `count` files have been renamed to be the next ones.
     pub fn reuse(&mut self, count: u64) {
         self.ready += count;
     }
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_nobody_needs_become_the_next_ones() {
+    fn unneeded_files_become_the_next_ones() {
         let medium = CrashMedium::default();
         let mut files = Files::open(Arc::new(medium.clone()), 4096, 0).unwrap();
         prepare(&mut files, 4 * 4096);

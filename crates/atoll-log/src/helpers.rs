@@ -1,18 +1,17 @@
-//! Threads that flush logs beside each other, one for each log of several.
+//! Threads that flush several logs in parallel, one thread for each log.
 //!
-//! Who waits for a commit in several logs, or for what it has seen in them, would flush one after
-//! the other. So it asks for all but the first, flushes that one, and then waits for the others,
-//! or leads those that nobody has begun: an answer is never needed, and without threads left the
-//! logs are flushed one after the other.
+//! A caller that waits for a commit in several logs, or for what it has seen in them, would flush
+//! them one after the other. Instead it asks a helper thread to flush each log but the first,
+//! flushes the first itself, and then goes through the others: it waits for the flushes that
+//! helpers have begun and leads those that no thread has begun. So the caller never depends on an
+//! answer of a helper, and without helper threads it flushes one log after the other.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::logs::Logs;
-
-/// What one of the threads is asked for.
+/// What a helper thread is asked for.
 #[derive(Default)]
 struct Wanted {
-    /// Everything up to this GSN is to be durable.
+    /// The log must be durable up to this GSN.
     gsn: u64,
     is_over: bool,
 }
@@ -24,7 +23,7 @@ struct Helper {
     asked: Condvar,
 }
 
-/// See the module. The threads end after this is dropped.
+/// The helper threads of all logs. They end after this is dropped.
 pub(crate) struct Helpers(Vec<Arc<Helper>>);
 
 impl Helper {
@@ -32,7 +31,7 @@ impl Helper {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, logs: &Weak<Logs>, number: usize) {
+    fn run(&self, flush: impl Fn(u64) -> bool) {
         let mut done = 0;
         loop {
             let wanted = self.lock();
@@ -44,29 +43,33 @@ impl Helper {
                 return;
             }
             drop(wanted);
-            let Some(logs) = logs.upgrade() else { return };
-            // A failure is told to whoever asked, when it comes to that log.
-            let _ = logs.flush_log(number, done);
+            if !flush(done) {
+                return;
+            }
         }
     }
 }
 
 impl Helpers {
-    /// Threads for so many logs; none for a single one.
-    pub(crate) fn start(logs: &Weak<Logs>, count: usize) -> Self {
+    /// Starts one thread for each of `count` logs; none for a single log. `flush` makes a log
+    /// durable up to a GSN, and returns false once there are no logs any more.
+    pub(crate) fn start(
+        count: usize,
+        flush: impl Fn(usize, u64) -> bool + Clone + Send + 'static,
+    ) -> Self {
         let each = (0..count).map(|number| {
-            let (helper, logs) = (Arc::new(Helper::default()), Weak::clone(logs));
+            let (helper, flush) = (Arc::new(Helper::default()), flush.clone());
             let own = Arc::clone(&helper);
             let name = format!("atoll-flush-{number}");
-            let body = move || own.run(&logs, number);
-            // Nobody depends on it.
+            let body = move || own.run(|gsn| flush(number, gsn));
+            // Without the thread the caller flushes the log itself.
             let _ = std::thread::Builder::new().name(name).spawn(body);
             helper
         });
         Self(if count > 1 { each.collect() } else { Vec::new() })
     }
 
-    /// Asks for everything of a log up to a GSN.
+    /// Asks for a log to be made durable up to a GSN.
     pub(crate) fn ask(&self, number: usize, gsn: u64) {
         let Some(helper) = self.0.get(number) else { return };
         let mut wanted = helper.lock();

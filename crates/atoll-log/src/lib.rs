@@ -1,31 +1,32 @@
-//! The log: what makes commits last, and what is found of them again.
+//! The write-ahead logs, the checkpoint stores, and reading both again.
 //!
-//! Every tablespace has a log of its own, so that workers of different nodes meet nowhere. What
-//! orders commits across logs is the global sequence number (GSN).
+//! Every tablespace has a log of its own, so workers of different NUMA nodes share no log. The
+//! global sequence number (GSN) orders commits across logs.
 //!
-//! | module | room for |
+//! | module | what it holds |
 //! |---|---|
-//! | [`block`] | the format of a block, which holds a commit's changes in one log |
-//! | [`ring`] | the DRAM in which blocks wait for their flush |
+//! | [`block`] | the format of a block, which holds the changes of one commit in one log |
+//! | [`ring`] | the ring buffer in DRAM in which blocks wait for their flush |
 //! | [`files`] | the files of a log |
-//! | [`log`] | one log: reserve, fill, flush |
-//! | [`logs`] | all logs: the durable horizon, waiting for it |
+//! | [`log`] | one log: admit, reserve, fill, flush |
+//! | [`logs`] | all logs: commits across them, the durable horizon |
 //! | [`beginning`] | what is written before the first commit after opening |
-//! | [`time_mark`] | moments in the logs, to which a database can be restored |
-//! | `recorder` | what a worker commits with, across logs |
-//! | `helpers` | flushing logs beside each other |
-//! | `group_commit` | whom the leader of a flush waits for |
+//! | [`time_mark`] | time marks in the logs, to which a database can be restored |
+//! | `recorder` | the recorder with which a worker commits to several logs |
+//! | `helpers` | threads that flush several logs in parallel |
+//! | `group_commit` | how long the leader of a flush waits for further commits |
 //! | [`scan`] | reading a log from a medium |
-//! | [`archive`] | copies of the files of logs that are needed no more |
-//! | [`archived`] | finding them again |
-//! | [`checkpoint_store`] | the checkpoint stores of tablespaces: blocks, maps of checkpoints |
-//! | [`control`] | the file that says which checkpoints there are |
+//! | `ahead` | read-ahead for a scan |
+//! | [`archive`] | copies of log files, taken before the log reuses them |
+//! | [`archived`] | finding and reading these copies |
+//! | [`checkpoint_store`] | the checkpoint stores of tablespaces: blocks, maps, steps |
+//! | [`control`] | the control file, which names the current checkpoints |
 //! | [`origin`] | where in the logs a backup begins |
 //! | [`sealed`] | small files with a checksum |
-//! | [`error`] | what can go wrong |
+//! | [`error`] | the errors of all of these |
 //!
-//! The crate knows nothing of schemes and nothing of SQL, and it does not know how a table is made
-//! again from what it finds: `atoll` joins the two.
+//! The crate depends on no scheme and not on SQL, and it does not rebuild tables: recovery in
+//! `atoll` does, from what this crate reads.
 
 mod ahead;
 pub mod archive;

@@ -1,24 +1,23 @@
-//! One log: reserve, fill, flush.
+//! One log: admit, reserve, fill, flush.
 //!
-//! Who appends first gets a promise of room ([`Log::admit`], which may wait), then, within a few
-//! instructions under the latch, a place and a GSN, then fills the place in the ring without any
-//! latch. A flush takes the end of the log, waits for those who are still filling before it, writes
-//! and syncs. There is no thread for it: one of those who wait for the flush does it, and what
-//! others append meanwhile is the next one's.
+//! A writer first gets a promise of room (`Log::admit`, which may wait). Then it reserves an LSN
+//! and a GSN within a few instructions under the latch, and fills its block in the ring without any
+//! latch. A flush takes the end of the log, waits for the writers that still fill blocks before
+//! that end, writes the bytes and syncs. No thread is dedicated to flushing: one of the threads
+//! that wait for a flush leads it, and blocks that are appended meanwhile belong to the next flush.
 //!
-//! Before it takes the end, the leader waits for a moment for those who are about to come: the
-//! clients that the last flush has let go, and those who came while it ran
-//! ([`crate::group_commit`]).
+//! Before the leader takes the end, it waits a short time for further commits
+//! (`group_commit.rs`).
 //!
-//! - `LOG-1`: `promised` is at least `tail` and at most the ring's capacity behind `durable`, and
-//!   [`SLACK_BYTES`] before the end of the files: a place that was promised can be filled and
-//!   written.
-//! - `LOG-2`: an appender's slot says, from before the latch goes until it has filled its place,
-//!   where that place begins. So all below the smallest of them is filled.
-//! - `LOG-3`: `durable_gsn` is raised only for blocks that are durable here, or for which another
-//!   log's durable block says that this one was at rest.
-//! - `LOG-4`: after a flush has failed nothing is written any more. What is known to be durable
-//!   stays so.
+//! - `LOG-1`: `promised` is at least `lsn`. Admission keeps it at least [`SLACK_BYTES`] below the
+//!   ring's capacity past `durable_lsn`, and below the end of the files. So a promised block can be
+//!   filled and written.
+//! - `LOG-2`: a writer's slot holds the LSN of its block from before the writer releases the latch
+//!   until it has filled the block. So all bytes below the smallest LSN in a slot are filled.
+//! - `LOG-3`: `durable_gsn` is raised only for blocks that are durable in this log, or up to the
+//!   GSN of an idle watermark of this log that is durable in another log.
+//! - `LOG-4`: after a flush has failed, the log writes nothing more. What was known to be durable
+//!   stays durable.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,15 +30,15 @@ use crate::files::{Files, Pace};
 use crate::group_commit::GroupCommitWindow;
 use crate::ring::Ring;
 
-/// Room that is kept for blocks which a flush itself adds.
+/// Room that admission leaves for the blocks that a flush itself appends.
 pub const SLACK_BYTES: u64 = 64 << 10;
 const IDLE: u64 = u64::MAX;
 
-/// See the module.
+/// One log; see the module.
 pub struct Log {
     tablespace: u8,
     incarnation: u32,
-    /// Where it went on.
+    /// Its end when it was opened.
     begun: u64,
     ring: Ring,
     latch: Mutex<Tail>,
@@ -49,32 +48,33 @@ pub struct Log {
     flush: Mutex<Flush>,
     flushed: Condvar,
     files: Mutex<Files>,
-    /// One file is made at a time, and none after the log has been sealed.
+    /// Held while a file is created: one at a time, and none after the log has been sealed.
     making: Mutex<Making>,
-    /// So many wait until one is.
+    /// How many threads wait for `making`.
     hurried: AtomicU32,
     poisoned: AtomicBool,
     flushes: AtomicU64,
-    /// Blocks so far.
+    /// Blocks that were appended so far.
     blocks: AtomicU64,
     group_commit: Mutex<GroupCommitWindow>,
 }
 
-/// What is known of the making of files.
+/// Whether files may still be created.
 #[derive(Default)]
 struct Making {
     is_over: bool,
 }
 
-/// What the latch guards.
+/// The state that the latch protects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tail {
-    /// Where the next block goes.
+    /// LSN of the next block.
     lsn: u64,
+    /// `lsn` and the bytes that writers have been promised and have not reserved yet.
     promised: u64,
-    /// The end of the files, as far as known here.
+    /// The end of the files; they may extend further.
     ready: u64,
-    /// The node's clock: no block that is still to come has this GSN or a smaller one.
+    /// The log's clock: every later block has a greater GSN (an idle watermark may repeat it).
     clock: u64,
     /// GSN of the last block.
     last: u64,
@@ -83,38 +83,39 @@ pub(crate) struct Tail {
 #[derive(Default)]
 struct Flush {
     is_running: bool,
-    /// Those who wait for the end of the one that is running.
+    /// Threads that wait for the end of the running flush.
     waiting: u32,
-    /// The log has been closed and its files may be somebody else's.
+    /// The log has been closed, and another process may use its files.
     sealed: bool,
     failed: Option<MediumError>,
 }
 
-/// Where an appender is filling (`LOG-2`).
+/// The LSN of the block that a writer is filling, or [`IDLE`] (`LOG-2`).
 #[repr(align(64))]
 pub(crate) struct Slot(AtomicU64);
 
-/// Where a log goes on.
+/// The end of a log at which it is continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Its end, where the next block goes.
+    /// LSN of the next block.
     pub lsn: u64,
-    /// The greatest GSN in it, or that any log has.
+    /// The greatest GSN in the log, or in any log.
     pub gsn: u64,
 }
 
-/// What whoever leads a flush does besides.
+/// What the leader of a flush does before and after it.
 pub(crate) trait Around {
-    /// Before the end is taken: adds a block if need be; the logs that it says are at rest.
+    /// Called before the leader takes the end. Appends a block with the watermarks of idle logs if
+    /// one is needed, and returns these watermarks.
     ///
     /// # Errors
     /// [`LogError::Medium`] when there is no room for the block.
     fn before(&self, log: &Log, gsn: u64) -> Result<Vec<IdleWatermark>, LogError>;
-    /// That block is durable.
+    /// Called when that block is durable.
     fn after(&self, idle: &[IdleWatermark]);
 }
 
-/// Nothing.
+/// A flush that looks at no other log.
 pub(crate) struct Alone;
 
 impl Around for Alone {
@@ -122,10 +123,10 @@ impl Around for Alone {
         Ok(Vec::new())
     }
 
-    fn after(&self, _rests: &[IdleWatermark]) {}
+    fn after(&self, _idle: &[IdleWatermark]) {}
 }
 
-/// A block on its way into a log.
+/// What a writer puts into a block.
 pub(crate) struct Block<'b> {
     pub kind: Kind,
     pub epoch: u64,
@@ -174,7 +175,7 @@ impl Log {
         self.tablespace
     }
 
-    /// The position where it went on when it was opened.
+    /// Its end when it was opened.
     pub fn begun_lsn(&self) -> u64 {
         self.begun
     }
@@ -199,7 +200,7 @@ impl Log {
         lock(&self.latch).lsn
     }
 
-    /// The greatest GSN that it has given out or heard of.
+    /// The greatest GSN that it has assigned, or has promised not to assign any more.
     pub fn clock(&self) -> u64 {
         lock(&self.latch).clock
     }
@@ -212,7 +213,8 @@ impl Log {
         slot
     }
 
-    /// Promises room for so many bytes; waits for flushes when there is none, and makes files.
+    /// Promises room for `bytes`. When the ring is full, it flushes or waits for flushes; when the
+    /// files are full, it creates the next one.
     pub(crate) fn admit(&self, bytes: u64) -> Result<(), LogError> {
         loop {
             self.check()?;
@@ -229,19 +231,19 @@ impl Log {
             if fits {
                 self.prepare(promised + SLACK_BYTES)?;
             } else if self.durable_lsn() == durable {
-                // Others may fill for a while yet, but what is there can go.
+                // Promised blocks may take a while to arrive; those in the ring can be flushed.
                 self.flush_to(last, &Alone)?;
             }
         }
     }
 
-    /// Makes files up to a position, for somebody who waits.
+    /// Creates files up to a position, without pauses, since the caller waits for them.
     fn prepare(&self, end: u64) -> Result<(), LogError> {
         let making = self.hurried_making();
         self.make(&making, end, || Pace::Hurried)
     }
 
-    /// To make files, or do something else with them, with nobody taking their time over it.
+    /// Locks `making`; a thread that is creating a file gently hurries meanwhile.
     fn hurried_making(&self) -> MutexGuard<'_, Making> {
         self.hurried.fetch_add(1, Ordering::Relaxed);
         let making = lock(&self.making);
@@ -272,7 +274,7 @@ impl Log {
         tail.ready = tail.ready.max(ready);
     }
 
-    /// Makes the next file while the current one is being filled, unless it is to stop.
+    /// Creates the next file while writers fill the current one, until `is_stopped`.
     pub(crate) fn prepare_ahead(
         &self,
         ahead_bytes: u64,
@@ -293,7 +295,7 @@ impl Log {
         Ok(())
     }
 
-    /// A promise is not needed.
+    /// Returns promised room that the caller does not need.
     pub(crate) fn withdraw(&self, bytes: u64) {
         lock(&self.latch).promised -= bytes;
     }
@@ -302,18 +304,18 @@ impl Log {
         lock(&self.latch)
     }
 
-    /// Takes a place for a block of so many promised bytes.
+    /// Reserves the LSN of a block with promised `bytes`. The caller holds the latch.
     pub(crate) fn reserve(&self, tail: &mut Tail, slot: &Slot, bytes: u64, gsn: u64) -> u64 {
-        // Under the latch, so nobody else adds.
+        // No other thread adds: the latch is held.
         self.blocks.store(self.blocks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let lsn = tail.lsn;
-        slot.0.store(lsn, Ordering::Release); // seen by whoever takes the latch next: LOG-2
+        slot.0.store(lsn, Ordering::Release); // The next holder of the latch sees it: LOG-2.
         tail.lsn += bytes;
         (tail.clock, tail.last) = (gsn, gsn);
         lsn
     }
 
-    /// Fills a place.
+    /// Writes a block to the ring at its reserved LSN.
     pub(crate) fn fill(&self, slot: &Slot, lsn: u64, gsn: u64, block: &Block<'_>) {
         let header = Header {
             kind: block.kind,
@@ -333,13 +335,13 @@ impl Log {
         slot.0.store(IDLE, Ordering::Release);
     }
 
-    /// Whether it takes changes.
+    /// Fails after a flush has failed.
     pub(crate) fn check(&self) -> Result<(), LogError> {
         if !self.poisoned.load(Ordering::Acquire) {
             return Ok(());
         }
         let flush = lock(&self.flush);
-        let cause = flush.failed.clone().expect("a poisoned log says why");
+        let cause = flush.failed.clone().expect("a poisoned log has a cause");
         Err(LogError::Poisoned { tablespace: self.tablespace.into(), cause })
     }
 
@@ -385,6 +387,7 @@ impl Log {
         Ok(())
     }
 
+    /// Flushes as the leader.
     fn lead(&self) -> Result<(), MediumError> {
         let mut group_commit = lock(&self.group_commit);
         group_commit.wait_for(|| self.blocks.load(Ordering::Relaxed));
@@ -415,11 +418,11 @@ impl Log {
         }
     }
 
-    /// Adds a block that says that there is nothing else up to a GSN here, and what logs are at
-    /// rest. For whoever leads the flush: mostly there is room for it (`LOG-1`).
+    /// Appends a block which says that this log gets no other block up to a GSN, and which logs
+    /// are idle. The leader of a flush calls this; usually there is room for the block (`LOG-1`).
     ///
     /// # Errors
-    /// [`LogError::Medium`] when a file has to be made for it and cannot.
+    /// [`LogError::Medium`] when the block needs a new file and that cannot be created.
     pub(crate) fn append_watermarks(
         &self,
         slot: &Slot,
@@ -452,7 +455,8 @@ impl Log {
         Ok(())
     }
 
-    /// Writes nothing and makes no files any more, once what is on its way has ended.
+    /// Waits for the running flush and the file that is being created; afterwards the log writes
+    /// nothing and creates no files.
     pub(crate) fn seal(&self) {
         self.hurried_making().is_over = true;
         let mut flush = lock(&self.flush);
@@ -475,9 +479,9 @@ impl Log {
         lock(&self.latch).last
     }
 
-    /// If there is nothing to flush, promises that whatever comes has a GSN above the given one;
-    /// returns where the log ends and the GSN that was promised. More may have been promised to
-    /// others, but what they flush with it may be lost: `BLOCK-6`.
+    /// If the log has nothing to flush, promises that each later block has a GSN above `gsn`, and
+    /// returns the end of the log with `gsn`. The clock may be higher because of an earlier
+    /// promise, but the block with that promise may be lost in a crash: `BLOCK-6`.
     pub(crate) fn watermark(&self, gsn: u64) -> Option<IdleWatermark> {
         let mut tail = lock(&self.latch);
         if tail.lsn != self.durable_lsn() {
@@ -487,13 +491,13 @@ impl Log {
         Some(IdleWatermark { tablespace: self.tablespace, lsn: tail.lsn, gsn })
     }
 
-    /// Another log's durable block says that this one was at rest.
+    /// A watermark of this log is durable in another log.
     pub(crate) fn idled(&self, watermark: IdleWatermark) {
         self.durable_gsn.fetch_max(watermark.gsn, Ordering::AcqRel);
     }
 
-    /// Nobody needs what lies before `start`. Of the files there, as many become the next ones as
-    /// make up so many from `start` on.
+    /// Recovery needs no bytes before `start`. Recycles files before it until there are `spares`
+    /// files from the one of `start` on, and removes the others.
     pub(crate) fn release(&self, start: u64, spares: u64) -> Result<(), LogError> {
         let making = self.hurried_making();
         if making.is_over {
@@ -516,12 +520,12 @@ impl Tail {
         self.clock
     }
 
-    /// Where the next block goes.
+    /// LSN of the next block.
     pub(crate) fn lsn(&self) -> u64 {
         self.lsn
     }
 
-    /// No block that is still to come has this GSN or a smaller one.
+    /// From now on, every block gets a GSN above `clock`.
     pub(crate) fn raise(&mut self, clock: u64) {
         self.clock = self.clock.max(clock);
     }

@@ -1,41 +1,40 @@
 //! All logs of a database: commits across them, the durable horizon, and waiting for it.
 //!
-//! A commit takes the latches of the logs that it writes to, in their order, and one GSN greater
-//! than all of their clocks and than everything it has seen; so the GSNs of a log ascend, and a
-//! commit has a greater one than whatever it depends on, in whichever log that lies
-//! (`JOURNAL-1`).
+//! A commit takes the latches of the logs that it writes to, in the order of their numbers, and one
+//! GSN that is greater than the clocks of all these logs and than every GSN that the transaction
+//! has seen. So the GSNs of a log ascend, and a commit has a greater GSN than every commit that it
+//! depends on, in any log (`JOURNAL-1`).
 //!
 //! The *durable horizon* is the smallest GSN up to which a log is durable, over all logs. A commit
-//! at or below it is durable, with everything it depends on; recovery keeps exactly those. A log
-//! that nobody writes to must not hold the horizon back, and flushing it for every commit elsewhere
-//! would cost a flush more: whoever flushes one log looks which others are at rest and says so in
-//! its own ([`IdleWatermark`]).
+//! at or below it is durable, with everything it depends on; recovery keeps exactly these commits.
+//! An idle log must not hold the horizon back, and a flush of the idle log for every commit in
+//! another log would cost one more flush. So the leader of a flush finds the logs that have nothing
+//! to flush and records that in its own log ([`IdleWatermark`]).
 //!
-//! - `LOGS-1`: nothing is acknowledged above the horizon.
-//! - `LOGS-2`: the horizon computed from what lies on the media is at least the one that was
-//!   acknowledged by.
+//! - `LOGS-1`: no commit above the horizon is acknowledged.
+//! - `LOGS-2`: the horizon that recovery computes from the media is at least every horizon by which
+//!   a commit was acknowledged.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use atoll_machine::{Machine, Medium, Native};
-use atoll_txn::journal::{Journal, Recorder};
 
-use crate::beginning::{Announce, Beginning};
+use crate::beginning::{Announce, Beginning, State};
 use crate::block::{IdleWatermark, Kind, block_bytes};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::helpers::Helpers;
 use crate::log::{Around, Block, Log, Slot, Start};
-use crate::recorder::LogRecorder;
 use crate::ring::Ring;
 
-/// Most tablespaces.
+/// The greatest number of tablespaces.
 pub const TABLESPACES_MAX: usize = 64;
 
-/// Smallest file, and smallest ring: a block of the largest size fits, and what a flush adds.
+/// Valid sizes of a file. The smallest ring has room for a block of the largest size and for what
+/// a flush appends.
 pub(crate) const FILE_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 40;
 const RING_BYTES_MIN: u64 = 2 << 20;
 pub(crate) const RING_BYTES_MAX: u64 = 1 << 30;
@@ -45,12 +44,12 @@ pub(crate) const RING_BYTES_MAX: u64 = 1 << 30;
 pub struct LogsOptions {
     /// Bytes of a log's file.
     pub file_bytes: u64,
-    /// Bytes of a log's ring, a power of two: what can be waiting for a flush.
+    /// Bytes of a log's ring, a power of two: how much can wait for a flush.
     pub ring_bytes: u64,
-    /// Logs are flushed one after the other, so that a test can be repeated.
+    /// Logs are flushed one after the other, so that a test is reproducible.
     #[doc(hidden)]
     pub in_turns: bool,
-    /// What is to be wrong.
+    /// The fault that a test plants.
     #[doc(hidden)]
     pub planted: Planted,
 }
@@ -68,17 +67,17 @@ pub enum Planted {
     OneLogTooFew,
     /// Transactions do not learn the GSNs of the commits that they have seen.
     NothingSeen,
-    /// A checkpoint says that it shows an epoch more than it does: what was open at its cut is
-    /// forgotten.
+    /// A checkpoint claims to show one epoch more than it does, so recovery skips commits of
+    /// transactions that were open at its cut.
     EpochTooMany,
-    /// Who flushes a log speaks for others that have something to flush.
+    /// The leader of a flush writes watermarks for logs that have something to flush.
     NotAtRest,
-    /// A log at rest does not learn what was promised for it.
+    /// An idle log does not raise its clock to the GSN that a watermark promises for it.
     PromiseForgotten,
 }
 
 impl LogsOptions {
-    /// That logs can be made with it.
+    /// Checks that the sizes are valid.
     ///
     /// # Errors
     /// [`LogError::Options`].
@@ -105,37 +104,24 @@ impl Default for LogsOptions {
     }
 }
 
-/// Whether changes are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    /// The life has not begun; see [`crate::beginning`].
-    Waiting,
-    /// They are.
-    Open,
-    /// Not any more.
-    Closed,
-}
-
-/// See the module.
+/// All logs of a database; see the module.
 pub struct Logs {
     logs: Vec<Log>,
-    /// For whoever leads a flush.
+    /// In each log, the slot of the leader of a flush.
     leaders: Vec<Arc<Slot>>,
     transactions: AtomicU64,
-    /// Where the pieces of transactions that are open begin, in each log.
+    /// For each open transaction that has spilled, a position in each log before its first piece.
     pieces: Mutex<BTreeMap<u64, Vec<u64>>>,
     options: LogsOptions,
-    /// A [`State`].
-    pub(crate) state: AtomicU8,
-    pub(crate) beginning: Beginning,
+    beginning: Beginning,
     helpers: Helpers,
-    /// GSN of the last moment that was marked.
+    /// GSN of the last time mark.
     pub(crate) marked: AtomicU64,
 }
 
 impl Logs {
-    /// The logs on some media, going on where `starts` says. Life `incarnation` of the database
-    /// begins with the first change, or with [`Logs::begin`], after `announce` has been called.
+    /// Opens the logs on `media`, to be continued at `starts`. The incarnation begins with the
+    /// first change, or with [`Logs::begin`], after `announce` has returned.
     ///
     /// # Errors
     /// [`LogError`].
@@ -147,7 +133,7 @@ impl Logs {
         announce: Announce,
     ) -> Result<Arc<Self>, LogError> {
         options.check()?;
-        // One clock for all: what is still to come is above everything that was kept.
+        // All logs begin with the same clock, so every new GSN is above all that were kept.
         let gsn = starts.iter().map(|start| start.gsn).max().unwrap_or(0);
         let mut logs = Vec::new();
         for (number, (medium, start)) in media.iter().zip(starts).enumerate() {
@@ -161,16 +147,22 @@ impl Logs {
         let leaders = logs.iter().map(Log::slot).collect();
         let transactions = AtomicU64::new(1);
         let pieces = Mutex::default();
-        let (state, beginning) = (AtomicU8::new(State::Waiting as u8), Beginning::new(announce));
-        Ok(Arc::new_cyclic(|own| {
+        let beginning = Beginning::new(announce);
+        Ok(Arc::new_cyclic(|own: &Weak<Self>| {
             let helpers = if options.in_turns { 0 } else { logs.len() };
-            let helpers = Helpers::start(own, helpers);
+            let own = Weak::clone(own);
+            let helpers = Helpers::start(helpers, move |number, gsn| {
+                let Some(logs) = own.upgrade() else { return false };
+                // The caller of `settle` gets the error when it flushes that log itself.
+                let _ = logs.logs[number].flush_to(gsn, &*logs);
+                true
+            });
             let marked = AtomicU64::new(0);
-            Self { logs, leaders, transactions, pieces, options, state, beginning, helpers, marked }
+            Self { logs, leaders, transactions, pieces, options, beginning, helpers, marked }
         }))
     }
 
-    /// What was asked for.
+    /// The settings with which the logs were opened.
     pub fn options(&self) -> &LogsOptions {
         &self.options
     }
@@ -185,7 +177,7 @@ impl Logs {
         self.logs.iter().map(Log::durable_gsn).min().unwrap_or(0)
     }
 
-    /// The greatest GSN given out so far.
+    /// The greatest GSN assigned so far.
     pub fn clock(&self) -> u64 {
         self.logs.iter().map(Log::clock).max().unwrap_or(0)
     }
@@ -200,10 +192,10 @@ impl Logs {
         self.logs.iter().map(Log::flushes).sum()
     }
 
-    /// Waits until everything up to a GSN is durable.
+    /// Waits until the durable horizon has reached a GSN; flushes as the leader where needed.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`]: it is not known to be, and will not be.
+    /// [`LogError::Poisoned`]: a flush has failed, so the horizon may never reach the GSN.
     pub fn settle(&self, gsn: u64) -> Result<(), LogError> {
         if self.horizon() >= gsn {
             return Ok(());
@@ -212,7 +204,7 @@ impl Logs {
             let any = self.logs.iter().find(|log| log.tail_lsn() != log.durable_lsn());
             return any.map_or(Ok(()), |log| log.flush_to(gsn.min(log.last()), self));
         }
-        // The logs with something to flush first: they speak for those at rest.
+        // First the logs with something to flush: their flushes write watermarks for idle logs.
         let has_some = |log: &&Log| log.tail_lsn() != log.durable_lsn() && log.durable_gsn() < gsn;
         for log in self.logs.iter().filter(has_some).skip(1) {
             self.helpers.ask(log.tablespace().into(), gsn);
@@ -223,12 +215,7 @@ impl Logs {
         self.logs.iter().try_for_each(|log| log.flush_to(gsn, self))
     }
 
-    /// Makes everything of a log up to a GSN durable.
-    pub(crate) fn flush_log(&self, number: usize, gsn: u64) -> Result<(), LogError> {
-        self.logs[number].flush_to(gsn, self)
-    }
-
-    /// Writes what has been recorded, without waiting for anything else.
+    /// Makes everything durable that has been recorded so far.
     ///
     /// # Errors
     /// [`LogError::Poisoned`].
@@ -236,49 +223,73 @@ impl Logs {
         self.settle(self.logs.iter().map(Log::last).max().unwrap_or(0))
     }
 
-    /// Takes no more changes, waits for those that are on their way, and makes all durable. What
-    /// others do with the files afterwards is not disturbed. Returns whether the life had begun.
+    /// Accepts no more changes, waits for those in progress, and makes all durable. Afterwards the
+    /// logs do not touch their files. Returns whether the incarnation had begun.
     ///
     /// # Errors
     /// [`LogError`].
     pub fn close(&self) -> Result<bool, LogError> {
-        let has_begun = self.end();
+        let has_begun = self.beginning.end();
         let mut round = 0;
         while !self.logs.iter().all(Log::is_idle) {
             Native::wait(round);
             round += 1;
         }
-        // Also when it fails: a flush of another log may be running that somebody has asked for.
+        // Sealed even if the flush fails: a helper may be running a flush of another log.
         let done = self.flush();
-        self.seal();
+        self.logs.iter().for_each(Log::seal);
         done.map(|()| has_begun)
     }
 
-    /// Whether a flush has failed, so that nothing more will be durable.
+    /// Whether a flush has failed, so nothing more becomes durable.
     pub fn is_poisoned(&self) -> bool {
         self.logs.iter().any(|log| log.check().is_err())
     }
 
-    /// Why flushes have failed, of each log of which one has: a [`LogError::Poisoned`].
+    /// For each log of which a flush has failed, a [`LogError::Poisoned`] with the cause.
     pub fn failures(&self) -> Vec<LogError> {
         self.logs.iter().filter_map(|log| log.check().err()).collect()
     }
 
-    pub(crate) fn state(&self) -> State {
-        match self.state.load(Ordering::SeqCst) {
-            0 => State::Waiting,
-            1 => State::Open,
-            _ => State::Closed,
+    /// Begins the incarnation if it has not begun. Changes do so by themselves.
+    ///
+    /// # Errors
+    /// [`LogError::Medium`] when the medium has no space; the caller can try again. Other errors
+    /// are those of the announcement and of a flush.
+    pub fn begin(&self) -> Result<(), LogError> {
+        let append = || {
+            (0..self.logs.len()).for_each(|number| self.append_admitted(number, Kind::Open, &[]));
+        };
+        if self.beginning.begin(|| self.admit_beginning(), append)? {
+            self.settle(self.clock())?;
         }
+        Ok(())
     }
 
-    /// Whether changes are taken: a log that fails takes the others with it, since nothing could
-    /// be acknowledged any more. Begins the life with the first of them.
+    /// Reserves room for the first block in every log, or in none (`BEGIN-2`).
+    fn admit_beginning(&self) -> Result<(), LogError> {
+        let bytes = block_bytes(0);
+        for (number, log) in self.logs.iter().enumerate() {
+            if let Err(error) = log.admit(bytes) {
+                self.logs[..number].iter().for_each(|before| before.withdraw(bytes));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the incarnation could not begin, so that the logs accept no changes, if that is so.
+    pub fn waits_for(&self) -> Option<LogError> {
+        self.beginning.failure()
+    }
+
+    /// Whether the logs accept changes. A failed log stops all logs, since no commit could be
+    /// acknowledged any more. The first change begins the incarnation.
     pub(crate) fn check(&self) -> Result<(), LogError> {
-        let mut state = self.state();
+        let mut state = self.beginning.state();
         if state == State::Waiting {
             self.begin()?;
-            state = self.state();
+            state = self.beginning.state();
         }
         if state == State::Closed {
             return Err(LogError::Closed);
@@ -286,7 +297,7 @@ impl Logs {
         self.logs.iter().try_for_each(Log::check)
     }
 
-    /// Makes the files that will be needed next, without hurry, until it is to stop.
+    /// Creates the next file of each log at a gentle pace, until `is_stopped`.
     ///
     /// # Errors
     /// [`LogError`].
@@ -296,7 +307,7 @@ impl Logs {
         self.logs.iter().try_for_each(|log| log.prepare_ahead(ahead, &is_stopped))
     }
 
-    /// Appends a block to a log, of which it has been promised the room.
+    /// Appends a block to a log; the caller has been promised the room for it.
     pub(crate) fn append_admitted(&self, number: usize, kind: Kind, payload: &[u8]) {
         let (log, bytes) = (&self.logs[number], block_bytes(payload.len()));
         let slot = log.slot();
@@ -308,14 +319,14 @@ impl Logs {
         log.fill(&slot, lsn, gsn, &Block { kind, epoch: 0, transaction: 0, horizon, payload });
     }
 
-    /// A number for a transaction that is too large for one block.
+    /// Assigns a number to a transaction that is too large for one block.
     pub(crate) fn next_transaction(&self) -> u64 {
         self.transactions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Where a recovery has to begin to read, in each log, that finds everything up to now in a
-    /// checkpoint: at the ends, but for pieces of transactions that may still commit. To be asked
-    /// before the checkpoint's cut.
+    /// In each log, the position from which a recovery has to read if a checkpoint holds all
+    /// commits up to now: the end of the log, or the first piece of a transaction that may still
+    /// commit. The caller asks before the cut of the checkpoint.
     pub fn starts(&self) -> Vec<u64> {
         let pieces = self.pieces();
         let tail = |(number, log): (usize, &Log)| {
@@ -325,30 +336,32 @@ impl Logs {
         self.logs.iter().enumerate().map(tail).collect()
     }
 
-    /// [`Log::watermark`], or what is wrong of it.
+    /// [`Log::watermark`], or a wrong one if a test has planted a fault.
     fn watermark(&self, log: &Log, gsn: u64) -> Option<IdleWatermark> {
-        let is_spoken_for = match self.options.planted {
+        let is_idle = match self.options.planted {
             Planted::NotAtRest => true,
             Planted::PromiseForgotten => log.tail_lsn() == log.durable_lsn(),
             _ => return log.watermark(gsn),
         };
         let (tablespace, lsn) = (log.tablespace(), log.durable_lsn());
-        is_spoken_for.then_some(IdleWatermark { tablespace, lsn, gsn })
+        is_idle.then_some(IdleWatermark { tablespace, lsn, gsn })
     }
 
     pub(crate) fn pieces(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u64>>> {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the logs end.
+    /// The end of each log.
     pub fn ends(&self) -> Vec<u64> {
         self.logs.iter().map(Log::tail_lsn).collect()
     }
 
-    /// Nobody needs what lies before these positions, one for each log.
+    /// Recovery needs no bytes of the logs before `starts`, one position for each log: recycles the
+    /// files before them until each log has `spares` files from its start on, and removes the
+    /// others.
     ///
     /// # Errors
-    /// [`LogError::Medium`]; the logs go on all the same.
+    /// [`LogError::Medium`]; the logs keep working.
     pub fn release(&self, starts: &[u64], spares: u64) -> Result<(), LogError> {
         let released = self.logs.iter().zip(starts).map(|(log, start)| log.release(*start, spares));
         released.fold(Ok(()), Result::and)
@@ -375,18 +388,12 @@ impl Around for Logs {
     }
 }
 
-impl Journal for Logs {
-    fn recorder(self: Arc<Self>) -> Box<dyn Recorder> {
-        Box::new(LogRecorder::new(self))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use atoll_machine::CrashMedium;
     use atoll_storage::redo::Redo;
-    use atoll_txn::journal::Commit;
+    use atoll_txn::journal::{Commit, Journal, Recorder};
 
     use super::*;
     use crate::log::Alone;
@@ -408,8 +415,9 @@ mod tests {
         scan.gsn()
     }
 
-    /// A transaction reads in one log what another has committed and not made durable, and writes
-    /// in a log whose clock is far behind. Whether it survives, and whether what it read does.
+    /// A transaction reads a commit in one log that is not durable yet, and writes to a second log
+    /// with a clock that is far behind. Returns whether the transaction survives a crash, and
+    /// whether the commit that it read does.
     fn reader_and_writer(planted: Planted) -> (bool, bool) {
         let medium = CrashMedium::default();
         let media: Vec<_> =
@@ -420,8 +428,8 @@ mod tests {
         let logs = Logs::open(&media, &starts, 1, options, Box::new(|| Ok(()))).unwrap();
         logs.begin().unwrap();
         let mut recorder = Arc::clone(&logs).recorder();
-        // The second log has something to flush, so the first cannot speak for it, and its clock
-        // stays behind.
+        // The second log has something to flush, so a flush of the first one writes no watermark
+        // for it, and the clock of the second log stays behind.
         commit(&mut *recorder, 1, 0);
         let many = (0..20).map(|_| commit(&mut *recorder, 0, 0)).last().unwrap();
         logs.logs[0].flush_to(many, &Alone).unwrap();
@@ -434,10 +442,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_survives_without_what_he_has_seen() {
+    fn no_transaction_survives_without_the_commits_that_it_has_seen() {
         let (reader, written) = reader_and_writer(Planted::Nothing);
         assert!(!reader || written);
-        // Who has not learnt the GSN of the commit does.
+        // It does if it has not learnt the GSN of that commit.
         assert_eq!(reader_and_writer(Planted::NothingSeen), (true, false));
     }
 
@@ -450,8 +458,8 @@ mod tests {
         logs
     }
 
-    /// After a crash in which nothing survives that was not synced: the horizon, and where each
-    /// log ends and its last GSN.
+    /// Crashes so that nothing survives that was not synced; returns the horizon, and the end and
+    /// the last GSN of each log.
     fn after_crash(medium: &CrashMedium, logs: usize) -> (CrashMedium, u64, Vec<Start>) {
         let crashed = medium.crash(medium.events(), || false);
         let (mut idle, mut ends) = (Vec::new(), Vec::new());
@@ -475,21 +483,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_promised_in_one_life_does_not_speak_for_the_next() {
+    fn a_watermark_of_one_incarnation_does_not_cover_blocks_of_the_next() {
         let medium = CrashMedium::default();
         let logs = open(&medium, &[Start { lsn: 0, gsn: 0 }; 3], 1);
         let mut recorder = Arc::clone(&logs).recorder();
         let small = commit(&mut *recorder, 0, 0);
         let large = (0..20).map(|_| commit(&mut *recorder, 2, 0)).last().unwrap();
         logs.logs[2].flush_to(large, &Alone).unwrap();
-        // Somebody is about to flush more of the third log, and the second one promises for it.
+        // A leader is about to flush more of the third log, and the second log gives it a promise.
         let larger = (0..20).map(|_| commit(&mut *recorder, 2, 0)).last().unwrap();
         logs.before(&logs.logs[2], larger).unwrap();
-        // Somebody else flushes the first one, whose clock is behind, and speaks for the second.
+        // Another leader flushes the first log, with a clock that is behind, and writes a watermark
+        // for the second log.
         logs.logs[0].flush_to(small, &*logs).unwrap();
         let (crashed, horizon, ends) = after_crash(&medium, 3);
         assert_eq!(horizon, small);
-        // The next life: what is in two logs is durable in one of them.
+        // The next incarnation: a commit in two logs is durable in one of them.
         let gsn = ends.iter().map(|end| end.gsn).max().unwrap();
         let starts: Vec<Start> = ends.iter().map(|end| Start { gsn, ..*end }).collect();
         let logs = open(&crashed, &starts, 2);

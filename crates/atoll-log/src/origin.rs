@@ -1,10 +1,12 @@
-//! Where in the logs a backup begins: the file `origin` beside its control file.
+//! The origin of a backup: where in the logs it begins. It is the file `origin` beside the control
+//! file of the backup.
 //!
 //! ```text
-//! id | life | epoch | gsn | time | tablespaces | (start | end) × tablespaces
+//! id | incarnation | epoch | gsn | time | tablespaces | (start | end) × tablespaces
 //! ```
 //! in a sealed file ([`crate::sealed`]); numbers are as in [`atoll_storage::redo`]. A backup holds
-//! what a checkpoint of its database showed, and these say what to read behind it.
+//! the content of one checkpoint of its database; the origin says from where a restore has to read
+//! the logs.
 
 use atoll_machine::Medium;
 use atoll_storage::redo::{Input, number};
@@ -18,25 +20,27 @@ use crate::sealed;
 pub const FILE: &str = "origin";
 const MAGIC: [u8; 8] = *b"ATOLLORG";
 
-/// See the module.
+/// The origin of a backup; see the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The database that the backup was made of.
+    /// Id of the database that the backup was taken from.
     pub id: u64,
-    /// The life in which it was made.
+    /// The incarnation in which the backup was taken.
     pub incarnation: u32,
-    /// It shows what was committed in this epoch of that life and in earlier ones.
+    /// The backup shows what was committed in this epoch of that incarnation, and earlier.
     pub epoch: u64,
-    /// A moment that was marked right after: nothing that it shows has a greater GSN.
+    /// GSN of a time mark right after the backup: no commit that the backup shows has a greater
+    /// GSN.
     pub gsn: u64,
-    /// When that was: microseconds since 1970, UTC.
+    /// Time of that mark: microseconds since 1970, UTC.
     pub time_us: u64,
-    /// For each tablespace, where its log is read from, and where it ended at that moment.
+    /// For each tablespace, the position from which a restore reads its log, and the end of the log
+    /// at the time mark.
     pub logs: Vec<(u64, u64)>,
 }
 
 impl Origin {
-    /// Writes the file; durable when this returns.
+    /// Writes the file; it is durable when this returns.
     ///
     /// # Errors
     /// [`LogError::Medium`].

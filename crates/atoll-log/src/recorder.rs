@@ -1,29 +1,31 @@
-//! A worker's way to the logs: room first, then a place in all of them under one GSN, then filling
-//! it.
+//! The recorder of one worker, which writes its commits to the logs: it gets room promised, then
+//! reserves a block in each log under one GSN, then fills these blocks.
 
 use std::sync::Arc;
 
 use atoll_storage::redo::Redo;
-use atoll_txn::journal::{Commit, JournalError, Recorder};
+use atoll_txn::journal::{Commit, Journal, JournalError, Recorder};
 
 use crate::block::{Kind, PAYLOAD_BYTES_MAX, block_bytes};
 use crate::error::LogError;
 use crate::log::{Block, Log, Slot};
 use crate::logs::{Logs, Planted, TABLESPACES_MAX};
 
-/// A worker's way to the logs.
-pub(crate) struct LogRecorder {
+/// The recorder of one worker.
+struct LogRecorder {
     logs: Arc<Logs>,
+    /// The worker's slot in each log.
     slots: Vec<Arc<Slot>>,
-    /// Logs and bytes of blocks that have been promised for the commit, ascending.
+    /// The logs that have promised room for the commit, ascending, and the bytes of its blocks.
     admitted: Vec<(usize, u64)>,
-    /// Number of the open transaction once it has spilled, and to which logs.
+    /// Number of the open transaction once it has spilled, else 0.
     transaction: u64,
+    /// The logs to which it has spilled, a bit for each.
     spilled: u64,
 }
 
 impl LogRecorder {
-    pub(crate) fn new(logs: Arc<Logs>) -> Self {
+    fn new(logs: Arc<Logs>) -> Self {
         let slots = logs.logs().iter().map(Log::slot).collect();
         Self { logs, slots, admitted: Vec::new(), transaction: 0, spilled: 0 }
     }
@@ -32,6 +34,12 @@ impl LogRecorder {
 fn payload(redo: &Redo, log: usize) -> &[u8] {
     let part = redo.parts().iter().find(|part| part.tablespace as usize == log);
     part.map_or(&[], |part| &part.bytes)
+}
+
+impl Journal for Logs {
+    fn recorder(self: Arc<Self>) -> Box<dyn Recorder> {
+        Box::new(LogRecorder::new(self))
+    }
 }
 
 impl Recorder for LogRecorder {
@@ -58,7 +66,7 @@ impl Recorder for LogRecorder {
         self.logs.check()?;
         if self.transaction == 0 {
             self.transaction = self.logs.next_transaction();
-            // Before the first piece has a place.
+            // Registered before the first piece is reserved, so a checkpoint keeps all pieces.
             let mut pieces = self.logs.pieces();
             let starts = self.logs.logs().iter().map(Log::tail_lsn).collect();
             pieces.insert(self.transaction, starts);
@@ -91,7 +99,7 @@ impl Recorder for LogRecorder {
             commit.seen = 0;
         }
         let logs = self.logs.logs();
-        // All latches together, so that the GSN is the greatest of all clocks at one moment.
+        // All latches are held together, so the GSN is above all these clocks at one moment.
         let mut places = [0; TABLESPACES_MAX];
         let horizon = self.logs.horizon();
         let gsn = if let [(log, bytes)] = self.admitted[..] {
@@ -160,7 +168,8 @@ impl Recorder for LogRecorder {
 }
 
 impl LogRecorder {
-    /// After promises were given, so that whoever closes the logs sees them or is seen here.
+    /// Checks the logs again after promises were given: either a thread that closes the logs sees
+    /// these promises and waits for them, or this check sees that the logs are closed.
     fn check_admitted(&mut self) -> Result<(), JournalError> {
         let checked = self.logs.check();
         if checked.is_err() {

@@ -1,28 +1,29 @@
-//! The DRAM of a log: the last so many bytes of it, written by workers, read by whoever flushes.
+//! The ring buffer of a log: its last bytes in DRAM. Workers write them, the leader of a flush
+//! reads them.
 //!
-//! - `RING-1`: who reserved bytes of the log is the only one to write them, and a flush reads only
-//!   what has been filled. A byte is written again only after a flush has passed it.
+//! - `RING-1`: only the writer that reserved a range of the log writes it, and a flush reads only
+//!   filled ranges. A byte of the ring is reused only after a flush has written it out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORD: u64 = 8;
 
-/// See the module.
+/// The ring buffer of one log; see the module.
 pub struct Ring {
     words: Box<[AtomicU64]>,
 }
 
 impl Ring {
-    /// A ring for so many bytes, a power of two.
+    /// A ring of `capacity_bytes`.
     ///
     /// # Panics
-    /// When it is none.
+    /// When the capacity is not a power of two, or is less than 8.
     pub fn new(capacity_bytes: u64) -> Self {
         assert!(capacity_bytes.is_power_of_two() && capacity_bytes >= WORD);
         Self { words: (0..capacity_bytes / WORD).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Bytes it holds.
+    /// Capacity in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.words.len() as u64 * WORD
     }
@@ -31,7 +32,7 @@ impl Ring {
         &self.words[(lsn / WORD) as usize & (self.words.len() - 1)]
     }
 
-    /// Writes bytes at a position that is a multiple of 8; the rest of the last word is zero.
+    /// Writes bytes at an LSN that is a multiple of 8; the rest of the last word becomes zero.
     pub fn write(&self, lsn: u64, bytes: &[u8]) {
         let (whole, rest) = bytes.as_chunks::<{ WORD as usize }>();
         let mut at = lsn;
@@ -46,7 +47,7 @@ impl Ring {
         }
     }
 
-    /// Fills `into` with bytes from a position on; that and their number are multiples of 8.
+    /// Fills `into` with the bytes from an LSN on; the LSN and the length are multiples of 8.
     pub fn read(&self, from: u64, into: &mut [u8]) {
         let (words, rest) = into.as_chunks_mut::<{ WORD as usize }>();
         debug_assert!(rest.is_empty(), "whole words are read");

@@ -1,8 +1,9 @@
-//! Reading a log from a medium: at recovery, and for people.
+//! Reading a log from a medium, for recovery and for tools.
 //!
-//! The log ends at the first place that is no block. Whether that is an end or damage, a block
-//! behind it may know (`BLOCK-4`). A log whose files end without an end has lost a file, since
-//! there always is room behind the last block.
+//! The log ends at the first position without a valid block. If a block behind that position says
+//! that the log was durable beyond it, the position is damage and not the end (`BLOCK-4`). A log
+//! that reaches the end of its files has lost a file, since there is always room behind the last
+//! block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,37 +18,39 @@ use crate::error::LogError;
 use crate::files::{file_name, file_number};
 use crate::log::SLACK_BYTES;
 
-/// Bytes that are read at once where nothing is read ahead.
+/// Bytes of one read without read-ahead.
 const READ_BYTES: usize = 4 << 20;
 
 /// Reads the blocks of a log one after the other.
 pub struct Scan {
-    /// For the name of a file that is missing.
+    /// Names the path of a missing file.
     medium: Option<Arc<dyn Medium>>,
     tablespace: u8,
     pieces: Pieces,
-    /// The position behind the last file, and whether the log may end with it.
+    /// The position behind the last file.
     files_end: u64,
+    /// Whether the log may end at `files_end`.
     is_end: bool,
-    /// Where it is reading, and what comes next.
+    /// The bytes at the current position.
     chunk: Arc<LogChunk>,
+    /// Reads the chunks that follow.
     ahead: Option<Ahead>,
     may_read_ahead: bool,
-    /// What is read elsewhere, between [`Scan::go_to`] and [`Scan::go_back`].
+    /// The bytes at the position of [`Scan::go_to`], until [`Scan::go_back`].
     aside: Arc<LogChunk>,
     is_aside: bool,
     at: u64,
     incarnation: u32,
     gsn: u64,
-    /// Blocks of lives before this one count up to this position only.
+    /// Blocks of incarnations before the first number count only before the second, a position.
     cut: (u32, u64),
-    /// Greatest position that a block said was durable.
+    /// The greatest `durable` position of the blocks so far.
     durable: u64,
     /// See [`Scan::reach`].
     reach: u64,
 }
 
-/// Where a scan is.
+/// A position of a scan, see [`Scan::place`].
 #[derive(Debug, Clone, Copy)]
 pub struct ScanPosition {
     at: u64,
@@ -55,23 +58,24 @@ pub struct ScanPosition {
     gsn: u64,
 }
 
-/// Files that are read instead of those in a folder.
+/// Files of a log that need not be in one folder.
 pub(crate) struct Span {
     pub(crate) files: BTreeMap<u64, Arc<dyn MediumFile>>,
     /// The position behind the last byte that counts.
     pub(crate) end: u64,
-    /// The log may end there, within a block too: these are not all of its files.
+    /// The log may end there, even within a block: these need not be all of its files.
     pub(crate) is_end: bool,
 }
 
-/// What is wrong with the bytes at a place.
+/// Why the bytes at a position are not a block.
 struct NoBlock(&'static str);
 
 impl Scan {
-    /// Reads the log of a tablespace from a block that begins at `start` on.
+    /// Opens the log of a tablespace, to be read from the block at `start` on.
     ///
     /// # Errors
-    /// [`LogError::Missing`] when the file of that position, or one between others, is not there.
+    /// [`LogError::Missing`] when the file with that position, or one between others, does not
+    /// exist; [`LogError::Medium`].
     pub fn open(
         medium: Arc<dyn Medium>,
         tablespace: u8,
@@ -95,7 +99,7 @@ impl Scan {
         if end == first {
             return Err(LogError::Missing { file: medium.path(&file_name(first)) });
         }
-        // A file that was being made when the machine stopped holds nothing.
+        // A crash has interrupted the creation of a file that is too short: it has no blocks.
         let mut whole = first;
         while let Some(file) = files.get(&whole)
             && file.size()? >= file_bytes
@@ -107,7 +111,7 @@ impl Scan {
         Ok(Self { medium: Some(medium), ..scan })
     }
 
-    /// Reads these files instead.
+    /// Reads the files of a span.
     pub(crate) fn over(tablespace: u8, file_bytes: u64, start: u64, span: Span) -> Self {
         let Span { files, end, is_end } = span;
         Self {
@@ -130,7 +134,7 @@ impl Scan {
         }
     }
 
-    /// How people find a file of the log.
+    /// The path of a file of the log.
     fn path(&self, number: u64) -> String {
         let name = file_name(number);
         match (self.pieces.files.get(&number), &self.medium) {
@@ -140,54 +144,55 @@ impl Scan {
         }
     }
 
-    /// From the life `incarnation` on the log went on at `lsn`: what lies there, or behind it, and
-    /// is of an earlier life, is not part of the log.
+    /// States that `incarnation` continued the log at `lsn`: blocks of earlier incarnations at or
+    /// behind this position are not part of the log.
     pub fn cut(&mut self, incarnation: u32, lsn: u64) {
         self.cut = (incarnation, lsn);
     }
 
-    /// The log was written through a ring of so many bytes (0: not known), so behind a place that
-    /// was durable some block within its reach says so, if there are any.
+    /// States that the log was written through a ring of `ring_bytes` (0: unknown). A writer cannot
+    /// run further ahead of the durable position than that. So if a position was durable and blocks
+    /// follow it, one of them within this distance says so, and the search for it can end there.
     pub fn reach(&mut self, ring_bytes: u64) {
         let most = ring_bytes + SLACK_BYTES + PAYLOAD_BYTES_MAX as u64;
         self.reach = if ring_bytes == 0 { u64::MAX } else { most };
     }
 
-    /// The place of the next block; after the last one, the end of the log.
+    /// The position of the next block; after the last block, the end of the log.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Reads on from another place, where a block that was read before begins.
+    /// Continues at the position of a block that was read before.
     pub fn go_to(&mut self, lsn: u64) {
         (self.at, self.incarnation, self.gsn) = (lsn, 0, 0);
         self.is_aside = true;
     }
 
-    /// Where it is, for [`Scan::go_back`].
+    /// The current position, for [`Scan::go_back`].
     pub fn place(&self) -> ScanPosition {
         ScanPosition { at: self.at, incarnation: self.incarnation, gsn: self.gsn }
     }
 
-    /// Reads on from where it was.
+    /// Continues at a position of [`Scan::place`].
     pub fn go_back(&mut self, place: ScanPosition) {
         (self.at, self.incarnation, self.gsn) = (place.at, place.incarnation, place.gsn);
         self.is_aside = false;
     }
 
-    /// About where the log ends, for whoever wants to tell how far it has been read: where the last
-    /// file ends in which a block begins.
+    /// Estimates the end of the log, for a progress display: the end of the last file in which a
+    /// block begins.
     ///
     /// # Errors
     /// [`LogError::Medium`].
     pub fn about_end(&self) -> Result<u64, LogError> {
         let Pieces { files, file_bytes } = &self.pieces;
-        // Files behind the end are new, or hold blocks of other positions.
+        // Files behind the end are new, or contain blocks with other LSNs.
         let (mut low, mut high) = (self.at / file_bytes, self.files_end / file_bytes);
         let mut bytes = Vec::new();
         while low + 1 < high {
             let number = low.midpoint(high);
-            // What begins in the file before ends within so many bytes.
+            // A block that begins in the file before ends within these bytes.
             bytes.resize((*file_bytes).min(2 * PAYLOAD_BYTES_MAX as u64) as usize, 0);
             files[&number].read_at(0, &mut bytes)?;
             let start = number * file_bytes;
@@ -205,8 +210,8 @@ impl Scan {
         Ok((low + 1) * file_bytes)
     }
 
-    /// Makes durable what has been read: of a process that was killed, it may be there and not be
-    /// durable, and what is built on it must not be more durable than it is.
+    /// Makes the files durable. After a process was killed, they may contain blocks that are not
+    /// durable yet, and a recovery must not make anything durable that depends on such blocks.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -214,17 +219,17 @@ impl Scan {
         Ok(self.pieces.files.values().try_for_each(|file| file.sync())?)
     }
 
-    /// The greatest life seen.
+    /// The greatest incarnation so far.
     pub fn incarnation(&self) -> u32 {
         self.incarnation
     }
 
-    /// The greatest GSN seen.
+    /// The greatest GSN so far.
     pub fn gsn(&self) -> u64 {
         self.gsn
     }
 
-    /// The next block; `None` at the end.
+    /// Reads the next block; `None` at the end of the log.
     ///
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Missing`], [`LogError::Medium`].
@@ -244,12 +249,12 @@ impl Scan {
         }
     }
 
-    /// Where the block lies that was read last: whoever wants to keep its payload keeps this.
+    /// The chunk with the block that was read last; a caller that keeps it keeps the payload.
     pub fn chunk(&self) -> &Arc<LogChunk> {
         if self.is_aside { &self.aside } else { &self.chunk }
     }
 
-    /// The block at a place, if there is one; its bytes are in the buffer then.
+    /// Decodes and verifies the block at a position; its bytes are in the current chunk then.
     fn block(&mut self, at: u64) -> Result<Result<Header, NoBlock>, LogError> {
         if !self.load(at, HEADER_BYTES)? {
             return Ok(Err(NoBlock("the files end")));
@@ -261,11 +266,11 @@ impl Scan {
             return Ok(Err(NoBlock("bytes that are no header")));
         };
         if header.lsn != at || header.tablespace != self.tablespace {
-            return Ok(Err(NoBlock("a block of another place")));
+            return Ok(Err(NoBlock("a block with another LSN or of another tablespace")));
         }
         let is_cut = header.incarnation < self.cut.0 && at >= self.cut.1;
         if is_cut || header.incarnation < self.incarnation || header.gsn < self.gsn {
-            return Ok(Err(NoBlock("a block of an earlier life")));
+            return Ok(Err(NoBlock("a block of an earlier incarnation")));
         }
         if !self.load(at, header.block_bytes() as usize)? {
             return Ok(Err(NoBlock("the files end within a block")));
@@ -276,7 +281,7 @@ impl Scan {
         Ok(Ok(header))
     }
 
-    /// Brings bytes into the window; false when the files end before.
+    /// Loads bytes into the current chunk; false when the files end before `at + len`.
     fn load(&mut self, at: u64, len: usize) -> Result<bool, LogError> {
         let (chunk, until) = (self.chunk(), at + len as u64);
         if at >= chunk.lsn() && until <= chunk.end_lsn() {
@@ -294,8 +299,8 @@ impl Scan {
         Ok(true)
     }
 
-    /// Goes on to a place in what is being read ahead, from where it was; false when it is not
-    /// there.
+    /// Moves the chunk to the next piece of the read-ahead, starting it if that is worth it; false
+    /// when `at` does not follow the current chunk, or when there is no read-ahead.
     fn go_on(&mut self, at: u64) -> Result<bool, LogError> {
         let chunk = &mut self.chunk;
         let end = chunk.end_lsn();
@@ -306,18 +311,18 @@ impl Scan {
         }
         if self.ahead.is_none() && self.may_read_ahead {
             self.ahead = Ahead::start(&self.pieces, end, self.files_end);
-            // There is less behind every later place, and no more threads.
+            // Less remains behind every later position, so read-ahead is not worth it there either.
             self.may_read_ahead = self.ahead.is_some();
         }
         let Some(ahead) = &mut self.ahead else { return Ok(false) };
         let gone_on = ahead.go_on(chunk, at);
         if gone_on.is_err() {
-            self.ahead = None; // A piece is missing.
+            self.ahead = None; // A piece could not be read.
         }
         Ok(gone_on?)
     }
 
-    /// That the log ends at a place where there is no block.
+    /// Checks that a position without a block is the end of the log and not damage.
     fn check_end(&mut self, at: u64, why: &NoBlock) -> Result<(), LogError> {
         let damaged = |scan: &Self| {
             let (file, offset) = scan.place_of(at);
@@ -326,8 +331,8 @@ impl Scan {
         if self.durable > at {
             return Err(damaged(self));
         }
-        // There always is room behind the last block, so a log does not end with its files, and a
-        // block whose header is whole lies in files that were there.
+        // There is always room behind the last block, so a log does not end where its files end;
+        // and the files of a block with a valid header existed when it was written.
         let is_cut = !self.load(at, HEADER_BYTES)? || why.0 == "the files end within a block";
         if is_cut && self.is_end {
             return Ok(());
@@ -337,7 +342,7 @@ impl Scan {
                 file: self.path(self.files_end / self.pieces.file_bytes),
             });
         }
-        // What was copied from a log is all blocks.
+        // An archived copy consists of valid blocks only.
         if self.is_end {
             return Err(damaged(self));
         }
@@ -352,7 +357,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The first block that begins between two places.
+    /// The first block with an LSN from `first` to `last`.
     fn find(&mut self, first: u64, last: u64) -> Result<Option<Header>, LogError> {
         let mut place = first;
         while place <= last && self.load(place, HEADER_BYTES)? {
@@ -368,8 +373,8 @@ impl Scan {
         Ok(None)
     }
 
-    /// Goes on to the next place where a block is, behind damage or from where no block need begin;
-    /// false when there is none. For whoever looks at what is left: a log with damage is none.
+    /// Moves to the next valid block, from damage or from any position; false when there is none.
+    /// For tools that show what is left of a damaged log; recovery does not use it.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -379,7 +384,7 @@ impl Scan {
         Ok(found.is_some())
     }
 
-    /// The file that a position lies in, as people find it, and where in it.
+    /// The path of the file that contains a position, and the offset in the file.
     pub fn place_of(&self, lsn: u64) -> (String, u64) {
         (self.path(lsn / self.pieces.file_bytes), lsn % self.pieces.file_bytes)
     }

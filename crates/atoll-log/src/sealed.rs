@@ -1,21 +1,22 @@
-//! Small files that are read whole: a magic, the format and a body with its checksum.
+//! Small files that are read in one request: a magic, the format and a body with its checksum.
 //!
 //! ```text
 //! magic (8 bytes) | format u32 | CRC32C of the body u32 | bytes of the body u32 | 0 u32 | body
 //! ```
-//! The control file has two of them, the origin of a backup and the owner of an archive are one.
+//! Each of the two slots of the control file is one of these; so are the file with the origin of a
+//! backup and the file with the owner of an archive.
 
 use atoll_machine::Medium;
 use atoll_machine::medium::Open;
 
 use crate::error::LogError;
 
-/// Number of the format of a database's files; a version reads its own.
+/// The format of the files of a database; a version of Atoll reads only its own format.
 pub const FORMAT: u32 = 4;
 /// Bytes in front of the body.
 pub const HEADER_BYTES: usize = 24;
 
-/// A body with what belongs in front of it.
+/// Puts the header in front of a body.
 pub fn seal(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
     let mut out = magic.to_vec();
     out.extend(FORMAT.to_le_bytes());
@@ -26,7 +27,7 @@ pub fn seal(magic: [u8; 8], body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The body that was sealed; `path` and `offset` are where the bytes lie, in bytes from the start.
+/// Verifies sealed bytes and returns their body; `path` and `offset` name their place in errors.
 ///
 /// # Errors
 /// [`LogError::Damaged`], [`LogError::Version`].
@@ -60,7 +61,7 @@ pub fn unseal<'b>(
     Ok(body)
 }
 
-/// Writes a sealed file, whole or not at all; durable when this returns.
+/// Writes a sealed file atomically; it is durable when this returns.
 ///
 /// # Errors
 /// [`LogError::Medium`].
@@ -81,7 +82,7 @@ pub fn unfinished(name: &str) -> String {
     format!("{name}.new")
 }
 
-/// Reads a sealed file and what its body says.
+/// Reads a sealed file and decodes its body.
 ///
 /// # Errors
 /// [`LogError::Damaged`], [`LogError::Version`], [`LogError::Medium`].

@@ -1,10 +1,10 @@
-//! Moments in the logs, to which a database can be restored.
+//! Time marks in the logs, to which a database can be restored.
 //!
-//! A moment is a block of the first log that says what time it is. Its GSN is above everything in
-//! all logs at that time, and everything that comes later, in whichever log, is above it. So the
-//! commits up to its GSN are exactly those that had been recorded when it was made.
+//! A time mark is a block of the first log that contains the wall-clock time. Its GSN is above the
+//! GSNs of all blocks in all logs at that time, and every later block of any log has a greater GSN.
+//! So the commits up to its GSN are exactly those that had been recorded when the mark was made.
 //!
-//! - `MARK-1`: the clock is read, and the GSN taken, while the latches of all logs are held.
+//! - `MARK-1`: the clock is read, and the GSN assigned, while the latches of all logs are held.
 
 use std::sync::atomic::Ordering;
 
@@ -15,24 +15,24 @@ use crate::logs::Logs;
 
 const PAYLOAD_BYTES: usize = 8;
 
-/// A moment that has been marked.
+/// A time mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeMark {
     /// Its GSN.
     pub gsn: u64,
     /// Microseconds since 1970, UTC.
     pub time_us: u64,
-    /// Where each log ended: what it holds up to the GSN lies before.
+    /// The end of each log: the blocks up to the GSN are before it.
     pub ends: Vec<u64>,
 }
 
-/// The time in the payload of a block.
+/// The time in the payload of a [`Kind::Time`] block.
 pub fn time_us(payload: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(payload.try_into().ok()?))
 }
 
 impl Logs {
-    /// Marks a moment; it is durable with the next flush.
+    /// Appends a time mark; the next flush makes it durable.
     ///
     /// # Errors
     /// [`LogError::Closed`], [`LogError::Poisoned`]; [`LogError::Medium`] when there is no room.
@@ -40,7 +40,7 @@ impl Logs {
         self.check()?;
         let (log, bytes) = (&self.logs()[0], block_bytes(PAYLOAD_BYTES));
         log.admit(bytes)?;
-        // So that whoever closes the logs sees the promise or is seen here.
+        // Either a thread that closes the logs sees the promise, or this check sees that thread.
         if let Err(error) = self.check() {
             log.withdraw(bytes);
             return Err(error);
@@ -59,7 +59,7 @@ impl Logs {
         Ok(TimeMark { gsn, time_us, ends })
     }
 
-    /// Whether something has been logged since the last moment that was marked.
+    /// Whether anything has been logged since the last time mark.
     pub fn has_unmarked(&self) -> bool {
         self.clock() > self.marked.load(Ordering::Relaxed)
     }

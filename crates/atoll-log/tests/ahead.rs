@@ -1,4 +1,4 @@
-//! Logs that are read ahead: blocks of any size, across pieces and files, and looks elsewhere
+//! Read-ahead of logs: blocks of any size, across pieces and files, with reads of earlier blocks in
 //! between.
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -17,7 +17,7 @@ use atoll_txn::journal::Commit;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Bytes of a log that is several pieces, and of one that is not worth reading ahead.
+/// Bytes of a log of several pieces, and of one that is too small for read-ahead.
 const LARGE: usize = 40 << 20;
 const SMALL: usize = 8 << 20;
 
@@ -34,7 +34,7 @@ fn payload(number: u64) -> Vec<u8> {
     payload
 }
 
-/// Writes a log of so many bytes; how many commits it has.
+/// Writes a log of at least `most` bytes, and returns the number of its commits.
 fn write(folder: &Arc<dyn Medium>, options: LogsOptions, most: usize) -> u64 {
     let starts = [Start { lsn: 0, gsn: 0 }];
     let logs =
@@ -54,7 +54,7 @@ fn write(folder: &Arc<dyn Medium>, options: LogsOptions, most: usize) -> u64 {
     number
 }
 
-/// Reads it again, with looks at earlier blocks between.
+/// Reads the log, with reads of earlier blocks in between.
 fn read(folder: &Arc<dyn Medium>, options: LogsOptions, count: u64) {
     let mut scan = Scan::open(Arc::clone(folder), 0, options.file_bytes, 0).unwrap();
     let mut random = StdRng::seed_from_u64(0);
@@ -78,7 +78,7 @@ fn read(folder: &Arc<dyn Medium>, options: LogsOptions, count: u64) {
         }
     }
     assert_eq!(places.len() as u64, count);
-    // And the end is found again.
+    // The scan finds the end again.
     assert!(scan.read_next().unwrap().is_none());
 }
 
@@ -92,7 +92,7 @@ fn blocks_of_any_size_are_read_ahead_across_pieces_and_files() {
     }
 }
 
-/// A read fails, at any place, and the next one does not.
+/// One read fails, at any position, and the next one succeeds.
 fn fail_and_mend(bytes: usize) {
     let options = LogsOptions { file_bytes: 3 << 20, ..LogsOptions::default() };
     let medium = CrashMedium::default();

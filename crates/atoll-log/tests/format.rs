@@ -1,4 +1,4 @@
-//! The document of the format says what the code does.
+//! The document of the file format agrees with the code.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use atoll_log::block::{self, Header, Kind};
@@ -37,7 +37,7 @@ fn constants_are_those_of_the_code() {
 }
 
 #[test]
-fn fields_of_a_header_lie_where_the_document_says() {
+fn fields_of_a_header_have_the_offsets_of_the_document() {
     let header = Header {
         kind: Kind::Time,
         tablespace: 0x61,
@@ -53,7 +53,7 @@ fn fields_of_a_header_lie_where_the_document_says() {
     let bytes = header.encode(&[0; 4]);
     for row in rows().filter(|row| row[0].parse::<usize>().is_ok()) {
         let offset: usize = row[0].parse().unwrap();
-        // Each field holds the digits of its offset, but for the checksums and the kind.
+        // Each field holds the digits of its offset, except the checksums and the kind.
         let expected = match offset {
             0 | 62 => continue,
             60 => 6,

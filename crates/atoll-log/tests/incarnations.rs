@@ -1,5 +1,5 @@
-//! Logs that live many short lives, each ended by a crash at any event, over files that are used
-//! again and hold what looks like headers. Whatever a crash leaves of a block, the log ends there.
+//! Many short incarnations of a log, each ended by a crash at any event, over recycled files that
+//! contain bytes which look like headers. The log must end at any block that a crash has torn.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn folder(medium: &CrashMedium) -> Arc<dyn Medium> {
     medium.folder("node-0").unwrap()
 }
 
-/// Words that read as a checksum and a length.
+/// Words that look like a checksum and a length.
 fn garbage(random: &mut StdRng, bytes: usize) -> Vec<u8> {
     let words = (0..bytes / 8).map(|_| u64::from(random.random_range(0..1_u32 << 21)) << 32);
     words.flat_map(u64::to_le_bytes).collect()
@@ -38,7 +38,7 @@ fn commit(recorder: &mut dyn Recorder, payload: &[u8]) -> u64 {
     recorder.record(&redo, Commit { epoch: 1, seen: 0 })
 }
 
-/// What the control file would say.
+/// What the control file would contain.
 #[derive(Clone, Copy)]
 struct Known {
     start: u64,
@@ -57,7 +57,7 @@ fn read(medium: &CrashMedium, known: Known) -> Result<Start, String> {
     Ok(Start { lsn: scan.at(), gsn: scan.gsn() })
 }
 
-/// One life: commits, flushes and releases, and what was found after the crash that ends it.
+/// One incarnation: commits, flushes and releases, then a crash, and what is found after it.
 fn live(
     medium: &CrashMedium,
     known: &mut Known,
@@ -65,7 +65,7 @@ fn live(
 ) -> Result<CrashMedium, String> {
     let start = read(medium, *known)?;
     *known = Known { incarnation: known.incarnation + 1, cut: start.lsn, ..*known };
-    // What was durable at each event, and what the start was.
+    // The durable GSN and the start of the log at each event.
     let mut past = vec![(medium.events(), start.lsn, *known)];
     let logs =
         Logs::open(&[folder(medium)], &[start], known.incarnation, options(), Box::new(|| Ok(())))

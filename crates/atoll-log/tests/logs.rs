@@ -1,4 +1,4 @@
-//! Logs that are written by threads and found again: after a flush, after a crash at any event.
+//! Logs that threads write, and that a scan reads again after a flush, or a crash at any event.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ fn a_commit_comes_after_all_that_it_has_seen_in_whatever_log() {
         for log in to {
             assert!(last.insert(log, gsn).is_none_or(|before| before < gsn));
         }
-        // The next one has seen this one or nothing new.
+        // The next commit has seen this one, or nothing new.
         if round % 2 == 0 {
             seen = gsn;
         }
@@ -191,10 +191,10 @@ fn a_log_at_rest_is_spoken_for_by_the_others() {
     assert_eq!(horizon(&medium, 4), logs.horizon());
 }
 
-/// A checkpoint that is taken now must leave the pieces of a transaction that may still commit, in
-/// whichever log, from the first one on.
+/// The start of a checkpoint must be before the first piece of every transaction that may still
+/// commit, in each log.
 #[test]
-fn a_recovery_begins_to_read_before_the_pieces_of_whatever_is_open() {
+fn a_recovery_begins_to_read_before_the_pieces_of_open_transactions() {
     let medium = CrashMedium::default();
     let logs = open(&medium, 3);
     let [mut first, mut second, mut other] = [(); 3].map(|()| logs.clone().recorder());
@@ -213,7 +213,7 @@ fn a_recovery_begins_to_read_before_the_pieces_of_whatever_is_open() {
     let before_second = tails();
     second.spill(&pieces(&[0, 1])).unwrap();
     others();
-    // In logs that it has not reached yet it may still get there.
+    // The transaction may still write pieces to further logs.
     first.spill(&pieces(&[0, 2])).unwrap();
     assert_eq!(logs.starts(), before_first);
     logs.flush().unwrap();
@@ -222,7 +222,7 @@ fn a_recovery_begins_to_read_before_the_pieces_of_whatever_is_open() {
         let mut pieces = blocks.iter().filter(|(header, _)| header.kind == Kind::Piece);
         assert!(pieces.all(|(header, _)| header.lsn >= *start), "log {log}");
     }
-    // One that commits, or is rolled back, is not waited for any more.
+    // A transaction that has committed or was rolled back no longer holds the starts back.
     first.admit(&Redo::default()).unwrap();
     first.record(&Redo::default(), Commit { epoch: 1, seen: 0 });
     assert_eq!(logs.starts(), before_second);
@@ -260,7 +260,7 @@ fn a_full_medium_is_met_before_anything_is_decided_and_space_helps() {
     let mut last = 0;
     let mut commits = 0;
     let full = loop {
-        // Writes into files that are ready go on; making one fails.
+        // Writes to existing files succeed; creating a file fails.
         match recorder.admit(&redo) {
             Ok(()) => {
                 last = recorder.record(&redo, Commit { epoch: 1, seen: 0 });
@@ -290,7 +290,7 @@ fn what_an_earlier_life_left_behind_the_end_is_not_taken_for_the_log() {
     let first = commit(&mut *recorder, &[0], &[1; 4000], 0);
     logs.settle(first).unwrap();
     let settled = medium.events();
-    // Lost in the crash is the first of these, and the second survives.
+    // The first of these commits is lost in the crash, and the second survives.
     commit(&mut *recorder, &[0], &[2; 4000], 0);
     let lost = commit(&mut *recorder, &[0], &[3; 4000], 0);
     let _ = logs.settle(lost);
@@ -308,7 +308,7 @@ fn what_an_earlier_life_left_behind_the_end_is_not_taken_for_the_log() {
     let logs = Logs::open(&media(&crashed, 1), &starts, 2, OPTIONS, Box::new(|| Ok(()))).unwrap();
     logs.begin().unwrap();
     let mut recorder = logs.clone().recorder();
-    // As long as what was lost, less the block that opening has added: ends where the survivor is.
+    // As long as the lost block less the open block, so that it ends where the survivor begins.
     let again = commit(&mut *recorder, &[0], &vec![4; 4000 - 64], 0);
     logs.settle(again).unwrap();
     let (blocks, _) = scan(&crashed, 1, 0);
@@ -375,7 +375,7 @@ fn a_missing_file_is_told() {
             },
             Err(error) => found = Err(error),
         }
-        // The last one may be the room behind the end and hold nothing.
+        // The last file may be empty room behind the end.
         let is_told = matches!(found, Err(LogError::Missing { .. }));
         assert!(is_told || (at + 1 == names.len() && found.is_ok()), "{name}: {found:?}");
     }
@@ -385,7 +385,7 @@ fn a_missing_file_is_told() {
 fn a_moment_divides_what_threads_commit_into_any_log() {
     let medium = CrashMedium::default();
     let logs = open(&medium, 3);
-    // Each thread's last GSN is known before a moment is asked for, and the next one comes after.
+    // Each thread reports its last GSN before a mark is made, and commits again only after it.
     let turn = std::sync::Barrier::new(4);
     let mut marks = Vec::new();
     let threads: Vec<Vec<u64>> = std::thread::scope(|scope| {
@@ -395,7 +395,7 @@ fn a_moment_divides_what_threads_commit_into_any_log() {
                 let (mut recorder, turn) = (Arc::clone(&logs).recorder(), &turn);
                 scope.spawn(move || {
                     for round in 0..50 {
-                        // As different as clocks can be.
+                        // Different rates, so that the clocks of the logs differ.
                         let all = [log as u32, (log as u32 + 1) % 3];
                         let count = 1 + round * (log + 1) % 7;
                         let last = (0..count)
@@ -425,7 +425,7 @@ fn a_moment_divides_what_threads_commit_into_any_log() {
     }
     logs.settle(logs.clock()).unwrap();
     assert!(logs.has_unmarked());
-    // Each is in the first log, and says where all of them ended.
+    // Each mark is in the first log, with the ends of all logs.
     for (log, (blocks, _)) in (0..3).map(|log| (log, scan(&medium, 3, log))) {
         let times = blocks.iter().filter(|(header, _)| header.kind == Kind::Time);
         let found: Vec<u64> = times.map(|(header, _)| header.gsn).collect();
@@ -438,7 +438,7 @@ fn a_moment_divides_what_threads_commit_into_any_log() {
             assert!(blocks.iter().all(is_divided), "log {log}: {mark:?}");
         }
     }
-    // Nothing new, nothing to mark; and a log that was closed takes no mark.
+    // Without new commits there is nothing to mark; and closed logs accept no mark.
     let last = logs.mark(|| 99).unwrap();
     logs.settle(last.gsn).unwrap();
     assert!(!logs.has_unmarked());
@@ -457,7 +457,7 @@ fn nothing_is_written_after_a_close_that_failed() {
     let mut recorder = Arc::clone(&logs).recorder();
     let mut redo = Redo::default();
     redo.part(0).push(1);
-    // Several files, each with a sync of its own.
+    // The block spans several files, each with a sync of its own.
     redo.part(1).extend([7; 200_000]);
     recorder.admit(&redo).unwrap();
     let gsn = recorder.record(&redo, Commit { epoch: 1, seen: 0 });
@@ -466,7 +466,7 @@ fn nothing_is_written_after_a_close_that_failed() {
     let begun = second.events();
     assert!(logs.settle(gsn).is_err());
     while second.events() == begun {
-        std::thread::yield_now(); // Somebody was asked to flush it, and is about to.
+        std::thread::yield_now(); // A helper thread is about to flush it.
     }
     assert!(logs.close().is_err());
     let closed = second.events();
@@ -486,7 +486,7 @@ fn where_a_log_ends_is_known_for_a_file_without_reading_it() {
     };
     let mut start = 0;
     for round in 0..60 {
-        // Some blocks begin in one file and end in the next; some files are used again.
+        // Some blocks begin in one file and end in the next; some files are recycled.
         let gsn = commit(&mut *recorder, &[0], &vec![1; 70_000 + round], 0);
         logs.settle(gsn).unwrap();
         let end = logs.ends()[0];

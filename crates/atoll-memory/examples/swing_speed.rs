@@ -1,8 +1,8 @@
-//! Prints what `allocate` and `free` cost, in nanoseconds per call, for several sizes.
+//! Prints the cost of `allocate` and `free`, in nanoseconds per call, for several sizes.
 //!
-//! "again" frees and allocates one extent over and over, as copy-on-write does. The rest allocates
-//! a batch and then frees it: "warm" is the work of the tree, "cold" includes the system's, which
-//! gives and zeroes every page and takes it back.
+//! "again" frees and allocates one extent over and over, as copy-on-write does. The others allocate
+//! a batch and then free it: "warm" is the work of the tree, "cold" includes that of the system,
+//! which allocates, zeroes and frees every page.
 
 use atoll_memory::{MemoryError, Store, StoreOptions, SwingConfig, SwingMalloc};
 use std::sync::Arc;

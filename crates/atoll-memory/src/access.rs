@@ -1,16 +1,15 @@
 //! Safe reads and writes of a store by offset.
 //!
-//! [`View`] reads, in the owner and in processes that attached; [`Access`] also writes. Every
-//! access is checked against the size of the store, so a damaged offset ends in a panic of the
-//! owner (a bug) or, for the checked variants that readers of other processes use, in `None`.
-//! Everything is read and written so that others may race with it (the module `shared`): a race
-//! gives old or new bytes, never undefined behaviour.
+//! [`View`] reads, in the owner and in attached processes; [`Access`] also writes. Every access is
+//! checked against the size of the store. An offset out of bounds is a bug and panics; the checked
+//! variants, which readers in other processes use, return `None`. All accesses are atomic (the
+//! module `shared`), so a data race yields old or new bytes, never undefined behaviour.
 //!
 //! Invariants
 //! - `ACCESS-1`: the mapping covers `capacity` bytes from `base` for as long as the store lives,
 //!   and the view keeps the store alive.
-//! - `ACCESS-2`: offsets inside the capacity but outside what was committed read as zero or fail to
-//!   be reserved by their writer; they are never handed out by the allocator uncommitted.
+//! - `ACCESS-2`: the allocator never returns an uncommitted extent. Other offsets inside the
+//!   capacity that are not committed read as zero.
 
 use std::hint::cold_path;
 use std::ops::Deref;
@@ -25,12 +24,12 @@ use crate::store::Store;
 pub struct View {
     base: *const u8,
     capacity: u64,
-    /// Up to this offset, whatever has no more than [`SMALL_BYTES`] lies inside the store.
+    /// Any range of at most [`SMALL_BYTES`] that begins at or before this offset is in bounds.
     small_until: u64,
     store: Arc<Store>,
 }
 
-/// What nearly all accesses are no larger than; one comparison finds them inside.
+/// Nearly all accesses are at most this long; for them one comparison checks the bounds.
 const SMALL_BYTES: u64 = 4096;
 
 // SAFETY: `base` points into the mapping that `store` owns (ACCESS-1), which belongs to no thread;
@@ -56,7 +55,7 @@ impl View {
         &self.store
     }
 
-    /// Whether the bytes lie inside the store.
+    /// Whether the bytes are inside the store.
     #[inline]
     pub fn contains(&self, offset: u64, len_bytes: u64) -> bool {
         if len_bytes <= SMALL_BYTES && offset <= self.small_until {
@@ -90,7 +89,8 @@ impl View {
         self.word(offset).load(Ordering::Relaxed)
     }
 
-    /// Reads bytes: 1, 2, 4 or 8 that are aligned at once, others in any pieces.
+    /// Reads bytes. An aligned value of 1, 2, 4 or 8 bytes is read in one access, anything else in
+    /// several.
     #[inline(always)]
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         let from = self.at(offset, into.len() as u64);
@@ -98,10 +98,10 @@ impl View {
         unsafe { shared::read(from, into) };
     }
 
-    /// Reads `len` bytes into as many words as they fill, the last one filled up with zeroes.
+    /// Reads `len` bytes into words; the rest of the last word becomes zero.
     ///
     /// # Panics
-    /// When there are not so many words.
+    /// When `into` has fewer words than the bytes need.
     #[inline(always)]
     pub fn read_words(&self, offset: u64, len: usize, into: &[AtomicU64]) {
         let from = self.at(offset, len as u64);
@@ -109,13 +109,14 @@ impl View {
         unsafe { shared::read_words(from, len, into) };
     }
 
-    /// An address to be hinted at, where nothing is read; of an offset outside the store, any.
+    /// The address of an offset, for a prefetch only; outside the store it is meaningless.
     #[inline]
     pub fn hint(&self, offset: u64) -> *const u8 {
         self.base.wrapping_add(offset as usize)
     }
 
-    /// The address of bytes that lie inside the store, for handing them on without copying.
+    /// The address of bytes inside the store, for passing them on without a copy; `None` if they
+    /// are out of bounds.
     #[inline]
     pub fn address(&self, offset: u64, len_bytes: u64) -> Option<*const u8> {
         // SAFETY: inside the mapping (ACCESS-1).
@@ -130,8 +131,8 @@ fn outside(offset: u64) -> ! {
 
 macro_rules! scalars {
     ($name:ident, $word:ty) => {
-        /// So many numbers side by side, from a naturally aligned offset on: for those who access
-        /// one of them twice, or several.
+        /// A slice of `len` numbers from a naturally aligned offset on, for a caller that accesses
+        /// several of them, or one of them repeatedly: the bounds are checked once.
         #[inline]
         pub fn $name(&self, offset: u64, len: usize) -> &[$word] {
             let bytes = len.saturating_mul(size_of::<$word>());
@@ -179,8 +180,8 @@ impl Access {
         unsafe { shared::write(to, bytes) };
     }
 
-    /// Copies `len_bytes` from one extent into another that nobody else has seen yet. The source
-    /// is frozen, so it does not change meanwhile.
+    /// Copies `len_bytes` from a frozen extent, which does not change, to a new one that no other
+    /// thread has seen yet.
     pub fn copy(&self, from: u64, to: u64, len_bytes: u64) {
         assert!(
             from.abs_diff(to) >= len_bytes,
@@ -188,15 +189,15 @@ impl Access {
         );
         let source = self.at(from, len_bytes);
         let target = self.at(to, len_bytes).cast_mut();
-        // SAFETY: both lie inside the mapping (`at`, ACCESS-1), which is writable, and do not
-        // overlap; the source does not change (MEMORY-1) and the target is the caller's alone.
+        // SAFETY: both are inside the mapping (`at`, ACCESS-1), which is writable, and do not
+        // overlap; the source does not change (MEMORY-1) and only the caller knows the target.
         unsafe { std::ptr::copy_nonoverlapping(source, target, len_bytes as usize) };
     }
 
-    /// Fills an extent that nobody else has seen yet.
+    /// Fills a new extent that no other thread has seen yet.
     pub fn fill(&self, offset: u64, byte: u8, len_bytes: u64) {
         let target = self.at(offset, len_bytes).cast_mut();
-        // SAFETY: inside the mapping (`at`, ACCESS-1), which is writable, and the caller's alone.
+        // SAFETY: inside the mapping (`at`, ACCESS-1), which is writable; only the caller knows it.
         unsafe { std::ptr::write_bytes(target, byte, len_bytes as usize) };
     }
 }
@@ -216,7 +217,7 @@ mod tests {
     use crate::StoreOptions;
 
     #[test]
-    fn what_does_not_end_within_the_store_is_not_inside() {
+    fn a_range_that_ends_outside_the_store_is_out_of_bounds() {
         let (capacity_bytes, limit_bytes) = (4 << 20, 4 << 20);
         let options = StoreOptions { capacity_bytes, limit_bytes, huge_pages: false };
         let view = View::new(Arc::new(Store::create_memfd("access", &options).unwrap()));

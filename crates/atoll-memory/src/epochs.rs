@@ -1,24 +1,24 @@
-//! Which epochs leases hold, and the extents that wait for them.
+//! The epochs that leases hold, and the retired extents that wait for these leases.
 //!
-//! An extent that was copied lives on for the snapshots that show it: those of the epochs from its
-//! birth to the one before its copy. It waits in the list of the *youngest* held epoch among them,
-//! and moves to the next older one when that lease ends, so ending a lease looks only at extents
-//! that the lease itself kept.
+//! An extent that was copied is still needed by the snapshots that show it: those of the epochs
+//! from its birth to the epoch before its copy. It waits in the list of the *youngest* held epoch
+//! among them, and moves to the next older one when the last lease on that epoch ends. So ending a
+//! lease looks only at extents that the lease itself kept.
 //!
 //! Invariants
-//! - `EPOCHS-1`: an extent comes out of here only when no lease holds an epoch that shows it.
-//! - `EPOCHS-2`: what comes out may still be read by a worker that went inside before it was
-//!   replaced; the caller frees it only after the gate was drained of the epoch in which it came
-//!   out (see [`crate::memory`]).
+//! - `EPOCHS-1`: an extent is returned only when no lease holds an epoch that shows it.
+//! - `EPOCHS-2`: a worker that entered the gate before the extent was replaced may still read an
+//!   extent that is returned. The caller frees it only after the gate was drained (see
+//!   [`crate::memory`]).
 
 use std::collections::BTreeMap;
 
 /// An extent that was replaced by a copy or dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retired {
-    /// Its place in the store.
+    /// Its offset in the store.
     pub offset: u64,
-    /// Its true size in bytes.
+    /// Its allocated size in bytes.
     pub size_bytes: u64,
     /// Epoch in which it was allocated.
     pub birth: u64,
@@ -31,19 +31,19 @@ struct Held {
     waiting_bytes: u64,
 }
 
-/// See the module.
+/// The held epochs with their waiting extents; see the module.
 #[derive(Debug, Default)]
 pub struct Epochs {
     held: BTreeMap<u64, Held>,
 }
 
 impl Epochs {
-    /// A lease on `epoch` begins.
+    /// Begins a lease on `epoch`.
     pub fn hold(&mut self, epoch: u64) {
         self.held.entry(epoch).or_default().leases += 1;
     }
 
-    /// A lease on `epoch` ends; returns the extents that nothing holds any more.
+    /// Ends a lease on `epoch`; returns the extents that no lease keeps any more.
     ///
     /// # Panics
     /// When no lease holds `epoch`: a bug of the caller.
@@ -62,8 +62,8 @@ impl Epochs {
         free
     }
 
-    /// An extent was replaced in epoch `died`; returns it when no lease holds an epoch that shows
-    /// it.
+    /// Retires an extent that was replaced in epoch `died`; returns it if no lease holds an epoch
+    /// that shows it.
     pub fn retire(&mut self, extent: Retired, died: u64) -> Option<Retired> {
         match self.held.range_mut(extent.birth..died.max(extent.birth)).next_back() {
             Some((_, held)) => {
@@ -74,7 +74,7 @@ impl Epochs {
         }
     }
 
-    /// The newest epoch that a lease holds, 0 when there is none.
+    /// The newest epoch that a lease holds, 0 if there is none.
     pub fn newest_held(&self) -> u64 {
         self.held.keys().next_back().copied().unwrap_or(0)
     }
@@ -89,7 +89,7 @@ impl Epochs {
         self.held.values().map(|held| held.waiting_bytes).sum()
     }
 
-    /// Leases that have not ended.
+    /// Number of leases that have not ended.
     pub fn leases(&self) -> u64 {
         self.held.values().map(|held| u64::from(held.leases)).sum()
     }

@@ -1,15 +1,16 @@
-//! The errors of this crate: what was wrong, with which input, and what to do about it.
+//! The errors of stores and of the allocator: what failed, with which input, and what the user can
+//! do about it.
 
 use atoll_machine::{MachineError, NodeId};
 use std::io;
 
-/// Why memory could not be had.
+/// Why memory could not be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shortage {
     /// The store's limit on committed bytes would be passed.
     Limit,
-    /// The limit less the headroom kept for rollbacks would be passed.
+    /// The limit less the headroom that is reserved for rollbacks would be passed.
     Headroom,
     /// The operating system or the file system has no space left.
     System,
@@ -104,8 +105,8 @@ pub enum MemoryError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// A range that does not lie in the store.
-    #[error("{len} bytes at offset {offset} do not lie in a store of {capacity_bytes} bytes")]
+    /// A range outside the store.
+    #[error("{len} bytes at offset {offset} are not inside a store of {capacity_bytes} bytes")]
     OutOfBounds {
         /// Start of the range.
         offset: u64,
@@ -114,13 +115,13 @@ pub enum MemoryError {
         /// Size of the store in bytes.
         capacity_bytes: u64,
     },
-    /// A change asked of a store that is mapped for reading only.
+    /// A change of a store that is mapped for reading only.
     #[error("the store is mapped read-only: only its owner may change it")]
     ReadOnly,
     /// Another allocator handle has the store.
     #[error("another allocator has this store open for writing: close that one first")]
     InUse,
-    /// An allocator was to be made where there is one.
+    /// The store has an allocator already.
     #[error("this store has an allocator already: open it instead of creating one")]
     HasAllocator,
     /// Not the start of a live extent.
@@ -133,8 +134,8 @@ pub enum MemoryError {
     },
     /// A folder that cannot hold a store.
     #[error(
-        "{folder} cannot hold what does not fit memory: {source}; name a folder that this user \
-         may write, on ext4, XFS or tmpfs"
+        "{folder} cannot hold the file for data that exceeds the memory budget: {source}; name a \
+         folder that this user may write, on ext4, XFS or tmpfs"
     )]
     NoUnnamedFile {
         /// The folder.
@@ -142,24 +143,24 @@ pub enum MemoryError {
         /// Why not.
         source: io::Error,
     },
-    /// What does not fit memory could not be written to the file that holds it.
+    /// Evicted pages of a store could not be written to its file.
     #[error(
-        "writing what does not fit memory has failed: {source}; some of it may be lost: mend the \
-         medium and open the database again, which has everything that was acknowledged"
+        "evicting data from memory to its file has failed: {source}; some of it may be lost: mend \
+         the medium and open the database again, which has everything that was acknowledged"
     )]
     SpillFailed {
         /// Why.
         source: io::Error,
     },
-    /// A node that cannot take the pages of a store that are not used.
-    #[error("node {node} cannot hold what is not used: {source}; or do without a cold node")]
+    /// The cold node cannot take the unused pages of a store.
+    #[error("node {node} cannot hold unused pages: {source}; or do without a cold node")]
     ColdNode {
         /// The node, as the kernel numbers it.
         node: NodeId,
         /// Why not, and what to do.
         source: MachineError,
     },
-    /// More addresses than the process may map.
+    /// The process may not map that many addresses.
     #[error(
         "no addresses for a store of {bytes} bytes, of which most is never used: raise the limit \
          of the process (ulimit -v)"
@@ -168,7 +169,7 @@ pub enum MemoryError {
         /// The size of the store.
         bytes: u64,
     },
-    /// A larger file than the process may make.
+    /// The process may not make a file that large.
     #[error(
         "a store of {bytes} bytes, of which most is never used, is a larger file than this process \
          may make: raise the limit (ulimit -f)"
@@ -188,7 +189,7 @@ pub enum MemoryError {
 }
 
 impl From<io::Error> for MemoryError {
-    /// Of a descriptor that is to be kept from forked children.
+    /// Wraps an error of `Unshared::make`, which keeps a descriptor from forked children.
     fn from(source: io::Error) -> Self {
         Self::System { call: "eventfd", source }
     }
@@ -208,7 +209,7 @@ impl MemoryError {
         self
     }
 
-    /// Whether freeing something or raising a limit would let the same request succeed.
+    /// Whether the same request can succeed after memory is freed or a limit is raised.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, MemoryError::OutOfMemory { .. })

@@ -1,26 +1,28 @@
-//! The gate between workers that touch table memory and the one who starts a new epoch.
+//! The gate: the epoch barrier between workers that access table memory and the thread that takes
+//! a snapshot.
 //!
-//! A snapshot is a new epoch. The extents that it shows must not change any more, so whoever starts
-//! an epoch has to know that no worker is still storing under the old one. A busy flag is not
-//! enough: a worker that copies extents is always busy, and waiting for it to be idle took 90 ms in
-//! a probe. So a worker announces *the epoch in which* it is inside, and only announcements of old
-//! epochs are waited for.
+//! A snapshot begins a new epoch. The extents that the snapshot shows must not change any more, so
+//! the thread that begins the epoch has to know that no worker still stores under an older one. A
+//! busy flag is not enough: a worker that copies extents is always busy, and waiting until it was
+//! idle took 90 ms in an experiment. So a worker announces *the epoch in which* it is inside the
+//! gate, and the thread waits only for announcements of older epochs.
 //!
 //! Protocol
-//! 1. A member announces the epoch it read, then reads the epoch again; if it has moved, it
-//!    announces the new one. From then on it is inside.
+//! 1. A member announces the epoch that it has read, then reads the epoch again. If the epoch has
+//!    changed, it announces the new one and repeats. Afterwards it is inside.
 //! 2. [`Gate::advance`] publishes the next epoch.
-//! 3. [`Gate::drain`], called by whoever has seen that epoch, makes sure that every announcement
-//!    made under an old one can be seen (`membarrier`, so that step 1 needs no fence), then waits
-//!    until nobody is inside under an older epoch. The barrier belongs to the one who drains: a
-//!    member can see the epoch, and drain, before the one who advanced gets to its next step.
+//! 3. [`Gate::drain`] issues a `membarrier`, after which every announcement of an older epoch is
+//!    visible (so step 1 needs no fence), then waits until no member is inside under an older
+//!    epoch. Any thread that has seen the new epoch may call it. The barrier is part of `drain` and
+//!    not of `advance`, because a member can see the epoch and drain before the thread that called
+//!    `advance` continues.
 //!
 //! Invariants
-//! - `GATE-1`: once `drain(e)` has returned, nobody is inside under an epoch before `e`, and nobody
-//!   will be.
-//! - `GATE-2`: all who are inside under one epoch read the same [`Inside::frontier`]: they agree on
-//!   which extents are frozen. The frontier of an epoch is written before the epoch is visible, and
-//!   its place is written again only two epochs later, when nobody can be inside any more.
+//! - `GATE-1`: once `drain(e)` has returned, no member is inside under an epoch before `e`, and
+//!   none will enter under one.
+//! - `GATE-2`: all members inside under one epoch read the same [`Inside::frontier`], so they agree
+//!   on which extents are frozen. The frontier of an epoch is written before the epoch becomes
+//!   visible. Its slot is reused only two epochs later, when no member can be inside under it.
 //!
 //! | field | written by | read by | ordering |
 //! |---|---|---|---|
@@ -29,10 +31,11 @@
 //! | `shown` | `drain` | `drain` | Release / Acquire |
 //! | `slots[i]` | its member | `drain` | Release (+ barrier to enter) / Acquire |
 //!
-//! A member enters with Release too: `drain` may find it inside again, under the new epoch, and
-//! must then know what it stored when it was inside before.
+//! A member enters with Release, too: `drain` may find that it has left and has entered again under
+//! the new epoch, and must then see what it stored in the section before.
 //!
-//! A process that dies inside leaves nothing behind: the gate lies in its own memory.
+//! A process that dies inside leaves nothing behind: the gate is in the private memory of the
+//! process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,24 +43,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::sync::compiler_fence;
 use crate::sync::{AtomicU64, Ordering, fence, wait};
 
-/// Most members at a time.
+/// The most members at a time.
 pub const MEMBERS_MAX: usize = if cfg!(loom) { 2 } else { 1025 };
 
 const OUTSIDE: u64 = 0;
 
-/// One cache line, so that no member's announcement disturbs another's.
+/// A word in its own pair of cache lines, so that announcements of members do not cause false
+/// sharing.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// See the module.
+/// The gate of one database; see the module.
 pub struct Gate {
     epoch: Line,
     frontier: [Line; 2],
-    /// The newest epoch of which somebody has executed the barrier of `drain`.
+    /// The newest epoch for which a thread has executed the barrier of `drain`.
     shown: Line,
     slots: Vec<Line>,
     free: Mutex<Slots>,
-    /// `membarrier` works here, so members need no fence.
+    /// The system supports `membarrier`, so members need no fence.
     asymmetric: bool,
 }
 
@@ -66,18 +70,18 @@ struct Slots {
     used: usize,
 }
 
-/// What a member knows while it is inside.
+/// The epoch and the frontier that a member reads when it enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inside {
-    /// The epoch under which it is inside.
+    /// The epoch under which the member is inside.
     pub epoch: u64,
-    /// The newest epoch that a lease held when this one began: an extent born in it or before is
-    /// frozen, any other may be written in place.
+    /// The newest epoch that a lease held when the current epoch began. An extent with a birth at
+    /// or before it is frozen; any other may be written in place.
     pub frontier: u64,
 }
 
 impl Inside {
-    /// Whether memory born in this epoch must be copied before it is written.
+    /// Whether an extent with this birth must be copied before it is written.
     #[inline]
     pub fn is_frozen(self, birth: u64) -> bool {
         birth <= self.frontier && birth != self.epoch
@@ -85,7 +89,7 @@ impl Inside {
 }
 
 impl Gate {
-    /// A gate in epoch 1 with nobody inside and nothing frozen.
+    /// A gate in epoch 1 with no member inside and no frozen extent.
     pub fn new() -> Self {
         let line = |value| Line(AtomicU64::new(value));
         Self {
@@ -103,7 +107,7 @@ impl Gate {
         self.epoch.0.load(Ordering::Acquire)
     }
 
-    /// A place for one thread at a time; `None` when [`MEMBERS_MAX`] are taken.
+    /// Adds a member, for use by one thread at a time; `None` if there are [`MEMBERS_MAX`].
     pub fn join(self: &Arc<Self>) -> Option<Member> {
         let mut slots = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.free.pop()?;
@@ -112,18 +116,19 @@ impl Gate {
         Some(Member { gate: Arc::clone(self), slot })
     }
 
-    /// Makes the next epoch visible; everything born up to `frontier` is frozen in it. Only one
-    /// thread at a time may advance; returns the new epoch. Drain before relying on it.
+    /// Makes the next epoch visible and returns it; every extent with a birth up to `frontier` is
+    /// frozen in it. Only one thread at a time may advance. Members may still be inside under the
+    /// old epoch until [`Gate::drain`] returns.
     pub fn advance(&self, frontier: u64) -> u64 {
         let next = self.epoch.0.load(Ordering::Relaxed) + 1;
-        // GATE-2: the last reader of this place was inside under `next - 2`, drained since.
+        // GATE-2: the last readers of this slot were inside under `next - 2`, drained since.
         self.frontier[(next % 2) as usize].0.store(frontier, Ordering::Relaxed);
         self.epoch.0.store(next, Ordering::SeqCst);
         next
     }
 
-    /// Waits until nobody is inside under an epoch before `epoch`, which has begun (`GATE-1`).
-    /// Never called by a thread that is inside under an older one itself.
+    /// Waits until no member is inside under an epoch before `epoch`, which has begun (`GATE-1`).
+    /// A thread that is itself inside under an older epoch must not call this.
     pub fn drain(&self, epoch: u64) {
         if self.shown.0.load(Ordering::Acquire) < epoch {
             self.heavy_barrier();
@@ -153,7 +158,8 @@ impl Gate {
         fence(Ordering::SeqCst);
     }
 
-    /// The other half: afterwards every member has either announced visibly or will see the epoch.
+    /// The drain's half: afterwards each member's announcement is visible, or the member will see
+    /// the new epoch.
     fn heavy_barrier(&self) {
         if self.asymmetric {
             atoll_machine::membarrier::membarrier();
@@ -169,22 +175,22 @@ impl Default for Gate {
     }
 }
 
-/// A thread's place at the gate.
+/// The slot of one thread at the gate.
 pub struct Member {
     gate: Arc<Gate>,
     slot: usize,
 }
 
 impl Member {
-    /// Goes inside; the guard leaves. A member is inside once at a time.
+    /// Enters the gate until the section is dropped. A member can be inside only once at a time.
     #[inline]
     pub fn enter(&mut self) -> Section<'_> {
         let inside = self.go_in();
         Section { slot: &self.gate.slots[self.slot].0, inside }
     }
 
-    /// Goes inside until [`Member::go_out`], for who cannot keep a guard: the whole member is used
-    /// meanwhile, but not to go inside.
+    /// Enters the gate until [`Member::go_out`], for a caller that cannot keep a [`Section`]. It
+    /// must not enter again before it has left.
     #[inline]
     pub fn go_in(&mut self) -> Inside {
         let gate = &*self.gate;
@@ -203,13 +209,14 @@ impl Member {
         Inside { epoch, frontier }
     }
 
-    /// Leaves.
+    /// Leaves the gate.
     #[inline]
     pub fn go_out(&mut self) {
         self.gate.slots[self.slot].0.store(OUTSIDE, Ordering::Release);
     }
 
-    /// Whether a new epoch has begun since: who stays inside keeps somebody waiting.
+    /// Whether a new epoch has begun since the member entered, so that a drain may be waiting for
+    /// it.
     #[inline]
     pub fn is_awaited(&self, inside: Inside) -> bool {
         self.gate.epoch.0.load(Ordering::Relaxed) != inside.epoch
@@ -229,14 +236,14 @@ impl Drop for Member {
     }
 }
 
-/// The time a member spends inside.
+/// The time that a member spends inside; dropping it leaves the gate.
 pub struct Section<'m> {
     slot: &'m AtomicU64,
     inside: Inside,
 }
 
 impl Section<'_> {
-    /// What the member knows.
+    /// The epoch and the frontier of this section.
     #[inline]
     pub fn inside(&self) -> Inside {
         self.inside

@@ -1,8 +1,20 @@
-//! Memory that several processes share: stores, the allocator inside them, and its errors.
+//! Memory that several processes share: stores, the allocator in a store, epochs and leases.
 //!
-//! A [`Store`] is a sparse file mapped whole once per process; [`SwingMalloc`] hands out extents
-//! of it. Everything is addressed by offset, so that the same store can lie at another address in
-//! every process. Nothing here knows of tables.
+//! A [`Store`] is a sparse file that each process maps once as a whole; [`SwingMalloc`] allocates
+//! extents of it. All references are offsets, so a store can be mapped at a different address in
+//! each process. The crate knows nothing of tables.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`store`] | the sparse file: mapping, committed space, residency in DRAM |
+//! | [`swing`] | the allocator of extents |
+//! | [`access`] | bounds-checked reads and writes by offset |
+//! | [`gate`] | the epoch barrier between workers and snapshots |
+//! | [`epochs`] | the epochs that leases hold, and the extents that wait for them |
+//! | [`memory`] | all of these together: the memory of one database |
+//! | [`stitch`] | extents of a column, mapped side by side |
+//! | [`lease`] | names of databases, and snapshots for other processes |
+//! | [`error`] | the errors of stores and the allocator |
 
 #![cfg(target_os = "linux")]
 

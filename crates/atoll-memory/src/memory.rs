@@ -1,30 +1,30 @@
 //! The memory of one database: a store, its allocator, its epochs, and safe access by offset.
 //!
-//! Everything that lies in the store is reached by offset through here: reads and writes of bytes
-//! and of shared words, each checked against the size of the store. All of them are atomic word by
-//! word, so that a reader that meets a writer gets an old word or a new one and never an undefined
-//! result; which of the two it may use is settled above, by the scheme.
+//! All data in the store is accessed by offset through this module, with bounds checks. The
+//! accesses are atomic word by word, so a reader that races with a writer gets old or new words and
+//! never an undefined result. The concurrency-control scheme, a layer above, decides whether the
+//! reader may use them.
 //!
 //! The life of an extent
-//! 1. [`Memory::allocate`] gives it, born in the epoch of the caller.
-//! 2. A worker that finds it frozen ([`Inside::is_frozen`]) copies it, publishes the copy and hands
-//!    the old one to [`Memory::retire`]. Only after [`Memory::seal`] of its own epoch: before, a
-//!    store of an older epoch may still be on its way into the extent.
-//! 3. It waits for the leases that show it ([`crate::epochs`]), then for the workers that went
-//!    inside before it was replaced, and is freed.
+//! 1. [`Memory::allocate`] returns it; its birth is the epoch of the caller.
+//! 2. A worker that finds it frozen ([`Inside::is_frozen`]) copies it, publishes the copy and
+//!    passes the old extent to [`Memory::retire`]. It does so only after [`Memory::seal`] of its
+//!    own epoch: before, a worker inside under an older epoch may still store into the extent.
+//! 3. The extent waits for the leases that show it ([`crate::epochs`]), then for the workers that
+//!    entered before it was replaced, and is freed.
 //!
 //! Invariants
-//! - `MEMORY-1`: bytes of a frozen extent that a lease shows do not change and are not given to
-//!   anyone else.
-//! - `MEMORY-2`: the root of an epoch is recorded before anyone inside under the next epoch may
-//!   change the directory. Whoever needs the seal makes it, so nobody waits for a taker that was
-//!   put to sleep.
+//! - `MEMORY-1`: the bytes of a frozen extent that a lease shows do not change, and the extent is
+//!   not allocated again.
+//! - `MEMORY-2`: the root of an epoch is recorded before a worker inside under the next epoch may
+//!   change the directory. Any thread that needs the seal makes it, so no worker waits for a
+//!   snapshot thread that the scheduler has preempted.
 //! - `MEMORY-3`: an epoch is held before the next one is visible, so a worker of the next epoch
-//!   never takes what the snapshot shows for unfrozen.
-//! - `MEMORY-4`: nobody stores in place into an extent that somebody else may be copying. When the
-//!   end of a lease lowers the frontier, a worker of the new epoch finds thawed what one that is
-//!   still inside under the old epoch found frozen; until that one has left, such an extent is
-//!   stored into only after a seal ([`Memory::may_store`]).
+//!   never regards an extent that the snapshot shows as unfrozen.
+//! - `MEMORY-4`: no worker stores in place into an extent that another worker may be copying. When
+//!   the end of a lease lowers the frontier, a worker of the new epoch finds an extent thawed that
+//!   a worker still inside under the old epoch has found frozen. Until that worker has left, others
+//!   store into such an extent only after a seal ([`Memory::may_store`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ use crate::gate::{Gate, Inside, Member};
 use crate::store::Store;
 use crate::swing::{Extent, SwingMalloc};
 
-/// Extents that wait for workers only are freed when they reach this many bytes.
+/// Extents in limbo are freed when together they reach this many bytes.
 const LIMBO_BYTES_MAX: u64 = 4 << 20;
 
 /// What an allocation is for.
@@ -44,13 +44,13 @@ const LIMBO_BYTES_MAX: u64 = 4 << 20;
 pub enum Purpose {
     /// New data or a copy: fails when memory is full.
     Ordinary,
-    /// Undoing a transaction: may use the memory that is kept back for it, and when snapshots have
-    /// frozen more than that since, pass the limit. A rollback cannot be refused, and waiting for a
-    /// snapshot to end could be waiting for the very thread that rolls back.
+    /// Undoing a transaction: may use the headroom that is reserved for it, and may pass the limit
+    /// when snapshots have frozen more extents than the headroom covers. A rollback must not fail,
+    /// and it cannot wait for a snapshot to end, because the thread that rolls back may hold it.
     Rollback,
 }
 
-/// What copying on write has cost since the database was opened.
+/// The cost of copy-on-write since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyCount {
     /// Extents copied.
@@ -68,22 +68,22 @@ pub struct Cut {
     pub root: u64,
 }
 
-/// See the module.
+/// The memory of one database; see the module.
 pub struct Memory {
     store: Arc<Store>,
     swing: SwingMalloc,
     access: Access,
     gate: Arc<Gate>,
-    /// A place at the gate that no worker can take.
+    /// A member that is reserved for maintenance, so that workers cannot use up all slots.
     upkeep: Mutex<Member>,
     epochs: Mutex<Epochs>,
-    /// Extents that no lease shows, with the epoch after which no worker can still read them.
+    /// Extents that no lease shows and that a worker may still read.
     limbo: Mutex<Limbo>,
-    /// One thread advances at a time; holds the frontier of the current epoch.
+    /// Held by the thread that begins an epoch; the value is the frontier of the current epoch.
     advancing: Mutex<u64>,
-    /// While an epoch with a lower frontier begins, the frontier of the one before; 0 otherwise.
+    /// While [`Memory::reclaim`] begins an epoch, the frontier of the previous one; 0 otherwise.
     thawing: AtomicU64,
-    /// The newest epoch that has been drained of its predecessors and whose root is recorded.
+    /// The newest epoch that is sealed: its predecessors are drained and their root is recorded.
     sealed: AtomicU64,
     sealing: Mutex<()>,
     /// Current root of the directory, and the root as it was when the newest epoch was sealed.
@@ -93,8 +93,10 @@ pub struct Memory {
     copied_bytes: AtomicU64,
 }
 
+/// The limbo list of epoch-based reclamation.
 #[derive(Default)]
 struct Limbo {
+    /// Each extent with the epoch in which it came here.
     extents: Vec<(u64, Retired)>,
     bytes: u64,
 }
@@ -109,7 +111,7 @@ impl Memory {
     pub fn new(store: Arc<Store>, swing: SwingMalloc) -> Self {
         let access = Access::new(Arc::clone(&store));
         let gate = Arc::new(Gate::new());
-        let upkeep = Mutex::new(gate.join().expect("a new gate has a place"));
+        let upkeep = Mutex::new(gate.join().expect("a new gate has a free slot"));
         Self {
             store,
             swing,
@@ -145,13 +147,13 @@ impl Memory {
         &self.access
     }
 
-    /// A place at the gate; `None` when all are taken.
+    /// A new member of the gate; `None` when all slots are taken.
     pub fn join(&self) -> Option<Member> {
         self.gate.join()
     }
 
-    /// A place at the gate for looking at tables and for changing the directory outside any
-    /// transaction; one at a time.
+    /// The member for reading tables and changing the directory outside transactions; one thread at
+    /// a time can use it.
     pub fn upkeep(&self) -> MutexGuard<'_, Member> {
         atoll_machine::lock_patiently(&self.upkeep)
     }
@@ -193,19 +195,19 @@ impl Memory {
         Ok(extent)
     }
 
-    /// Gives up an extent that was replaced in epoch `died` and that no new reader can find.
+    /// Retires an extent that was replaced in epoch `died` and that no new reader can find.
     pub fn retire(&self, extent: Retired, died: u64) {
         let free = lock(&self.epochs).retire(extent, died);
-        self.bury(free, died);
+        self.add_to_limbo(free, died);
     }
 
-    /// Gives back an extent that nobody but the caller has ever seen.
+    /// Frees an extent that no thread but the caller has ever seen.
     pub fn discard(&self, offset: u64) {
         let freed = self.swing.free(offset);
         debug_assert!(freed.is_ok(), "extent at {offset} was not allocated: {freed:?}");
     }
 
-    /// Sets the root of the directory; inside, after the seal of the caller's epoch.
+    /// Sets the root of the directory. The caller is inside the gate and has sealed its epoch.
     pub fn set_root(&self, root: u64) {
         self.root.store(root, Ordering::Release);
     }
@@ -215,8 +217,9 @@ impl Memory {
         self.root.load(Ordering::Acquire)
     }
 
-    /// Makes sure that nobody stores under an epoch before `epoch` and that the root which the
-    /// epoch before it shows is recorded (`MEMORY-2`). Cheap when that is so already.
+    /// Makes sure that no worker stores under an epoch before `epoch`, and that the root of the
+    /// directory at the end of the previous epoch is recorded (`MEMORY-2`). One load if the epoch
+    /// is sealed already.
     #[inline]
     pub fn seal(&self, epoch: u64) {
         if self.sealed.load(Ordering::Acquire) < epoch {
@@ -234,8 +237,8 @@ impl Memory {
         }
     }
 
-    /// Begins a new epoch and a lease on the one that ended. Waits for stores that are on their
-    /// way, never for a transaction to end. Not to be called by a thread that is inside.
+    /// Begins a new epoch and a lease on the one that ended. Waits for the sections of workers that
+    /// are inside, never for a transaction to end. A thread that is inside must not call this.
     pub fn cut(&self) -> Cut {
         let mut frontier = atoll_machine::lock_patiently(&self.advancing);
         let epoch = self.gate.epoch();
@@ -246,8 +249,8 @@ impl Memory {
         Cut { epoch, root: self.sealed_root.load(Ordering::Relaxed) }
     }
 
-    /// Ends a lease on `epoch`. Returns whether a [`Memory::reclaim`] would free memory or spare
-    /// writers copies now.
+    /// Ends a lease on `epoch`. Returns whether [`Memory::reclaim`] would now free memory or lower
+    /// the frontier, which spares writers copies.
     pub fn release(&self, epoch: u64) -> bool {
         let (free, newest_before, newest) = {
             let mut epochs = lock(&self.epochs);
@@ -256,12 +259,12 @@ impl Memory {
             (free, before, epochs.newest_held())
         };
         let any = !free.is_empty();
-        self.bury(free, self.gate.epoch());
+        self.add_to_limbo(free, self.gate.epoch());
         any || newest < newest_before
     }
 
-    /// Frees all that waits for workers only, and lets extents that no lease shows be written in
-    /// place again. Not to be called by a thread that is inside.
+    /// Frees all extents in limbo, and lets workers write extents that no lease shows in place
+    /// again. A thread that is inside must not call this.
     pub fn reclaim(&self) {
         // Two epochs: see `sweep`.
         self.advance();
@@ -272,7 +275,7 @@ impl Memory {
     fn advance(&self) {
         let mut frontier = atoll_machine::lock_patiently(&self.advancing);
         let before = std::mem::replace(&mut *frontier, lock(&self.epochs).newest_held());
-        self.thawing.store(before, Ordering::Relaxed); // visible with the epoch: MEMORY-4
+        self.thawing.store(before, Ordering::Relaxed); // Visible with the epoch: MEMORY-4.
         let next = self.gate.advance(*frontier);
         self.seal(next);
         self.thawing.store(0, Ordering::Release);
@@ -280,30 +283,30 @@ impl Memory {
         self.sweep(next);
     }
 
-    /// Up to which birth an extent may be being copied by a worker that is still inside under the
-    /// epoch before, see [`Memory::may_store`].
+    /// The greatest birth of an extent that a worker inside under the previous epoch may still be
+    /// copying, see [`Memory::may_store`]; 0 if there can be none.
     #[inline]
     pub fn thawing(&self) -> u64 {
         self.thawing.load(Ordering::Acquire)
     }
 
-    /// Whether a worker that is `inside` may store in place, without a seal, into an extent born in
-    /// `birth`. `thawing` is what [`Memory::thawing`] said *before* the worker looked for the
-    /// extent: 0 then means that every copy made under the epoch before is published.
+    /// Whether a worker that is `inside` may store in place, without a seal, into an extent with
+    /// this `birth`. `thawing` is the result of [`Memory::thawing`] from *before* the worker looked
+    /// up the extent: 0 then means that all copies of the previous epoch are published.
     #[inline]
     pub fn may_store(inside: Inside, thawing: u64, birth: u64) -> bool {
         birth == inside.epoch || birth > inside.frontier.max(thawing)
     }
 
-    /// Frees waiting memory if there is enough of it to be worth a new epoch.
+    /// Calls [`Memory::reclaim`] if the extents in limbo are large enough to be worth new epochs.
     pub fn tidy(&self) {
         if lock(&self.limbo).bytes >= LIMBO_BYTES_MAX {
             self.reclaim();
         }
     }
 
-    /// Keeps `free` until no worker can still be reading it.
-    fn bury(&self, free: impl IntoIterator<Item = Retired>, epoch: u64) {
+    /// Adds extents to the limbo list until no worker can still read them.
+    fn add_to_limbo(&self, free: impl IntoIterator<Item = Retired>, epoch: u64) {
         let mut limbo = lock(&self.limbo);
         for extent in free {
             limbo.bytes += extent.size_bytes;
@@ -311,11 +314,12 @@ impl Memory {
         }
     }
 
-    /// Frees what was buried at least two epochs before `epoch`, which has been sealed.
+    /// Frees the extents that entered limbo at least two epochs before `epoch`, which is sealed.
     ///
-    /// One would not do: a worker of epoch `e` replaces an extent while a reader that went inside
-    /// under `e + 1` has just found it. Once `e + 1` is sealed that worker has left, so whoever
-    /// enters under `e + 2` finds the copy; once `e + 2` is sealed that reader has left too.
+    /// One epoch would not be enough: a worker of epoch `e` may replace an extent that a reader
+    /// inside under `e + 1` has just found. Once `e + 1` is sealed, that worker has left, so a
+    /// reader that enters under `e + 2` finds the copy. Once `e + 2` is sealed, the reader of
+    /// `e + 1` has left, too.
     fn sweep(&self, epoch: u64) {
         let due = {
             let mut limbo = lock(&self.limbo);
@@ -331,22 +335,22 @@ impl Memory {
         }
     }
 
-    /// Bytes that wait for the leases on `epoch`: what ending them would free at least.
+    /// Bytes of the extents that wait for the leases on `epoch`.
     pub fn kept_bytes(&self, epoch: u64) -> u64 {
         lock(&self.epochs).waiting_bytes(epoch)
     }
 
-    /// Bytes that wait for any lease.
+    /// Bytes of the extents that wait for any lease.
     pub fn kept_bytes_all(&self) -> u64 {
         lock(&self.epochs).waiting_bytes_all()
     }
 
-    /// Leases that have not ended.
+    /// Number of leases that have not ended.
     pub fn leases(&self) -> u64 {
         lock(&self.epochs).leases()
     }
 
-    /// Cost of copying on write so far.
+    /// The cost of copy-on-write so far.
     pub fn copied(&self) -> CopyCount {
         CopyCount {
             extents: self.copied_extents.load(Ordering::Relaxed),
@@ -354,8 +358,8 @@ impl Memory {
         }
     }
 
-    /// Whether an extent born in `birth` must be copied by a worker that is `inside`; if it must,
-    /// the worker's epoch is sealed when this returns, so the copy may start.
+    /// Whether a worker that is `inside` must copy an extent with this `birth` before it stores. If
+    /// so, the worker's epoch is sealed when this returns, so the worker can copy at once.
     #[inline]
     pub fn must_copy(&self, inside: Inside, birth: u64) -> bool {
         if !inside.is_frozen(birth) {

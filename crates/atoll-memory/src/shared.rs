@@ -1,10 +1,10 @@
-//! Copying bytes that others may read and write at the same time.
+//! Copies of bytes that other threads may read and write at the same time.
 //!
-//! A number that is aligned (1, 2, 4 or 8 bytes) is accessed at once, so a race gives the old one
-//! or the new one. Of anything else, those who race with a writer get some of the old bytes and
-//! some of the new, and throw them away: they look again whether the row has changed.
-//! Who copies has checked the bounds once for all of them; checking again for each word cost more
-//! than the copy.
+//! An aligned number of 1, 2, 4 or 8 bytes is copied in one access, so a race yields the old or the
+//! new number. For anything else, a reader that races with a writer gets a mix of old and new
+//! bytes; it discards them when it finds that the row has changed.
+//! The caller checks the bounds once for the whole copy; a check for each word cost more than the
+//! copy.
 
 #[cfg(target_arch = "x86_64")]
 mod instructions;
@@ -24,7 +24,7 @@ mod tests {
         ($way:ident) => {
             mod $way {
                 #[test]
-                fn bytes_fill_words_up_to_zeroes_wherever_they_come_from() {
+                fn bytes_fill_words_padded_with_zeroes_at_any_alignment() {
                     super::fill_words(|from, len, words| {
                         // SAFETY: the caller's promise.
                         unsafe { crate::shared::$way::read_words(from, len, words) }
@@ -48,7 +48,7 @@ mod tests {
     tests!(instructions);
     tests!(pieces);
 
-    /// Calls `read_words` with bytes that nobody changes.
+    /// Calls `read_words` with bytes that do not change.
     fn fill_words(read_words: impl Fn(*const u8, usize, &[AtomicU64])) {
         let memory: Vec<u64> = (0..60).map(|at| (at + 1) * 0x0102_0304_0506_0708).collect();
         let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -66,7 +66,7 @@ mod tests {
         }
     }
 
-    /// Calls them with bytes that nobody else knows.
+    /// Calls both with bytes that no other thread accesses.
     fn write_and_read(write: impl Fn(*mut u8, &[u8]), read: impl Fn(*const u8, &mut [u8])) {
         for start in 0..17 {
             for len in 0..=300 {

@@ -1,13 +1,13 @@
-//! Extents that lie apart in a store, mapped side by side.
+//! Maps separate extents of a store side by side.
 //!
-//! A column's values lie in an extent for each segment. A program that wants the whole column at
-//! one address would have to copy it; instead the same pages are mapped a second time, in order, so
-//! the column is one array and not a byte of it was copied. Pages that must differ (patched values)
-//! are private copies at their place.
+//! The values of a column are stored in one extent for each segment. A program that needs the whole
+//! column at one address would have to copy it. Instead this module maps the same pages a second
+//! time, in order, so the column is one array without a copy. An extent with patched values is
+//! replaced by a private copy.
 //!
 //! Invariants
-//! - `STITCH-1`: the mapping is made in a range of addresses that was reserved for it, so it never
-//!   lands on other memory of the process.
+//! - `STITCH-1`: the pieces are mapped into an address range that was reserved for them, so they
+//!   never replace other memory of the process.
 //! - `STITCH-2`: all pages are readable and never written.
 
 use std::os::fd::AsRawFd;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::error::MemoryError;
 use crate::store::Store;
 
-/// A piece of the array to be.
+/// A piece of the array.
 #[derive(Debug)]
 pub enum Piece<'p> {
     /// Bytes of the store: offset and length.
@@ -34,7 +34,7 @@ impl Piece<'_> {
     }
 }
 
-/// Pieces of a store at one address.
+/// Extents of a store, mapped side by side.
 #[derive(Debug)]
 pub struct Stitched {
     address: *mut libc::c_void,
@@ -52,12 +52,12 @@ fn system(call: &'static str) -> MemoryError {
 }
 
 impl Stitched {
-    /// Maps the pieces in order. All but the last must be whole pages, and start at a page of the
-    /// store.
+    /// Maps the pieces in order. All but the last must be whole pages, and shared ones must start
+    /// at a page boundary of the store.
     ///
     /// # Errors
-    /// [`MemoryError::InvalidOption`] for pieces that are not, [`MemoryError::System`] when the
-    /// kernel refuses (a process may have some 65,000 mappings).
+    /// [`MemoryError::InvalidOption`] for other pieces, [`MemoryError::System`] when the kernel
+    /// refuses (a process may have some 65,000 mappings).
     pub fn map(store: &Arc<Store>, pieces: &[Piece<'_>]) -> Result<Self, MemoryError> {
         let page = atoll_machine::binding::page_bytes() as u64;
         let whole = |value: u64| value.is_multiple_of(page);
@@ -108,7 +108,7 @@ impl Stitched {
         if len == 0 {
             return Ok(());
         }
-        // SAFETY: `at + len` lies inside the range that `map` reserved (STITCH-1): the sum of the
+        // SAFETY: `at + len` is inside the range that `map` reserved (STITCH-1): the sum of the
         // rounded lengths is its length.
         let mapped = unsafe {
             libc::mmap(self.address.byte_add(at as usize), len, prot, flags, fd, offset as i64)
@@ -118,7 +118,7 @@ impl Stitched {
         }
         if let Piece::Private(bytes) = piece {
             // SAFETY: `len` bytes at `mapped` were just mapped writable for this call alone; they
-            // become read-only before anyone else sees them (STITCH-2).
+            // become read-only before any other thread sees them (STITCH-2).
             let sealed = unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.cast::<u8>(), bytes.len());
                 libc::mprotect(mapped, len, libc::PROT_READ)
@@ -130,7 +130,7 @@ impl Stitched {
         Ok(())
     }
 
-    /// Where the pieces start.
+    /// The address of the first piece.
     pub fn address(&self) -> *const u8 {
         self.address.cast::<u8>()
     }
@@ -146,7 +146,7 @@ fn unaligned(value: u64) -> MemoryError {
 
 impl Drop for Stitched {
     fn drop(&mut self) {
-        // SAFETY: `map` made this range for this value; whoever uses the address keeps the value.
+        // SAFETY: `map` made this range for this value; users of the address keep the value.
         unsafe { libc::munmap(self.address, self.len) };
     }
 }

@@ -1,4 +1,4 @@
-//! The atomics that the lock-free parts of this crate use, so that `loom` can stand in for them.
+//! The atomics of the lock-free parts of this crate, which `loom` replaces in its tests.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p atoll-memory --test loom_gate --release` explores the
 //! interleavings; in every other build these are the atomics of the standard library.

@@ -1,5 +1,5 @@
-//! Stores whose pages move between nodes, as far as that can be seen where there is only one; the
-//! rest is seen in a guest (`atoll-bench/tests/guest_cold.rs`).
+//! Stores with pages that move between nodes, as far as one node shows it; a guest tests the rest
+//! (`atoll-bench/tests/guest_cold.rs`).
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../atoll-machine/tests/skipped/mod.rs"]
@@ -27,7 +27,8 @@ fn words() -> impl Iterator<Item = u64> {
     (CHUNK_BYTES..(CHUNKS + 1) * CHUNK_BYTES).step_by(page_bytes())
 }
 
-/// A store of this many chunks beside that of the header, each of its words its own offset.
+/// A store of [`CHUNKS`] chunks besides that of the header; each word that the tests use holds its
+/// own offset.
 fn filled() -> (Arc<Store>, Access) {
     let store = Arc::new(Store::create_moving("test", &options()).unwrap());
     store.commit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES).unwrap();
@@ -56,7 +57,7 @@ fn occupied(store: &Store) -> u64 {
     File::from(store.fd().try_clone_to_owned().unwrap()).metadata().unwrap().blocks() * 512
 }
 
-/// What the page table of this process says of each page of the store.
+/// The entries of this process's page map for the pages of the store.
 fn page_table(store: &Store) -> Vec<u64> {
     let map = File::open("/proc/self/pagemap").unwrap();
     let mut entries = vec![0; (store.capacity_bytes() / page_bytes() as u64 * 8) as usize];
@@ -64,7 +65,7 @@ fn page_table(store: &Store) -> Vec<u64> {
     entries.chunks_exact(8).map(|entry| u64::from_le_bytes(entry.try_into().unwrap())).collect()
 }
 
-/// How many pages of the store this process has in its page table.
+/// How many pages of the store this process has mapped.
 fn mapped(store: &Store) -> usize {
     page_table(store).into_iter().filter(|entry| entry >> 63 != 0).count()
 }
@@ -145,7 +146,7 @@ fn where_the_cold_node_is_the_only_one_a_store_works_as_any_other() {
                 residency.tend(|| stop.load(Ordering::Relaxed)).unwrap();
             }
         });
-        // One gives chunks back and takes them again meanwhile.
+        // Another thread decommits a chunk and commits it again meanwhile.
         let spare = scope.spawn(|| {
             for _ in 0..40 {
                 store.decommit(CHUNKS * CHUNK_BYTES, CHUNK_BYTES);
@@ -176,7 +177,7 @@ fn where_the_cold_node_is_the_only_one_a_store_works_as_any_other() {
         stop.store(true, Ordering::Relaxed);
         evictor.join().unwrap();
     });
-    // Nothing is anywhere else once it has been asked for.
+    // After the hands have asked about all pages, none is recorded on another node.
     for _ in 0..3 {
         residency.tend(|| false).unwrap();
     }
@@ -218,6 +219,6 @@ fn space_that_was_given_back_and_taken_again_is_new() {
     assert!(residency.resident_bytes().unwrap() <= BUDGET_BYTES);
     store.decommit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES);
     store.commit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES).unwrap();
-    // Nobody has asked where it lies, so it is where new space is.
+    // The records of the old space are void, so the new space counts as DRAM.
     assert!(residency.resident_bytes().unwrap() >= CHUNKS * CHUNK_BYTES);
 }

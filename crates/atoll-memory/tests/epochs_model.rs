@@ -1,4 +1,4 @@
-//! Which extents wait for which leases, against a model that looks at every extent every time.
+//! The waiting lists of extents, against a model that looks at all extents in every step.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A new extent of so many bytes.
+    /// Allocates an extent of this many bytes.
     Allocate(u64),
     /// Replaces one of the extents in use: by a worker of this epoch, or by one that is still
     /// inside under the epoch before.
@@ -37,13 +37,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Every extent with all that is known of it.
+/// The extents and leases, and the current epoch.
 #[derive(Default)]
 struct Model {
     epoch: u64,
     next_offset: u64,
     in_use: Vec<Retired>,
-    /// Retired, with the epoch in which that happened, and not freed.
+    /// Retired extents that are not freed, each with the epoch in which it was retired.
     waiting: Vec<(Retired, u64)>,
     leases: Vec<u64>,
 }
@@ -55,7 +55,7 @@ impl Model {
         self.leases.iter().filter(shows).max().copied()
     }
 
-    /// What has to be freed now, by offset.
+    /// The extents that have to be freed now, by offset.
     fn free(&mut self) -> Vec<u64> {
         let all = std::mem::take(&mut self.waiting);
         let (keep, free): (Vec<_>, Vec<_>) =
@@ -88,7 +88,7 @@ impl Model {
         epochs.retire(extent, died).into_iter().collect()
     }
 
-    /// Takes a step; returns what came out of the real one.
+    /// Takes a step in the model and in `epochs`; returns the extents that `epochs` returned.
     fn step(&mut self, epochs: &mut Epochs, step: Step) -> Vec<Retired> {
         match step {
             Step::Allocate(size_bytes) => {

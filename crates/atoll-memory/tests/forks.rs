@@ -1,4 +1,4 @@
-//! A store in a forked child of the process that writes it: it can be read and nothing else.
+//! A store in a forked child of the process that writes it: the child can only read it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -60,7 +60,7 @@ fn a_child_can_neither_allocate_nor_free_nor_take_space_nor_give_it_back() {
         assert_ne!(unsafe { libc::fallocate(store.fd().as_raw_fd(), mode, offset, len) }, 0);
         // SAFETY: the extent is mapped, and nothing stores into it meanwhile.
         assert_eq!(unsafe { address.read() }, 7);
-        // One that the child attaches is as any other.
+        // A store that the child attaches itself is not restricted.
         let attached = Store::attach(store.read_only_fd().unwrap()).unwrap();
         assert_eq!(attached.id(), store.id());
         let own = self::swing();

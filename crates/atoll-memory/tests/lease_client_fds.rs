@@ -1,5 +1,5 @@
-//! What a client keeps of the descriptors that a bad owner sends: nothing. One test alone in its
-//! process, because it counts the process's descriptors.
+//! A client closes all descriptors that a bad owner sends. This is the only test of its process,
+//! because it counts the descriptors of the process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ fn welcome() -> Vec<u8> {
     .unwrap()
 }
 
-/// What the fake owner answers, the welcome and the rest, each with a number of descriptors.
+/// The answers of the fake owner, the welcome and the others, each with a number of descriptors.
 type Answers = Vec<(Vec<u8>, usize)>;
 
 fn cases() -> Vec<Answers> {
@@ -38,7 +38,7 @@ fn cases() -> Vec<Answers> {
     })
     .unwrap();
     let mut too_many = offer(0);
-    // A count of bases that cannot be, in the last two bytes.
+    // An impossible count of bases in the last two bytes.
     let end = too_many.len();
     too_many[end - 2..].copy_from_slice(&u16::MAX.to_le_bytes());
     vec![

@@ -1,4 +1,4 @@
-//! Peers that do not keep to the protocol, or do nothing at all.
+//! Peers that violate the protocol, or do nothing at all.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ fn a_client_of_another_version_and_its_owner_both_learn_both_versions() {
     let diary = Arc::new(Diary::new("text", Vec::new()));
     let _server = Server::start("db", &place.dir, diary.clone()).unwrap();
     let raw = Raw::connect(&place.socket("db"));
-    // A later version may have more fields; only the front is agreed on.
+    // A later version may have more fields; only the front is fixed.
     let mut later = hello(99, "9.9.9");
     later.extend([1, 2, 3]);
     later[12] += 3;
@@ -88,7 +88,7 @@ fn an_owner_of_another_version_is_named_to_the_client() {
     assert!(error.to_string().contains("protocol 7"), "{error}");
 }
 
-/// Bytes that look like chance, the same in every run.
+/// Pseudo-random bytes, the same in every run.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -132,7 +132,7 @@ fn garbage_ends_its_own_connection_only_and_leaves_no_descriptor() {
         let raw = Raw::connect(&place.socket("db"));
         assert!(raw.send(bytes, &[]));
         raw.drain();
-        // After a good beginning, too.
+        // Also after valid messages.
         let raw = Raw::connect(&place.socket("db"));
         assert!(raw.send(&hello(1, "0.1.0"), &[]));
         raw.receive();
@@ -185,7 +185,7 @@ fn a_client_that_never_reads_is_dropped_and_blocks_nobody() {
     let client = Client::connect("db", &place.dir).unwrap();
     let _held = client.take().unwrap();
     assert!(diary.failures.lock().unwrap()[0].contains("NotReading"));
-    // The one answer that it got lies unread in its socket, and ends with it.
+    // The one answer that the peer got is unread in its socket; closing the socket ends the lease.
     assert_eq!((diary.given().len(), diary.ended().len()), (2, 0));
     drop(raw);
     eventually("the unread lease ends", || diary.ended().len() == 1);
@@ -205,7 +205,7 @@ fn an_owner_out_of_descriptors_neither_spins_nor_ends() {
     let place = Place::new();
     let _owner = Child::serve("db", &place, &[("LEASE_NOFILE", "24".to_owned())]);
     let client = Client::connect("db", &place.dir).unwrap();
-    // Leaves room for what the status opens.
+    // Leaves room for the files that the status opens.
     let base = numbers(&client.status().unwrap(), "fds ")[0] as usize;
     let raw: Vec<_> = (base..40).map(|_| Raw::connect(&place.socket("db"))).collect();
     eventually("the owner has none left", || match client.take() {

@@ -1,4 +1,4 @@
-//! Leases: how long a snapshot lives, whoever holds it and however the holder ends.
+//! Leases: how long a snapshot lives, in any process and however the holder ends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn owner(place: &Place, name: &str) -> (Arc<Diary>, Server) {
     (diary, server)
 }
 
-/// Every end of a lease that happened before this call is in the diary after it: the server
+/// Waits until the diary contains every end of a lease that happened before this call: the server
 /// handles its events in order.
 fn settle(place: &Place, name: &str) {
     Client::connect(name, &place.dir).unwrap().status().unwrap();
@@ -204,7 +204,7 @@ fn a_dropped_server_leaves_its_leases_with_their_holders() {
     assert_eq!(diary.ended(), []);
     let error = Client::connect("db", &place.dir).unwrap_err();
     assert!(matches!(error, LeaseError::UnknownName { .. }), "{error:?}");
-    // Nothing of the server keeps the publisher alive.
+    // The server keeps no reference to the publisher.
     assert_eq!(Arc::strong_count(&diary), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Names: who may own one, how it is found, what is left of a killed owner.
+//! Names: which process may own one, how clients find it, what a killed owner leaves behind.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,7 +55,7 @@ fn a_second_owner_of_a_name_is_told_who_has_it() {
         }
         other => panic!("{other:?}"),
     }
-    // The attempt left the owner's files alone.
+    // The attempt did not change the owner's files.
     Client::connect("db", &place.dir).unwrap().take().unwrap();
 }
 
@@ -138,7 +138,7 @@ fn a_path_too_long_for_a_socket_is_refused_with_its_length() {
             other => panic!("{other:?}"),
         }
     }
-    // The longest possible path works, also while its socket is being made.
+    // The longest possible path works, also while its socket is being created.
     let used = temp.path().as_os_str().len() + 1 + 1 + "db.sock".len();
     let dir = RuntimeDir::open(Some(&temp.path().join("e".repeat(107 - used)))).unwrap();
     let _server = Server::start("db", &dir, diary()).unwrap();
@@ -187,7 +187,7 @@ fn a_process_of_another_user_is_refused_even_if_it_can_reach_the_socket() {
     fs::set_permissions(place.socket("db"), fs::Permissions::from_mode(0o666)).unwrap();
     let uid = [("LEASE_UID", NOBODY_UID.to_string())];
     let (_child, answer) = Child::start("connect", "db", &place, &uid);
-    // This server is root's, so the client lets it pass and the server has to say no.
+    // This server belongs to root, so the client accepts it, and the server has to refuse.
     assert_eq!(answer, "ForeignUser { uid: 0 }");
     let told = [format!("ForeignUser {{ uid: {NOBODY_UID} }}")];
     eventually("the owner hears of it", || *diary.failures.lock().unwrap() == told);
@@ -207,7 +207,7 @@ fn a_client_refuses_a_server_of_another_user_and_root_may_attach_to_any() {
     assert_eq!(answer, format!("ForeignUser {{ uid: {NOBODY_UID} }}"));
     let client = Client::connect("db", &place.dir).unwrap();
     client.take().unwrap();
-    // The client ended it before the server could.
+    // The client closed the connection before the server could.
     let status = client.status().unwrap();
     assert!(status.contains("failures \n"), "{status}");
 }

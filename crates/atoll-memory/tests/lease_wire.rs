@@ -1,5 +1,5 @@
-//! The messages as bytes: a layout that must not change unnoticed, and a reader that survives
-//! anything.
+//! The encoded messages: their layout must not change unnoticed, and the decoder must survive any
+//! input.
 
 #![allow(clippy::unwrap_used)]
 
@@ -81,7 +81,7 @@ proptest! {
         prop_assert!(decode(&bytes[..at]).is_err());
         bytes.push(0);
         prop_assert!(decode(&bytes).is_err());
-        // Also with a header that tells the length it has.
+        // Also with a header that states the actual length.
         let body = (bytes.len() - wire::HEADER_LEN) as u32;
         bytes[12..16].copy_from_slice(&body.to_le_bytes());
         prop_assert!(decode(&bytes).is_err());
@@ -163,7 +163,7 @@ fn the_largest_tree_passes_and_one_more_descriptor_does_not() {
     let larger = Message::Offer(deep(MAX_DESCRIPTORS + 1));
     assert_eq!(encode(&larger).unwrap_err(), WireError::TooManyDescriptors);
 
-    // The same tree as another writer might send it: the reader counts for itself.
+    // The same tree from an encoder without the limit: the decoder counts the descriptors itself.
     let level = &bytes[wire::HEADER_LEN..wire::HEADER_LEN + 68];
     let mut bytes = bytes[..wire::HEADER_LEN].to_vec();
     (0..700).for_each(|_| bytes.extend(level));

@@ -1,17 +1,17 @@
 //! Every interleaving of a few workers and a taker at the gate.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p atoll-memory --test loom_gate --release`; in every other
-//! build there is nothing here.
+//! build this test is empty.
 //!
-//! The gate is the real one, with loom's atomics. `membarrier` does not exist there: both halves of
-//! the barrier are SeqCst fences instead, which is what a machine without `membarrier` runs. With
-//! `membarrier` a member has no fence, and its announcement can lie in its processor's store buffer
-//! until somebody's barrier empties it; a copy of the gate with such a buffer ([`Buffered`]) is
-//! explored beside the real one.
+//! The gate is the real one, with loom's atomics. loom has no `membarrier`: both halves of the
+//! barrier are SeqCst fences instead, as on a machine without `membarrier`. With `membarrier` a
+//! member has no fence, and its announcement can stay in the store buffer of its processor until a
+//! barrier of another thread empties it; the tests also explore a copy of the gate with such a
+//! buffer ([`Buffered`]).
 //!
 //! What [`atoll_memory::Memory`] builds on the gate (seal, recorded root, copies, the end of
 //! a lease) is modelled here, with extents as cells that loom watches for races: a store into an
-//! extent that somebody reads as frozen is a failure by itself.
+//! extent that another thread reads as frozen is a failure by itself.
 //!
 //! Each model also runs with a fault planted, which it must find.
 
@@ -30,7 +30,7 @@ use loom::thread;
 
 use loom_doors::{Buffered, Door, Fault, Faulty};
 
-/// Runs a model with at most this many preemptions, unless LOOM_MAX_PREEMPTIONS says another.
+/// Runs a model with at most this many preemptions, unless LOOM_MAX_PREEMPTIONS sets the number.
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
@@ -156,7 +156,7 @@ fn a_cut_beside_a_writer<D: Door>(gate: D) {
     assert_eq!(world.get(world.place.load(Ordering::Relaxed), 0), 8, "a store was lost");
 }
 
-/// Two writers, one taker: whoever is first in the new epoch makes the seal.
+/// Two writers, one taker: the first thread in the new epoch makes the seal.
 fn a_cut_beside_two_writers<D: Door>(gate: D) {
     let world = World::new(gate);
     let passes = [world.gate.pass(), world.gate.pass()];
@@ -177,7 +177,7 @@ fn a_cut_beside_two_writers<D: Door>(gate: D) {
     assert_eq!([world.get(now, 0), world.get(now, 1)], [7, 7], "a store was lost");
 }
 
-/// Two writers, while the lease ends that made one of them copy.
+/// Two writers, while a lease ends that made one of them copy.
 fn a_lease_that_ends_beside_two_writers<D: Door>(gate: D, asks: bool) {
     let mut world = World::new(gate);
     Arc::get_mut(&mut world).unwrap().asks = asks;
@@ -197,7 +197,7 @@ fn a_lease_that_ends_beside_two_writers<D: Door>(gate: D, asks: bool) {
     assert_eq!([world.get(now, 0), world.get(now, 1)], [7, 7], "a store was lost");
 }
 
-/// Two members, two epochs that begin.
+/// Two members, while two epochs begin.
 fn epochs_beside_two_members<D: Door>(gate: D) {
     let gate = Arc::new(gate);
     let passes = [gate.pass(), gate.pass()];

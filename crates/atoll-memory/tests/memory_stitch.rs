@@ -1,4 +1,4 @@
-//! Extents that lie apart, seen side by side.
+//! Separate extents, mapped side by side.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,11 +19,11 @@ fn store() -> Arc<Store> {
 }
 
 fn bytes(stitched: &Stitched, len: usize) -> &[u8] {
-    // SAFETY: the callers ask for no more than they stitched, and nobody writes meanwhile.
+    // SAFETY: the callers ask for no more than they stitched, and no thread writes meanwhile.
     unsafe { std::slice::from_raw_parts(stitched.address(), len) }
 }
 
-/// Extents filled with 1, 2, 3, in another order than that of their numbers.
+/// Extents filled with 1, 2, 3; the order of their offsets differs from that of the numbers.
 fn three(store: &Arc<Store>) -> [u64; 3] {
     let places = [FIRST + 2 * EXTENT, FIRST, FIRST + 5 * EXTENT];
     let access = Access::new(Arc::clone(store));
@@ -34,7 +34,7 @@ fn three(store: &Arc<Store>) -> [u64; 3] {
 }
 
 #[test]
-fn pieces_lie_side_by_side_in_their_order() {
+fn pieces_are_mapped_side_by_side_in_their_order() {
     let store = store();
     let [a, b, c] = three(&store);
     let pieces =

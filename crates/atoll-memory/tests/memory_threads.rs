@@ -1,9 +1,9 @@
-//! Workers that store and copy, and takers that cut and let go, all at once in one memory.
+//! Workers that store and copy, and takers that cut and release, concurrently in one memory.
 //!
-//! The tables are reduced to their bone: a root extent that names eight others, and each store goes
-//! through the same steps as in `atoll-storage`. What a cut shows is read again and again until it
-//! is released; a byte of it that changes, or an extent that is freed too early and used by
-//! another, shows up as another checksum or as an extent whose words contradict each other.
+//! The tables are minimal: a root extent that names eight others. Each store takes the same steps
+//! as in `atoll-storage`. The test reads what a cut shows again and again until the cut is
+//! released. If a byte of it changes, or an extent is freed too early and allocated again, the test
+//! finds other values, or an extent with words that contradict each other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use atoll_memory::{
 const EXTENTS: u64 = 8;
 const WORDS: u64 = 64;
 const EXTENT_BYTES: u64 = WORDS * 8;
-/// Birth, then a place for each extent, then each one's birth.
+/// The birth of the root, then the offset and the birth of each extent.
 const ROOT_BYTES: u64 = (1 + 2 * EXTENTS) * 8;
 
 fn memory() -> Arc<Memory> {
@@ -65,7 +65,7 @@ impl Table {
         Self { memory, latch: Mutex::default(), locks }
     }
 
-    /// Writes `value` into every word of an extent, in the middle of other workers' doing so.
+    /// Writes `value` into every word of an extent, while other workers write to others.
     fn store(&self, member: &mut Member, at: u64, value: u64) {
         let _lock = self.locks[at as usize].lock().unwrap();
         let section = member.enter();
@@ -111,7 +111,7 @@ impl Table {
         copy
     }
 
-    /// All that a cut shows; every extent must say the same in all its words.
+    /// Reads all that a cut shows; all words of an extent must be equal.
     fn shown(&self, root: u64) -> Vec<u64> {
         let access = self.memory.access();
         let mut out = vec![access.load_u64(root)];
@@ -136,7 +136,7 @@ fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Cuts and looks at what it holds, 600 times.
+/// Takes cuts, reads what they show, and releases them, in 600 steps.
 fn take(table: &Table, seed: u64, last: &[AtomicU64]) {
     let mut next = numbers(seed);
     let mut held: Vec<(Cut, Vec<u64>)> = Vec::new();
@@ -176,7 +176,7 @@ fn frozen_bytes_never_change_and_all_memory_comes_back() {
     let table = Table::new(Arc::clone(&memory));
     let settled = memory.swing().allocated_bytes();
     let stop = AtomicBool::new(false);
-    // The newest value of each extent that has certainly been stored.
+    // For each extent, a value that has certainly been stored.
     let last: Vec<AtomicU64> = (0..EXTENTS).map(|_| AtomicU64::new(0)).collect();
     let value = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -186,7 +186,7 @@ fn frozen_bytes_never_change_and_all_memory_comes_back() {
                 let mut next = numbers(seed);
                 let mut member = table.memory.join().unwrap();
                 while !stop.load(Ordering::Relaxed) {
-                    // Each worker has extents of its own, so that their values only grow.
+                    // Each worker has its own extents, so their values only grow.
                     let at = [0, 3, 6][seed as usize] + next(if seed == 2 { 2 } else { 3 });
                     let new = value.fetch_add(1, Ordering::Relaxed) + 1;
                     table.store(&mut member, at, new);

@@ -1,4 +1,4 @@
-//! Stores on files without a name, and what the budget of memory does to them.
+//! Stores on unnamed files, under a memory budget.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../atoll-machine/tests/skipped/mod.rs"]
@@ -27,7 +27,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// A store on a file, not in memory if that can be had: beside the programs of these tests.
+/// A store on a file beside the executables of these tests, which is usually not in memory.
 fn unnamed() -> Arc<Store> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     Arc::new(Store::create_unnamed(folder, &options()).unwrap())
@@ -38,7 +38,7 @@ fn words() -> impl Iterator<Item = u64> {
     (CHUNK_BYTES..(CHUNKS + 1) * CHUNK_BYTES).step_by(PAGE as usize)
 }
 
-/// A store four times its budget, each of its words its own offset.
+/// A store four times its budget; each word holds its own offset.
 fn filled() -> (Arc<Store>, Access, Residency) {
     let store = unnamed();
     store.commit(CHUNK_BYTES, CHUNKS * CHUNK_BYTES).unwrap();
@@ -48,7 +48,7 @@ fn filled() -> (Arc<Store>, Access, Residency) {
     (store, access, residency)
 }
 
-/// Tends until it is within the budget; whether that can be had here.
+/// Tends until the store is within the budget; returns false where that is not possible.
 fn comes_within_the_budget(residency: &Residency) -> bool {
     for _ in 0..20 {
         residency.tend(|| false).unwrap();
@@ -58,7 +58,7 @@ fn comes_within_the_budget(residency: &Residency) -> bool {
     }
     let is_possible = residency.evicted_bytes() > 0;
     assert!(!is_possible, "{} bytes stay", residency.resident_bytes().unwrap());
-    skipped::say("files lie in memory here");
+    skipped::say("files are in memory here");
     false
 }
 
@@ -123,7 +123,7 @@ fn what_left_memory_is_read_and_written_as_before() {
 #[test]
 fn pages_that_another_process_has_mapped_stay() {
     let (store, _access, residency) = filled();
-    // Another mapping is all that another process is to the kernel.
+    // To the kernel, a second mapping is the same as another process.
     let reader = Arc::new(Store::attach(store.read_only_fd().unwrap()).unwrap());
     let reader = View::new(reader);
     let chunk = |at: u64| at / CHUNK_BYTES == 5;
@@ -131,7 +131,7 @@ fn pages_that_another_process_has_mapped_stay() {
     if !comes_within_the_budget(&residency) {
         return;
     }
-    // The budget has room for it, so whatever else went, this is still mapped.
+    // The budget has room for this chunk, so it is still mapped.
     let pagemap = File::open("/proc/self/pagemap").unwrap();
     let page = atoll_machine::page_bytes() as u64;
     for at in words().filter(|at| chunk(*at)) {
@@ -141,7 +141,7 @@ fn pages_that_another_process_has_mapped_stay() {
         assert_ne!(u64::from_le_bytes(entry) >> 63, 0, "offset {at}");
         assert_eq!(reader.load_u64(at), at);
     }
-    // Everything is mapped there, and stays, until it is let go.
+    // All pages are mapped by the reader, and stay until the reader unmaps them.
     words().for_each(|at| assert_eq!(reader.load_u64(at), at));
     for _ in 0..5 {
         residency.tend(|| false).unwrap();
@@ -153,12 +153,12 @@ fn pages_that_another_process_has_mapped_stay() {
 }
 
 #[test]
-fn what_is_in_use_leaves_too_if_nothing_else_is_there() {
+fn pages_in_use_are_evicted_if_there_are_no_others() {
     let (_store, access, residency) = filled();
     if !comes_within_the_budget(&residency) {
         return;
     }
-    // Everything is touched again and again, faster than any hand goes round.
+    // All pages are accessed again and again, faster than the hands go round.
     let (before, stop) = (residency.evicted_bytes(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -193,7 +193,7 @@ fn threads_that_store_while_pages_go_and_come_lose_nothing() {
                 residency.tend(|| stop.load(Ordering::Relaxed)).unwrap();
             }
         });
-        // One gives chunks back and takes them again meanwhile.
+        // Another thread decommits a chunk and commits it again meanwhile.
         let spare = scope.spawn(|| {
             for _ in 0..40 {
                 store.decommit(CHUNKS * CHUNK_BYTES, CHUNK_BYTES);
@@ -227,8 +227,8 @@ fn threads_that_store_while_pages_go_and_come_lose_nothing() {
     assert!(all.into_iter().all(|at| access.load_u64(at) == at + ROUNDS));
 }
 
-/// A file system on a disk that promises more than it has, so that writes to it fail: in a file
-/// with holes, on a file system that is too small for it. Gone when dropped.
+/// A file system on an overcommitted disk, so that writes to it fail: the disk is a sparse file on
+/// a file system that is too small for it. Removed on drop.
 struct FailingDisk {
     folder: tempfile::TempDir,
     device: Option<String>,
@@ -244,7 +244,8 @@ impl FailingDisk {
             .and_then(|_| run(&["truncate", "-s", "256M", &image]))
             .and_then(|_| run(&["losetup", "-f", "--show", &image]))
             .and_then(|device| {
-                // A request of several pages of which the first is written counts as done there.
+                // The device reports a request of several pages as done if it has written the
+                // first.
                 let name = device.trim_start_matches("/dev/");
                 std::fs::write(format!("/sys/block/{name}/queue/max_sectors_kb"), "4").ok()?;
                 disk.device = Some(device);
@@ -270,7 +271,7 @@ impl Drop for FailingDisk {
     }
 }
 
-/// What a program says, if it succeeds.
+/// The output of a program, if it succeeds.
 fn run(line: &[&str]) -> Option<String> {
     let output = Command::new(line[0]).args(&line[1..]).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -1,4 +1,4 @@
-//! Stores: what they refuse, how they count space, and what a reader may do.
+//! Stores: refused options, accounting of space, and the rights of a reader.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../atoll-machine/tests/skipped/mod.rs"]
@@ -51,7 +51,7 @@ fn decommit_gives_back_whole_chunks_only_and_they_read_as_zeros() {
     store.commit(8 * CHUNK_BYTES, 4 * CHUNK_BYTES).unwrap();
     let at = |chunk: u64| store.base_mut().unwrap().wrapping_add((chunk * CHUNK_BYTES) as usize);
     for chunk in 8..12 {
-        // SAFETY: the chunk was committed above and nobody else uses it.
+        // SAFETY: the chunk was committed above and no other code uses it.
         unsafe { at(chunk).write(chunk as u8) };
     }
     store.decommit(8 * CHUNK_BYTES + 1, 3 * CHUNK_BYTES);
@@ -214,7 +214,7 @@ fn a_file_store_is_found_again_with_its_contents_and_its_committed_chunks() {
     assert_eq!(shortage(store.commit(21 * CHUNK_BYTES, 1)), Shortage::Limit);
 }
 
-/// A small file system of its own; unmounted on drop.
+/// A small private file system; unmounted on drop.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {

@@ -177,7 +177,7 @@ fn at_the_limit_allocation_fails_cleanly_and_works_again_after_frees() {
             swing.free(extent.offset).unwrap();
         }
         assert_eq!(swing.allocated_bytes(), 0);
-        // All is warm or in magazines now: another size must get it.
+        // All space is warm or in magazines now; an allocation of another size must get it.
         let other = if size < MIB { 16 * MIB } else { 4096 };
         swing.allocate(other).unwrap();
         swing.trim();

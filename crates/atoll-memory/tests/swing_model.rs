@@ -60,7 +60,7 @@ fn ends(store: &Store, extent: Extent) -> [*mut u64; 2] {
 }
 
 fn fill(store: &Store, extent: Extent, value: u64) {
-    // SAFETY: both words lie in a live extent that the caller owns.
+    // SAFETY: both words are in a live extent that the caller owns.
     ends(store, extent).into_iter().for_each(|word| unsafe { word.write(value) });
 }
 
@@ -69,7 +69,7 @@ fn holds(store: &Store, extent: Extent, value: u64) -> bool {
     ends(store, extent).into_iter().all(|word| unsafe { word.read() } == value)
 }
 
-/// The allocator and what must be true of it.
+/// The allocator, and a model of its live extents.
 struct Model {
     swing: SwingMalloc,
     live: BTreeMap<u64, Extent>,
@@ -145,7 +145,7 @@ impl Model {
         assert!(self.swing.store().committed_bytes() <= self.swing.store().limit_bytes());
     }
 
-    /// Goes on in a new mapping of the same file, the old one gone.
+    /// Continues in a new mapping of the same file; the old mapping is gone.
     fn reopen(&mut self) {
         let old = Arc::clone(self.swing.store());
         let fd = old.fd().try_clone_to_owned().unwrap();
@@ -187,7 +187,7 @@ proptest! {
     }
 }
 
-/// A small generator of its own, so that a failing run is the same run again.
+/// A small seeded generator, so that a failing run can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -197,7 +197,7 @@ impl Random {
     }
 }
 
-/// Allocates and frees until `steps` are done, checking that nobody else writes to its extents.
+/// Allocates and frees for `steps` steps, and checks that no other thread writes to its extents.
 fn churn(swing: &SwingMalloc, thread: u64, steps: u64) -> Vec<(Extent, u64)> {
     let mut random = Random(thread + 1);
     let mut mine: Vec<(Extent, u64)> = Vec::new();
@@ -228,7 +228,7 @@ fn churn(swing: &SwingMalloc, thread: u64, steps: u64) -> Vec<(Extent, u64)> {
 fn threads_that_allocate_and_free_at_once_never_share_an_extent() {
     let config = SwingConfig { buddy_bytes: 128 * MIB, ..config() };
     let swing = SwingMalloc::create(new_store(&config, 48 * MIB), &config).unwrap();
-    // So little stays warm that space comes and goes all the time.
+    // A small warm budget, so that space is committed and decommitted all the time.
     swing.set_warm_bytes(2 * MIB);
     let baseline = swing.store().committed_bytes();
     let left: Vec<(Extent, u64)> = std::thread::scope(|scope| {
@@ -238,7 +238,7 @@ fn threads_that_allocate_and_free_at_once_never_share_an_extent() {
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(swing.extents_live(), left.len() as u64);
-    // Extents change hands: one thread frees what all had allocated.
+    // One thread frees what all threads have allocated.
     for (extent, value) in left {
         assert!(holds(swing.store(), extent, value), "{extent:?} was overwritten");
         swing.free(extent.offset).unwrap();
@@ -254,7 +254,7 @@ fn of_threads_that_free_the_same_extent_exactly_one_succeeds() {
     const ROUNDS: usize = 8_000;
     let swing = SwingMalloc::create(new_store(&config(), 48 * MIB), &config()).unwrap();
     let kept = [128, 65_536, 4 * MIB, 20 * MIB].map(|size| swing.allocate(size).unwrap().offset);
-    // Each round frees one extent from two threads, which meet at a counter without sleeping.
+    // In each round two threads free one extent; they synchronize by a spinning counter.
     let (offset, arrived, freed) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let stop = AtomicBool::new(false);
     let meet = |target: usize| {
@@ -266,7 +266,7 @@ fn of_threads_that_free_the_same_extent_exactly_one_succeeds() {
     let thread = |allocates: bool| {
         for round in 0..ROUNDS {
             if allocates {
-                // Large blocks are rarely in the way: their space goes and comes each time.
+                // Large blocks are rare: each one is committed and decommitted every time.
                 let n = if round % 200 == 0 { 3 } else { round % 3 };
                 offset.store(kept[n], Ordering::Release);
             }

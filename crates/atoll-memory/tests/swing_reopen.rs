@@ -1,4 +1,4 @@
-//! SwingMalloc in a store that others see: the reserved region, inspection, reopening, damage.
+//! SwingMalloc in a shared store: the reserved region, inspection, reopening, damage.
 #![allow(clippy::unwrap_used)]
 
 use atoll_memory::{CHUNK_BYTES, MemoryError, Store, StoreOptions, SwingConfig, SwingMalloc};
@@ -143,7 +143,7 @@ fn a_store_without_a_valid_allocator_says_why() {
     drop(SwingMalloc::create(Arc::clone(&store), &config()).unwrap());
     let header = store.base_mut().unwrap().wrapping_add(4096);
     let with_byte_flipped = |at: usize| {
-        // SAFETY: the header page is committed and nobody has the allocator open.
+        // SAFETY: the header page is committed and no handle has the allocator open.
         unsafe { *header.add(at) ^= 0x40 };
         let opened = SwingMalloc::open(Arc::clone(&store)).map(|_| ());
         // SAFETY: as above.

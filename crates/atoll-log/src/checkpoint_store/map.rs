@@ -1,14 +1,14 @@
-//! What a checkpoint of a tablespace holds, and where in the home it lies.
+//! Maps: what a checkpoint of a tablespace holds, and in which blocks of the store.
 //!
 //! ```text
 //! map     = "ATOLLMAP" | tables | table × n
 //! table   = id | description bytes | description | segments | segment × n
 //! segment = filled | columns | presence part | column × n
 //! column  = values part | 0, or 1 and a validity part | heap blocks | part × n | min | max
-//! part    = bytes | (block − the one before − 1, as a signed number | CRC32C, 4 bytes) × blocks
+//! part    = bytes | (block − previous block − 1, as a signed number | CRC32C, 4 bytes) × blocks
 //! ```
-//! Numbers are as in [`atoll_storage::redo`]; a signed one is zigzag. The map's own checksum is in
-//! the control file, or in the step that follows. Its file has these bytes twice.
+//! Numbers are as in [`atoll_storage::redo`]; signed numbers are zigzag-encoded. The checksum of
+//! the map is in the control file, or in the step that follows it. Its file has these bytes twice.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use atoll_storage::redo::{Input, number};
 
 use super::BLOCK_BYTES;
 
-/// A home has no more blocks.
+/// The greatest number of blocks in a store.
 const BLOCKS_MAX: u64 = 1 << 44;
 const MAGIC: &[u8; 8] = b"ATOLLMAP";
-/// No part is larger: a heap block holds a value of 256 MiB at most.
+/// The greatest size of a part; a heap block holds a value of at most 256 MiB.
 pub(super) const PART_BYTES_MAX: u64 = 1 << 32;
 
-/// What a checkpoint of a tablespace holds.
+/// The tables of a tablespace in a checkpoint, with the blocks that hold them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Map {
-    /// Its tables.
+    /// The tables.
     pub tables: Vec<TableMap>,
 }
 
@@ -36,14 +36,14 @@ pub struct TableMap {
     pub id: u32,
     /// See [`atoll_txn::describe`].
     pub description: Vec<u8>,
-    /// Its segments; those that have not changed are shared with the map before.
+    /// Its segments; unchanged ones are shared with the previous map.
     pub segments: Vec<Arc<SegmentMap>>,
 }
 
 /// A segment, see [`atoll_storage::segment::SegmentImage`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SegmentMap {
-    /// Slots up to the last row.
+    /// Number of slots up to the last row.
     pub filled: u32,
     /// Presence bits.
     pub presence: Part,
@@ -60,20 +60,20 @@ pub struct ColumnMap {
     pub validity: Option<Part>,
     /// Heap blocks by number.
     pub heap: Vec<Part>,
-    /// The zone's words.
+    /// The zone: minimum and maximum.
     pub zone: (u64, u64),
 }
 
-/// Bytes that lie in blocks; the last one is filled up with zeroes.
+/// A byte string that is stored in blocks; the last block is padded with zeroes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Part {
-    /// How many.
+    /// Its length in bytes.
     pub bytes: u64,
     /// The blocks.
     pub blocks: Vec<BlockRef>,
 }
 
-/// A block of the home.
+/// A block of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRef {
     /// Its number.
@@ -100,7 +100,7 @@ impl Map {
         segments.flat_map(|segment| segment.parts()).flat_map(|part| &part.blocks)
     }
 
-    /// Its bytes.
+    /// Encodes the map.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         number(&mut out, self.tables.len() as u64);
@@ -119,7 +119,7 @@ impl Map {
         out
     }
 
-    /// The map of these bytes; `None` when they are none.
+    /// Decodes a map; `None` if the bytes are malformed.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = Input(bytes.strip_prefix(MAGIC)?);
         let mut map = Self::default();
@@ -142,7 +142,7 @@ impl Map {
     }
 }
 
-/// A block, by how far it lies behind the one that was expected next.
+/// Encodes a block as its distance from `next`, which becomes the number after it.
 pub(super) fn encode_block(out: &mut Vec<u8>, next: &mut u64, block: &BlockRef) {
     let step = block.number.wrapping_sub(*next) as i64;
     number(out, (step << 1 ^ step >> 63) as u64);

@@ -1,17 +1,18 @@
-//! The home of a tablespace's tables: blocks in one file, and files that say which hold what.
+//! The checkpoint store of a tablespace: one file of blocks, and the maps and steps that say which
+//! block holds which part of which table.
 //!
-//! A checkpoint never writes over a block that an earlier one needs: what has changed goes to free
-//! blocks, or, where only a few lines of a block have, into a file of its own, which says where
-//! everything lies: a map of it, or what is different from the checkpoint before. So the homes of
-//! the last two checkpoints are whole at every moment, everything has a checksum that must fit, and
-//! a crash inside a checkpoint is a crash before it.
+//! A checkpoint never overwrites a block that an earlier kept checkpoint needs: changed blocks go
+//! to free blocks (shadow paging), and the few changed lines of a block go to the step. Each
+//! checkpoint writes one file of its own: a map, which lists all blocks, or a step, which lists the
+//! differences from the previous checkpoint. So the last two checkpoints are intact at every
+//! moment, everything has a checksum, and a crash during a checkpoint leaves the previous one.
 //!
-//! | module | room for |
+//! | module | what it holds |
 //! |---|---|
-//! | [`map`] | what a map says, and its bytes |
-//! | [`step`] | what is different from the checkpoint before, and its bytes |
-//! | [`store`] | the files: reading them, and keeping those that are needed |
-//! | [`writer`] | writing a checkpoint: finding free blocks, telling what has changed |
+//! | [`map`] | maps and their encoding |
+//! | [`step`] | steps and their encoding |
+//! | [`store`] | the files: reading them, removing those that are no longer needed |
+//! | [`writer`] | writing a checkpoint: finding free blocks, finding what has changed |
 
 pub mod map;
 pub mod step;
@@ -22,14 +23,14 @@ pub mod writer;
 
 pub use map::{BlockRef, ColumnMap, Map, Part, SegmentMap, TableMap};
 pub use step::{FileRef, Holding, Lines, PartName};
-pub use store::CheckpointStore;
+pub use store::{CheckpointPart, CheckpointStore};
 pub use writer::{Changed, Waiting, Writer};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;
-/// Bytes of a line, the least that is written of a part that has changed.
+/// Bytes of a line, the smallest unit that a step writes.
 pub const LINE_BYTES: usize = 64;
-/// A map is in its file so often.
+/// How many copies of a map its file contains.
 pub const MAP_COPIES: u64 = 2;
 /// Name of the file of blocks.
 pub const FILE: &str = "home";

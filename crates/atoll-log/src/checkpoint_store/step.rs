@@ -1,27 +1,29 @@
-//! What a checkpoint has changed since the one before: the lines of blocks of which few have
-//! changed, and where the other blocks that have changed lie now.
+//! Steps: what a checkpoint has changed since the previous one. A step contains the changed lines
+//! of blocks with few changes, and the new numbers of all other changed blocks.
 //!
-//! A block of which eight bytes have changed would be written whole, and the map of everything with
-//! it. So a checkpoint that changes little is a step: a file of its own that says what is different
-//! from the checkpoint before, whose file may be a step as well, down to a map. What a checkpoint
-//! holds is what its map says, changed by the steps behind it in their order.
+//! Without steps, a change of eight bytes would rewrite a whole block and the map of the whole
+//! tablespace. So a checkpoint that changes little writes a step: a file with the differences from
+//! the previous checkpoint. That may be a step as well; the chain ends at a map. A checkpoint holds
+//! what its map says, with the steps of the chain applied in their order.
 //!
 //! ```text
-//! step    = "ATOLLSTP" | bytes and CRC32C of the file before | tables | table × n
+//! step    = "ATOLLSTP" | bytes and CRC32C of the previous file | tables | table × n
 //! table   = id | description bytes | description | segments | changed | segment × changed
 //! segment = number | filled | columns | presence change | column × columns
-//! column  = 0, for one that has not changed, or 1 | parts | min | max, or 2 | parts, for one whose
-//!           zone has not changed, or 3 | parts | min | max, each xored with what it was
+//! column  = 0, if it has not changed, or 1 | parts | min | max, or 2 | parts, if its zone has not
+//!           changed, or 3 | parts | min | max, each XORed with its previous value
 //! parts   = values change | 0, or 1 and a validity change | heap blocks | change × n
-//! change  = bytes | blocks | (index − the one before − 1 | number, as in a map | CRC32C) × blocks
-//!                 | lines  | (index − the one before − 1 | 64 bytes) × lines
+//! change  = bytes | blocks | (index − previous index − 1 | number, as in a map | CRC32C) × blocks
+//!                 | lines  | (index − previous index − 1 | 64 bytes) × lines
 //! ```
-//! Numbers are as in [`super::map`]. A line is 64 bytes of a part as they are from now on; the last
-//! one of a part is filled up with zeroes. A block that is named lies elsewhere from now on, and
-//! lines of it from earlier steps count no more.
+//! Numbers are as in [`super::map`]. A line is the new content of 64 bytes of a part; the last line
+//! of a part is padded with zeroes. A block that a step lists has a new number, and lines of that
+//! block from earlier steps are dropped.
 //!
-//! - `STEP-1`: a block that the checkpoint before does not have is named, never changed by lines.
-//! - `STEP-2`: every step says which bytes it follows, so a chain is whole or is not read.
+//! - `STEP-1`: a block that the previous checkpoint does not have is listed, never changed by
+//!   lines.
+//! - `STEP-2`: every step names the file that it follows by size and checksum, so a chain is read
+//!   completely or not at all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -35,23 +37,23 @@ use super::map::{
 use super::{BLOCK_BYTES, LINE_BYTES};
 
 const MAGIC: &[u8; 8] = b"ATOLLSTP";
-/// What is said of a column.
+/// Kinds of a column entry.
 const SAME: u64 = 0;
 const WITH_ZONE: u64 = 1;
 const PARTS_ONLY: u64 = 2;
 const ZONE_CHANGE: u64 = 3;
-/// A table has no more segments, so that a number that is none is seen before it takes memory.
+/// The greatest number of segments of a table; decoding rejects a greater one before it allocates.
 const SEGMENTS_MAX: u64 = 1 << 32;
 
 /// The bytes of a line.
 pub type Line = [u8; LINE_BYTES];
 
-/// A file that a step follows, or that a control file leads to.
+/// A map or a step, as the following step or the control file names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileRef {
-    /// Its bytes.
+    /// Size of the map (one copy) or of the step, in bytes.
     pub bytes: u64,
-    /// CRC32C of them.
+    /// CRC32C of these bytes.
     pub crc: u32,
 }
 
@@ -68,26 +70,26 @@ pub enum PartName {
     Heap(u32, u32),
 }
 
-/// Lines of the parts of a segment by their index; each counts instead of what the block holds.
+/// Lines of the parts of a segment by their index; each replaces bytes of a block.
 pub type Lines = BTreeMap<PartName, BTreeMap<u32, Line>>;
 
-/// What a tablespace of a checkpoint holds: blocks, and lines that count instead of their bytes.
+/// What a checkpoint of a tablespace holds: blocks, and lines that replace bytes of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holding {
-    /// Where everything lies.
+    /// The blocks.
     pub map: Map,
     /// Lines by table and segment.
     pub lines: HashMap<(u32, u32), Lines>,
 }
 
-/// Writes the bytes of a step.
+/// Encodes a step.
 #[derive(Debug)]
 pub struct StepBytes {
     out: Vec<u8>,
 }
 
 impl StepBytes {
-    /// A step that follows a file and has something to say of so many tables.
+    /// Begins a step that follows a file and has entries for `tables` tables.
     pub fn new(follows: FileRef, tables: usize) -> Self {
         let mut out = MAGIC.to_vec();
         number(&mut out, follows.bytes);
@@ -96,7 +98,7 @@ impl StepBytes {
         Self { out }
     }
 
-    /// What follows is of this table, and of so many of its segments.
+    /// Begins the entry of a table with `changed` changed segments.
     pub fn table(&mut self, table: &TableMap, changed: usize) {
         number(&mut self.out, table.id.into());
         number(&mut self.out, table.description.len() as u64);
@@ -105,7 +107,7 @@ impl StepBytes {
         number(&mut self.out, changed as u64);
     }
 
-    /// A segment that has changed.
+    /// Adds a changed segment.
     pub fn segment(&mut self, at: u32, old: Option<&SegmentMap>, new: &SegmentMap, lines: &Lines) {
         let none = SegmentMap::default();
         let old = old.unwrap_or(&none);
@@ -173,13 +175,13 @@ impl StepBytes {
         }
     }
 
-    /// The bytes.
+    /// Returns the encoded step.
     pub fn finish(self) -> Vec<u8> {
         self.out
     }
 }
 
-/// What a step's bytes follow; `None` when they are none.
+/// The file that a step follows; `None` if the bytes are not a step.
 pub fn follows(bytes: &[u8]) -> Option<FileRef> {
     follows_of(&mut Input(bytes.strip_prefix(MAGIC)?))
 }
@@ -189,7 +191,7 @@ fn follows_of(input: &mut Input<'_>) -> Option<FileRef> {
 }
 
 impl PartName {
-    /// Of which column.
+    /// The column of the part; `None` for the presence bits.
     pub fn column(self) -> Option<u32> {
         match self {
             Self::Presence => None,
@@ -199,7 +201,7 @@ impl PartName {
 }
 
 impl SegmentMap {
-    /// A part.
+    /// The part with a name, if the segment has it.
     pub fn part(&self, name: PartName) -> Option<&Part> {
         let column = |at: u32| self.columns.get(at as usize);
         match name {
@@ -212,7 +214,7 @@ impl SegmentMap {
 }
 
 impl Holding {
-    /// What is held after a step; `None` when its bytes are none, or do not fit.
+    /// Applies a step; `None` if its bytes are malformed or do not fit what is held.
     pub fn apply(&mut self, bytes: &[u8]) -> Option<()> {
         let mut input = Input(bytes.strip_prefix(MAGIC)?);
         follows_of(&mut input)?;
@@ -234,7 +236,7 @@ impl Holding {
         let table = &mut tables[at];
         table.description = description;
         let (segments, changed) = (input.number()?, input.number()?);
-        // Those that are added have changed, so their number is bounded by the bytes there are.
+        // Every added segment is a changed one, so the size of the input bounds their number.
         let added = segments.saturating_sub(table.segments.len() as u64);
         if segments > SEGMENTS_MAX || added > changed || changed > input.0.len() as u64 {
             return None;
@@ -326,7 +328,7 @@ fn apply_change(
         } else if at == end && at < blocks {
             part.blocks.push(block);
         } else {
-            return None; // Those behind the end follow each other.
+            return None; // Added blocks follow each other without a gap.
         }
         own.retain(|line, _| u64::from(*line) / lines_of_block != at);
         next_index = at + 1;

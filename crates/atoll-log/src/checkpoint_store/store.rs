@@ -1,7 +1,8 @@
-//! The files of a tablespace's home.
+//! The files of a checkpoint store.
 //!
-//! - `CHECKPOINT_STORE-1`: a block that a kept checkpoint names is not written.
-//! - `CHECKPOINT_STORE-2`: a checkpoint counts only after its blocks and its file are durable.
+//! - `CHECKPOINT_STORE-1`: a block that a kept checkpoint names is never overwritten.
+//! - `CHECKPOINT_STORE-2`: a checkpoint becomes valid only after its blocks and its file are
+//!   durable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,17 +14,28 @@ use super::map::{BlockRef, Map, Part};
 use super::step::{self, FileRef, Holding, Line};
 use super::{BLOCK_BYTES, FILE, LINE_BYTES, MAP_COPIES};
 use super::{map_name, map_number, step_name, step_number};
-use crate::control::CheckpointPart;
 use crate::error::LogError;
 
-/// See the module.
+/// A tablespace's part of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CheckpointPart {
+    /// The position from which recovery reads the log.
+    pub start: u64,
+    /// Number of the checkpoint with the map at the end of the chain of steps; the number of this
+    /// checkpoint if it has a map.
+    pub base: u64,
+    /// Its map, or its step.
+    pub file: FileRef,
+}
+
+/// The checkpoint store of one tablespace; see the module.
 pub struct CheckpointStore {
     medium: Arc<dyn Medium>,
     file: Arc<dyn MediumFile>,
 }
 
 impl CheckpointStore {
-    /// Opens the home of a tablespace, made if there is none.
+    /// Opens the store of a tablespace, or creates an empty one.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -38,12 +50,12 @@ impl CheckpointStore {
         Ok(Self { medium, file })
     }
 
-    /// What its files lie on, and those of the log beside it.
+    /// The medium with the files of the store and of the tablespace's log.
     pub fn medium(&self) -> &Arc<dyn Medium> {
         &self.medium
     }
 
-    /// Opens it for reading.
+    /// Opens the store for reading.
     ///
     /// # Errors
     /// [`LogError::Missing`], [`LogError::Medium`].
@@ -57,8 +69,8 @@ impl CheckpointStore {
         Ok(Self { medium, file })
     }
 
-    /// Reads what a checkpoint holds: its map, or an earlier one and the steps behind that. What
-    /// was wrong and could be helped, since a map is there twice, is told in `helped`.
+    /// Reads what a checkpoint holds: its map, or an earlier map and the steps that follow it. If
+    /// one copy of the map is damaged and the other one is valid, the error goes to `helped`.
     ///
     /// # Errors
     /// [`LogError::Missing`], [`LogError::Damaged`], [`LogError::Medium`].
@@ -79,7 +91,7 @@ impl CheckpointStore {
             (number, wanted) = (number - 1, follows);
         }
         let name = map_name(part.base);
-        // A size that overflows is no file's.
+        // No file has a size that overflows.
         let file = self.open_file(&name, wanted.bytes.saturating_mul(MAP_COPIES))?;
         let copies = (0..MAP_COPIES).map(|copy| self.read_copy(&*file, wanted, copy));
         let (sound, damaged): (Vec<_>, Vec<_>) = copies.partition(Result::is_ok);
@@ -98,8 +110,8 @@ impl CheckpointStore {
         Ok(holding)
     }
 
-    /// The newest checkpoint of which there are files, as they say themselves, for whoever has no
-    /// control file: it may be one that was not finished.
+    /// The newest checkpoint by the names of the files, for a caller without a control file. The
+    /// checkpoint may not have been completed.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -121,7 +133,7 @@ impl CheckpointStore {
             let is_map = step.is_some() || Map::decode(&content).is_some();
             Ok::<_, LogError>((is_map, crc32c::crc32c(&content)))
         });
-        // Of a map, the copy that is one.
+        // Of a map, the copy that can be decoded.
         let crc = crcs.try_fold(None, |found, next| {
             let (is_map, crc) = next?;
             Ok::<_, LogError>(found.or(is_map.then_some(crc)))
@@ -130,7 +142,7 @@ impl CheckpointStore {
         Ok(Some((step.unwrap_or(base), CheckpointPart { start: 0, base, file })))
     }
 
-    /// What is wrong with the blocks of a part, each for itself.
+    /// The errors of the blocks of a part, one for each damaged block.
     pub fn verify(&self, part: &Part) -> Vec<LogError> {
         let mut bytes = Vec::new();
         if self.read(part, None, &mut bytes).is_ok() {
@@ -178,7 +190,7 @@ impl CheckpointStore {
         Ok(bytes)
     }
 
-    /// Reads a part, of which these lines count instead of what its blocks hold.
+    /// Reads a part; `lines` replace bytes of its blocks.
     ///
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Medium`].
@@ -231,8 +243,8 @@ impl CheckpointStore {
         ))
     }
 
-    /// Writes the map of a checkpoint whose blocks are durable: twice, since both checkpoints that
-    /// are kept may need it.
+    /// Writes the map of a checkpoint, after its blocks have become durable. The file gets two
+    /// copies, because both kept checkpoints may depend on the same map.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -240,7 +252,7 @@ impl CheckpointStore {
         self.write_file(&map_name(checkpoint), &map.encode(), MAP_COPIES)
     }
 
-    /// Writes the step to a checkpoint whose blocks are durable.
+    /// Writes the step of a checkpoint, after its blocks have become durable.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -259,8 +271,8 @@ impl CheckpointStore {
         Ok(FileRef { bytes: bytes.len() as u64, crc: crc32c::crc32c(bytes) })
     }
 
-    /// Removes the files of all checkpoints but these: each one's number, and that of the map from
-    /// which its steps begin.
+    /// Removes the files that none of `checkpoints` needs. Each entry is the number of a checkpoint
+    /// and the number of its base.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -324,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_no_file_has_is_told() {
+    fn an_impossible_size_is_damage() {
         let store = CheckpointStore::open(Arc::new(CrashMedium::default())).unwrap();
         let map = map_of(&Part::default());
         let file = store.write_map(1, &map).unwrap();
@@ -368,14 +380,14 @@ mod tests {
         store.read(part, Some(lines), &mut bytes).unwrap();
         let at = |line: usize| (bytes[line * LINE_BYTES], bytes[(line + 1) * LINE_BYTES]);
         assert_eq!((at(40), at(45), bytes.len()), ((8, 3), (9, 3), 2 * BLOCK_BYTES));
-        // What other checkpoints need is kept, and everything that this one does.
+        // The files that any of the kept checkpoints needs are kept.
         store.write_map(3, &map).unwrap();
         store.keep(&[(9, 7), (8, 7)]).unwrap();
         assert_eq!(
             medium.names().unwrap(),
             [FILE.to_owned(), map_name(7), step_name(8), step_name(9)]
         );
-        // A map is there twice.
+        // The second copy of a map replaces a damaged one.
         for copy in 0..MAP_COPIES {
             let at = copy * file.bytes + 9;
             medium.damage(&map_name(7), at, 1);

@@ -1,4 +1,4 @@
-//! Checkpoints of a home, one after the other, and what is read of them.
+//! Tests of a checkpoint store: a series of checkpoints, and what is read from them.
 #![allow(clippy::unwrap_used)]
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn only_blocks_that_changed_are_written_and_never_over_older_ones() {
     assert_eq!(writer.finish().unwrap().0, 2 * BLOCK_BYTES as u64);
     assert_eq!(read(&store, &one), first);
     assert_eq!(read(&store, &two), second);
-    // The first is not kept any more, so its own two blocks are free.
+    // The first checkpoint is not kept any more, so the two blocks that only it had are free.
     let kept = map_of(&two);
     let mut writer = store.writer(&[&kept], &none, false);
     let three = writer.part(NAME, &[1; 3 * BLOCK_BYTES], None).unwrap();
@@ -97,7 +97,7 @@ fn a_map_leaves_no_lines_waiting() {
     assert_eq!(writer.take_lines()[&NAME].len(), 1);
     let changed = writer.finish().unwrap().1;
     apply(&mut waiting, changed);
-    // Nothing has changed since, but the block lacks what it was.
+    // The bytes have not changed since, but the block lacks the line that the step contains.
     let mut writer = store.writer(&[&kept], &waiting, false);
     assert!(!writer.may_stay(None) && !writer.may_stay(NAME.column()));
     let whole = writer.part(NAME, &bytes, Some((&part, &bytes))).unwrap();
@@ -107,7 +107,7 @@ fn a_map_leaves_no_lines_waiting() {
     assert!(waiting.is_empty());
 }
 
-/// Segments of a table that change at random, and what a reader of the files finds.
+/// Segments of a table that change at random, and what a reader of the files must find.
 struct Run {
     store: CheckpointStore,
     random: u64,

@@ -1,9 +1,10 @@
-//! Writing what a checkpoint has changed.
+//! Writing a checkpoint: only what has changed.
 //!
-//! Who writes says what the checkpoint before has shown of a part, and where that lies. What is the
-//! same is not written again. Of a block of which few lines have changed, only those are, if the
-//! checkpoint is to be a step; when more of them have gathered than are worth it, the block is
-//! written whole. A map, which begins a chain of steps anew, leaves no lines behind.
+//! For each part, the caller passes the bytes and the blocks of the previous checkpoint. Unchanged
+//! blocks are not written again. If the checkpoint is a step and few lines of a block have changed,
+//! only these lines are written; once steps would contain more than `LINES_MAX` lines of a block,
+//! the block is written whole. A map begins a new chain of steps, so all blocks with lines in steps
+//! are written whole then.
 
 use std::collections::HashMap;
 
@@ -13,37 +14,39 @@ use super::store::CheckpointStore;
 use super::{BLOCK_BYTES, LINE_BYTES};
 use crate::error::LogError;
 
-/// Blocks that are written at once, at most.
+/// The most blocks that are written in one request.
 const RUN_BLOCKS_MAX: usize = 256;
-/// A block is written whole when more of its lines than this have been, since it was last.
+/// The most lines of a block that steps contain before the block is written whole.
 pub(super) const LINES_MAX: u32 = 16;
-/// Lines of a step take no more memory than this.
+/// The most bytes of lines in one step.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// A segment, by its table and its number.
 pub type SegmentId = (u32, u32);
 
-/// Blocks of which lines have been written in steps, with how many, by segment.
+/// By segment: the blocks with lines in steps, and how many lines each has.
 pub type Waiting = HashMap<SegmentId, HashMap<(PartName, u32), u32>>;
 
-/// What a checkpoint has changed of [`Waiting`]: lines of a block, none when it is whole again.
+/// The changes of a checkpoint to [`Waiting`]: the new number of lines of a block, 0 for a block
+/// that was written whole.
 pub type Changed = Vec<(SegmentId, (PartName, u32), u32)>;
 
-/// What is known of a part: where the checkpoint before has it, and the bytes that it showed.
+/// A part in the previous checkpoint: its blocks and its bytes.
 pub type Before<'b> = (&'b Part, &'b [u8]);
 
-/// See the module.
+/// Writes one checkpoint of a tablespace; see the module.
 pub struct Writer<'h> {
     store: &'h CheckpointStore,
     free: Free,
-    /// Blocks that follow each other and have not been written yet.
+    /// The bytes of consecutive blocks that have not been written yet.
     run: Vec<u8>,
     run_start: u64,
     blocks: u64,
     waiting: &'h Waiting,
     is_step: bool,
-    /// The segment that is being written, and its lines.
+    /// The segment that is being written.
     segment: SegmentId,
+    /// Its lines.
     lines: Lines,
     line_bytes: usize,
     changed: Changed,
@@ -51,9 +54,9 @@ pub struct Writer<'h> {
 
 /// Blocks that no kept checkpoint names.
 struct Free {
-    /// A bit for each block that is used.
+    /// A bit for each block, set if the block is used.
     used: Vec<u64>,
-    /// All before this one are used.
+    /// All blocks before this one are used.
     next: u64,
 }
 
@@ -91,8 +94,8 @@ impl Free {
 }
 
 impl CheckpointStore {
-    /// Begins a checkpoint; blocks of these maps are not written. Lines of those blocks are waiting
-    /// to be written with them. A step may write lines; anything else leaves none waiting.
+    /// Begins a checkpoint. It does not overwrite blocks of the `kept` maps. `waiting` lists the
+    /// blocks with lines in steps; a step may add lines, and a map writes all these blocks whole.
     pub fn writer<'h>(&'h self, kept: &[&Map], waiting: &'h Waiting, is_step: bool) -> Writer<'h> {
         Writer {
             store: self,
@@ -111,19 +114,19 @@ impl CheckpointStore {
 }
 
 impl Writer<'_> {
-    /// The parts that follow are of this segment.
+    /// Begins a segment; the parts that follow belong to it.
     pub fn begin_segment(&mut self, segment: SegmentId) {
         debug_assert!(self.lines.is_empty(), "the lines of a segment are taken");
         self.segment = segment;
     }
 
-    /// Lines that were written of the segment.
+    /// Takes the lines of the segment for its step.
     pub fn take_lines(&mut self) -> Lines {
         std::mem::take(&mut self.lines)
     }
 
-    /// Whether the segment can stay as it was, if nothing of it has changed: no lines of it must be
-    /// written with their blocks now. Of a column, if one is given.
+    /// Whether an unchanged segment (or one column of it) can be skipped. It cannot if this
+    /// checkpoint is a map and blocks of it have lines in steps.
     pub fn may_stay(&self, column: Option<u32>) -> bool {
         let waiting = self.waiting.get(&self.segment);
         let is_of = |name: &PartName| column.is_none() || name.column() == column;
@@ -150,8 +153,7 @@ impl Writer<'_> {
             let place = match before.and_then(|(known, old)| Some((*known.blocks.get(at)?, old))) {
                 None => self.whole(name, at, block)?,
                 Some((known, old)) => {
-                    // The last block is filled up, so it is the same only if it ends at the same
-                    // place.
+                    // The last block is padded, so it is unchanged only if its length is, too.
                     let old = old.get(at * BLOCK_BYTES..).unwrap_or_default();
                     let old = &old[..old.len().min(BLOCK_BYTES)];
                     self.changed_block(name, at, (block, old), known)?
@@ -231,14 +233,14 @@ impl Writer<'_> {
         if self.run.is_empty() {
             return Ok(());
         }
-        // Through the system's cache: whoever opens the database again finds it there.
+        // Through the page cache: opening the database again finds the blocks there.
         self.store.file().write_at(self.run_start * BLOCK_BYTES as u64, &self.run)?;
         self.run.clear();
         Ok(())
     }
 
-    /// Makes the blocks durable; returns their bytes, and what it means for the lines that wait,
-    /// once the checkpoint counts.
+    /// Makes the blocks durable. Returns the bytes written, and the changes to apply to [`Waiting`]
+    /// once the checkpoint is valid.
     ///
     /// # Errors
     /// [`LogError::Medium`].
@@ -251,7 +253,7 @@ impl Writer<'_> {
     }
 }
 
-/// The checkpoint that made the changes counts.
+/// Applies the changes of a checkpoint that has become valid.
 pub fn apply(waiting: &mut Waiting, changed: Changed) {
     for (segment, block, lines) in changed {
         let blocks = waiting.entry(segment).or_default();

@@ -1,5 +1,6 @@
-//! Recorders that do to the logs what workers do: rows with the GSN of their last change, write
-//! sets that are admitted, recorded in the section in which the rows are held, and spilled before.
+//! Recorders that use the logs as workers do. Rows hold the GSN of their last change. A recorder
+//! may spill a write set, has it admitted, and records it in the section in which it holds the
+//! rows.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,38 +19,38 @@ use atoll_txn::journal::{Commit, Recorder};
 
 use crate::check::{self, Found};
 
-/// Rows; each lies in the tablespace of its number, as far as there are so many.
+/// Number of rows; row `n` belongs to tablespace `n` modulo the number of tablespaces.
 const ROWS: usize = 8;
 const RECORDERS: usize = 4;
-/// How long a sync takes with threads, so that others go on meanwhile.
+/// How long a sync takes in runs with threads, so that other threads run meanwhile.
 const SYNC_TIME: Duration = Duration::from_micros(100);
 
-/// A recorder goes on.
+/// One step of one recorder.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub recorder: usize,
     pub act: Act,
 }
 
-/// What it does, if it can.
+/// What the recorder does, if its state allows it.
 #[derive(Debug, Clone)]
 pub enum Act {
-    /// Ends what it has open, and has room promised for a transaction that changes and reads rows.
+    /// Commits an admitted transaction, and then admits one that changes and reads rows.
     Begin {
         writes: u8,
         reads: u8,
         bytes: usize,
     },
-    /// Records pieces of what is open and not admitted.
+    /// Spills pieces of a transaction that is open and not admitted.
     Spill {
         to: u8,
         bytes: usize,
     },
-    /// Admits what has spilled, or commits what was admitted.
+    /// Admits a transaction that has spilled, or commits an admitted one.
     GoOn,
     /// Rolls back.
     Withdraw,
-    /// Waits for a commit of before.
+    /// Waits until an earlier commit is durable.
     Settle {
         which: u8,
     },
@@ -64,7 +65,7 @@ pub struct Done {
     pub seen: u64,
     /// What it has recorded in each log, pieces included.
     pub payloads: BTreeMap<usize, Vec<u8>>,
-    /// Rows that it has changed, and the how-manieth change of each it was.
+    /// The rows that it has changed, and the ordinal of its change among the changes of the row.
     pub turns: BTreeMap<usize, u64>,
 }
 
@@ -90,8 +91,9 @@ pub struct Bench {
     medium: CrashMedium,
     logs: Arc<Logs>,
     planted: Planted,
-    /// What an earlier life has left: how much of each log, and the horizon.
+    /// The position in each log at which this incarnation continues.
     cuts: Vec<u64>,
+    /// The horizon that earlier incarnations have left.
     known: u64,
     incarnation: u32,
     rows: Vec<Mutex<Row>>,
@@ -99,7 +101,7 @@ pub struct Bench {
     work: Vec<Mutex<Work>>,
     /// The greatest horizon so far.
     horizon: u64,
-    /// Event with which the life began.
+    /// The event with which the incarnation began.
     opened: usize,
 }
 
@@ -118,7 +120,7 @@ impl Work {
         Self { recorder, redo, writes: 0, reads: 0, is_admitted: false, payloads }
     }
 
-    /// Writes something down for the logs of these rows; no two of them are alike.
+    /// Adds redo for the logs of some rows; its bytes are unique.
     fn write_down(&mut self, rows: u8, logs: usize, bytes: usize, number: u64) {
         self.redo.clear();
         for row in (0..ROWS).filter(|row| rows >> row & 1 == 1) {
@@ -158,7 +160,7 @@ impl Bench {
         logs.begin().unwrap();
         let turns = |row: usize| {
             let turns = done.iter().filter_map(|one: &Done| one.turns.get(&row)).max();
-            // Nothing of before is above what is still to come, so it need not be known any more.
+            // Every new GSN is above all GSNs of before, so a row need not remember the old ones.
             Mutex::new(Row { gsn: 0, turns: turns.copied().unwrap_or(0) })
         };
         let rows = (0..ROWS).map(turns).collect();
@@ -173,7 +175,7 @@ impl Bench {
         self.done.lock().unwrap().clone()
     }
 
-    /// Lets a recorder go on.
+    /// Runs one step of a recorder.
     pub fn step(&mut self, step: &Step) -> Result<(), String> {
         self.act(&mut self.work[step.recorder].lock().unwrap(), &step.act)?;
         let horizon = self.logs.horizon();
@@ -204,7 +206,7 @@ impl Bench {
                 work.redo.clear();
             }
             Act::GoOn if work.is_admitted => self.commit(work),
-            // Only what has spilled: its commit says nothing more.
+            // Only pieces were spilled; the commit block is empty.
             Act::GoOn => self.admit(work),
             Act::Withdraw => work.withdraw(),
             Act::Settle { which } => {
@@ -237,7 +239,7 @@ impl Bench {
         self.told(gsn)
     }
 
-    /// Everything up to a GSN was waited for.
+    /// Notes that everything up to a GSN was reported durable.
     fn told(&self, gsn: u64) -> Result<(), String> {
         let horizon = self.logs.horizon();
         if horizon < gsn {
@@ -247,8 +249,8 @@ impl Bench {
         Ok(())
     }
 
-    /// As a worker does: with all its rows held, learns what they were changed by, takes its place,
-    /// and tells who comes next.
+    /// Commits as a worker does: while it holds all its rows, it reads the GSNs of their last
+    /// changes, records the commit, and stores its GSN in the rows that it has changed.
     fn commit(&self, work: &mut Work) {
         let held = work.reads | work.writes;
         let mut rows: Vec<(usize, MutexGuard<'_, Row>)> = (0..ROWS)
@@ -269,7 +271,7 @@ impl Bench {
         (work.writes, work.is_admitted) = (0, false);
     }
 
-    /// The same with threads, while the flushes of some are under way; and crashes of it.
+    /// Runs random steps in threads, while flushes are in progress, and checks crashes of the run.
     pub fn threads(&self, seed: u64) -> Result<(), String> {
         self.medium.slow(SYNC_TIME);
         let is_over = AtomicBool::new(false);
@@ -343,18 +345,19 @@ impl Bench {
         (found.collect(), ends)
     }
 
-    /// What the logs hold now.
+    /// The blocks of the logs now.
     pub fn found(&self) -> Found {
         self.scan(&self.medium).0
     }
 
-    /// Everything is in the logs, in order, once all has been flushed.
+    /// Checks that all commits are in the logs, in order, after a flush.
     pub fn check_all(&self) -> Result<(), String> {
         self.logs.flush().unwrap();
         check::orders(&self.found(), &self.done())
     }
 
-    /// Crashes around every sync of this life: of what was not synced nothing is left, or a part.
+    /// Checks crashes around every sync of this incarnation, in which none or a part of the
+    /// unsynced bytes survives.
     pub fn check_crashes(&self, seed: u64) -> Result<(), String> {
         let points = self.medium.persist_points().into_iter().chain([self.medium.events()]);
         for point in points.filter(|at| *at > self.opened) {
@@ -368,7 +371,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The horizon as a recovery finds it, which must be right.
+    /// Computes the horizon as a recovery does, and checks it.
     fn horizon_after_crash(
         &self,
         found: &Found,
@@ -381,7 +384,7 @@ impl Bench {
         Ok(horizon)
     }
 
-    /// Crashes somewhere and goes on in the next life, as a recovery does.
+    /// Crashes at a random event and continues in the next incarnation, as a recovery does.
     pub fn crash_and_recover(self, seed: u64) -> Result<Self, String> {
         let last = self.medium.events();
         let events = self.opened + (mix(seed) % (last - self.opened + 1) as u64) as usize;

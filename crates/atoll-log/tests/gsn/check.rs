@@ -1,4 +1,4 @@
-//! What must be true of GSNs, and of the horizon, whatever the interleaving.
+//! The properties of GSNs and of the horizon that must hold in any interleaving.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ pub type Block = (Header, Vec<u8>);
 /// The blocks of each log.
 pub type Found = Vec<Vec<Block>>;
 
-/// The commits of a log, with their places.
+/// The commits of a log, with their indexes.
 pub fn commits(blocks: &[Block]) -> impl Iterator<Item = (usize, &Block)> {
     blocks.iter().enumerate().filter(|(_, (header, _))| header.kind == Kind::Commit)
 }
 
-/// Gives blocks their places again after they were moved.
+/// Assigns LSNs to blocks again after a test has moved them.
 pub fn lay_out(blocks: &mut [Block]) {
     let mut lsn = 0;
     for (header, _) in blocks {
@@ -25,7 +25,7 @@ pub fn lay_out(blocks: &mut [Block]) {
     }
 }
 
-/// Log and place of a commit to several logs behind whose GSN there is room for another one.
+/// Log and index of a commit to several logs, if the next GSN after it is unused in this log.
 pub fn with_room_behind(found: &Found, done: &[Done]) -> Option<(usize, usize)> {
     let is_in_many = |gsn: u64, log: usize| {
         let mut own = done.iter().filter(|one| one.gsn == gsn);
@@ -45,7 +45,7 @@ pub fn is_commit_of(header: &Header, transaction: (u32, u64)) -> bool {
     header.kind == Kind::Commit && (header.incarnation, header.transaction) == transaction
 }
 
-/// A piece of a transaction that has committed: log, place, transaction.
+/// A piece of a transaction that has committed: log, index, transaction.
 pub fn a_piece(found: &Found) -> Option<(usize, usize, (u32, u64))> {
     found.iter().enumerate().find_map(|(log, blocks)| {
         blocks.iter().enumerate().find_map(|(at, (header, _))| {
@@ -56,7 +56,7 @@ pub fn a_piece(found: &Found) -> Option<(usize, usize, (u32, u64))> {
     })
 }
 
-/// Two transactions of which the second has changed a row after the first.
+/// Two transactions that have changed the same rows, the second one after the first.
 pub fn two_of_a_row(done: &[Done]) -> Option<(usize, usize)> {
     (0..done.len()).find_map(|at| {
         let rows = |one: &Done| one.turns.keys().copied().collect::<Vec<_>>();
@@ -68,7 +68,7 @@ pub fn two_of_a_row(done: &[Done]) -> Option<(usize, usize)> {
     })
 }
 
-/// The three strict partial orders, of logs that hold all that was done and nothing else.
+/// Checks the three strict partial orders, in logs that contain exactly the commits of `done`.
 pub fn orders(found: &Found, done: &[Done]) -> Result<(), String> {
     for (log, blocks) in found.iter().enumerate() {
         order_of_log(log, blocks)?;
@@ -77,7 +77,7 @@ pub fn orders(found: &Found, done: &[Done]) -> Result<(), String> {
     order_of_rows(done)
 }
 
-/// GSNs ascend along a log. A block that says only up to where the log is known may say it again.
+/// GSNs ascend along a log; only a block with watermarks may repeat a GSN.
 fn order_of_log(log: usize, blocks: &[Block]) -> Result<(), String> {
     for pair in blocks.windows(2) {
         let (before, next) = (&pair[0].0, &pair[1].0);
@@ -91,7 +91,7 @@ fn order_of_log(log: usize, blocks: &[Block]) -> Result<(), String> {
     }
     for (header, payload) in blocks.iter().filter(|(header, _)| header.kind == Kind::IdleWatermark)
     {
-        for watermark in IdleWatermark::decode_all(payload).ok_or("no rests")? {
+        for watermark in IdleWatermark::decode_all(payload).ok_or("no watermarks")? {
             // BLOCK-6
             if watermark.gsn > header.gsn {
                 return Err(format!("{watermark:?} is above its own block {header:?}"));
@@ -101,8 +101,8 @@ fn order_of_log(log: usize, blocks: &[Block]) -> Result<(), String> {
     Ok(())
 }
 
-/// A transaction has one GSN, in all logs that it has changed anything in and in no other; its
-/// pieces come before, and what it has recorded is there once and whole.
+/// A transaction has one GSN, in exactly the logs in which it has changed anything; its pieces come
+/// before its commit, and each log contains what it has recorded exactly once.
 fn order_of_transactions(found: &Found, done: &[Done]) -> Result<(), String> {
     let mut by_gsn: BTreeMap<u64, &Done> = BTreeMap::new();
     for one in done {
@@ -124,7 +124,7 @@ fn order_of_transactions(found: &Found, done: &[Done]) -> Result<(), String> {
         for (at, (header, _)) in commits(blocks) {
             let mut own = done.iter().filter(|one| one.gsn == header.gsn);
             let Some(one) = own.find(|one| one.payloads.contains_key(&log)) else {
-                return Err(format!("what nobody has committed is in log {log}: {header:?}"));
+                return Err(format!("a commit of no transaction is in log {log}: {header:?}"));
             };
             if whole(blocks, header.gsn).as_ref() != Some(&one.payloads[&log]) {
                 return Err(format!(
@@ -143,7 +143,7 @@ fn shares_a_log(done: &[Done], gsn: u64) -> bool {
     logs.iter().enumerate().any(|(at, log)| logs[..at].contains(log))
 }
 
-/// What a transaction has left in a log, in the pieces before its commit and in that.
+/// The payload of a transaction in a log: its pieces and its commit.
 fn whole(blocks: &[Block], gsn: u64) -> Option<Vec<u8>> {
     let (place, (header, payload)) = commits(blocks).find(|(_, (header, _))| header.gsn == gsn)?;
     let of = (header.incarnation, header.transaction);
@@ -156,7 +156,8 @@ fn whole(blocks: &[Block], gsn: u64) -> Option<Vec<u8>> {
     Some(all)
 }
 
-/// Who has changed a row after another, or has only seen it, has the greater GSN.
+/// A transaction has a greater GSN than each earlier one that changed a row which it has changed or
+/// read.
 fn order_of_rows(done: &[Done]) -> Result<(), String> {
     let mut rows: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
     for one in done {
@@ -176,7 +177,7 @@ fn order_of_rows(done: &[Done]) -> Result<(), String> {
     Ok(())
 }
 
-/// The horizon as a recovery finds it in the logs, which were cut when the life began.
+/// Computes the horizon as a recovery does, from logs that were cut when the incarnation began.
 pub fn horizon(
     found: &Found,
     ends: &[u64],
@@ -190,7 +191,7 @@ pub fn horizon(
         if header.kind != Kind::IdleWatermark {
             continue;
         }
-        for watermark in IdleWatermark::decode_all(payload).ok_or("no rests")? {
+        for watermark in IdleWatermark::decode_all(payload).ok_or("no watermarks")? {
             let log = usize::from(watermark.tablespace);
             let cut = if header.incarnation < incarnation { cuts[log] } else { u64::MAX };
             if ends[log] < watermark.lsn.min(cut) {
@@ -205,8 +206,8 @@ pub fn horizon(
     Ok(gsns.into_iter().min().unwrap_or(0).max(told))
 }
 
-/// After a crash: nothing that was told of is above the horizon, and what is not above it is there,
-/// wherever it must be, with all that it has seen.
+/// After a crash, no acknowledged GSN is above the horizon, and every commit at or below the
+/// horizon is complete in all its logs.
 pub fn after_crash(found: &Found, horizon: u64, told: u64, done: &[Done]) -> Result<(), String> {
     if horizon < told {
         return Err(format!("{told} was told of, and the horizon is {horizon}"));

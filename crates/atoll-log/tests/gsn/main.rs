@@ -1,10 +1,10 @@
 //! Global sequence numbers: their three strict partial orders (within a row, a log, a transaction)
 //! and the durable horizon, in random interleavings of several recorders over one to four logs.
 //!
-//! | module | room for |
+//! | module | what it holds |
 //! |---|---|
-//! | [`bench`] | rows, recorders and what they do, step by step or in threads; crashes between |
-//! | [`check`] | what must be true of what a medium holds |
+//! | [`bench`] | rows, recorders and their steps, in turns or in threads, and crashes |
+//! | [`check`] | the properties that the logs on a medium must have |
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bench;
@@ -16,7 +16,7 @@ use bench::{Act, Bench, Step};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
-/// Steps of recorders, in the order in which a scheduler lets them go on.
+/// Steps of recorders, in the order in which a scheduler runs them.
 fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let act = prop_oneof![
         4 => (any::<u8>(), any::<u8>(), 0..1500usize)
@@ -31,12 +31,12 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..most)
 }
 
-/// Two lives with a crash between.
-fn lives() -> impl Strategy<Value = (usize, Vec<Step>, Vec<Step>, u64)> {
+/// Two incarnations with a crash in between.
+fn incarnations() -> impl Strategy<Value = (usize, Vec<Step>, Vec<Step>, u64)> {
     (1..=4usize, steps(50), steps(30), any::<u64>())
 }
 
-/// Runs the steps, and tells what is wrong in the run, in the logs, or after a crash.
+/// Runs the steps, and returns the first error in the run, in the logs, or after a crash.
 fn run(
     (logs, first, second, seed): &(usize, Vec<Step>, Vec<Step>, u64),
     planted: Planted,
@@ -54,7 +54,7 @@ fn run(
 fn orders_and_horizon_hold_in_any_interleaving() {
     let mut runner = TestRunner::new(ProptestConfig { cases: 60, ..ProptestConfig::default() });
     runner
-        .run(&lives(), |one| run(&one, Planted::Nothing).map_err(TestCaseError::fail))
+        .run(&incarnations(), |one| run(&one, Planted::Nothing).map_err(TestCaseError::fail))
         .unwrap_or_else(|error| panic!("{error}"));
 }
 
@@ -68,7 +68,7 @@ fn orders_and_horizon_hold_with_threads() {
     }
 }
 
-/// What the same runs say of code in which something is wrong.
+/// The error that the same runs report with a planted fault.
 fn found(planted: Planted) -> String {
     let config = ProptestConfig {
         cases: 3000,
@@ -76,14 +76,14 @@ fn found(planted: Planted) -> String {
         failure_persistence: None,
         ..Default::default()
     };
-    // The same ones each time, since what is planted shows in some of them only.
+    // The same runs each time, since only some of them show the fault.
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config, random);
-    let error = runner.run(&lives(), |one| run(&one, planted).map_err(TestCaseError::fail));
+    let error = runner.run(&incarnations(), |one| run(&one, planted).map_err(TestCaseError::fail));
     error.expect_err("what was planted is found").to_string()
 }
 
-/// That something is missing that somebody relies on, in whatever way it shows first.
+/// Checks that the runs report a lost commit, in any of the ways in which the loss can show.
 fn is_found_lost(planted: Planted) {
     let text = found(planted);
     let ways = ["was told of", "below what was settled", "in part", "of a transaction is in log"];
@@ -107,7 +107,7 @@ fn a_commit_that_waits_for_one_log_too_few_is_found() {
 }
 
 #[test]
-fn a_log_spoken_for_while_it_has_something_to_flush_is_found() {
+fn a_watermark_of_a_log_that_has_something_to_flush_is_found() {
     is_found_lost(Planted::NotAtRest);
 }
 
@@ -116,7 +116,7 @@ fn a_log_that_does_not_keep_what_was_promised_for_it_is_found() {
     is_found_lost(Planted::PromiseForgotten);
 }
 
-/// A run whose logs are sound, to be damaged.
+/// A run with sound logs, for a test to damage.
 fn sound() -> (Bench, check::Found) {
     let bench = Bench::new(CrashMedium::default(), 3, Planted::Nothing);
     bench.threads(7).unwrap();

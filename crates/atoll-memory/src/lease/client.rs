@@ -13,15 +13,16 @@ use std::time::{Duration, Instant};
 use atoll_machine::fork::{Mark, Unshared};
 
 use super::Descriptor;
-use super::error::{LeaseError, RefusalCode};
+use super::error::LeaseError;
 use super::fds;
+use super::message::RefusalCode;
 use super::names::{Name, RuntimeDir};
 use super::wire::{self, MAX_WORD, Message, Tree, WireError};
 
 /// Longest status text that is accepted, in bytes.
 const MAX_STATUS: u64 = 16 << 20;
 
-/// Who owns the database that a client is attached to, as the owner tells.
+/// The owner of the database that a client is attached to, as the owner introduced itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Name of the database.
@@ -38,7 +39,7 @@ pub struct Client {
     name: String,
     owner: Owner,
     timeout: Duration,
-    /// A forked child has no line of its own.
+    /// A forked child must not use the connection.
     mark: Mark,
     pid: u32,
     line: Mutex<Line>,
@@ -92,7 +93,7 @@ impl Client {
             _ => LeaseError::io("connect to the database's socket")(e),
         })?;
         let server =
-            fds::peer(socket.as_fd()).map_err(LeaseError::io("see who owns the database"))?;
+            fds::peer(socket.as_fd()).map_err(LeaseError::io("find the owner of the database"))?;
         let own = fds::effective_uid();
         if server.uid != own && server.uid != 0 && own != 0 {
             return Err(LeaseError::ForeignUser { uid: server.uid });
@@ -142,7 +143,7 @@ impl Client {
                     return Err(unexpected(&message));
                 };
                 no_fds(&fds)?;
-                // Each part must bring the end nearer, or a bad owner could keep this loop going.
+                // Each part must bring the end nearer, or a bad owner could keep this loop running.
                 let new = offset + bytes.len() as u64;
                 if total > MAX_STATUS || new > total || (bytes.is_empty() && new < total) {
                     let why = "does not fit its total length";
@@ -218,7 +219,7 @@ impl Client {
             match fds::send(socket.as_fd(), bytes, &[]) {
                 Ok(()) => return Ok(()),
                 Err(e) if retry(&e, deadline) => {}
-                // The owner closed; what it said before is read by the caller.
+                // The owner closed the connection; the caller reads what it sent before.
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(()),
                 Err(e) => return Err(self.failed(e)),
             }

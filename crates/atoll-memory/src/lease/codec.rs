@@ -1,11 +1,9 @@
-//! Fields of a message: the bounds-checked reader and the writer under [`super::wire`].
+//! The fields of a message: the bounds-checked reader and the writer below [`super::wire`].
 //!
-//! Nothing here knows messages; the reader never looks past its slice and answers
-//! [`WireError::Truncated`] instead (`WIRE-1`). A failed read leaves the reader somewhere within
-//! the message, which is dropped then.
+//! The reader never reads past its slice and returns [`WireError::Truncated`] instead (`WIRE-1`).
+//! A failed read leaves the reader at any position within the message, which the caller then drops.
 
-use super::error::RefusalCode;
-use super::wire::{MAX_DESCRIPTORS, MAX_PART, MAX_WORD, Tree, WireError};
+use super::message::{MAX_DESCRIPTORS, MAX_PART, MAX_WORD, RefusalCode, Tree, WireError};
 
 /// Appends fields.
 pub(super) struct Writer {
@@ -158,7 +156,7 @@ pub(super) fn code_number(code: RefusalCode) -> u32 {
     CODES.iter().find(|(known, _)| *known == code).map_or(0, |(_, number)| *number)
 }
 
-/// A code of a later version reads as `Other`: its text still tells the reason.
+/// Decodes a code. A code of a later version becomes `Other`: its text still states the reason.
 pub(super) fn code_of(number: u32) -> RefusalCode {
     CODES.iter().find(|(_, n)| *n == number).map_or(RefusalCode::Other, |(code, _)| *code)
 }

@@ -8,8 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use atoll_machine::fork::Unshared;
 
-use super::error::{LeaseError, RefusalCode};
+use super::error::LeaseError;
 use super::fds::{self, Credentials};
+use super::message::RefusalCode;
 use super::wire::{self, MAX_TEXT, Message, Tree};
 use super::{Descriptor, Offer, Peer};
 
@@ -25,7 +26,7 @@ pub(super) struct Connection {
 
 /// Why a connection is closed.
 pub(super) enum End {
-    /// The peer is gone; nobody's fault.
+    /// The peer is gone; this is no error.
     Gone,
     Fault(LeaseError),
 }
@@ -36,7 +37,7 @@ impl From<LeaseError> for End {
     }
 }
 
-/// Tells the peer why its connection ends; if it cannot be told, it ends all the same.
+/// Sends the peer the reason why its connection ends; the connection ends even if that fails.
 pub(super) fn reject(
     own_uid: u32,
     connection: &Connection,
@@ -44,7 +45,7 @@ pub(super) fn reject(
     error: LeaseError,
 ) -> End {
     let text = match &error {
-        // Seen from the peer, whose refusal this text is, the two sides are swapped.
+        // The peer reads this text, and from its view the two sides are swapped.
         LeaseError::VersionMismatch { ours, ours_product, theirs, theirs_product } => {
             LeaseError::VersionMismatch {
                 ours: *theirs,
@@ -91,7 +92,7 @@ pub(super) fn send(
     }
 }
 
-/// An offer as it travels.
+/// An offer as the message contains it.
 pub(super) fn offer_tree(name: &str, offer: &Offer) -> Tree {
     Tree {
         database: name.to_owned(),

@@ -1,56 +1,15 @@
-//! Everything that can go wrong between an owner and a holder, each with what to do about it.
+//! The errors between an owner and a holder, each with what the user can do about it.
 //!
-//! One enum for both sides, because one side's error is usually the other's refusal. None of them
-//! leaves anything behind: descriptors that came with a failed message are closed.
+//! Both sides share one enum, because an error of one side is usually the refusal of the other. No
+//! error leaks a descriptor: those that came with a failed message are closed.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::wire::WireError;
+use super::message::{PRODUCT_VERSION, PROTOCOL_VERSION, RefusalCode, WireError};
 
-/// Why an owner refused; travels in a `Refused` message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RefusalCode {
-    /// The owner holds as many snapshots as it may.
-    SnapshotLimit,
-    /// The snapshot asked for, or one it is built on, has expired.
-    Expired,
-    /// The owner's store has no memory left for a snapshot.
-    OutOfMemory,
-    /// The owner is closing.
-    Closing,
-    /// Anything else; the text tells.
-    Other,
-    /// The two sides speak different versions of the protocol.
-    Version,
-    /// The peer belongs to another user.
-    ForeignUser,
-    /// The peer's message was not one of the protocol.
-    Malformed,
-    /// The answer does not fit one message.
-    TooLarge,
-}
-
-impl fmt::Display for RefusalCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SnapshotLimit => "snapshot limit",
-            Self::Expired => "expired",
-            Self::OutOfMemory => "out of memory",
-            Self::Closing => "closing",
-            Self::Other => "other",
-            Self::Version => "version",
-            Self::ForeignUser => "foreign user",
-            Self::Malformed => "malformed",
-            Self::TooLarge => "too large",
-        })
-    }
-}
-
-/// An error of names, leases or the way between them.
+/// An error of names, of leases, or of the connection between owner and holder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
@@ -72,7 +31,7 @@ pub enum LeaseError {
     NameTaken {
         /// The name.
         name: String,
-        /// Its owner; 0 if the owner has not told yet.
+        /// Process id of its owner; 0 if the owner has not written it yet.
         pid: u32,
     },
     /// No database has that name.
@@ -164,7 +123,7 @@ pub enum LeaseError {
     /// The other side sent something that is not a message of the protocol.
     #[error("the other end sent an invalid message: {0}; the connection was closed")]
     Wire(#[from] WireError),
-    /// The owner said no.
+    /// The owner refused the request.
     #[error("the owner of {name:?} refused: {text}")]
     Refused {
         /// The name.
@@ -254,8 +213,8 @@ impl LeaseError {
     /// A mismatch with a peer of version `theirs`.
     pub(super) fn version(theirs: u32, theirs_product: String) -> Self {
         Self::VersionMismatch {
-            ours: super::wire::PROTOCOL_VERSION,
-            ours_product: super::wire::PRODUCT_VERSION.to_owned(),
+            ours: PROTOCOL_VERSION,
+            ours_product: PRODUCT_VERSION.to_owned(),
             theirs,
             theirs_product,
         }
@@ -263,7 +222,7 @@ impl LeaseError {
 }
 
 impl From<io::Error> for LeaseError {
-    /// Of a descriptor that is to be kept from forked children.
+    /// Wraps an error of `Unshared::make`, which keeps a descriptor from forked children.
     fn from(source: io::Error) -> Self {
         Self::Io { doing: "keep a descriptor from forked children", source }
     }

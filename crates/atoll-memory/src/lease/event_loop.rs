@@ -1,14 +1,14 @@
 //! The owner's thread: one epoll over the socket, the connections, the leases and the stop signal.
 //!
-//! It never waits for anything but epoll (`LEASE-5`): sockets do not block, an answer that does
-//! not fit the peer's buffer ends the connection, and so does a second request before the first
-//! answer was read. One event handles one message, so no connection can starve the others.
-//! When the process is out of file descriptors the socket rests for a moment and clients wait in
-//! its queue; leases go on.
+//! The thread waits only in epoll (`LEASE-5`): sockets do not block, an answer that does not fit
+//! the peer's buffer ends the connection, and so does a second request before the peer has read the
+//! first answer. One event handles one message, so no connection can starve the others.
+//! When the process is out of file descriptors, the thread stops accepting for a short time and
+//! clients wait in the queue of the socket; leases are still served.
 //!
-//! A `take`: make the pipe, ask the publisher, watch the writing end, send the reading end.
+//! A `take`: create the pipe, ask the publisher, watch the writing end, send the reading end.
 //! Watching comes before sending, and from then on every failure just closes the reading end, so
-//! that the lease ends by the same event as any other (`LEASE-2`).
+//! the lease ends by the same event as any other (`LEASE-2`).
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 use atoll_machine::fork::Unshared;
 
 use super::connection::{Connection, End, no_lease, offer_tree, push_fds, refuse, reject, send};
-use super::error::{LeaseError, RefusalCode};
+use super::error::LeaseError;
 use super::fds::{self, Epoll, Received};
+use super::message::RefusalCode;
 use super::wire::{self, MAX_PART, Message, WireError};
 use super::{LeaseId, Peer, Publisher};
 
@@ -30,9 +31,9 @@ const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 /// Odd tokens from here on are leases, even ones connections.
 const FIRST: u64 = 1;
-/// How long the socket rests when the process is out of descriptors or memory.
+/// How long the thread does not accept clients when the process is out of descriptors or memory.
 const REST: Duration = Duration::from_millis(20);
-/// Most clients accepted before other events are looked at again.
+/// The most clients that are accepted before other events are handled.
 const ACCEPTS: usize = 16;
 
 pub(super) struct EventLoop {
@@ -113,8 +114,8 @@ impl EventLoop {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted) => {}
                 Err(e) if e.kind() == ErrorKind::ConnectionAborted => {}
-                // Out of descriptors or memory. The client stays in the queue and would wake
-                // this thread at once again, for nothing.
+                // Out of descriptors or memory. The client stays in the queue, and would wake this
+                // thread again at once in vain.
                 Err(_) => return self.rest(),
             }
         }
@@ -125,7 +126,7 @@ impl EventLoop {
             return;
         };
         let number = self.number();
-        // Closing the socket is all that can be done when it cannot be watched.
+        // A socket that cannot be watched is closed.
         if self.epoll.add(socket.as_fd(), fds::READABLE, number * 2).is_ok() {
             let connection = Connection { socket, from, peer: None, status: Vec::new() };
             self.connections.insert(number, connection);
@@ -155,7 +156,7 @@ impl EventLoop {
 
     /// Handles one message of a connection; keeps the connection if all went well.
     fn serve(&mut self, number: u64) {
-        // It may have been closed by an earlier event of the same batch.
+        // An earlier event of the same batch may have closed it.
         let Some(mut connection) = self.connections.remove(&number) else {
             return;
         };
@@ -180,8 +181,8 @@ impl EventLoop {
     }
 
     fn answer(&mut self, connection: &mut Connection, received: &Received) -> Result<(), End> {
-        // A peer may send one request and must read its answer before the next; without that,
-        // one that never reads could pile up leases in its socket.
+        // A peer must read the answer to a request before it sends the next one; otherwise a peer
+        // that never reads could pile up leases in its socket.
         if fds::unread(connection.socket.as_fd()).unwrap_or(0) > 0 {
             return Err(LeaseError::NotReading { pid: connection.from.pid }.into());
         }
@@ -207,7 +208,7 @@ impl EventLoop {
                     let error = LeaseError::version(protocol, product);
                     return Err(reject(self.uid, connection, RefusalCode::Version, error));
                 }
-                // The kernel tells 0 for a process that this one cannot see (another container).
+                // The kernel reports 0 for a process that is not visible here (another container).
                 let known = connection.from.pid;
                 let pid = if known == 0 { pid } else { known };
                 connection.peer = Some(Peer { pid, uid, command });
@@ -259,7 +260,7 @@ impl EventLoop {
             Ok(offer) => offer,
             Err(refusal) => return refuse(connection, refusal.code, &refusal.text),
         };
-        // Nothing is to be read from a writing end: only its error event is waited for.
+        // A writing end has nothing to read: only its error event is of interest.
         if let Err(e) = self.epoll.add(owners_end.as_fd(), 0, number * 2 + 1) {
             self.publisher.lease_ended(lease);
             return refuse(connection, RefusalCode::Other, &no_lease(&e));
@@ -277,7 +278,7 @@ impl EventLoop {
         offer.bases.iter().for_each(|base| push_fds(base, &mut fds));
         match send(connection, &Message::Offer(tree), &fds) {
             // A field that does not fit, or a kernel that carries no more descriptors for this
-            // user at the moment: nothing was sent, so the connection can go on.
+            // user at the moment: nothing was sent, so the connection remains usable.
             Err(End::Fault(error @ (LeaseError::Wire(_) | LeaseError::Io { .. }))) => {
                 refuse(connection, RefusalCode::Other, &error.to_string())
             }

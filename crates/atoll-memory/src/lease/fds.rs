@@ -42,7 +42,7 @@ pub(super) struct Received {
     pub(super) lost_fds: bool,
 }
 
-/// Who is at the other end of a socket.
+/// The process at the other end of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Credentials {
     pub(super) pid: u32,
@@ -104,7 +104,7 @@ pub(super) fn listen(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// `WouldBlock` after it.
 pub(super) fn socket_with(timeout: Duration) -> io::Result<OwnedFd> {
     let socket = packet_socket(0)?;
-    // A zero timeval would mean to wait for ever.
+    // A zero timeval would mean to wait without a limit.
     let timeout = timeout.max(Duration::from_millis(1));
     let time = libc::timeval {
         tv_sec: timeout.as_secs().min(1 << 31) as libc::time_t,
@@ -147,7 +147,7 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     own(unsafe { libc::accept4(listener.as_raw_fd(), none, std::ptr::null_mut(), flags) })
 }
 
-/// Who made the other end: the connecting process, or the one that listened.
+/// The process that made the other end: the one that connected, or the one that listened.
 pub(super) fn peer(socket: BorrowedFd<'_>) -> io::Result<Credentials> {
     let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = mem::size_of::<libc::ucred>() as libc::socklen_t;

@@ -1,5 +1,5 @@
-//! Names and leases: how another process finds a database by its name, takes a snapshot of it and
-//! keeps that snapshot alive for exactly as long as somebody holds it.
+//! Names and leases: another process finds a database by its name, takes a snapshot of it, and
+//! keeps that snapshot alive for exactly as long as a process holds its lease.
 //!
 //! An owner starts a [`Server`] under a name in a [`RuntimeDir`]; another process attaches with
 //! [`Client::connect`]. They talk over a `SOCK_SEQPACKET` socket, one message per packet
@@ -10,11 +10,11 @@
 //!    descriptors with two file descriptors each: the store (read-only) and the lease;
 //! 3. the client may take again, ask for `Status`, or close; a lease does not need the connection.
 //!
-//! A lease is the reading end of a pipe whose writing end only the owner has. The owner's thread
+//! A lease is the reading end of a pipe; only the owner has the writing end. The owner's thread
 //! watches the writing ends: the kernel reports one as soon as the last duplicate of its reading
-//! end is closed, in whatever process that was and however the process ended. So a killed holder
-//! costs the owner nothing, and a process that received a duplicate from the middle of a chain
-//! keeps the base's memory although the middle is gone.
+//! end is closed, in any process and however that process ends. So a killed holder leaves no lease
+//! behind. In a chain of derived databases, a process that has received a duplicate from a database
+//! in the middle keeps the memory of the base although the middle has ended.
 //!
 //! Invariants:
 //! - `LEASE-1`: a lease ends when the last duplicate of its descriptor is closed, not before.
@@ -25,8 +25,8 @@
 //! - `LEASE-5`: the owner's thread never waits for a peer.
 //!
 //! After a failure: a killed owner leaves a socket and a lock file behind, which the next owner
-//! of the name replaces; the holders' snapshots stay readable. A client whose request failed on
-//! the way closes its connection, so a late answer can never be taken for another one's.
+//! of the name replaces; the holders' snapshots stay readable. When a request fails on the way, the
+//! client closes its connection, so it can never take a late answer for that of a later request.
 
 use std::fmt;
 use std::io;
@@ -38,17 +38,19 @@ mod connection;
 mod error;
 mod event_loop;
 mod fds;
+mod message;
 mod names;
 mod owned;
 mod server;
 pub mod wire;
 
 pub use client::{Client, Owner};
-pub use error::{LeaseError, RefusalCode};
+pub use error::LeaseError;
+pub use message::RefusalCode;
 pub use names::{Listed, Name, NameState, RuntimeDir};
 pub use server::Server;
 
-/// One lease of one server; unique for the server's life, never used again.
+/// The number of a lease; a server never uses a number again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeaseId(pub u64);
 
@@ -61,11 +63,11 @@ impl fmt::Display for LeaseId {
 /// The process at the other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process id as the kernel tells it (as the peer tells it where the kernel cannot).
+    /// Process id from the kernel (from the peer where the kernel cannot tell).
     pub pid: u32,
-    /// Effective user id as the kernel tells it.
+    /// Effective user id from the kernel.
     pub uid: u32,
-    /// The command's name as the peer tells it; for people only.
+    /// The command's name as the peer states it; for display only.
     pub command: String,
 }
 
@@ -120,7 +122,7 @@ pub struct Offer {
 pub struct Refusal {
     /// The kind of reason, for programs.
     pub code: RefusalCode,
-    /// The reason, for people: one sentence with what to do.
+    /// The reason, for display: one sentence with what the user can do.
     pub text: String,
 }
 

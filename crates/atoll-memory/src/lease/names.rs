@@ -1,13 +1,13 @@
-//! Names of databases and the directory they lie in.
+//! Names of databases, and the runtime directory that contains them.
 //!
-//! For a database NAME the directory has `NAME.lock`, which the owner keeps locked while it lives
-//! and which tells its process id, and `NAME.sock`, its socket. The lock alone decides who owns a
-//! name (`LEASE-4`); the kernel gives it back when the owner ends, however it ends. The socket
-//! appears under its name only after it listens, so whoever finds a socket that refuses knows
-//! that its owner is gone.
+//! For a database NAME the directory has `NAME.lock`, which contains the process id of the owner
+//! and which the owner keeps locked while it lives, and `NAME.sock`, its socket. Only the lock
+//! decides which process owns a name (`LEASE-4`); the kernel releases it when the owner ends,
+//! however it ends. The socket appears under its name only after it listens, so a client that finds
+//! a socket which refuses connections knows that its owner is gone.
 //!
 //! Invariants:
-//! - `NAME-1`: nobody but the user may write to the directory, so paths in it can be trusted.
+//! - `NAME-1`: only the user may write to the directory, so paths in it can be trusted.
 //!
 //! A killed owner leaves both files; [`super::owned`] replaces them for the next one.
 
@@ -65,7 +65,7 @@ pub struct Listed {
     pub name: String,
     /// Whether its owner lives.
     pub state: NameState,
-    /// The owner's process id, if it lives and the kernel tells.
+    /// The owner's process id, if it lives and the kernel reports it.
     pub pid: Option<u32>,
 }
 
@@ -146,7 +146,7 @@ impl RuntimeDir {
         Ok(path)
     }
 
-    /// The names in the directory in alphabetical order, each with its state. It looks only:
+    /// The names in the directory in alphabetical order, each with its state. Changes nothing:
     /// stale names stay.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl RuntimeDir {
                 continue;
             };
             let Ok(name) = Name::new(text) else { continue };
-            // A socket that was removed since is not there any more.
+            // `None` if the socket has been removed since.
             if let Some((state, pid)) = self.probe(&name) {
                 listed.push(Listed { name: name.0, state, pid });
             }
@@ -175,8 +175,8 @@ impl RuntimeDir {
         listed.into_iter().filter(|l| l.state == NameState::Alive).map(|l| l.name).collect()
     }
 
-    /// Connects for a moment. The lock is not tried: that could make an owner that starts right
-    /// now believe that its name is taken.
+    /// Finds the state of a name by a short connection. It does not try the lock: an owner that
+    /// starts at this moment could then find its name taken.
     fn probe(&self, name: &Name) -> Option<(NameState, Option<u32>)> {
         let path = self.socket_path(name).ok()?;
         match fds::connect_at_once(&path) {
@@ -188,7 +188,7 @@ impl RuntimeDir {
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 Some((NameState::Stale, None))
             }
-            // Its queue is full, or this process is short of something: somebody listens.
+            // The socket's queue is full, or this process lacks a resource: an owner listens.
             Err(_) => Some((NameState::Alive, None)),
         }
     }
@@ -196,7 +196,7 @@ impl RuntimeDir {
 
 struct Choice {
     path: PathBuf,
-    /// Somebody asked for this very path, so missing parents are made, too.
+    /// The user named this very path, so missing parents are created, too.
     with_parents: bool,
 }
 

@@ -1,19 +1,17 @@
-//! Owning a name: the lock that decides, the socket that others find.
+//! Owning a name: the lock that decides, and the socket that clients find.
 //!
 //! 1. lock `NAME.lock` and write the process id into it;
-//! 2. make the socket under a hidden name, let it listen, move it to `NAME.sock`;
+//! 2. create the socket under a hidden name, let it listen, rename it to `NAME.sock`;
 //! 3. serve;
 //! 4. remove the socket, end, remove the lock file, unlock.
 //!
 //! Invariants:
-//! - `OWNED-1`: who holds the lock of a file that is still at `NAME.lock` owns the name. (A file
-//!   can be removed between opening and locking it; then it is opened again.)
+//! - `OWNED-1`: the process that holds the lock of a file that is still at `NAME.lock` owns the
+//!   name. (A file can be removed between opening and locking it; then it is opened again.)
 //! - `OWNED-2`: a socket at `NAME.sock` listens as long as its owner lives.
-//!
 //! - `OWNED-3`: no forked child has the lock or the socket, however long it outlives the owner.
 //!
-//! An owner that is killed anywhere in between leaves files that step 1 and 2 of the next one
-//! replace.
+//! An owner that is killed at any point leaves files that steps 1 and 2 of the next owner replace.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -27,7 +25,7 @@ use super::error::LeaseError;
 use super::fds;
 use super::names::{Name, RuntimeDir};
 
-/// A name that this process owns. Dropping it removes its files and gives the name back.
+/// A name that this process owns. Dropping it removes its files and releases the name.
 pub(super) struct OwnedName {
     name: Name,
     socket: PathBuf,
@@ -67,10 +65,10 @@ impl OwnedName {
         self.mark.is_here()
     }
 
-    /// Makes the socket under another name and moves it to its place when it listens; what an
-    /// earlier owner left there is replaced.
+    /// Creates the socket under another name and renames it when it listens, which replaces the
+    /// socket of an earlier owner.
     pub(super) fn listen(&self) -> Result<Unshared, LeaseError> {
-        // As long as the socket's own name, so it fits an address; no database's name starts so.
+        // As long as the socket's own name, so it fits an address; no name begins with a dot.
         let fresh = self.socket.with_file_name(format!(".{}.new", self.name.as_str()));
         match fs::remove_file(&fresh) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -87,10 +85,10 @@ impl OwnedName {
         Ok(listener)
     }
 
-    /// Lets no new client find the socket.
+    /// Removes the socket, so that no new client finds it.
     pub(super) fn hide(&self) {
         if self.is_mine() {
-            // If it is gone already, so much the better.
+            // It does not matter if the socket is gone already.
             let _ = fs::remove_file(&self.socket);
         }
     }
@@ -100,7 +98,7 @@ impl Drop for OwnedName {
     fn drop(&mut self) {
         if self.is_mine() {
             self.hide();
-            // Removed while locked, so nobody else's lock file can be there (OWNED-1).
+            // Removed while locked, so it cannot be the lock file of another owner (OWNED-1).
             let _ = fs::remove_file(&self.lock_path);
         }
     }
@@ -122,7 +120,7 @@ fn lock(name: &Name, path: &Path) -> Result<File, LeaseError> {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // Without a number the owner has not told yet; 0 stands for that.
+                // Without a number the owner has not written it yet; 0 stands for that.
                 let _ = file.read_to_string(&mut text);
                 let pid = text.trim().parse().unwrap_or(0);
                 return Err(LeaseError::NameTaken { name: name.as_str().to_owned(), pid });

@@ -2,8 +2,8 @@
 //!
 //! Starting claims the name, opens the socket and starts the thread; a failure at any step gives
 //! the name back. Dropping runs the steps backwards: the socket disappears first, so that no new
-//! client finds it, then the thread ends, then the name is free. Leases that were given stay with
-//! their holders, whose memory stays mapped; their end is not reported any more (`LEASE-2`).
+//! client finds it, then the thread ends, then the name is free. Leases stay with their holders,
+//! and their memory stays mapped; the end of a lease is not reported any more (`LEASE-2`).
 
 use std::fs::File;
 use std::io::Write;

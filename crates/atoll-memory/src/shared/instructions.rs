@@ -1,9 +1,9 @@
-//! Copying without asking how the ends are aligned, which is another branch for each row: first and
-//! last bytes are copied in words that overlap.
+//! Copies that do not branch on the alignment of their ends, since the outcome of such a branch
+//! changes from row to row: the first and the last bytes are copied in words that overlap.
 //!
-//! The compiler knows no such accesses that others may race with, so they are written down as
-//! instructions. Of 1, 2, 4 and 8 bytes there is one access, which the processor makes at once if
-//! they are aligned; nothing relies on more.
+//! Rust has no unaligned or vector accesses that may race, so the copies are inline assembly. A
+//! copy of 1, 2, 4 or 8 bytes is one access, which the processor performs atomically if it is
+//! aligned; no code relies on more.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,21 +14,20 @@ const BYTES: usize = 16;
 /// Reads `into.len()` bytes from `from`.
 ///
 /// # Safety
-/// They lie in memory that stays mapped meanwhile and that others access atomically only.
+/// The bytes stay mapped during the call, and other threads access them only atomically.
 #[inline(always)]
 pub unsafe fn read(from: *const u8, into: &mut [u8]) {
     // SAFETY: the caller's promise, and `into` has room for as many bytes.
     unsafe { copy(from, into.as_mut_ptr(), into.len()) }
 }
 
-/// Reads `len` bytes from `from` into as many words as they fill, the last one filled up with
-/// zeroes.
+/// Reads `len` bytes from `from` into words; the rest of the last word becomes zero.
 ///
 /// # Safety
 /// As [`read`].
 ///
 /// # Panics
-/// When there are not so many words.
+/// When `into` has fewer words than the bytes need.
 #[inline(always)]
 pub unsafe fn read_words(from: *const u8, len: usize, into: &[AtomicU64]) {
     let into = &into[..len.div_ceil(8)];
@@ -51,11 +50,10 @@ pub unsafe fn write(to: *mut u8, bytes: &[u8]) {
 /// Copies `len` bytes, some of them twice.
 ///
 /// # Safety
-/// Both ranges are mapped and do not overlap. Where others access one meanwhile, they do so
-/// atomically.
+/// Both ranges are mapped and do not overlap. Other threads access them only atomically.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise; what is copied lies within the `len` bytes.
+    // SAFETY: the caller's promise; each access is within the `len` bytes.
     unsafe {
         match len {
             0 => {}
@@ -86,9 +84,9 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 #[inline(always)]
 unsafe fn copy_vectors(from: *const u8, to: *mut u8, len: usize) {
     if len <= 4 * BYTES {
-        // Texts of some ten bytes more or less: how many is not asked.
-        // SAFETY: each lies within the `len` bytes; the second and the third reach from the
-        // first to the last.
+        // Four vectors at any length, so that texts of varying lengths cause no branches.
+        // SAFETY: each is within the `len` bytes; the second and the third cover the bytes between
+        // the first and the last.
         unsafe {
             copy_one(from, to, 0);
             copy_one(from, to, BYTES.min(len - BYTES));
@@ -98,8 +96,8 @@ unsafe fn copy_vectors(from: *const u8, to: *mut u8, len: usize) {
         return;
     }
     if len <= 8 * BYTES {
-        // Without a loop, as 100 bytes in a column.
-        // SAFETY: the first half of the most that they can be, and the last, lie within them.
+        // Without a loop, for example 100 bytes of a column.
+        // SAFETY: the first and the last 4 vectors are within the `len` bytes.
         unsafe {
             copy_two(from, to, 0);
             copy_two(from, to, 2 * BYTES);
@@ -114,7 +112,7 @@ unsafe fn copy_vectors(from: *const u8, to: *mut u8, len: usize) {
         unsafe { copy_two(from, to, at) };
         at += 2 * BYTES;
     }
-    // SAFETY: the last bytes of more.
+    // SAFETY: the last two vectors of more than eight.
     unsafe { copy_two(from, to, len - 2 * BYTES) };
 }
 

@@ -1,17 +1,17 @@
-//! Copying by atomic accesses of the language, in words as wide as the ends allow, where no
-//! [instructions](super) are written down for the processor.
+//! Portable copies with the atomics of Rust, in words as wide as the alignment of the ends allows,
+//! for processors without inline assembly [here](super).
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// Calls `piece` with offset and size of each piece of `len` bytes from `address` on: each is
-/// aligned to its size, 1, 2, 4 or 8, and they lie side by side.
+/// Splits `len` bytes at `address` into adjacent pieces of 1, 2, 4 or 8 bytes, each aligned to its
+/// size, and calls `piece` with the offset and the size of each.
 #[inline(always)]
 fn each_piece(address: usize, len: usize, mut piece: impl FnMut(usize, usize)) {
     if matches!(len, 1 | 2 | 4 | 8) && address & (len - 1) == 0 {
         return piece(0, len);
     }
     if len % 8 == 4 && address.is_multiple_of(4) {
-        // Such as 100 bytes in a column: whether the odd piece is the first or the last one
+        // For example 100 bytes of a column: whether the odd piece is the first or the last one
         // changes from row to row, so there is no branch on it.
         let head = address & 4;
         piece(if head == 0 { len - 4 } else { 0 }, 4);
@@ -20,7 +20,7 @@ fn each_piece(address: usize, len: usize, mut piece: impl FnMut(usize, usize)) {
     let head = address.wrapping_neg() & 7;
     let mut at = 0;
     for bytes in [1, 2, 4] {
-        // A piece is left out only if no larger one would fit either.
+        // A piece is skipped only if no larger one would fit either.
         if head & bytes != 0 && len - at >= bytes {
             piece(at, bytes);
             at += bytes;
@@ -37,7 +37,7 @@ fn each_piece(address: usize, len: usize, mut piece: impl FnMut(usize, usize)) {
     }
 }
 
-/// So many whole words, from an offset on.
+/// Calls `piece` for each of `words` whole words from offset `at` on.
 #[inline(always)]
 fn each_word(mut at: usize, words: usize, mut piece: impl FnMut(usize, usize)) {
     let end = at + words * 8;
@@ -69,7 +69,7 @@ macro_rules! by_size {
 /// Reads `into.len()` bytes from `from`.
 ///
 /// # Safety
-/// They lie in memory that stays mapped meanwhile and that others access atomically only.
+/// The bytes stay mapped during the call, and other threads access them only atomically.
 #[inline]
 pub unsafe fn read(from: *const u8, into: &mut [u8]) {
     macro_rules! piece {
@@ -79,7 +79,7 @@ pub unsafe fn read(from: *const u8, into: &mut [u8]) {
     }
     let to = into.as_mut_ptr();
     each_piece(from.addr(), into.len(), |at, bytes| {
-        // SAFETY: pieces lie within the bytes, which `into` has room for, and are aligned at
+        // SAFETY: pieces are within the bytes, for which `into` has room, and are aligned at
         // `from`; the rest is the caller's promise.
         unsafe {
             let (from, to) = (from.add(at), to.add(at));
@@ -88,14 +88,13 @@ pub unsafe fn read(from: *const u8, into: &mut [u8]) {
     });
 }
 
-/// Reads `len` bytes from `from` into as many words as they fill, the last one filled up with
-/// zeroes.
+/// Reads `len` bytes from `from` into words; the rest of the last word becomes zero.
 ///
 /// # Safety
 /// As [`read`].
 ///
 /// # Panics
-/// When there are not so many words.
+/// When `into` has fewer words than the bytes need.
 pub unsafe fn read_words(from: *const u8, len: usize, into: &[AtomicU64]) {
     for (number, word) in into[..len.div_ceil(8)].iter().enumerate() {
         let (at, mut piece) = (number * 8, [0; 8]);
@@ -119,7 +118,7 @@ pub unsafe fn write(to: *mut u8, bytes: &[u8]) {
     }
     let from = bytes.as_ptr();
     each_piece(to.addr(), bytes.len(), |at, bytes| {
-        // SAFETY: pieces lie within the bytes and are aligned at `to`; the rest is the caller's
+        // SAFETY: pieces are within the bytes and aligned at `to`; the rest is the caller's
         // promise.
         unsafe {
             let (from, to) = (from.add(at), to.add(at));
@@ -133,7 +132,7 @@ mod tests {
     use super::each_piece;
 
     #[test]
-    fn pieces_are_aligned_and_lie_side_by_side() {
+    fn pieces_are_aligned_and_adjacent() {
         for address in 64..80 {
             for len in 0..40 {
                 let mut pieces = Vec::new();

@@ -1,9 +1,8 @@
-//! The first page of a store: what it is, which version, whose, how large.
+//! The header in the first page of a store: format version, identity and size.
 //!
 //! Layout, little-endian: magic (8), version (4), chunk size (4), id (16), capacity (8), flags (8),
-//! FNV-1a checksum of all before it (8). Written once, before anyone else can see the store; a
-//! reader reads it with `pread`, never through a mapping, so that a truncated file cannot raise
-//! SIGBUS.
+//! FNV-1a checksum of all before it (8). The owner writes it once, before any other process can see
+//! the store. A reader uses `pread` and no mapping, so that a truncated file cannot raise SIGBUS.
 
 use super::{CHUNK_BYTES, StoreId};
 use crate::error::MemoryError;
@@ -15,7 +14,7 @@ pub(crate) const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"ATOLLSTO";
 /// The only flag: [`Header::pages_move`].
 const PAGES_MOVE: u64 = 1;
-/// Bytes in use.
+/// Bytes of the encoded header.
 pub(super) const ENCODED_BYTES: usize = 56;
 
 /// The decoded header.
@@ -23,12 +22,12 @@ pub(super) const ENCODED_BYTES: usize = 56;
 pub(super) struct Header {
     pub(super) id: StoreId,
     pub(super) capacity_bytes: u64,
-    /// Whether pages are moved between nodes of memory, unless others have them mapped.
+    /// Whether the owner moves pages between memory nodes, unless other processes have them mapped.
     pub(super) pages_move: bool,
 }
 
 impl Header {
-    /// The bytes to put at the start of the store.
+    /// The bytes for the start of the store.
     pub(super) fn encode(&self) -> [u8; ENCODED_BYTES] {
         let mut out = [0; ENCODED_BYTES];
         out[0..8].copy_from_slice(&MAGIC);
@@ -43,7 +42,7 @@ impl Header {
         out
     }
 
-    /// Reads and checks what `encode` wrote; `file_bytes` is the size that the file really has.
+    /// Decodes and verifies a header; `file_bytes` is the actual size of the file.
     pub(super) fn decode(bytes: &[u8], file_bytes: u64) -> Result<Header, MemoryError> {
         if bytes.len() < ENCODED_BYTES || file_bytes < HEADER_BYTES {
             let magic = bytes.len().min(MAGIC.len());
@@ -77,7 +76,7 @@ impl Header {
         }
         let flags = read_u64(bytes, 40);
         if flags & !PAGES_MOVE != 0 {
-            return Err(MemoryError::Corrupt { what: "it has flags that nobody knows" });
+            return Err(MemoryError::Corrupt { what: "it has unknown flags" });
         }
         if file_bytes < capacity_bytes {
             return Err(MemoryError::Truncated {
@@ -93,14 +92,14 @@ impl Header {
     }
 }
 
-/// The four bytes at `at`, which must lie in `bytes`.
+/// The little-endian word of four bytes at `at`, which must be inside `bytes`.
 pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
 }
 
-/// The eight bytes at `at`, which must lie in `bytes`.
+/// The little-endian word of eight bytes at `at`, which must be inside `bytes`.
 pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);

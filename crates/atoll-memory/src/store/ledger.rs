@@ -1,5 +1,5 @@
-//! Which chunks of a store have real space behind them: one bit per chunk, in this process's DRAM;
-//! and how often each has lost it.
+//! The ledger: which chunks of a store have space, one bit per chunk, and how many times each chunk
+//! has lost its space. It is in the private DRAM of the process.
 //!
 //! Reading a bit takes no latch; bits change only under the store's latch (`STORE-2`).
 
@@ -28,13 +28,14 @@ impl Ledger {
         self.committed.load(Ordering::Acquire) * CHUNK_BYTES
     }
 
-    /// Whether a chunk has space. `Acquire`: whoever sees the bit may use the chunk.
+    /// Whether a chunk has space. `Acquire`: a thread that sees the bit may use the chunk.
     pub(super) fn has(&self, chunk: u64) -> bool {
         let word = self.words[(chunk / 64) as usize].load(Ordering::Acquire);
         word & (1 << (chunk % 64)) != 0
     }
 
-    /// Changes whenever a chunk loses its space: what was known of its pages is no longer so.
+    /// How many times a chunk has lost its space; when the number changes, what was known of its
+    /// pages is void.
     pub(super) fn life(&self, chunk: u64) -> u32 {
         self.lives[chunk as usize].load(Ordering::Acquire)
     }
@@ -62,7 +63,7 @@ impl Ledger {
         }
     }
 
-    /// The longest runs of chunks in `within` whose bit is `wanted`, each at most `longest` long.
+    /// The runs of chunks in `within` with a bit equal to `wanted`, each at most `longest` long.
     pub(super) fn runs(&self, within: Range<u64>, wanted: bool, longest: u64) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for chunk in within {

@@ -1,4 +1,4 @@
-//! One process's mapping of a whole store, at an address aligned to a chunk.
+//! The mapping of a whole store into one process, at an address aligned to a chunk.
 //!
 //! Invariants:
 //! - `MAP-1`: `base .. base + len` stays mapped, shared, with the same protection, until the
@@ -23,8 +23,8 @@ pub(super) struct Mapping {
     writable: bool,
 }
 
-// SAFETY: MAP-1: the address range belongs to the process, not to a thread; who may write which
-// bytes of it when is decided by the users of the store.
+// SAFETY: MAP-1: the address range belongs to the process, not to a thread; the users of the store
+// coordinate writes to its bytes.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -64,8 +64,8 @@ impl Mapping {
         let lead = room.align_offset(chunk);
         let protection =
             if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        // SAFETY: `lead < chunk`, so `lead + len` lies in the reservation made above, which nobody
-        // else knows of; MAP_FIXED replaces only that, and the ends are given back once.
+        // SAFETY: `lead < chunk`, so `lead + len` is inside the reservation made above, which no
+        // other code knows; MAP_FIXED replaces only that, and the ends are unmapped once.
         unsafe {
             let base = room.add(lead);
             let mapped = libc::mmap(
@@ -100,7 +100,7 @@ impl Mapping {
         self.base
     }
 
-    /// Advice for the whole mapping; what the kernel does not know it ignores.
+    /// Advises the kernel about the whole mapping; a kernel ignores advice that it does not know.
     pub(super) fn advise(&self, huge_pages: bool) {
         // SAFETY: MAP-1; neither advice changes contents.
         unsafe {
@@ -111,20 +111,21 @@ impl Mapping {
         }
     }
 
-    /// Says that pages are touched in no order, so that the kernel reads none beside the one that
-    /// is missing; for the mapping of a file. Who reads a range in order says so: [`Self::fetch`].
+    /// Turns the kernel's read-ahead off for the mapping of a file, since pages are accessed in
+    /// random order. A caller that reads a range in order calls [`Self::fetch`].
     pub(super) fn expect_no_order(&self) {
         // SAFETY: MAP-1; the advice changes no contents.
         unsafe { libc::madvise(self.base.cast(), self.len, libc::MADV_RANDOM) };
     }
 
-    /// Keeps pages small, for a mapping whose pages are moved one by one.
+    /// Forbids huge pages, for a mapping with pages that are moved one by one.
     pub(super) fn refuse_huge_pages(&self) {
         // SAFETY: MAP-1; the advice changes no contents.
         unsafe { libc::madvise(self.base.cast(), self.len, libc::MADV_NOHUGEPAGE) };
     }
 
-    /// Begins to read the pages of a range that are not in memory; an optimisation only.
+    /// Starts reading the pages of a range that are not in memory (a prefetch); an optimisation
+    /// only.
     pub(super) fn fetch(&self, offset: u64, len: u64) {
         debug_assert!(offset + len <= self.len as u64);
         let lead = offset % atoll_machine::page_bytes() as u64;
@@ -135,8 +136,8 @@ impl Mapping {
         }
     }
 
-    /// Faults the pages of a range in for writing, where the kernel can do it; an optimisation
-    /// only, so an answer of "no" is as good.
+    /// Faults the pages of a range in for writing, if the kernel supports it; an optimisation only,
+    /// so errors are ignored.
     pub(super) fn populate(&self, offset: u64, len: u64) {
         debug_assert!(offset + len <= self.len as u64);
         // SAFETY: MAP-1, the range was checked by the caller against the store's capacity.
@@ -146,11 +147,11 @@ impl Mapping {
         }
     }
 
-    /// Puts the pages of a range into this process's page table, as reading them would: a hole gets
-    /// pages too.
+    /// Maps the pages of a range into this process's page table, as reads of them would; so a hole
+    /// gets pages, too.
     pub(super) fn map_pages(&self, offset: u64, len: u64) -> Result<(), MemoryError> {
         debug_assert!(offset + len <= self.len as u64);
-        // SAFETY: MAP-1, within the mapping; it is as if its bytes were read.
+        // SAFETY: MAP-1, within the mapping; the effect is that of reading its bytes.
         let rc = unsafe {
             let start = self.base.add(offset as usize);
             libc::madvise(start.cast(), len as usize, libc::MADV_POPULATE_READ)
@@ -158,8 +159,8 @@ impl Mapping {
         if rc == 0 { Ok(()) } else { Err(MemoryError::last_os("madvise(MADV_POPULATE_READ)")) }
     }
 
-    /// Takes the pages of a range out of this process's page table. The file keeps them, with what
-    /// was stored in them; the next access maps them again.
+    /// Removes the pages of a range from this process's page table. The file keeps the pages with
+    /// their contents; the next access maps them again.
     pub(super) fn unmap_pages(&self, offset: u64, len: u64) -> Result<(), MemoryError> {
         debug_assert!(offset + len <= self.len as u64);
         // SAFETY: MAP-1, within the mapping. It is shared, so its bytes are those of the file and
@@ -171,8 +172,8 @@ impl Mapping {
         if rc == 0 { Ok(()) } else { Err(MemoryError::last_os("madvise(MADV_DONTNEED)")) }
     }
 
-    /// Tells for each page of a range whether it is in memory, mapped by this process or not: bit
-    /// 0 of its byte. The range begins at a page; `pages` has a byte for each.
+    /// Finds for each page of a range whether it is in memory, mapped by this process or not, and
+    /// stores that in bit 0 of its byte. The range begins at a page; `pages` has a byte for each.
     pub(super) fn resident_pages(&self, offset: u64, pages: &mut [u8]) -> Result<(), MemoryError> {
         let len = pages.len() * atoll_machine::page_bytes();
         debug_assert!(offset as usize + len <= self.len);
@@ -185,7 +186,7 @@ impl Mapping {
     }
 }
 
-/// The error of a mapping of `len` bytes that was just refused.
+/// The error of a mapping of `len` bytes that the kernel has just refused.
 fn refused(len: usize) -> MemoryError {
     match MemoryError::last_os("mmap") {
         MemoryError::System { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {

@@ -1,23 +1,23 @@
-//! A store: a sparse, shareable memory file that each process maps whole, once.
+//! A store: a sparse, shareable memory file that each process maps once as a whole.
 //!
-//! Memory (a memfd) or an ordinary file, with or without a name. The owner maps it writable and
-//! passes a read-only descriptor to others, who attach it. Everything in it is addressed by offset.
-//! What lies on a file may be more than there is memory, and what lies in memory may be spread over
-//! faster and slower nodes of it: [`Residency`] sees to both.
+//! The file is a memfd, or an ordinary file with or without a name. The owner maps it writable and
+//! passes a read-only descriptor to other processes, which attach it. All references in the store
+//! are offsets. A store on a file can be larger than memory, and a store in memory can be spread
+//! over fast and slow memory nodes: [`Residency`] manages both.
 //!
-//! Space is reserved before use: [`Store::commit`] gives chunks of 2 MiB real space and counts
-//! them against a limit, so that a full memory or disk is an error from `commit` and never a
-//! SIGBUS from a store instruction. Only committed bytes may be written.
+//! Space is reserved before use: [`Store::commit`] reserves space in chunks of 2 MiB and counts
+//! them against a limit, so a full memory or disk is an error from `commit` and never a SIGBUS from
+//! a store instruction. Only committed bytes may be written.
 //!
 //! Invariants:
-//! - `STORE-1`: the mapping covers the capacity and stays where it is for the life of the `Store`.
-//! - `STORE-2`: a chunk's bit in the ledger is set only while the file has space for all of it.
-//!   Bits change only under `latch`, and only by the call whose claim covers the chunk.
+//! - `STORE-1`: the mapping covers the capacity and does not move for the life of the `Store`.
+//! - `STORE-2`: a chunk's bit in the ledger is set only while the file has space for the whole
+//!   chunk. Bits change only under `latch`, and only by the call with a claim on the chunk.
 //! - `STORE-3`: a failed call leaves ledger, limit and file as they were.
-//! - `STORE-4`: the ledger is of one process. Only one process may commit in a store at a time;
-//!   the allocator's writer lock sees to it.
-//! - `STORE-5`: a forked child of the process that maps a store for writing reads it and can do
-//!   nothing else: mapping and descriptor are read-only there.
+//! - `STORE-4`: the ledger is private to one process. Only one process may commit in a store at a
+//!   time; the allocator's writer lock enforces that.
+//! - `STORE-5`: a forked child of the process that maps a store for writing can only read it:
+//!   mapping and descriptor are read-only there.
 
 mod header;
 mod ledger;
@@ -42,7 +42,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Condvar, Mutex};
 
-/// The unit in which space is committed and given back: 2 MiB, a huge page.
+/// The unit in which space is committed and decommitted: 2 MiB, a huge page.
 pub const CHUNK_BYTES: u64 = 2 << 20;
 
 /// Settings of a new store.
@@ -52,12 +52,12 @@ pub struct StoreOptions {
     pub capacity_bytes: u64,
     /// Bytes that may be committed at once.
     pub limit_bytes: u64,
-    /// Ask the kernel for huge pages where it allows them for shared memory; not for a store on a
-    /// file, whose pages come and go one by one.
+    /// Ask the kernel for huge pages where it allows them for shared memory. A store on a file
+    /// ignores this, since its pages are evicted one by one.
     pub huge_pages: bool,
 }
 
-/// A random number that names a store for as long as it exists.
+/// A random number that identifies a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StoreId(pub u128);
 
@@ -71,13 +71,13 @@ impl std::fmt::Display for StoreId {
 #[derive(Debug)]
 pub struct Store {
     mapping: Mapping,
-    /// In a forked child `fd` leads to the same file, open for reading only (`STORE-5`).
+    /// In a forked child, `fd` refers to the same file, opened for reading only (`STORE-5`).
     _in_children: Option<Replaced>,
     fd: OwnedFd,
     header: Header,
     writable: bool,
     mark: Mark,
-    /// Whether it lies on a file whose pages come and go, and not in memory.
+    /// Whether the store is on an ordinary file, with pages that can be evicted, and not in memory.
     is_on_file: bool,
     limit_bytes: u64,
     ledger: Ledger,
@@ -86,7 +86,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a store in DRAM. `name` is for people who read `/proc`.
+    /// Creates a store in DRAM. `name` is what `/proc` shows for the memfd.
     ///
     /// # Errors
     /// [`MemoryError::InvalidOption`] for an impossible capacity or name, [`MemoryError::System`],
@@ -96,8 +96,8 @@ impl Store {
         Store::create(sys::memfd(name, capacity)?, capacity, options)
     }
 
-    /// As [`Store::create_memfd`], with pages that [`Residency::on_node`] can move one by one: no
-    /// huge pages, and whoever attaches it lets go of what it has read ([`Store::let_go`]).
+    /// As [`Store::create_memfd`], with pages that [`Residency::on_node`] can move one by one: it
+    /// has no huge pages, and attached processes unmap what they have read ([`Store::let_go`]).
     ///
     /// # Errors
     /// As [`Store::create_memfd`].
@@ -107,8 +107,8 @@ impl Store {
         Store::create_as(sys::memfd(name, capacity)?, capacity, &options, true)
     }
 
-    /// Makes a store in a file without a name in `folder`: it can be larger than memory, and goes
-    /// with the last process that has it, however that ends.
+    /// Creates a store on an unnamed file in `folder`. It can be larger than memory, and the file
+    /// disappears with the last process that uses it, however that process ends.
     ///
     /// # Errors
     /// As [`Store::create_memfd`]; [`MemoryError::NoUnnamedFile`] if the folder, or its file
@@ -119,7 +119,7 @@ impl Store {
         Store::create(sys::unnamed_file(folder, capacity)?, capacity, &options)
     }
 
-    /// Makes a store in a new file, readable by its owner only.
+    /// Creates a store on a new file, readable by its owner only.
     ///
     /// # Errors
     /// As [`Store::create_memfd`]; an existing file is an error and stays as it is. A failure
@@ -138,7 +138,7 @@ impl Store {
         let made =
             sys::set_size(&fd, capacity).and_then(|()| Store::create(fd, capacity, &options));
         if made.is_err() {
-            // Removing what was just made; if that fails too, the first error says more.
+            // If the removal fails, too, the first error is the more useful one.
             let _ = std::fs::remove_file(path);
         }
         made
@@ -181,14 +181,14 @@ impl Store {
         store.commit(0, HEADER_BYTES)?;
         let bytes = header.encode();
         // SAFETY: STORE-1 and the commit above: the first page is mapped, writable and has space;
-        // nobody else knows of this store yet.
+        // no other code knows this store yet.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), store.mapping.base(), bytes.len());
         }
         Ok(store)
     }
 
-    /// Maps a store that another process (or this one) made, for reading only.
+    /// Maps an existing store of any process for reading only.
     ///
     /// # Errors
     /// [`MemoryError::BadMagic`], [`MemoryError::ForeignVersion`], [`MemoryError::Truncated`] or
@@ -198,8 +198,8 @@ impl Store {
         Store::attach_as(fd, false, 0)
     }
 
-    /// Maps an existing store for writing, with a new limit: for a process that takes a store
-    /// over, or opens a store file again. `fd` must be open for reading and writing.
+    /// Maps an existing store for writing, with a new limit, for a process that takes over a store
+    /// or opens a store file again. `fd` must be open for reading and writing.
     ///
     /// Chunks that hold data count as committed, even if they are more than `limit_bytes`.
     ///
@@ -252,7 +252,7 @@ impl Store {
         })
     }
 
-    /// The random name of the store.
+    /// The id of the store.
     #[must_use]
     pub fn id(&self) -> StoreId {
         self.header.id
@@ -264,7 +264,8 @@ impl Store {
         self.header.capacity_bytes
     }
 
-    /// Whether this mapping may be written: it was made for that, and by this process.
+    /// Whether this process may write to the mapping: it was made for writing, by this process and
+    /// not by its parent before a fork.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.writable && self.mark.is_here()
@@ -283,15 +284,15 @@ impl Store {
         self.is_writable().then(|| self.mapping.base())
     }
 
-    /// The address of `len` bytes at `offset`, or `None` if they do not lie in the store.
+    /// The address of `len` bytes at `offset`, or `None` if they are not inside the store.
     #[must_use]
     pub fn slice(&self, offset: u64, len: u64) -> Option<*const u8> {
         self.check(offset, len).ok()?;
-        // SAFETY: STORE-1 and the check: the offset lies in the mapping.
+        // SAFETY: STORE-1 and the check: the offset is inside the mapping.
         Some(unsafe { self.mapping.base().add(offset as usize) })
     }
 
-    /// A new descriptor of the store that can be read but not mapped for writing.
+    /// A new descriptor of the store that allows reading but no writable mapping.
     ///
     /// # Errors
     /// [`MemoryError::System`] if `/proc` is not there or descriptors have run out.
@@ -299,14 +300,14 @@ impl Store {
         sys::reopen_read_only(self.fd())
     }
 
-    /// The store's own descriptor; as powerful as the mapping.
+    /// The store's own descriptor, with the same rights as the mapping.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Bytes that have space: chunks that this process committed, or, in a read-only mapping,
-    /// what the file occupies.
+    /// Bytes that have space: the committed chunks, or, for a read-only mapping, the bytes that the
+    /// file occupies.
     #[must_use]
     pub fn committed_bytes(&self) -> u64 {
         if self.writable {
@@ -321,8 +322,8 @@ impl Store {
         self.limit_bytes
     }
 
-    /// Says that a range is about to be read from its start to its end, so that what of it is not
-    /// in memory is read at once and not page by page. Does nothing outside the store.
+    /// Prefetches a range that the caller is about to read from start to end, so that missing pages
+    /// are read together and not one by one. Does nothing for a range outside the store.
     #[inline]
     pub fn will_need(&self, offset: u64, len: u64) {
         if self.is_on_file && self.check(offset, len).is_ok() {
@@ -330,12 +331,11 @@ impl Store {
         }
     }
 
-    /// Takes all pages out of this process's page table, unless they stay where they are anyway:
-    /// while a page is mapped here, its owner cannot evict or move it. Whoever reads on maps it
-    /// again.
+    /// Unmaps all pages of a store with pages that its owner evicts or moves: the owner cannot
+    /// evict or move a page while this process has it mapped. The next read maps the page again.
     pub fn let_go(&self) {
         if self.is_on_file || self.header.pages_move {
-            // An optimisation only: pages that stay mapped are as good as pages in use.
+            // An optimisation only: pages that stay mapped count as used.
             let _ = self.mapping.unmap_pages(0, self.capacity_bytes());
         }
     }
@@ -345,12 +345,13 @@ impl Store {
         if !self.is_writable() {
             return Err(MemoryError::ReadOnly);
         }
-        // An open file of its own: the lock must not be shared with descriptors passed around.
+        // An open file description of its own: descriptors that are passed to other processes must
+        // not share the lock.
         let fd = Unshared::make(|| sys::reopen_read_only(self.fd()))?;
         if sys::try_lock(&fd)? { Ok(fd) } else { Err(MemoryError::InUse) }
     }
 
-    /// An out-of-memory error with the store's present figures.
+    /// An out-of-memory error with the current figures of the store.
     pub(crate) fn out_of_memory(&self, asked_bytes: u64, shortage: Shortage) -> MemoryError {
         MemoryError::OutOfMemory {
             asked_bytes,
@@ -375,8 +376,8 @@ impl AsFd for Store {
     }
 }
 
-/// Lets a store's own descriptor lead to the same file in forked children, for reading only: what
-/// gives space back or takes it (`STORE-2`) fails there.
+/// Makes the store's own descriptor refer to the same file in forked children, but for reading
+/// only, so that a child can neither reserve nor free space (`STORE-2`).
 fn read_only_in_children(fd: &OwnedFd) -> Result<Replaced, MemoryError> {
     let read_only = sys::reopen_read_only(fd.as_fd())?;
     Ok(fork::delay().replace(fd.as_fd(), read_only))

@@ -1,10 +1,10 @@
-//! The space of a store: committing chunks and giving them back.
+//! The space of a store: committing and decommitting chunks.
 //!
 //! The slow system calls run without the latch. A call
 //! 1. waits until no other call has a claim on any chunk of its range,
-//! 2. checks the limit, counting what others are about to commit, and leaves a claim,
-//! 3. reserves (or punches) the chunks without the latch, faulting them in so that no page fault
-//!    meets a transaction,
+//! 2. checks the limit, including what other calls are about to commit, and adds a claim,
+//! 3. reserves (or punches) the chunks without the latch, and faults them in so that transactions
+//!    take no page faults,
 //! 4. writes the outcome into the ledger and ends its claim.
 //!
 //! A call that fails in step 3 punches what it had reserved: STORE-3.
@@ -15,28 +15,28 @@ use std::io;
 use std::ops::Range;
 use std::sync::{MutexGuard, PoisonError};
 
-/// Chunks reserved per system call, so that a signal never undoes much work.
+/// Chunks reserved per system call, so that an interrupting signal undoes little work.
 const RUN_CHUNKS: u64 = 8;
 
-/// A range of chunks whose space is being changed by one call.
+/// A range of chunks; one call is changing their space.
 #[derive(Debug)]
 pub(super) struct Claim {
     chunks: Range<u64>,
-    /// How many of them the call is about to commit; they count against the limit already.
+    /// How many of them the call is about to commit; they already count against the limit.
     missing: u64,
 }
 
-/// How far the committed bytes of a store may go.
+/// How far an allocation may raise the committed bytes of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach {
-    /// To so many bytes below the limit.
+    /// Up to this many bytes below the limit.
     Below(u64),
     /// Past the limit, until the system has no more.
     PastLimit,
 }
 
 impl Store {
-    /// Gives the chunks of a range space, if they have none yet. Cheap if they have.
+    /// Reserves space for the chunks of a range that have none yet. Cheap if all have space.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] at the limit or if the system has no space,
@@ -95,9 +95,9 @@ impl Store {
         reserved
     }
 
-    /// Gives the space of the whole chunks inside a range back; they read as zeros and must be
-    /// committed before they are used again. Parts of chunks at the ends stay as they are, and so
-    /// does what the file system refuses to take back.
+    /// Frees the space of the whole chunks inside a range; they read as zeros and must be committed
+    /// before they are used again. Partial chunks at the ends stay as they are, and so do chunks
+    /// that the file system fails to punch.
     pub fn decommit(&self, offset: u64, len: u64) {
         if !self.is_writable() || self.check(offset, len).is_err() {
             return;
@@ -112,15 +112,15 @@ impl Store {
         self.end_claim(&(first..end), || runs.into_iter().for_each(|run| self.ledger.clear(run)));
     }
 
-    /// Puts ranges of a chunk into this process's page table, as if they were read; nothing if it
-    /// has no space, which reading it would give it (STORE-2).
+    /// Maps ranges of a chunk into this process's page table, as reads would. Does nothing if the
+    /// chunk has no space, because a read would allocate pages for it (STORE-2).
     pub(super) fn map_committed(
         &self,
         chunk: u64,
         ranges: &[Range<u64>],
     ) -> Result<(), MemoryError> {
         let chunks = chunk..chunk + 1;
-        // Nobody takes the space back meanwhile.
+        // The claim keeps other calls from freeing the space meanwhile.
         self.unclaimed(&chunks).push(Claim { chunks: chunks.clone(), missing: 0 });
         let mapped = match self.ledger.has(chunk) {
             true => {
@@ -132,7 +132,7 @@ impl Store {
         mapped
     }
 
-    /// Bytes of the chunks touched by a range that are committed; whole chunks count whole.
+    /// Bytes of the committed chunks that a range touches; each counts as a whole chunk.
     pub(crate) fn committed_in(&self, offset: u64, len: u64) -> u64 {
         if self.check(offset, len).is_err() {
             return 0;
@@ -141,7 +141,7 @@ impl Store {
         chunks.filter(|chunk| self.ledger.has(*chunk)).count() as u64 * CHUNK_BYTES
     }
 
-    /// Fills the ledger from the file: a chunk with data in it gets space for the rest of it.
+    /// Fills the ledger from the file: a chunk with any data gets space for the rest of the chunk.
     pub(super) fn find_committed(&self) -> Result<(), MemoryError> {
         let mut from = 0;
         while from < self.capacity_bytes() {
@@ -156,7 +156,7 @@ impl Store {
         Ok(())
     }
 
-    /// The latch, at a moment when no other call has a claim on any of these chunks.
+    /// Takes the latch once no other call has a claim on any of these chunks.
     fn unclaimed(&self, chunks: &Range<u64>) -> MutexGuard<'_, Vec<Claim>> {
         let overlaps =
             |claim: &Claim| claim.chunks.start < chunks.end && chunks.start < claim.chunks.end;
@@ -179,7 +179,7 @@ impl Store {
         self.latch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives space to all runs or to none.
+    /// Reserves space for all runs or for none.
     fn reserve_runs(&self, runs: &[Range<u64>], asked_bytes: u64) -> Result<(), MemoryError> {
         for (n, run) in runs.iter().enumerate() {
             if let Err(error) = self.reserve_run(run, asked_bytes) {
@@ -196,7 +196,7 @@ impl Store {
     fn reserve_run(&self, run: &Range<u64>, asked_bytes: u64) -> Result<(), MemoryError> {
         let (offset, len) = (run.start * CHUNK_BYTES, (run.end - run.start) * CHUNK_BYTES);
         if self.header.pages_move {
-            // The mapping asks for small pages; the file alone might take huge ones.
+            // Faulted in through the mapping, which has small pages; `fallocate` may use huge ones.
             self.mapping.populate(offset, len);
         }
         match sys::reserve(self.fd(), offset, len) {

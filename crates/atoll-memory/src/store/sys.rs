@@ -13,11 +13,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// File systems that may need new space when bytes are written again, whatever was reserved (by
-/// the kernel's numbers): Btrfs, bcachefs and ZFS. A full one would be a SIGBUS.
+/// Copy-on-write file systems, by the numbers of the kernel: Btrfs, bcachefs and ZFS. An overwrite
+/// needs new space there, whatever was reserved, and a full one would raise SIGBUS.
 const COPYING_FILE_SYSTEMS: [i64; 3] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 
-/// Makes an anonymous memory file of `size` bytes that can neither shrink nor grow.
+/// Creates an anonymous memory file of `size` bytes that can neither shrink nor grow.
 pub(super) fn memfd(name: &str, size: u64) -> Result<OwnedFd, MemoryError> {
     let name = CString::new(name).map_err(|_| MemoryError::InvalidOption {
         option: "the position of a zero byte in the store's name",
@@ -30,7 +30,7 @@ pub(super) fn memfd(name: &str, size: u64) -> Result<OwnedFd, MemoryError> {
     if fd < 0 {
         return Err(MemoryError::last_os("memfd_create"));
     }
-    // SAFETY: the call just returned this descriptor, nobody else owns it.
+    // SAFETY: the call just returned this descriptor, which has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     set_size(&fd, size)?;
     // A receiver of the read-only descriptor must not open it again for writing through /proc.
@@ -47,9 +47,9 @@ pub(super) fn memfd(name: &str, size: u64) -> Result<OwnedFd, MemoryError> {
     Ok(fd)
 }
 
-/// Makes a file of `size` bytes without a name in a folder; it goes with its last descriptor and
-/// mapping. As with a memory file, whoever gets a read-only descriptor cannot make it a writable
-/// one.
+/// Creates an unnamed file of `size` bytes in a folder; it disappears with its last descriptor and
+/// mapping. As with a memory file, a process that receives a read-only descriptor cannot reopen it
+/// for writing.
 pub(super) fn unnamed_file(folder: &Path, size: u64) -> Result<OwnedFd, MemoryError> {
     let refused = |source| MemoryError::NoUnnamedFile {
         folder: folder.to_string_lossy().into_owned(),
@@ -103,7 +103,7 @@ pub(super) fn sizes(fd: BorrowedFd<'_>) -> Result<(u64, u64), MemoryError> {
     Ok((stat.st_size as u64, stat.st_blocks as u64 * 512))
 }
 
-/// Opens the file behind `fd` once more, for reading only, with an open file of its own.
+/// Opens the file behind `fd` again for reading only, with an open file description of its own.
 pub(super) fn reopen_read_only(fd: BorrowedFd<'_>) -> Result<OwnedFd, MemoryError> {
     File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))
         .map(OwnedFd::from)
@@ -137,12 +137,12 @@ pub(super) fn random_u128() -> Result<u128, MemoryError> {
     }
 }
 
-/// Gives the file real space for a range, which keeps its contents. EINTR is tried again.
+/// Reserves space for a range of the file, which keeps its contents. Retries after EINTR.
 pub(super) fn reserve(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     fallocate(fd, 0, offset, len)
 }
 
-/// Takes the space of a range back; it reads as zeros afterwards.
+/// Frees the space of a range; it reads as zeros afterwards.
 pub(super) fn punch(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     fallocate(fd, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
 }
@@ -165,7 +165,7 @@ fn fallocate(fd: BorrowedFd<'_>, mode: i32, offset: u64, len: u64) -> io::Result
 
 /// The first offset at or after `from` that holds data, or `None` if only holes follow.
 pub(super) fn next_data(fd: BorrowedFd<'_>, from: u64) -> Result<Option<u64>, MemoryError> {
-    // SAFETY: a plain call on a borrowed descriptor; nobody uses the file position.
+    // SAFETY: a plain call on a borrowed descriptor; no code uses the file position.
     let at = unsafe { libc::lseek(fd.as_raw_fd(), from as libc::off_t, libc::SEEK_DATA) };
     if at >= 0 {
         return Ok(Some(at as u64));
@@ -176,14 +176,14 @@ pub(super) fn next_data(fd: BorrowedFd<'_>, from: u64) -> Result<Option<u64>, Me
     }
 }
 
-/// Whether a file is one in memory: only those have seals.
+/// Whether a file is a memory file: only these have seals.
 pub(super) fn is_in_memory(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: a plain call on a borrowed descriptor.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) >= 0 }
 }
 
-/// Begins to write the dirty pages of a range to the medium and, if asked, waits for that and for
-/// writes that were under way. An error may be of an earlier write of any part of the file.
+/// Starts writing the dirty pages of a range to the medium and, with `wait`, waits for these writes
+/// and for those in progress. An error may be that of an earlier write of any part of the file.
 pub(super) fn write_out(fd: BorrowedFd<'_>, offset: u64, len: u64, wait: bool) -> io::Result<()> {
     let mut flags = libc::SYNC_FILE_RANGE_WRITE;
     if wait {
@@ -197,8 +197,8 @@ pub(super) fn write_out(fd: BorrowedFd<'_>, offset: u64, len: u64, wait: bool) -
     Err(io::Error::last_os_error())
 }
 
-/// Waits for writes of a range that are under way. An error may be of an earlier write of any part
-/// of the file.
+/// Waits for writes of a range that are in progress. An error may be that of an earlier write of
+/// any part of the file.
 pub(super) fn wait_for_writes(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     let (offset, len) = (offset as libc::off64_t, len as libc::off64_t);
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE;
@@ -209,8 +209,8 @@ pub(super) fn wait_for_writes(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::
     Err(io::Error::last_os_error())
 }
 
-/// Takes the pages of a range out of the page cache, except for those that are dirty, being
-/// written or mapped by any process: the kernel passes over them.
+/// Removes the pages of a range from the page cache, except those that are dirty, being written or
+/// mapped by any process, which the kernel skips.
 pub(super) fn drop_cached(fd: BorrowedFd<'_>, offset: u64, len: u64) {
     let (offset, len) = (offset as libc::off_t, len as libc::off_t);
     // SAFETY: a plain call on a borrowed descriptor. Its only errors are of bad arguments.

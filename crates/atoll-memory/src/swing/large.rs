@@ -1,17 +1,17 @@
-//! The part of large blocks: a table of fixed blocks, each free or holding one extent.
+//! The table of large blocks: each block has a fixed size, and is free or holds one extent.
 //!
-//! An entry is the size of the extent in it; 0 is a free block, so a new table needs no writing.
-//! A block is found by trying the smallest sizes first. An extent's size is what was asked, in
-//! whole chunks: the rest of its block stays sparse and costs nothing but addresses.
+//! An entry is the size of the extent in its block; 0 is a free block, so a new table needs no
+//! initialization. A search tries the smallest sizes first. The size of an extent is the requested
+//! size in whole chunks: the rest of its block stays sparse and costs only addresses.
 //!
-//! Invariant `LARGE-1`: entries change only under the allocator's latch. An entry that is `BUSY`
-//! belongs to a thread that gives its space back; left behind by a dead process it is free.
+//! Invariant `LARGE-1`: entries change only under the allocator's latch. A `BUSY` entry belongs to
+//! a thread that is decommitting its space; one that a dead process has left is free.
 
 use super::layout::{Class, ENTRY_BYTES, Layout, TABLE_AT};
 use crate::store::CHUNK_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An entry whose space is being given back.
+/// The entry of a block that a thread is decommitting.
 const BUSY: u64 = u64::MAX;
 
 /// The table in a mapped store.
@@ -34,7 +34,7 @@ impl LargeTable {
     /// `base` is the page-aligned start of a mapping of at least `layout.capacity_bytes` that
     /// outlives the table; methods that change it may only be called if it is writable.
     pub(super) unsafe fn new(base: *mut u8, layout: &Layout) -> LargeTable {
-        // SAFETY: the table lies in the mapping, by the caller's promise.
+        // SAFETY: the table is in the mapping, by the caller's promise.
         let table = unsafe { base.add(TABLE_AT as usize) }.cast();
         LargeTable { table, classes: layout.classes.clone() }
     }
@@ -43,7 +43,7 @@ impl LargeTable {
         debug_assert!(self.classes.iter().any(|c| n < c.first_entry + c.count));
         debug_assert_eq!(ENTRY_BYTES, 8);
         // SAFETY: the table has an entry for every block of the classes, is aligned to its page,
-        // and lies in the part of the store that is always committed.
+        // and is in the part of the store that is always committed.
         unsafe { AtomicU64::from_ptr(self.table.add(n as usize)) }
     }
 
@@ -78,7 +78,7 @@ impl LargeTable {
         }
     }
 
-    /// Keeps others from a block whose space is about to be given back. Under the latch.
+    /// Keeps other threads from taking a block that is about to be decommitted. Under the latch.
     pub(super) fn set_busy(&self, n: u64) {
         self.entry(n).store(BUSY, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl LargeTable {
         live
     }
 
-    /// Frees what an earlier process left busy or impossible. Under the latch.
+    /// Frees the blocks that an earlier process has left busy. Under the latch.
     pub(super) fn repair(&self) {
         for class in &self.classes {
             for n in class.first_entry..class.first_entry + class.count {

@@ -1,9 +1,9 @@
-//! Where the allocator's parts lie in a store, and the header that says so.
+//! The layout of the allocator's parts in a store, and the header that describes it.
 //!
-//! From the front: the store's header, the allocator's header, the table of large blocks, the
-//! top of the buddy tree (nodes of 2 MiB and more), the bottoms of the buddy tree (32 KiB for
-//! every 2 MiB of data), the reserved region, the buddy part's data, the large blocks. All but the
-//! headers, the table and the top cost space only where they are used.
+//! From the front: the header of the store, the header of the allocator, the table of large blocks,
+//! the top of the buddy tree (nodes of 2 MiB and more), the bottoms of the buddy tree (32 KiB for
+//! every 2 MiB of data), the reserved region, the data of the buddy part, the large blocks. All but
+//! the headers, the table and the top use space only where they are used.
 //!
 //! Header, little-endian: magic (8), version (4), number of classes (4), buddy bytes (8), reserved
 //! bytes (8), then size and count (8 + 8) of each class, then FNV-1a of all before it (8).
@@ -14,7 +14,7 @@ use crate::store::{CHUNK_BYTES, HEADER_BYTES, fnv1a, read_u32, read_u64};
 
 /// log2 of the smallest extent: 128 B.
 pub(super) const MIN_ORDER: u32 = 7;
-/// log2 of a block, the extent whose parts have a tree bottom of their own: 2 MiB, a chunk.
+/// log2 of a block: 2 MiB, a chunk. Each block has a tree bottom of its own.
 pub(super) const BLOCK_ORDER: u32 = 21;
 /// log2 of the largest extent of the buddy part: 512 MiB.
 pub(super) const MAX_ORDER: u32 = 29;
@@ -22,7 +22,7 @@ pub(super) const MAX_ORDER: u32 = 29;
 pub(super) const MAX_ROOT_ORDER: u32 = 37;
 /// Bytes of one bottom of the tree: twice the leaves of a block.
 pub(super) const BOTTOM_BYTES: u64 = 1 << (BLOCK_ORDER - MIN_ORDER + 1);
-/// Bytes of one entry of the table of large blocks: what it holds in bytes, 0 if it is free.
+/// Bytes of one entry of the table of large blocks.
 pub(super) const ENTRY_BYTES: u64 = 8;
 
 /// Offset of the allocator's header.
@@ -45,9 +45,9 @@ pub(super) struct Class {
     pub(super) size: u64,
     /// How many.
     pub(super) count: u64,
-    /// Where the first one lies.
+    /// Offset of the first one.
     pub(super) data_at: u64,
-    /// The first one's entry in the table.
+    /// Index of the first one's entry in the table.
     pub(super) first_entry: u64,
 }
 
@@ -56,19 +56,19 @@ pub(super) struct Class {
 pub(super) struct Layout {
     /// log2 of the buddy part's bytes.
     pub(super) root_order: u32,
-    /// Where the top of the tree lies.
+    /// Offset of the top of the tree.
     pub(super) top_at: u64,
-    /// Where the bottoms of the tree lie; a multiple of the chunk size.
+    /// Offset of the bottoms of the tree; a multiple of the chunk size.
     pub(super) bottoms_at: u64,
-    /// Where the reserved region lies.
+    /// Offset of the reserved region.
     pub(super) reserved_at: u64,
     /// Its length in bytes.
     pub(super) reserved_bytes: u64,
-    /// Where the buddy part's data lies; a multiple of the chunk size.
+    /// Offset of the data of the buddy part; a multiple of the chunk size.
     pub(super) data_at: u64,
     /// Large blocks, ascending by size.
     pub(super) classes: Vec<Class>,
-    /// The end of it all.
+    /// The end of the last part.
     pub(super) capacity_bytes: u64,
 }
 
@@ -166,7 +166,7 @@ impl Layout {
         out
     }
 
-    /// Reads and checks what `encode` wrote into a store of `capacity_bytes`.
+    /// Decodes and verifies the header in a store of `capacity_bytes`.
     pub(super) fn decode(bytes: &[u8], capacity_bytes: u64) -> Result<Layout, MemoryError> {
         if bytes.len() < SWING_BYTES as usize || bytes[..8] != MAGIC {
             return Err(MemoryError::BadMagic { what: "a store with an allocator in it" });

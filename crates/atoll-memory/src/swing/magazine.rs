@@ -1,9 +1,10 @@
-//! Magazines: freed extents of the sizes that copy-on-write uses all the time, kept in this
-//! process's DRAM so that they can be handed out again without touching the tree.
+//! Magazines: caches of freed extents of the sizes that copy-on-write uses, in the private DRAM of
+//! the process, so that they can be allocated again without access to the tree.
 //!
-//! A few shelves, each with one stack per order, each behind a latch of its own; a thread keeps to
-//! one shelf. Invariant `MAG-1`: an extent lies in at most one stack, and its node in the tree is
-//! `CACHED` for as long. What a dead process had in its magazines is found by that flag.
+//! There are a few shelves, each with one stack per order, each with a latch of its own; a thread
+//! uses one shelf. Invariant `MAG-1`: an extent is in at most one stack, and its node in the tree
+//! is `CACHED` for as long. By that flag the next process finds the extents that a dead process had
+//! in its magazines.
 
 use super::layout::MIN_ORDER;
 use super::tree::Node;
@@ -15,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const MAX_ORDER: u32 = 20;
 const ORDERS: usize = (MAX_ORDER - MIN_ORDER + 1) as usize;
 const SHELVES: usize = 4;
-/// What one stack may hold, in bytes and in extents.
+/// The limits of one stack, in bytes and in extents.
 const STACK_BYTES: u64 = 2 << 20;
 const STACK_MIN: usize = 4;
 const STACK_MAX: usize = 64;
@@ -64,7 +65,7 @@ impl Magazines {
 
     fn stack(&self, shelf: usize, order: u32) -> MutexGuard<'_, Vec<u64>> {
         let stack = &self.shelves[shelf][(order - MIN_ORDER) as usize];
-        // A stack is a plain vector: nothing is left half-done under its latch.
+        // A stack is a plain vector; a panic cannot leave a half-done change in it.
         stack.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,8 +78,8 @@ impl Magazines {
         Some(Node { order, index })
     }
 
-    /// Puts an extent in. Returns the older half of a stack that was full: it must go back to the
-    /// tree.
+    /// Adds an extent. If the stack was full, returns its older half, which the caller must return
+    /// to the tree.
     pub(super) fn push(&self, node: Node) -> Vec<Node> {
         let most = stack_extents(node.order);
         let mut stack = self.stack(shelf(), node.order);
@@ -92,7 +93,7 @@ impl Magazines {
         over
     }
 
-    /// Takes everything out.
+    /// Takes all extents out.
     pub(super) fn drain(&self) -> Vec<Node> {
         let mut all = Vec::new();
         for shelf in 0..SHELVES {

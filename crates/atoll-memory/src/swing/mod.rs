@@ -1,16 +1,17 @@
-//! SwingMalloc: allocates extents in a store, for processes that share it.
+//! SwingMalloc: the allocator of extents in a shared store.
 //!
-//! Two parts: a buddy part for 128 B to 512 MiB, whose tree has one byte per node, and a table of
-//! large blocks. Metadata and a region reserved for the application lie at fixed offsets at the
-//! front, so whoever maps the store finds everything. The true size comes with the address.
+//! It has two parts: a buddy allocator for 128 B to 512 MiB with one byte per tree node, and a
+//! table of large blocks. The metadata and a region reserved for the application are at fixed
+//! offsets at the front, so every process that maps the store finds them. An allocation returns the
+//! true size with the offset.
 //!
 //! Invariants:
 //! - `SWING-1`: the data of an allocated or cached extent is committed.
 //! - `SWING-2`: `warm` is the number of committed bytes in wholly free blocks.
 //! - `SWING-3`: at most one handle of a store may change it: the writer lock of the store's file.
 //!
-//! A failed call changes nothing. A process that dies may leave one extent per thread allocated
-//! that nobody knows of, and cached extents, which the next `open` frees.
+//! A failed call changes nothing. A process that dies may leak one allocated extent per thread, and
+//! leaves cached extents, which the next `open` frees.
 
 mod large;
 mod layout;
@@ -30,8 +31,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{ALLOCATED, Node, Tree};
 
-/// Bytes of wholly free blocks that keep their space unless [`SwingMalloc::set_warm_bytes`] says
-/// otherwise: taking space again costs a hundred times what allocating costs.
+/// The default for the bytes of wholly free blocks that keep their space, see
+/// [`SwingMalloc::set_warm_bytes`]: committing space again costs a hundred times what an allocation
+/// costs.
 pub const WARM_BYTES: u64 = 64 << 20;
 const GIB: u64 = 1 << 30;
 
@@ -42,8 +44,8 @@ pub struct SwingConfig {
     pub buddy_bytes: u64,
     /// Size in bytes (a multiple of 2 MiB) and number of the large blocks.
     pub large_blocks: Vec<(u64, u32)>,
-    /// Bytes of the region at a fixed offset that is left to the application; rounded up to 2 MiB.
-    /// It is not committed: the application commits what it uses of it.
+    /// Bytes of the region at a fixed offset that belongs to the application; rounded up to 2 MiB.
+    /// It is not committed: the application commits the part that it uses.
     pub reserved_bytes: u64,
 }
 
@@ -62,16 +64,16 @@ impl Default for SwingConfig {
 /// An allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
-    /// Where it starts in the store.
+    /// Its offset in the store.
     pub offset: u64,
-    /// Its true size in bytes, at least what was asked; all of it may be used.
+    /// Its true size in bytes, at least the requested size; all of it may be used.
     pub size_bytes: u64,
 }
 
-/// What the latch protects besides the tree and the table.
+/// The state that the latch protects, besides the tree and the table.
 #[derive(Debug, Default)]
 struct State {
-    /// Extents out of the tree, those in magazines too.
+    /// Extents taken from the tree, including those in magazines.
     taken: u64,
     taken_bytes: u64,
     /// SWING-2.
@@ -102,7 +104,7 @@ impl SwingMalloc {
         Layout::new(config).map_or(0, |layout| layout.capacity_bytes)
     }
 
-    /// Makes an allocator in a store that has none.
+    /// Creates the allocator of a store that has none.
     ///
     /// # Errors
     /// [`MemoryError::InvalidOption`] for an impossible configuration or a store that is too
@@ -124,8 +126,8 @@ impl SwingMalloc {
         store.commit(0, layout.front_bytes())?;
         let header = layout.encode();
         let base = store.base_mut().ok_or(MemoryError::ReadOnly)?;
-        // SAFETY: the header's page was committed above, lies in the mapping, and is ours: the
-        // writer lock is held.
+        // SAFETY: the header's page was committed above and is in the mapping; the writer lock,
+        // which is held, keeps others from writing it.
         unsafe {
             let at = base.add(SWING_AT as usize);
             std::ptr::copy_nonoverlapping(header.as_ptr(), at, header.len());
@@ -135,8 +137,8 @@ impl SwingMalloc {
 
     /// Opens the allocator that a store already has, with everything that was allocated.
     ///
-    /// In a read-only store the handle can only be asked: what it tells of allocations is what
-    /// the owner has now, magazines included.
+    /// The handle of a read-only store is for inspection only: it shows the current allocations of
+    /// the owner; extents in magazines count as free.
     ///
     /// # Errors
     /// [`MemoryError::BadMagic`], [`MemoryError::ForeignVersion`], [`MemoryError::Truncated`],
@@ -188,7 +190,7 @@ impl SwingMalloc {
 
     /// Allocates at least `size_bytes`: up to 512 MiB a power of two from the buddy part, aligned
     /// to its size or 2 MiB, whichever is less; above that from a large block, in whole 2 MiB.
-    /// The contents are whatever was there before.
+    /// The contents are undefined.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] (of the limit less the headroom), [`MemoryError::TooLarge`],
@@ -220,14 +222,14 @@ impl SwingMalloc {
         self.headroom.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets how many bytes of free blocks keep their space (at first [`WARM_BYTES`]). They count
-    /// as committed, and go back to the system before out-of-memory is reported.
+    /// Sets how many bytes of free blocks keep their space (initially [`WARM_BYTES`]). They count
+    /// as committed, and are decommitted before out-of-memory is reported.
     pub fn set_warm_bytes(&self, bytes: u64) {
         self.warm_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// The region left to the application: offset and length in bytes. It starts uncommitted:
-    /// [`Store::commit`] what you use of it. Nothing here ever touches it.
+    /// The region of the application: offset and length in bytes. It starts uncommitted:
+    /// [`Store::commit`] the part that you use. The allocator never accesses it.
     #[must_use]
     pub fn reserved_region(&self) -> (u64, u64) {
         (self.layout.reserved_at, self.layout.reserved_bytes)
@@ -264,14 +266,14 @@ impl SwingMalloc {
         Some(Extent { offset, size_bytes })
     }
 
-    /// The largest extent that the buddy part's addresses have room for, in bytes; its whole size
-    /// when nothing is out of the tree. Magazines are not counted as free here.
+    /// The largest free extent of the buddy part in bytes; its whole size when no extent is taken
+    /// from the tree. Extents in magazines do not count as free here.
     #[must_use]
     pub fn largest_free_bytes(&self) -> u64 {
         self.tree.largest_free()
     }
 
-    /// Number and bytes of the extents in the tree, cached ones too if asked.
+    /// Number and bytes of the extents in the tree; includes cached ones if `cached`.
     fn count_extents(&self, cached: bool) -> (u64, u64) {
         let mut live = (0, 0);
         self.tree.extents(&mut |node, flag| {
@@ -294,7 +296,7 @@ impl SwingMalloc {
         (buddy.0 + large.0, buddy.1 + large.1)
     }
 
-    /// SWING-2, counted.
+    /// Computes `warm` from the tree (SWING-2).
     fn warm(&self) -> u64 {
         let mut warm = 0;
         self.tree.blocks_with_room(&mut |node| {
@@ -313,7 +315,7 @@ impl SwingMalloc {
         Extent { offset: self.layout.data_at + node.offset(), size_bytes: node.bytes() }
     }
 
-    /// The offset within the buddy part, if it lies there.
+    /// The offset within the buddy part, if it is there.
     fn buddy_offset(&self, offset: u64) -> Option<u64> {
         offset.checked_sub(self.layout.data_at).filter(|at| *at < self.layout.buddy_bytes())
     }
@@ -349,7 +351,7 @@ fn read_header(store: &Store) -> Result<Vec<u8>, MemoryError> {
     };
     let at = store.slice(SWING_AT, SWING_BYTES).ok_or(short)?;
     let mut bytes = vec![0; SWING_BYTES as usize];
-    // SAFETY: `slice` checked that the page lies in the mapping; it is in the first chunk, which
+    // SAFETY: `slice` checked that the page is in the mapping; it is in the first chunk, which
     // every store has committed.
     unsafe { std::ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), bytes.len()) };
     Ok(bytes)

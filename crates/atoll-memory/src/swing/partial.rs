@@ -1,7 +1,8 @@
-//! Which split blocks have room, by the largest hole in each: so that small extents fill the holes
-//! of blocks that have space already before a whole block is split for them.
+//! The split blocks that have room, indexed by the largest hole in each, so that small extents fill
+//! holes of committed blocks before a whole block is split for them.
 //!
-//! Held in this process's DRAM, and built from the tree when an allocator is opened.
+//! The index is in the private DRAM of the process, and is built from the tree when an allocator is
+//! opened.
 //! Invariant `PART-1`: under the allocator's latch a block is in the set of order `o` exactly if it
 //! is split and `o` is the order of its largest free node.
 
@@ -27,7 +28,8 @@ impl PartialBlocks {
         all
     }
 
-    /// Makes a change in the tree that may change the largest hole of `node`'s block.
+    /// Runs a change of the tree that may change the largest hole of `node`'s block, and updates
+    /// the index.
     pub(super) fn around(&mut self, tree: &Tree, node: Node, change: impl FnOnce()) {
         if node.order >= BLOCK_ORDER {
             return change();

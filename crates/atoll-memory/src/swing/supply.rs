@@ -1,14 +1,14 @@
-//! Allocating, freeing and trimming: how extents move between their holders, the magazines, the
-//! tree or table, and the system.
+//! Allocating, freeing and trimming: how extents move between users, the magazines, the tree or
+//! table, and the system.
 //!
 //! 1. *allocate*: take a recently freed extent of that order from a magazine; otherwise take a
 //!    node of the tree under the latch (a small one from a block that is split already, if there
 //!    is one with room), then commit its data without the latch.
-//! 2. *free*: mark the node `CACHED` (a compare-and-swap, which finds double frees) and put it in
-//!    a magazine; otherwise give it back to the tree, which joins buddies.
+//! 2. *free*: mark the node `CACHED` (a compare-and-swap, which detects double frees) and put it in
+//!    a magazine; otherwise return it to the tree, which joins buddies.
 //! 3. A block of 2 MiB or more that becomes wholly free keeps its space while all such blocks
-//!    together stay within a budget; beyond that the space goes back to the system first.
-//! 4. Before out-of-memory is reported, magazines and warm blocks are given back, once.
+//!    together stay within a budget (warm blocks); beyond the budget it is decommitted first.
+//! 4. Before out-of-memory is reported, magazines are emptied and warm blocks decommitted, once.
 //!
 //! A failed call changes nothing.
 
@@ -55,8 +55,7 @@ impl SwingMalloc {
         Ok(held)
     }
 
-    /// Gives everything that is free back to the system: magazines, warm blocks, and metadata
-    /// that only free blocks needed.
+    /// Decommits all free space: magazines, warm blocks, and the metadata of free blocks.
     pub fn trim(&self) {
         if self.writer_lock.is_none() {
             return;
@@ -74,9 +73,9 @@ impl SwingMalloc {
         self.trim_bottoms();
     }
 
-    /// Gives free blocks their space before anybody waits while the system clears it: `bytes` of
-    /// them, as far as the budget of warm blocks, the limit and the headroom allow; returns how
-    /// many.
+    /// Commits `bytes` of free blocks ahead of need, so that no allocation waits while the system
+    /// zeroes their pages; as far as the budget of warm blocks, the limit and the headroom allow.
+    /// Returns the bytes committed.
     ///
     /// # Errors
     /// [`MemoryError::ReadOnly`], and those of [`SwingMalloc::free`].
@@ -90,7 +89,7 @@ impl SwingMalloc {
         Ok((taken.len() as u64) << BLOCK_ORDER)
     }
 
-    /// Gives chunks of tree bottoms back whose blocks are all whole (TREE-1: they are zeros).
+    /// Decommits the chunks of tree bottoms in which no block is split (TREE-1: they are zeros).
     /// Under the latch.
     fn trim_bottoms(&self) {
         let blocks = self.layout.buddy_bytes() >> BLOCK_ORDER;
@@ -125,7 +124,7 @@ impl SwingMalloc {
         if Magazines::keeps(order)
             && let Some(node) = self.magazines.pop(order)
         {
-            // MAG-1: the extent is ours alone, so this cannot find another flag.
+            // MAG-1: only this thread has the extent, so its flag is `CACHED`.
             let was_cached = self.tree.change(node, CACHED, ALLOCATED);
             debug_assert!(was_cached, "an extent in a magazine is cached");
             return Ok(self.extent(node));
@@ -133,7 +132,7 @@ impl SwingMalloc {
         self.with_relief(size, || self.take_node(order, reach))
     }
 
-    /// Tries once more after everything free has gone back to the system.
+    /// Runs `attempt`, and once more after a trim if it was out of memory.
     fn with_relief(
         &self,
         size: u64,
@@ -198,8 +197,8 @@ impl SwingMalloc {
         Ok(Extent { offset, size_bytes: held })
     }
 
-    /// Returns cached extents to the tree, and the space of blocks that become wholly free to the
-    /// system, except for what may stay warm.
+    /// Returns cached extents to the tree, and decommits blocks that become wholly free, except
+    /// those that may stay warm.
     pub(super) fn give_back(&self, nodes: &[Node]) {
         let mut cold: Vec<Node> = Vec::new();
         let budget = self.warm_bytes.load(Ordering::Relaxed);
@@ -217,7 +216,7 @@ impl SwingMalloc {
                 if state.warm + committed <= budget {
                     state.warm += committed;
                 } else {
-                    // Taken again, so that nobody gets it while its space goes.
+                    // Taken again, so that no thread allocates it while it is decommitted.
                     self.tree.take(free, CACHED);
                     cold.push(free);
                 }

@@ -1,37 +1,37 @@
-//! The buddy part's binary tree: one byte per node, at fixed places in the store.
+//! The binary tree of the buddy part: one byte per node, at fixed offsets in the store.
 //!
-//! A node of order `o` stands for `2^o` bytes of data. Its byte says
-//! - `ALLOCATED` or `CACHED` (with `FULL`): an extent starts here and fills the node; a cached one
-//!   is free but kept in a magazine, or on its way back to the system;
-//! - otherwise, in the low five bits, how many orders its largest free node is smaller than
-//!   itself; 0 is "wholly free", `FULL` is "nothing free".
+//! A node of order `o` stands for `2^o` bytes of data. Its byte contains
+//! - `ALLOCATED` or `CACHED` (with `FULL`): an extent starts here and fills the node; a cached
+//!   extent is free but in a magazine, or is being decommitted;
+//! - otherwise, in the low five bits, how many orders its largest free node is smaller than the
+//!   node itself; 0 is "wholly free", `FULL` is "nothing free".
 //!
-//! So zeros, which a sparse file gives for nothing, are a free tree. To keep what is touched
-//! together close, the tree is cut at 2 MiB: nodes from 2 MiB up are one array (the top), the
-//! nodes below one 2 MiB block are another (a bottom, 32 KiB).
+//! So zeros, the initial content of a sparse file, are a free tree. For locality, the tree is cut
+//! at 2 MiB: nodes from 2 MiB up are one array (the top), the nodes below one 2 MiB block are
+//! another (a bottom, 32 KiB).
 //!
 //! Invariants:
-//! - `TREE-1`: everything below a node that is wholly free, allocated or cached is zero. So a flag
-//!   that is seen is true, and a bottom may be given back when its block is not split.
+//! - `TREE-1`: all bytes below a node that is wholly free, allocated or cached are zero. So a flag
+//!   is always valid, and a bottom may be decommitted when its block is not split.
 //! - `TREE-2`: the top is always committed; a bottom is committed while its block is split.
 //! - `TREE-3`: ancestors change only under the allocator's latch. The byte of a live or cached
-//!   extent is changed only by the one who holds the extent, or by a compare-and-swap.
+//!   extent is changed only by the thread that has the extent, or by a compare-and-swap.
 //!
-//! A process that dies half-way leaves ancestors that promise too little, never too much:
-//! [`Tree::repair`] computes them again.
+//! A process that dies during a change leaves ancestors that promise too little free space, never
+//! too much: [`Tree::repair`] computes them again.
 
 use super::layout::{BLOCK_ORDER, BOTTOM_BYTES, Layout, MAX_ORDER, MIN_ORDER};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// An extent that its caller holds.
+/// An allocated extent.
 pub(super) const ALLOCATED: u8 = 0x80;
-/// A free extent that is not joined with its buddy for now.
+/// A free extent that is not joined with its buddy.
 pub(super) const CACHED: u8 = 0x40;
 const FLAGS: u8 = ALLOCATED | CACHED;
 /// Low bits: nothing free here.
 const FULL: u8 = 0x1f;
 
-/// A node's place: its order and its index among the nodes of that order.
+/// A node, by its order and its index among the nodes of that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Node {
     pub(super) order: u32,
@@ -84,7 +84,7 @@ impl Tree {
     /// `base` is the start of a mapping of at least `layout.capacity_bytes` that outlives the tree;
     /// methods that change the tree may only be called if it is writable.
     pub(super) unsafe fn new(base: *mut u8, layout: &Layout) -> Tree {
-        // SAFETY: both places lie in the mapping, by the caller's promise.
+        // SAFETY: both offsets are in the mapping, by the caller's promise.
         let (top, bottoms) =
             unsafe { (base.add(layout.top_at as usize), base.add(layout.bottoms_at as usize)) };
         Tree { top, bottoms, root: Node { order: layout.root_order, index: 0 } }
@@ -93,8 +93,8 @@ impl Tree {
     fn byte(&self, node: Node) -> &AtomicU8 {
         debug_assert!(node.order >= MIN_ORDER && node.order <= self.root.order);
         debug_assert!(node.index < 1 << (self.root.order - node.order));
-        // SAFETY: a node of the tree lies in the top or in the bottom of its block, both of which
-        // `new` was promised to be mapped; TREE-2 says that they have space.
+        // SAFETY: a node of the tree is in the top or in the bottom of its block. Both are mapped,
+        // by the promise of the caller of `new`, and have space (TREE-2).
         unsafe {
             let at = if node.order >= BLOCK_ORDER {
                 self.top.add((1 << (self.root.order - node.order)) + node.index as usize)
@@ -136,14 +136,14 @@ impl Tree {
         byte == 0 || byte & FLAGS != 0
     }
 
-    /// Whether the node is wholly free, by itself or as a part of something larger; the node must
-    /// not lie in an extent.
+    /// Whether the node is wholly free, by itself or as a part of a larger node; it must not be
+    /// inside an extent.
     pub(super) fn is_free(&self, node: Node) -> bool {
         self.load(node) == 0
     }
 
-    /// A free node of this order: the lowest one, so that what is used stays together and what has
-    /// space is used again.
+    /// The lowest free node of this order: so used nodes stay close together, and committed space
+    /// is reused.
     pub(super) fn find(&self, order: u32) -> Option<Node> {
         self.find_in(self.root, order)
     }
@@ -165,7 +165,8 @@ impl Tree {
 
     /// Makes a free node an extent with this flag. Under the latch; a bottom must be committed.
     pub(super) fn take(&self, node: Node, flag: u8) {
-        // From the top down, so that no ancestor ever promises what a dead process had taken.
+        // From the top down, so that no ancestor promises a node as free that a dead process has
+        // taken.
         for order in (node.order + 1..=self.root.order).rev() {
             let ancestor = node.ancestor(order);
             if self.load(ancestor) == 0 {
@@ -204,7 +205,7 @@ impl Tree {
         left.max(right).map_or(FULL, |best| (node.order - best) as u8)
     }
 
-    /// Changes an extent's flag, if it has the flag that is expected. `false`: it had not.
+    /// Changes the flag of an extent from `from` to `to`; `false` if the extent had another flag.
     pub(super) fn change(&self, node: Node, from: u8, to: u8) -> bool {
         let (from, to) = (from | FULL, to | FULL);
         let done = self.byte(node).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
@@ -274,8 +275,8 @@ impl Tree {
         }
     }
 
-    /// Computes every split node again from its extents, and frees cached ones: what an earlier
-    /// process may have left behind. Under the latch.
+    /// Repairs the tree after an earlier process: computes every split node again from its extents,
+    /// and frees cached extents. Under the latch.
     pub(super) fn repair(&self) {
         self.repair_in(self.root);
     }

@@ -1,4 +1,4 @@
-//! What the tests of leases share: an owner that keeps a diary, processes, raw packet sockets.
+//! Shared code of the lease tests: an owner with a diary, child processes, raw packet sockets.
 //!
 //! A child process is the test binary itself, started with only the test `child_process`, which
 //! calls [`child_main`]. It takes commands line by line on its input and answers each with one
@@ -30,7 +30,7 @@ const MARK: &str = "@@";
 const NOBODY: u32 = 65_534;
 const SOMEBODY: u32 = 65_533;
 
-/// An owner whose store is a small file, and who writes down what happens.
+/// An owner with a small file as its store, which records all events.
 pub struct Diary {
     store: File,
     epoch: u64,
@@ -113,7 +113,7 @@ impl Publisher for Diary {
     }
 }
 
-/// A runtime directory of its own.
+/// A private runtime directory.
 pub struct Place {
     _temp: tempfile::TempDir,
     pub dir: RuntimeDir,
@@ -126,7 +126,7 @@ impl Place {
         Self { _temp: temp, dir }
     }
 
-    /// Lets other users in, for tests of what stops them then.
+    /// Lets other users access the directory, for tests of the checks behind that.
     pub fn open_for_all(&self, owner: u32) {
         use std::os::unix::fs::PermissionsExt;
         for path in [self._temp.path(), self.dir.path()] {
@@ -162,7 +162,7 @@ fn cpu_ms() -> u64 {
     ms(usage.ru_utime) + ms(usage.ru_stime)
 }
 
-/// The whole text of a descriptor's store.
+/// The content of a descriptor's store as text.
 pub fn text_of(descriptor: &Descriptor) -> String {
     let mut file = File::from(descriptor.store.try_clone().unwrap());
     let mut text = String::new();
@@ -171,7 +171,7 @@ pub fn text_of(descriptor: &Descriptor) -> String {
     text
 }
 
-/// Waits for something that must happen; the limit only keeps a broken test from hanging.
+/// Waits for a condition that must become true; the limit keeps a broken test from hanging.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {

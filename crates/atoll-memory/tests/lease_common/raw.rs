@@ -1,9 +1,9 @@
-//! A packet socket for peers that do not keep to the protocol; nothing of the crate is used.
+//! A packet socket for peers that violate the protocol; it uses no code of the crate.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-/// A packet socket without any manners.
+/// A packet socket that can send anything.
 pub struct Raw(OwnedFd);
 
 /// A packet socket that waits at most 20 s for a packet, so that a broken test does not hang.

@@ -43,14 +43,14 @@ impl Door for Gate {
     }
 }
 
-/// What a gate may get wrong.
+/// The planted faults of a gate.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Fault {
-    /// A member announces the epoch that it read and does not look again.
+    /// A member announces the epoch that it has read and does not read it again.
     NoSecondLook,
-    /// A member has no fence between its announcement and its second look.
+    /// A member has no fence between its announcement and the second read.
     NoFence,
-    /// A member that enters again does not carry on what it released when it left.
+    /// A member enters without Release, so that a drain does not see its stores before it left.
     RelaxedEntry,
     /// The taker relies on the epoch without draining.
     NoDrain,
@@ -139,10 +139,10 @@ fn wait_for(slot: &AtomicU64, epoch: u64) {
     }
 }
 
-/// The gate as it is with `membarrier`: a member's announcement waits in a buffer until the member
-/// stores again or somebody executes the barrier for all.
+/// The gate with `membarrier`: a member's announcement waits in a store buffer until the member
+/// stores again or a thread executes the barrier for all.
 pub struct Buffered {
-    /// Whoever drains executes the barrier, not only the one who advances.
+    /// Every thread that drains executes the barrier, and not only the one that advances.
     barrier_of_all: bool,
     epoch: AtomicU64,
     frontier: [AtomicU64; 2],
@@ -197,7 +197,7 @@ impl Door for Buffered {
             epoch = seen;
         }
         let frontier = gate.frontier[(epoch % 2) as usize].load(Ordering::Relaxed);
-        // Stores leave the buffer in their order, so the announcement before those of `body`.
+        // Stores leave the buffer in order, so the announcement is visible before those of `body`.
         gate.flush(member);
         let result = body(Inside { epoch, frontier });
         gate.slots[member].store(0, Ordering::Release);

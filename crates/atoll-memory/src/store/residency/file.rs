@@ -1,13 +1,14 @@
-//! What is not used of a store on a file waits on the file, and comes back when it is touched.
+//! A cold tier on the file of a store: unused pages are evicted to the file and come back when they
+//! are accessed.
 //!
-//! The second hand writes runs of pages to the file and takes them out of the page cache. A page
-//! that is missing is read alone, unless somebody said that the rest is needed too
-//! ([`Store::will_need`]). On tmpfs nothing is ever evicted.
+//! The second hand writes runs of pages to the file and removes them from the page cache. A missing
+//! page is read alone, unless a caller has prefetched its range ([`Store::will_need`]). On tmpfs no
+//! page is ever evicted.
 //!
-//! - `SPILL-1`: when a write to the file has failed, nothing is taken out of memory any more, and
-//!   what was to be written is dirty again. What the kernel wrote on its own and failed with it
-//!   takes for written, so the failure is kept, and who makes anything durable from the store looks
-//!   at it first ([`OnFile::check`]).
+//! - `SPILL-1`: after a write to the file has failed, no page is evicted any more, and the pages
+//!   that were to be written are dirty again. If the kernel's own writeback fails, the kernel marks
+//!   the page clean all the same. So the failure is recorded, and code that makes anything from the
+//!   store durable checks for it first ([`OnFile::check`]).
 
 use super::{
     CHUNK_BYTES, ColdTier, Need, PRESS_MAX, PageTable, RUN_CHUNKS, Resident, Sorted, Spares, Store,
@@ -20,18 +21,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The file that a store lies on.
+/// The file of a store.
 #[derive(Debug)]
 pub(super) struct OnFile {
     table: PageTable,
-    /// Number of the error that ended eviction; 0 if none has.
+    /// The number of the error that ended eviction; 0 if there was none.
     failed: AtomicI32,
 }
 
 impl OnFile {
     pub(super) fn new(store: Arc<Store>) -> Result<OnFile, MemoryError> {
         let place = OnFile { table: PageTable::new(store)?, failed: AtomicI32::new(0) };
-        // Rather now than in the middle of the work.
+        // Fails here, and not during eviction, where the system does not support this.
         place.find(0, true, &mut Vec::new())?;
         Ok(place)
     }
@@ -40,8 +41,8 @@ impl OnFile {
         &self.table.store
     }
 
-    /// Sends away what is resident of these chunks, but for what was touched if that is spared.
-    /// Returns the bytes that have left memory.
+    /// Evicts the resident pages of these chunks, except accessed ones if `spares_touched`. Returns
+    /// the bytes that have left memory.
     fn evict(&self, chunks: &[u64], spares_touched: bool) -> Result<u64, MemoryError> {
         let mut runs = Vec::new();
         for chunk in chunks {
@@ -51,9 +52,9 @@ impl OnFile {
         let write_out = |wait: bool| {
             runs.iter().try_for_each(|run| sys::write_out(fd, run.start, run.end - run.start, wait))
         };
-        // All are under way before the first is waited for.
+        // All writes are started before the first is waited for.
         if let Err(error) = write_out(false).and_then(|()| write_out(true)) {
-            // SPILL-1: the kernel takes what it could not write for clean.
+            // SPILL-1: the kernel marks pages clean that it could not write; dirty them again.
             let mapping = &self.store().mapping;
             runs.iter().for_each(|run| mapping.populate(run.start, run.end - run.start));
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
@@ -74,8 +75,8 @@ impl OnFile {
         Ok(left)
     }
 
-    /// Adds the runs of a chunk's bytes that are in memory, without those in the page table if
-    /// what was touched is spared.
+    /// Appends the runs of a chunk's bytes that are in memory, without mapped pages if
+    /// `spares_touched`.
     fn find(
         &self,
         chunk: u64,
@@ -96,7 +97,7 @@ impl OnFile {
 }
 
 impl ColdTier for OnFile {
-    /// Asks about all chunks that have space; those of which nothing is in memory do not matter.
+    /// Looks at all chunks that have space; the hands need not visit those without a resident page.
     fn resident(&self) -> Result<Resident, MemoryError> {
         let mut resident = Resident { chunks: Vec::new(), bytes: 0 };
         let all = 0..self.store().capacity_bytes() / CHUNK_BYTES;
@@ -127,7 +128,7 @@ impl ColdTier for OnFile {
     }
 
     fn check(&self) -> Result<(), MemoryError> {
-        // The kernel writes on its own too, and tells whoever waits for any part of the file.
+        // A failure of the kernel's own writeback is reported to a wait for any part of the file.
         if let Err(error) = sys::wait_for_writes(self.store().fd(), 0, self.table.page_bytes) {
             self.failed.store(error.raw_os_error().unwrap_or(libc::EIO), Ordering::Release);
         }
@@ -145,14 +146,16 @@ mod tests {
     use crate::access::Access;
     use crate::store::StoreOptions;
 
-    /// A store of four chunks whose pages all hold their number; `None` where files lie in memory.
+    /// A store of four chunks in which each page holds its offset; `None` where files are in
+    /// memory.
     fn filled() -> Option<(Arc<Store>, Access, OnFile)> {
         let options = StoreOptions {
             capacity_bytes: 8 * CHUNK_BYTES,
             limit_bytes: 8 * CHUNK_BYTES,
             huge_pages: true,
         };
-        // Beside the program of this test: the folder for temporary files may be in memory.
+        // Beside the executable of this test, since the folder for temporary files may be in
+        // memory.
         let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
         let store = Arc::new(Store::create_unnamed(&folder, &options).unwrap());
         store.commit(CHUNK_BYTES, 3 * CHUNK_BYTES).unwrap();
@@ -163,7 +166,7 @@ mod tests {
         let place = OnFile::new(Arc::clone(&store)).unwrap();
         place.unmap(3).unwrap();
         if place.evict(&[3], true).unwrap() == 0 {
-            crate::skipped::say(format!("the files of {} lie in memory", folder.display()));
+            crate::skipped::say(format!("the files of {} are in memory", folder.display()));
             return None;
         }
         Some((store, access, place))
@@ -176,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_touched_between_the_hands_stays_and_the_rest_goes() {
+    fn pages_touched_between_the_hands_stay_and_the_rest_is_evicted() {
         let Some((store, access, place)) = filled() else { return };
         for chunk in [1, 2] {
             place.unmap(chunk).unwrap();
             assert!(resident(&store, chunk).iter().all(|page| *page), "the first hand evicts not");
         }
-        // A page read, a page written; the other chunk is left alone.
+        // One page is read, one is written; the other chunk is not accessed.
         let (read, written) = (CHUNK_BYTES + 100 * 4096, CHUNK_BYTES + 300 * 4096);
         assert_eq!(access.load_u64(read), read);
         access.store_u64(written, 7);

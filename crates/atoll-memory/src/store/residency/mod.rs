@@ -1,49 +1,51 @@
-//! How much of a store lies in DRAM: a budget, and two hands that keep to it.
+//! Residency: keeps the part of a store that is in DRAM within a budget, with a two-handed clock.
 //!
-//! Where the rest waits is a [`ColdTier`]: on the file that the store lies on ([`file`]), or on a
-//! node of slower memory, the *cold node* ([`node`]). Here is what both have in common: when which
-//! pages go.
+//! Evicted pages go to a [`ColdTier`]: the file of the store ([`file`]), or a node of slower
+//! memory, the *cold node* ([`node`]). This module holds what both share: when which pages leave.
 //!
-//! Pages are in DRAM because somebody touched them, and the kernel takes them away only when the
-//! machine is full. Here the least used ones go earlier. The page table tells which are used: a
-//! page that was taken out of it and is in it again has been touched. So nothing that touches the
-//! store does anything for it.
+//! Pages are in DRAM because a thread has accessed them, and the kernel evicts them only when the
+//! machine is full. This module evicts the least used ones earlier. The page table serves as the
+//! reference bits of the clock: a page that was unmapped and is mapped again has been accessed in
+//! between. So accesses to the store need no bookkeeping.
 //!
-//! Two hands go round the store, region by region (a region is a chunk), while more is resident
-//! than the budget allows:
-//! 1. The *first hand* takes a region's pages out of the page table. They stay where they are.
+//! While more is resident than the budget allows, two hands go round the store, region by region (a
+//! region is a chunk):
+//! 1. The *first hand* unmaps the pages of a region. They stay in memory.
 //! 2. The *second hand* comes to the region a quarter of the resident regions later, and not before
-//!    [`AGE_MIN`]. Pages that are mapped again were touched since and stay. The others leave,
-//!    unless they have been touched at other times: of pages in memory it is known how often. It
-//!    works on several regions at once, so that a medium has several writes to do.
-//! 3. A round of the second hand that did not find enough *presses* on: the hands come closer
-//!    together, so less is touched between them, and pages have to be touched more often to stay,
-//!    up to [`PRESS_MAX`], where it no longer counts what was touched. Where all is in use and does
-//!    not fit, no page is better than another. A round that did find enough lets go by as much.
+//!    [`AGE_MIN`] has passed. Pages that are mapped again were accessed and stay. The others leave,
+//!    except those that were accessed often enough in earlier turns, which is known only with a
+//!    cold node. The hand works on several regions at once, so that a medium has several writes in
+//!    flight.
+//! 3. A round of the second hand that did not evict enough raises the *pressure*: the hands move
+//!    closer together, so fewer pages are accessed between them, and a page has to be accessed more
+//!    often to stay. At [`PRESS_MAX`] accesses no longer count: when the working set does not fit,
+//!    no page is better than another. A round that evicted enough lowers the pressure by one.
 //!
-//! What lies on a file comes back when it is touched. What lies on a node is read there, and
-//! somebody has to bring it back: within the budget the hands *stroll* on, a few regions at a time.
-//! 1. A page that the second hand has found touched twice in a row returns, as far as the budget
-//!    allows; one that it has found untouched twice in a row leaves, as far as room is wanted.
-//! 2. A round in which more pages were turned away than left presses, one that turned none away
-//!    lets go. So what is touched between the hands comes to be about what fits: what is used most.
+//! A page on the file comes back when it is accessed. A page on the cold node is accessed there,
+//! and has to be brought back. So, within the budget, the hands *stroll* on, a few regions at a
+//! time:
+//! 1. A page that was accessed in two turns in a row returns, as far as the budget allows; a page
+//!    that was accessed in neither of the last two turns leaves, as far as room is wanted.
+//! 2. A round that had no room for more pages than left raises the pressure; a round that had room
+//!    for all lowers it. So the pages that are accessed between the hands come to be about those
+//!    that fit: the most used ones.
 //!
 //! The kernel maps up to 16 neighbours of a page that is read and in memory ("fault-around"), and
-//! may keep pages together that it has read together: that is how finely use is known.
+//! may keep pages together that it has read together: this bounds the resolution.
 //!
 //! Invariants:
-//! - `RESIDENT-1`: no byte of the store changes by this, and none is lost. Page tables of a shared
-//!   mapping hold no bytes; what leaves the page cache is clean, so it lies on the file; what moves
-//!   to another node the kernel moves.
-//! - `RESIDENT-2`: no page that another process has mapped leaves, and on a file none that is
-//!   mapped at all: an access may come between look and eviction. It is the kernel that passes over
-//!   pages that are mapped, dirty or being written, so a race ends with a page that stays.
-//! - `RESIDENT-3`: no call here needs space: what is written was reserved before it was touched
-//!   (`STORE-2`), and what has no space is not touched.
+//! - `RESIDENT-1`: eviction changes and loses no byte of the store. Page tables of a shared mapping
+//!   hold no bytes; a page that leaves the page cache is clean, so its bytes are on the file; the
+//!   kernel moves pages between nodes.
+//! - `RESIDENT-2`: no page that another process has mapped leaves, and on a file no page that is
+//!   mapped at all, since an access may come between the look and the eviction. The kernel skips
+//!   pages that are mapped, dirty or being written, so after a race the page stays.
+//! - `RESIDENT-3`: no call here needs space: pages that are written had their space reserved before
+//!   they were accessed (`STORE-2`), and chunks without space are not accessed.
 //!
-//! The budget is kept by a thread that comes after the fact, so it is passed for moments, and for
-//! longer by what is mapped in other processes, when pages are dirtied faster than a medium writes,
-//! or when the cold node is full.
+//! A thread enforces the budget after the fact, so memory use exceeds it for short times; and for
+//! longer while other processes have pages mapped, while pages are dirtied faster than the medium
+//! writes, or while the cold node is full.
 
 mod file;
 mod node;
@@ -59,38 +61,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The second hand gives a page at least so long to be touched.
+/// The minimum time between the hands, in which an access keeps a page.
 const AGE_MIN: Duration = Duration::from_millis(10);
-/// Each step of pressing halves the time and the distance between the hands, and a page needs to be
-/// touched once more to stay; after so many of them nothing is enough.
+/// The greatest pressure. Each step halves the time and the distance between the hands, and a page
+/// has to be accessed once more to stay; at the greatest pressure no access keeps a page.
 const PRESS_MAX: u32 = 8;
-/// Share of the budget below which eviction ends, so that it does not begin again at once.
+/// Eviction ends this share of the budget below it, so that it does not begin again at once.
 const SLACK_SHARE: u64 = 16;
 /// The hands are this part of the resident regions apart.
 const DISTANCE_SHARE: usize = 4;
-/// Most regions that the second hand works on at once.
+/// The most regions that the second hand works on at once.
 const BATCH_MAX: usize = 8;
-/// Chunks asked about in one call.
+/// Chunks per `mincore` call.
 const RUN_CHUNKS: u64 = 32;
-/// An entry of the page map: bytes, and the bit that says that the page is in the page table.
+/// Bytes of an entry of the page map, and its bit for a page that is in the page table.
 const ENTRY_BYTES: usize = 8;
 const PRESENT: u64 = 1 << 63;
 
-/// What a call of [`Residency::tend`] has found and done.
+/// The result of a call of [`Residency::tend`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tended {
     /// Bytes that left DRAM.
     pub evicted_bytes: u64,
     /// Bytes that were brought back to it.
     pub returned_bytes: u64,
-    /// How long it took to find out what is resident; zero if there was no need to.
+    /// The time spent on finding the resident pages; zero if that was not necessary.
     pub measuring: Duration,
-    /// Pages taken out of the page table without need, to see whether they are used: whoever uses
-    /// them pays for a fault.
+    /// Pages that were unmapped within the budget, to see whether they are used: the next access to
+    /// each takes a page fault.
     pub faults: u64,
-    /// Whether too much is left although nothing was spared: it comes back as fast as it goes,
-    /// others have it mapped, or there is no room for it. Going on at once would only be in their
-    /// way.
+    /// Whether too much is resident although no page was spared: pages come back as fast as they
+    /// leave, other processes have them mapped, or the cold tier is full. The caller should wait,
+    /// since another call at once would only slow down other threads.
     pub is_stuck: bool,
 }
 
@@ -105,53 +107,53 @@ pub struct Residency {
     hands: Mutex<Hands>,
 }
 
-/// Where pages of a store wait that are not used, and how they come there.
+/// The tier that holds evicted pages of a store, and how pages move there and back.
 trait ColdTier: std::fmt::Debug + Send + Sync {
-    /// What lies in DRAM and what does not.
+    /// Finds which part of the store is in DRAM.
     fn resident(&self) -> Result<Resident, MemoryError>;
 
-    /// The first hand: takes a chunk's pages out of the page table. May return how many were in it.
+    /// The first hand: unmaps the pages of a chunk. May return how many were mapped.
     fn unmap(&self, chunk: u64) -> Result<u64, MemoryError>;
 
-    /// The second hand: sends pages of these chunks away that `need` does not spare, and brings
-    /// others back.
+    /// The second hand: evicts pages of these chunks that `need` does not spare, and brings others
+    /// back.
     fn sort(&self, chunks: &[u64], need: Need) -> Result<Sorted, MemoryError>;
 
-    /// Whether anything is there that comes back only if it is brought.
+    /// Whether the tier holds pages that do not come back on access.
     fn holds_any(&self) -> bool {
         false
     }
 
-    /// That nothing was lost on the way there.
+    /// Checks that eviction has lost no page.
     fn check(&self) -> Result<(), MemoryError> {
         Ok(())
     }
 }
 
-/// What lies in DRAM.
+/// The part of a store that is in DRAM.
 struct Resident {
-    /// The chunks that the hands come to, ascending.
+    /// The chunks that the hands visit, ascending.
     chunks: Vec<u64>,
     bytes: u64,
 }
 
-/// What the second hand is to do with a few chunks.
+/// What the second hand has to achieve in a few chunks.
 #[derive(Clone, Copy)]
 struct Need {
-    /// About so many bytes have to leave.
+    /// About how many bytes have to leave.
     evict_bytes: u64,
     spares: Spares,
-    /// So many bytes may come back, and as many as leave.
+    /// How many bytes may come back in addition to as many as leave.
     room_bytes: u64,
 }
 
 /// Which pages stay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spares {
-    /// Those touched more than so many of the last times; of a file, where only the last is known,
-    /// those touched then unless it is [`PRESS_MAX`].
+    /// Pages that were accessed in more than this many of the last turns. On a file, where only the
+    /// last turn is known: pages that were accessed in it, unless the number is [`PRESS_MAX`].
     MoreOftenThan(u32),
-    /// Those touched one of the last two times.
+    /// Pages that were accessed in one of the last two turns.
     Lately,
 }
 
@@ -160,32 +162,33 @@ enum Spares {
 struct Sorted {
     evicted_bytes: u64,
     returned_bytes: u64,
-    /// Bytes that would have come back if there were room.
+    /// Bytes that were to come back and for which there was no room.
     turned_away_bytes: u64,
-    /// Whether the place has no room for more.
+    /// Whether the cold tier has no room for more.
     is_full: bool,
 }
 
-/// Where the hands are.
+/// The positions of the hands.
 #[derive(Debug, Default)]
 struct Hands {
-    /// The chunk that the first hand comes to next.
+    /// The next chunk of the first hand.
     first: u64,
-    /// What lies between the hands, the second hand's next one in front, and when the first hand
-    /// was there.
+    /// The chunks between the hands, the second hand's next one in front, and when the first hand
+    /// visited each.
     between: VecDeque<(u64, Instant)>,
-    /// How much they press on, up to [`PRESS_MAX`].
+    /// The pressure, up to [`PRESS_MAX`].
     press: u32,
-    /// Chunks that the second hand has come to in this round of strolling, what it turned away, and
-    /// what it sent away.
+    /// Chunks that the second hand has visited in this round of strolling.
     strolled: usize,
+    /// In this round, bytes that could not return because there was no room.
     turned_away_bytes: u64,
+    /// In this round, bytes that left.
     sent_away_bytes: u64,
 }
 
-/// How far the hands are apart.
+/// The distance between the hands.
 struct Gap {
-    /// Chunks that the first hand is ahead, before the second takes its batch.
+    /// Chunks that the first hand is ahead, before the second one takes its batch.
     ahead: usize,
     batch: usize,
     age: Duration,
@@ -200,18 +203,20 @@ impl Gap {
 }
 
 impl Residency {
-    /// A budget for a store that this process has made on a file; what is beyond it waits there.
+    /// Sets a budget for a store that this process has created on a file; the file holds the pages
+    /// beyond the budget.
     ///
     /// # Errors
-    /// [`MemoryError::ReadOnly`] for a store of another process, [`MemoryError::System`] where it
-    /// is not told what lies in memory, as without `/proc`.
+    /// [`MemoryError::ReadOnly`] for a store of another process, [`MemoryError::System`] where the
+    /// system does not tell which pages are in memory, for example without `/proc`.
     pub fn on_file(store: Arc<Store>, budget_bytes: u64) -> Result<Residency, MemoryError> {
         let place = file::OnFile::new(Arc::clone(&store))?;
         Ok(Residency::new(store, Box::new(place), budget_bytes))
     }
 
-    /// A budget for a store of [`Store::create_moving`]; what is beyond it waits on the node
-    /// `cold`, and comes back to one of `dram`, its own if that is known, else the first.
+    /// Sets a budget for a store of [`Store::create_moving`]. Pages beyond it move to the node
+    /// `cold`, and come back to one of `dram`: the node that they were on if that is known, else
+    /// the first.
     ///
     /// # Errors
     /// [`MemoryError::ReadOnly`] and [`MemoryError::System`] as with a file,
@@ -232,7 +237,7 @@ impl Residency {
         Residency { store, place, budget_bytes, evicted_bytes, returned_bytes, hands }
     }
 
-    /// Bytes of the store that may lie in DRAM.
+    /// Bytes of the store that may be in DRAM.
     #[must_use]
     pub fn budget_bytes(&self) -> u64 {
         self.budget_bytes
@@ -244,14 +249,15 @@ impl Residency {
         self.evicted_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were brought back from a node so far. What comes back from a file nobody counts.
+    /// Bytes that were brought back from a node so far; pages that come back from a file are not
+    /// counted.
     #[must_use]
     pub fn returned_bytes(&self) -> u64 {
         self.returned_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the store that lie in DRAM now, whoever has touched them. Takes a look at each
-    /// page: microseconds for a MiB.
+    /// Bytes of the store that are in DRAM now, whichever process has accessed them. Looks at each
+    /// page, which takes microseconds per MiB.
     ///
     /// # Errors
     /// [`MemoryError::System`].
@@ -259,7 +265,7 @@ impl Residency {
         Ok(self.place.resident()?.bytes)
     }
 
-    /// That nothing was lost on the way out of DRAM (`SPILL-1`).
+    /// Checks that eviction has lost no page (`SPILL-1`).
     ///
     /// # Errors
     /// [`MemoryError::SpillFailed`].
@@ -267,13 +273,13 @@ impl Residency {
         self.place.check()
     }
 
-    /// If more is resident than the budget allows, lets the hands go on until it is less, or the
-    /// second hand has been everywhere once, or `stop` says so. Otherwise, if something has to be
-    /// brought back, lets them stroll a few steps. Sleeps and waits for the medium, so it wants a
-    /// thread of its own.
+    /// If more is resident than the budget allows, moves the hands until it is less, until the
+    /// second hand has visited every chunk once, or until `stop` returns true. Otherwise, if the
+    /// cold tier holds pages to bring back, moves the hands a few steps. It sleeps and waits for
+    /// the medium, so the caller is a thread of its own.
     ///
     /// # Errors
-    /// [`MemoryError::SpillFailed`], then and ever after; [`MemoryError::System`].
+    /// [`MemoryError::SpillFailed`], also in all later calls; [`MemoryError::System`].
     pub fn tend(&self, stop: impl Fn() -> bool) -> Result<Tended, MemoryError> {
         self.check()?;
         let mut tended = Tended::default();
@@ -338,11 +344,11 @@ impl Residency {
         resident: &Resident,
         tended: &mut Tended,
     ) -> Result<(), MemoryError> {
-        // What is touched always counts here.
+        // Accesses always count here.
         let press = hands.press.min(PRESS_MAX - 1);
         let gap = Gap::new(press, resident.chunks.len());
         let begin = Instant::now();
-        // Not all at once: who uses the pages has to map them again.
+        // Not all at once: threads that use the pages have to map them again.
         let ahead = gap.ahead.min(hands.between.len() + 2 * gap.batch);
         tended.faults = self.advance(hands, resident, ahead)?;
         tended.measuring += begin.elapsed();
@@ -351,7 +357,7 @@ impl Residency {
         {
             return Ok(());
         }
-        // What was turned away is to have room the next time.
+        // Makes room for the pages that were turned away.
         let target_bytes = self.target_bytes().saturating_sub(hands.turned_away_bytes);
         let need = Need {
             evict_bytes: resident.bytes.saturating_sub(target_bytes),
@@ -373,7 +379,8 @@ impl Residency {
         Ok(())
     }
 
-    /// Lets the first hand go on until so many chunks are between the hands.
+    /// Moves the first hand until there are `ahead` chunks between the hands. Returns how many
+    /// pages it unmapped.
     fn advance(
         &self,
         hands: &mut Hands,
@@ -390,7 +397,7 @@ impl Residency {
         Ok(unmapped)
     }
 
-    /// Lets the second hand go on by a batch.
+    /// Moves the second hand by a batch.
     fn sort(
         &self,
         hands: &mut Hands,
@@ -408,7 +415,7 @@ impl Residency {
     }
 }
 
-/// What this process's page table holds of a store that it has made.
+/// The page table of this process, for a store that it has created.
 #[derive(Debug)]
 struct PageTable {
     store: Arc<Store>,
@@ -440,7 +447,7 @@ impl PageTable {
     }
 }
 
-/// Adds a page to runs of bytes that are built in ascending order.
+/// Appends a page to runs of bytes, which are built in ascending order.
 fn add_page(runs: &mut Vec<std::ops::Range<u64>>, at: u64, page_bytes: u64) {
     match runs.last_mut() {
         Some(run) if run.end == at => run.end += page_bytes,
@@ -448,7 +455,7 @@ fn add_page(runs: &mut Vec<std::ops::Range<u64>>, at: u64, page_bytes: u64) {
     }
 }
 
-/// The first of these from `from` on, around the end. There is at least one.
+/// The first chunk at or after `from`, cyclically. `chunks` is not empty.
 fn next_from(chunks: &[u64], from: u64) -> u64 {
     let at = chunks.partition_point(|chunk| *chunk < from);
     chunks[if at == chunks.len() { 0 } else { at }]

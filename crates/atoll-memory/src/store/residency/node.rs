@@ -1,19 +1,22 @@
-//! What is not used of a store in memory waits on a node of slower memory, and is read there.
+//! A cold tier on a node of slower memory: unused pages of a store in memory move there, and are
+//! accessed there.
 //!
-//! The kernel moves pages beside whoever uses them. It moves only what is in this process's page
-//! table, so the second hand maps pages for the move and takes them out after it: being in the page
-//! table stays the record of use.
+//! The kernel moves pages while threads use them. It moves only pages that are in this process's
+//! page table, so the second hand maps pages for a move and unmaps them after it. So the page table
+//! still records which pages are used.
 //!
-//! Where each page lies is written down here, for nobody tells it of pages that are not mapped. It
-//! is asked of all pages that are, before the first hand takes them out. What has changed in
-//! between was used, so it is mapped and will be asked: a chunk that was given back and taken
-//! again, a page that the kernel has moved or taken from another node because the nearest was full.
+//! This module records on which node each page is, because the kernel does not tell that of
+//! unmapped pages. It asks the kernel about all mapped pages of a chunk before the first hand
+//! unmaps them. A page with an outdated record has been accessed since, so it is mapped and will be
+//! asked about: for example in a chunk that was freed and committed again, or if the kernel has
+//! moved the page, or has allocated it on another node because the nearest one was full.
 //!
-//! How often a page is used is counted in *turns* of its chunk: whether it was touched in each of
-//! the last eight. A page that was touched in two turns in a row is hot.
+//! How often a page is used is counted in *turns* of its chunk: a bit for each of the last eight
+//! turns says whether the page was accessed in it. A page that was accessed in two turns in a row
+//! is hot.
 //!
-//! - `COLD-1`: what is written down decides only what is tried. Where a page lies after a move the
-//!   kernel is asked.
+//! - `COLD-1`: the records decide only which moves are tried. After a move, the kernel is asked on
+//!   which node the page is.
 
 use super::{
     CHUNK_BYTES, ColdTier, Need, PageTable, RUN_CHUNKS, Resident, Sorted, Spares, Store, add_page,
@@ -24,24 +27,24 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A chunk's turn lasts until the second hand comes, but at least so long. In need the hands come
-/// often, and too short a look tells little.
+/// A turn of a chunk lasts until the second hand comes, but at least this long: under pressure the
+/// hands come often, and too short a turn says little about use.
 const TURN: Duration = Duration::from_millis(200);
-/// Most pages of a chunk: the smallest are of 4 KiB.
+/// The most pages of a chunk: the smallest page has 4 KiB.
 const PAGES_MAX: usize = (CHUNK_BYTES / 4096) as usize;
 
-/// A node of slower memory, and what is known of the pages of a store.
+/// A cold node, and the records about the pages of a store.
 #[derive(Debug)]
 pub(super) struct OnNode {
     table: PageTable,
     cold: NodeId,
-    /// Where pages return to; empty where there is no other node.
+    /// The nodes to which pages return; empty where there is no other node.
     dram: Vec<NodeId>,
     known: Mutex<BTreeMap<u64, Chunk>>,
 }
 
-/// How often a page is used: a bit for each of the last eight turns of its chunk, the highest for
-/// the one that goes on.
+/// How often a page is used: a bit for each of the last eight turns of its chunk, the highest bit
+/// for the current turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Heat(u8);
 
@@ -58,7 +61,7 @@ impl Heat {
         self.0.count_ones()
     }
 
-    /// Whether it was touched in both of the last two turns.
+    /// Whether the page was accessed in both of the last two turns.
     fn is_hot(self) -> bool {
         self.0 >> 6 == 3
     }
@@ -71,19 +74,19 @@ impl Heat {
     }
 }
 
-/// What is known of a chunk.
+/// The records about a chunk.
 #[derive(Debug)]
 struct Chunk {
-    /// Pages that lie on the cold node.
+    /// Pages on the cold node.
     cold: PageSet,
     heat: [Heat; PAGES_MAX],
-    /// When its turn began that goes on.
+    /// When its current turn began.
     turn: Instant,
     /// Pages that the second hand has left in the page table.
     left: PageSet,
-    /// The node, of those to return to, that its pages were first on.
+    /// The index in [`OnNode::dram`] of the node to which its pages return.
     home: usize,
-    /// Of which life of the chunk all that is, see `Ledger::life`.
+    /// The result of `Ledger::life` when the records began.
     life: u32,
 }
 
@@ -120,8 +123,8 @@ impl OnNode {
         dram: Vec<NodeId>,
     ) -> Result<OnNode, MemoryError> {
         let place = OnNode { table: PageTable::new(store)?, cold, dram, known: Mutex::default() };
-        // Rather now than in the middle of the work: the page of the header goes there. A node that
-        // is full now may have room later.
+        // Moves the page of the header, so that a system without support fails here and not during
+        // eviction. A node that is full now may have room later, so that is no error.
         let header = 0..place.table.page_bytes;
         place.table.mapped_pages(0)?;
         place.store().map_committed(0, &[header])?;
@@ -139,7 +142,7 @@ impl OnNode {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a chunk.
+    /// The records about a chunk, made if there are none.
     fn chunk<'k>(&self, known: &'k mut BTreeMap<u64, Chunk>, at: u64) -> &'k mut Chunk {
         known.entry(at).or_insert_with(|| Chunk::new(self.store().ledger.life(at)))
     }
@@ -153,8 +156,8 @@ impl OnNode {
         pages.iter().map(|page| base.wrapping_add(self.offset(*page) as usize)).collect()
     }
 
-    /// Writes down where pages lie that are in the page table. Returns how many of them lie on the
-    /// cold node, and how many do not.
+    /// Asks the kernel on which nodes pages are, and records that for mapped ones. Returns how many
+    /// are on the cold node, and how many on others.
     fn ask(
         &self,
         known: &mut BTreeMap<u64, Chunk>,
@@ -178,24 +181,24 @@ impl OnNode {
         MemoryError::ColdNode { node: self.cold, source }
     }
 
-    /// Moves pages that are mapped to a node, as far as it has room, and says whether it had.
+    /// Moves mapped pages to a node, as far as it has room. Returns whether it had room for all.
     fn send(&self, pages: &[(u64, usize)], node: NodeId) -> Result<bool, MemoryError> {
         move_pages(&self.addresses(pages), node).map_err(|source| self.refused(source))
     }
 
-    /// As many of these pages as a node has room for. On a full one the kernel would look for
-    /// memory again and again, for seconds.
+    /// As many of these pages as a node has room for. On a full node the kernel would search for
+    /// memory for seconds.
     fn fitting<'p>(&self, pages: &'p [(u64, usize)], node: NodeId) -> &'p [(u64, usize)] {
         if pages.is_empty() {
             return pages;
         }
-        // A machine that does not tell has one node only.
+        // A machine that does not report the room has only one node.
         let room = room_on(node).unwrap_or(u64::MAX) / self.table.page_bytes;
         &pages[..pages.len().min(room as usize)]
     }
 
-    /// Moves pages to the cold node, as far as it has room, and says how many lie there now and
-    /// whether it had. They are in ascending order.
+    /// Moves pages, in ascending order, to the cold node, as far as it has room. Returns how many
+    /// are there now, and whether there was room for all.
     fn send_away(
         &self,
         known: &mut BTreeMap<u64, Chunk>,
@@ -216,7 +219,7 @@ impl OnNode {
         Ok((cold, had_room))
     }
 
-    /// Moves pages back to where their chunks were, as far as there is room. Returns how many are
+    /// Moves pages back to the nodes of their chunks, as far as there is room. Returns how many are
     /// back.
     fn bring_back(
         &self,
@@ -235,7 +238,7 @@ impl OnNode {
             let had_room = self.send(fitting, *node)? && fitting.len() == pages.len();
             back += self.ask(known, fitting)?.1;
             for (chunk, _) in pages.iter().filter(|_| !had_room) {
-                // Another one may have room, next time.
+                // Next time another node is tried.
                 self.chunk(known, *chunk).home = (home + 1) % self.dram.len();
             }
         }
@@ -244,7 +247,7 @@ impl OnNode {
 }
 
 impl ColdTier for OnNode {
-    /// All chunks that have space: what is used must be found wherever it lies.
+    /// All chunks that have space: used pages have to be found on any node.
     fn resident(&self) -> Result<Resident, MemoryError> {
         let all = 0..self.store().capacity_bytes() / CHUNK_BYTES;
         let runs = self.store().ledger.runs(all, true, RUN_CHUNKS);
@@ -264,7 +267,7 @@ impl ColdTier for OnNode {
         let mut known = self.known();
         self.ask(&mut known, &pages)?;
         self.store().mapping.unmap_pages(chunk * CHUNK_BYTES, CHUNK_BYTES)?;
-        // What was touched while the second hand was away counts if that was not long.
+        // Accesses since the second hand came count only if that was less than a turn ago.
         let chunk = self.chunk(&mut known, chunk);
         if chunk.turn.elapsed() < TURN {
             let touched = pages.iter().filter(|(_, page)| !chunk.left.has(*page));
@@ -276,7 +279,7 @@ impl ColdTier for OnNode {
     fn sort(&self, chunks: &[u64], need: Need) -> Result<Sorted, MemoryError> {
         let mut known = self.known();
         let (mut leaving, mut returning) = (Vec::new(), Vec::new());
-        // One that has lost its space since the first hand passed has no pages to send.
+        // A chunk that has lost its space since the first hand visited it has no pages to move.
         for at in chunks.iter().filter(|at| self.store().ledger.has(**at)) {
             let chunk = self.chunk(&mut known, *at);
             if chunk.turn.elapsed() >= TURN {
@@ -324,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heat_is_in_how_many_turns_a_page_was_touched() {
+    fn heat_counts_the_turns_in_which_a_page_was_touched() {
         let of = |turns: &[bool]| {
             turns.iter().fold(Heat::default(), |mut heat, is_touched| {
                 heat.turn();
