@@ -253,7 +253,7 @@ def minimise_tables(tables, statement, still):
     text = statement.render()
     used = {s.table for select in statement.selects() for s in select.sources}
     tables = [table for table in tables if table.name in used]
-    names = {"id", *re.findall(r"\b[abc]\.(\w+)", text)}
+    names = {"id", *re.findall(r"\b[abcs]\.(\w+)", text)}
     tables = [table.only(names, table.rows) for table in tables]
     if not still(tables):
         return None

@@ -4,7 +4,7 @@ Where a WHERE or ON holds several conditions, a database may compute them in any
 or after a join. So nothing there may fail, but for a single condition over a single table.
 """
 
-from . import expressions, windows
+from . import expressions, subqueries, windows
 from .expressions import Scope
 from .sqltypes import ALL, FLOATS, INTEGERS, NUMBERS, comparable
 from .tree import (
@@ -31,6 +31,13 @@ def make(rng, tables):
     if rng.random() < 0.02:
         statement = make_wrong(rng, statement)
     return statement
+
+
+def filtered(scope, tables, depth):
+    """A condition of WHERE that cannot fail."""
+    if scope.rng.random() < 0.25:
+        return subqueries.condition(scope.safe(), tables)
+    return expressions.generate(scope.safe(), "bool", depth)
 
 
 def columns_of(sources, tables):
@@ -72,7 +79,9 @@ def single(rng, tables):
             # One condition: PostgreSQL computes those of an AND in an order of its own.
             select.where = Expr("bool", "({} IS TRUE)", [expressions.generate(scope, "bool", 2)])
     elif rng.random() < 0.7:
-        select.where = expressions.generate(scope.safe(), "bool", 3)
+        select.where = filtered(scope, tables, 3)
+    if not scope.fallible and rng.random() < 0.15:
+        select.items.append(subqueries.condition(scope, tables, 1))
     if rng.random() < 0.1:
         select.distinct = not any(e.flags & (QUOTIENT | FLOAT_SUM) for e in select.items)
     elif rng.random() < 0.25:
@@ -159,7 +168,7 @@ def join(rng, tables):
         items += rng.sample(ids_of(sources), 1)
     select = Select(items, sources)
     if rng.random() < 0.4:
-        select.where = expressions.generate(scope.safe(), "bool", 2)
+        select.where = filtered(scope, tables, 2)
     if rng.random() < 0.12:
         select.distinct = not any(e.flags & (QUOTIENT | FLOAT_SUM) for e in items)
     elif rng.random() < 0.25:
@@ -233,6 +242,8 @@ def grouped(rng, tables):
         if key.flags & expressions.COLUMN:
             keys.append(key)
     # Which of 0.0 and -0.0 stands for a group is not said; so floats are keys, and not more.
+    if any(key.type in FLOATS for key in keys):
+        keys = [k for k in keys if k.type in FLOATS or all(e.type not in FLOATS for e in k.walk())]
     firm = [key for key in keys if key.type not in (*FLOATS, "text") or key.shape == "column"]
     firm = [key for key in firm if key.type not in FLOATS]
     # The digits of a numeric that stands for its group are not said either: see the text of it.
@@ -249,7 +260,7 @@ def grouped(rng, tables):
         items.append(made)
     select = Select(items, sources, group=keys)
     if rng.random() < 0.4:
-        select.where = expressions.generate(scope.safe(), "bool", 2)
+        select.where = filtered(scope, tables, 2)
     if keys and rng.random() < 0.25:
         firm = Scope(rng, outer.columns, False, lambda t: aggregate(rng, scope.safe(), t))
         having = over_aggregates(firm, "bool", 2)

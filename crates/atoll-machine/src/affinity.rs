@@ -1,9 +1,9 @@
-//! Which CPUs the process may use, and pinning a thread to some of them.
+//! The CPUs that the process may use, and pinning a thread to some of them.
 //!
-//! - AFFINITY-1: the CPUs allowed to the process are those of its main thread at the first
-//!   question. A later question cannot be asked of the kernel, which knows masks of threads only:
-//!   once a thread is pinned, its mask no longer tells what it was allowed before.
-//! - AFFINITY-2: after a failed call the thread may run where it could before.
+//! - AFFINITY-1: the CPUs allowed to the process are those of its main thread at the first call.
+//!   The kernel cannot answer later, since it has masks of threads only: once a thread is pinned,
+//!   its mask no longer shows what was allowed before.
+//! - AFFINITY-2: a failed call does not change where the thread may run.
 
 use crate::error::MachineError;
 use crate::ids::CpuId;
@@ -15,8 +15,8 @@ const MOST_WORDS: usize = 1024;
 
 static ALLOWED: OnceLock<Vec<CpuId>> = OnceLock::new();
 
-/// The CPUs allowed to this process, sorted. Asked once, so it does not change when threads are
-/// pinned, nor when someone changes the process's CPU set from outside.
+/// The CPUs allowed to this process, sorted. Read once, so the answer does not change when threads
+/// are pinned, nor when the process's CPU set is changed from outside.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub fn allowed_cpus() -> Result<&'static [CpuId], MachineError> {
     Ok(ALLOWED.get_or_init(|| cpus))
 }
 
-/// The CPU that the calling thread is on at this moment; unless it is pinned, the answer may be
+/// The CPU on which the calling thread runs; unless the thread is pinned, the answer may be
 /// outdated already.
 ///
 /// # Errors
@@ -41,7 +41,8 @@ pub fn current_cpu() -> Result<CpuId, MachineError> {
     u32::try_from(cpu).map(CpuId).map_err(|_| MachineError::last("sched_getcpu"))
 }
 
-/// Lets the calling thread run on `cpus` only. Threads that it starts afterwards inherit this.
+/// Restricts the calling thread to `cpus`. Threads that it starts afterwards inherit the
+/// restriction.
 ///
 /// # Errors
 ///
@@ -59,7 +60,7 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), MachineError> {
     let before = mask_of(0)?;
     match set_mask(&wanted) {
         Ok(()) => {}
-        // None of them is in the CPU set any more.
+        // None of the CPUs is in the CPU set any more.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             return Err(MachineError::CpusForbidden { cpus: wanted, allowed: before });
         }
@@ -67,10 +68,10 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), MachineError> {
             return Err(MachineError::SystemCall { call: "sched_setaffinity", source });
         }
     }
-    // The kernel silently drops CPUs that have left the process's CPU set since the first question.
+    // The kernel silently drops CPUs that have left the process's CPU set since the first call.
     let granted = mask_of(0)?;
     refuse_missing(&wanted, &granted).inspect_err(|_| {
-        // AFFINITY-2; if even this fails, the thread still runs on some of the CPUs asked for.
+        // AFFINITY-2; if even this fails, the thread still runs on some of the requested CPUs.
         let _ = set_mask(&before);
     })
 }
@@ -144,7 +145,7 @@ mod tests {
             std::thread::spawn(move || {
                 pin_current_thread(&[cpu]).unwrap();
                 assert_eq!(current_cpu().unwrap(), cpu);
-                // Moving on to any other CPU of the process is allowed still.
+                // The thread can still move to any other CPU of the process.
                 pin_current_thread(allowed_cpus().unwrap()).unwrap();
                 assert_eq!(mask_of(0).unwrap(), allowed_cpus().unwrap());
             })

@@ -1,17 +1,17 @@
-//! Placing memory on a node, moving it to another, and asking on which node it lies.
+//! Placing memory on a node, moving it to another node, and finding the node of memory.
 //!
-//! Protocol of [`bind_memory`]: set the policy of the address range, which also moves pages that
-//! are there already; pages touched later are then taken from the node. The policy *prefers* the
-//! node instead of demanding it: when a node is full, a demand makes the kernel kill the process,
-//! while a preference takes the next nearest node and the database goes on.
+//! [`bind_memory`] sets the policy of the address range, which also moves the pages that are
+//! allocated already; pages that are touched later are then allocated on the node. The policy
+//! *prefers* the node instead of requiring it: when a node is full, a requirement makes the kernel
+//! kill the process, while a preference uses the next nearest node and the database continues.
 //!
-//! [`move_pages`] moves single pages, which come to lie elsewhere and keep their policy. It wants
-//! the kernel's leave and has no other way, so a container that forbids it is told so.
+//! [`move_pages`] moves single pages, which keep their policy. It needs permission from the kernel
+//! and has no fallback, so it returns an error in a container that forbids it.
 //!
-//! - BINDING-1: binding and moving never change what the memory holds, only where it lies; whoever
-//!   uses it meanwhile waits for the kernel at most.
-//! - BINDING-2: where a container forbids the call, work goes on unbound; the answer says so and
-//!   [`Binding::warn_if_forbidden`] tells the user once.
+//! - BINDING-1: binding and moving never change the contents of memory, only its place; a thread
+//!   that uses the memory meanwhile waits for the kernel at most.
+//! - BINDING-2: if a container forbids the call, work continues with unbound memory; the result
+//!   says so, and [`Binding::warn_if_forbidden`] warns the user once.
 //!
 //! After a failed call, the range may be bound in part; it is usable in any case.
 
@@ -20,10 +20,10 @@ use crate::ids::NodeId;
 use crate::warn_once::WarnOnce;
 use std::io;
 
-/// Bits of the node mask handed to the kernel; more nodes than any kernel is built for.
+/// Bits of the node mask for the kernel; more nodes than any kernel is built for.
 const MASK_BITS: u32 = 1024;
 
-/// Values of the kernel's interface that the C library's headers leave to libnuma.
+/// Constants of the kernel's interface that the C library's headers leave to libnuma.
 const MPOL_PREFERRED: libc::c_long = 1;
 const MPOL_MF_MOVE: libc::c_ulong = 1 << 1;
 const MPOL_F_NODE: libc::c_ulong = 1 << 0;
@@ -31,18 +31,19 @@ const MPOL_F_ADDR: libc::c_ulong = 1 << 1;
 
 static UNBOUND: WarnOnce = WarnOnce::new();
 
-/// What became of a request to bind memory.
+/// The result of a request to bind memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Binding {
-    /// The memory prefers this node now.
+    /// The memory now prefers this node.
     Bound {
         /// The node, as the kernel numbers it.
         node: NodeId,
     },
-    /// This process may not choose; the memory lies where it is touched first.
+    /// This process may not bind memory; pages are allocated on the node of the thread that touches
+    /// them first.
     Forbidden {
-        /// The node asked for.
+        /// The requested node.
         node: NodeId,
         /// The kernel's error number: EPERM, EACCES or ENOSYS.
         errno: i32,
@@ -50,12 +51,12 @@ pub enum Binding {
 }
 
 impl Binding {
-    /// Hands a warning to `say` if binding was forbidden: the first time in this process only.
+    /// Passes a warning to `say` if binding was forbidden: the first time in this process only.
     pub fn warn_if_forbidden(self, say: impl FnOnce(&str)) {
         if let Self::Forbidden { node, errno } = self {
             UNBOUND.warn(|| {
                 say(&format!(
-                    "memory cannot be bound to node {node} ({}); it is used unbound, and may lie \
+                    "memory cannot be bound to node {node} ({}); it is used unbound, and may be \
                      on another node. Allow mbind to this container (CAP_SYS_NICE) to change this",
                     io::Error::from_raw_os_error(errno)
                 ));
@@ -72,10 +73,10 @@ pub fn page_bytes() -> usize {
     usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
 }
 
-/// Makes the pages of `len` bytes at `ptr` come from `node` (as the kernel numbers it:
-/// [`Node::physical`](crate::Node)), and moves those there that this process alone has mapped.
+/// Makes the kernel allocate the pages of `len` bytes at `ptr` on `node` (as the kernel numbers it:
+/// [`Node::physical`](crate::Node)), and moves those that this process alone has mapped there.
 ///
-/// The memory must be mapped. When the node is full, pages come from the nearest other one.
+/// The memory must be mapped. When the node is full, pages are allocated on the nearest other one.
 ///
 /// # Errors
 ///
@@ -95,13 +96,13 @@ pub fn bind_memory(ptr: *mut u8, len: usize, node: NodeId) -> Result<Binding, Ma
         return Ok(Binding::Bound { node });
     }
     if ptr.addr().checked_add(len).and_then(|end| end.checked_add(page)).is_none() {
-        // The kernel would report the same number as for a bad node.
+        // The kernel would report the same error number as for a bad node.
         let source = io::Error::from_raw_os_error(libc::EFAULT);
         return Err(MachineError::SystemCall { call: "mbind", source });
     }
     let mut mask = [0_u64; (MASK_BITS / 64) as usize];
     mask[node.0 as usize / 64] |= 1 << (node.0 % 64);
-    // The kernel looks at one bit less than it is told.
+    // The kernel reads one bit less than this number.
     let bits = libc::c_ulong::from(MASK_BITS + 1);
     // SAFETY: `mask` is readable for all the bits named. The range is a plain number to the
     // kernel, which checks it and changes its placement, never its bytes (BINDING-1).
@@ -124,17 +125,17 @@ pub fn bind_memory(ptr: *mut u8, len: usize, node: NodeId) -> Result<Binding, Ma
         Some(errno @ (libc::EPERM | libc::EACCES | libc::ENOSYS)) => {
             Ok(Binding::Forbidden { node, errno })
         }
-        // All other causes of this number are excluded above.
+        // All other causes of this error number are excluded above.
         Some(libc::EINVAL) => Err(MachineError::NoSuchNode { node }),
         _ => Err(MachineError::SystemCall { call: "mbind", source }),
     }
 }
 
-/// The node that the page at `ptr` lies on, or `None` where the kernel does not say or the
-/// address is not mapped.
+/// The node of the page at `ptr`, or `None` if the kernel does not say or the address is not
+/// mapped.
 ///
-/// A page that was never touched lies nowhere yet; asking makes the kernel read it, so touch
-/// pages before asking.
+/// A page that was never touched has no node yet, and the call makes the kernel read it; so a
+/// caller touches pages before it asks.
 #[must_use]
 pub fn node_of(ptr: *const u8) -> Option<NodeId> {
     let mut node: libc::c_int = -1;
@@ -153,12 +154,12 @@ pub fn node_of(ptr: *const u8) -> Option<NodeId> {
     if rc == 0 { u32::try_from(node).ok().map(NodeId) } else { None }
 }
 
-/// Moves pages of normal memory to `node` (as the kernel numbers it), beside whoever uses them.
-/// Each is named by an address in it.
+/// Moves pages of normal memory to `node` (as the kernel numbers it), while other threads may use
+/// them. Each page is named by an address in it.
 ///
-/// Some may stay where they are: those that are not in this process's page table or that are mapped
-/// by another mapping too, those that a device works on, and all that the node has no room for.
-/// Returns `false` if it was full; [`nodes_of`] tells what has become of each.
+/// Some pages may not move: those that are not in this process's page table or that are mapped by
+/// another mapping too, those that a device uses, and those for which the node has no space.
+/// Returns `false` if the node was full; [`nodes_of`] returns the result for each page.
 ///
 /// # Errors
 ///
@@ -168,7 +169,7 @@ pub fn move_pages(pages: &[*const u8], node: NodeId) -> Result<bool, MachineErro
     let Ok(number) = libc::c_int::try_from(node.0) else {
         return Err(MachineError::NoSuchNode { node });
     };
-    // What happened to each is asked afterwards: kernels differ in what they tell here.
+    // The per-page states are not used: kernels differ in what they report here.
     let (targets, mut states) = (vec![number; pages.len()], vec![0; pages.len()]);
     match pages_call(pages, Some(&targets), &mut states) {
         Ok(()) => Ok(true),
@@ -182,8 +183,8 @@ pub fn move_pages(pages: &[*const u8], node: NodeId) -> Result<bool, MachineErro
     }
 }
 
-/// The nodes that pages of normal memory lie on, each named by an address in it; `None` for one
-/// that is not in this process's page table. Asking touches none of them.
+/// The nodes of pages of normal memory, each named by an address in it; `None` for a page that is
+/// not in this process's page table. The call touches none of them.
 ///
 /// # Errors
 ///
@@ -201,7 +202,7 @@ fn moving_error(source: io::Error) -> MachineError {
     }
 }
 
-/// Moves pages of this process or, without targets, only asks where they lie.
+/// Moves pages of this process or, without targets, only queries their nodes.
 fn pages_call(
     pages: &[*const u8],
     targets: Option<&[libc::c_int]>,
@@ -212,7 +213,7 @@ fn pages_call(
     if pages.is_empty() {
         return Ok(());
     }
-    // SAFETY: each of the arrays has an entry for each page, and `states` may be written. The pages
+    // SAFETY: each of the arrays has an entry for each page, and `states` is writable. The pages
     // themselves are plain numbers to the kernel, which checks them and changes their placement,
     // never their bytes (BINDING-1).
     let rc = unsafe {
@@ -226,7 +227,7 @@ fn pages_call(
             MPOL_MF_MOVE,
         )
     };
-    // A positive number counts pages that stayed.
+    // A positive result is the number of pages that were not moved.
     if rc >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn bound_memory_keeps_its_bytes_and_lies_on_the_node() {
+    fn bound_memory_keeps_its_bytes_and_is_on_the_node() {
         let topology = crate::Topology::discover().unwrap();
         for node in topology.nodes.iter().filter(|node| node.memory_bytes > 0) {
             let mut pages = Pages::new(8);
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_not_mapped_lies_on_no_node() {
+    fn an_address_that_is_not_mapped_has_no_node() {
         assert_eq!(node_of(std::ptr::null()), None);
     }
 
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_pages_keep_their_bytes_and_lie_on_the_node() {
+    fn moved_pages_keep_their_bytes_and_are_on_the_node() {
         let topology = crate::Topology::discover().unwrap();
         for node in topology.nodes.iter().filter(|node| node.memory_bytes > 0) {
             let mut pages = Pages::new(8);
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_nobody_touched_lie_nowhere_and_asking_changes_nothing() {
+    fn untouched_pages_have_no_node_and_asking_changes_nothing() {
         let mut pages = Pages::new(3);
         pages.bytes()[page_bytes()] = 1;
         let Ok(nodes) = nodes_of(&pages.addresses()) else { return };
@@ -395,13 +396,14 @@ mod tests {
         }
     }
 
-    /// Has the kernel answer `move_pages` with EPERM on this thread from now on, as a container
-    /// may; `false` where it does not take such a rule.
+    /// Makes the kernel fail `move_pages` with EPERM on this thread from now on, as a container
+    /// may; `false` if the kernel does not accept such a filter.
     fn forbid_moving_pages() -> bool {
         let does =
             |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
         let mut rules = [
-            // The number of the call; if it is that one, an error, else whatever it does.
+            // Loads the number of the call; if it is `move_pages`, returns an error, otherwise
+            // allows it.
             does(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
             does(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_move_pages as u32),
             does(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),

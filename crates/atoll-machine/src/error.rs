@@ -1,11 +1,11 @@
-//! What can be wrong with the machine, or with what was asked of it.
+//! Errors of the machine, and of requests that it cannot meet.
 
 use crate::ids::{CpuId, NodeId, write_cpus};
 use crate::sysfs::ParseError;
 use std::io;
 use std::path::PathBuf;
 
-/// An error of the outside world, or of a request that the machine cannot meet.
+/// An error of the outside world, or a request that the machine cannot meet.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
@@ -18,18 +18,18 @@ pub enum MachineError {
         /// Why.
         source: io::Error,
     },
-    /// A file of the kernel holds something else than expected.
+    /// A file of the kernel has unexpected content.
     #[error("{} holds {content:?}, but {reason}; check the mount of that file system",
         path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The beginning of what it holds.
+        /// The beginning of its content.
         content: String,
         /// What is wrong with it.
         reason: ParseError,
     },
-    /// No CPU is left for this process.
+    /// This process may not use any CPU.
     #[error("no CPU of {} is allowed to this process; widen its CPU set", origin.display())]
     NoCpus {
         /// The folder that described the machine.
@@ -38,12 +38,12 @@ pub enum MachineError {
     /// A machine cannot be split into this number of logical nodes.
     #[error("cannot make {asked} logical nodes; ask for 1 to {most}")]
     LogicalNodes {
-        /// The number asked for.
+        /// The requested number.
         asked: usize,
         /// The largest number possible.
         most: usize,
     },
-    /// Pinning to no CPU at all.
+    /// Pinning to an empty list of CPUs.
     #[error("cannot pin a thread to an empty list of CPUs; name at least one")]
     NoCpusNamed,
     /// Pinning to CPUs that this process may not use.
@@ -53,18 +53,18 @@ pub enum MachineError {
         write_cpus(allowed)
     )]
     CpusForbidden {
-        /// Those asked for and not allowed, sorted.
+        /// The requested CPUs that are not allowed, sorted.
         cpus: Vec<CpuId>,
-        /// Those allowed, sorted.
+        /// The allowed CPUs, sorted.
         allowed: Vec<CpuId>,
     },
-    /// A node for memory that has none for this process.
+    /// A request for memory on a node that has none for this process.
     #[error("node {node} has no memory for this process; use one listed by the topology")]
     NoSuchNode {
         /// The node.
         node: NodeId,
     },
-    /// Binding memory that does not begin on a page.
+    /// Binding memory that does not begin at a page boundary.
     #[error("address {address:#x} is not a multiple of the page size {page} bytes; align it")]
     Misaligned {
         /// The address.
@@ -87,7 +87,7 @@ pub enum MachineError {
         /// Why.
         source: io::Error,
     },
-    /// Any other refusal of the kernel.
+    /// Any other failed system call.
     #[error("the system call {call} failed: {source}; see its manual page for this error")]
     SystemCall {
         /// The name of the call.

@@ -1,19 +1,18 @@
-//! Memory that is going to be touched, gathered before any of it is asked for.
+//! Batches of prefetches: addresses are collected, then prefetched together.
 //!
-//! A prefetch whose page the processor does not know by heart does not retire until the page has
-//! been found, and what follows waits behind it in the processor's window of instructions. Between
-//! prefetches that are spread over code that does something else, only a few pages are searched
-//! for at a time. But a processor has few places for lines that are on their way (some 10 to 50),
-//! and may drop a prefetch that finds none free. So a few are gathered, and then named one right
-//! after the other.
+//! A prefetch that misses the TLB does not retire until the page walk has ended, and the
+//! instructions behind it wait in the reorder buffer. If prefetches are spread over other code,
+//! only a few page walks overlap. But a processor has few buffers for outstanding cache lines (some
+//! 10 to 50), and may drop a prefetch that finds none free. So a few addresses are collected and
+//! then prefetched one directly after the other.
 
 use crate::machine::Machine;
 
-/// Lines are named when so many have been gathered. Measured: naming each by itself makes a
-/// transaction slower where pages have to be looked for, naming 256 together slower everywhere.
+/// Number of lines that are prefetched together. Measured: prefetching each line by itself makes a
+/// transaction slower where the TLB misses; prefetching 256 together makes it slower everywhere.
 const GATHERED_MAX: usize = 8;
 
-/// Of a large place only so many lines are wanted: more push out the first ones.
+/// Most lines of one place that are prefetched: more would evict the first ones.
 const MOST_LINES: usize = 16;
 
 /// Bytes of a line.
@@ -22,22 +21,22 @@ const LINE: usize = 64;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Hints {
-    /// Addresses in the lines; nothing is ever read there.
+    /// One address in each line; nothing is ever read there.
     lines: [usize; GATHERED_MAX],
     gathered: usize,
 }
 
 impl Hints {
-    /// Bytes of a place that may reach over the ends of two lines, but not of three.
+    /// Sizes of a place that spans two or three cache lines, wherever it begins.
     pub const TWO_LINES: std::ops::RangeInclusive<usize> = LINE + 1..=2 * LINE + 1;
 
-    /// Gathers the line of an address.
+    /// Adds the line of an address.
     #[inline]
     pub fn add_line<M: Machine>(&mut self, address: *const u8) {
         self.lines::<1, M>([address.addr()]);
     }
 
-    /// Gathers a line, and a place of more than one line and at most two lines and a byte.
+    /// Adds a line, and a place with a size in [`Hints::TWO_LINES`].
     #[inline(always)]
     pub fn add_line_and_two<M: Machine>(
         &mut self,
@@ -51,13 +50,13 @@ impl Hints {
         self.lines::<4, M>([line, address, second, address.wrapping_add(bytes - 1)]);
     }
 
-    /// Gathers a place of so many bytes.
+    /// Adds a place of `bytes` bytes.
     #[inline(always)]
     pub fn add<M: Machine>(&mut self, address: *const u8, bytes: usize) {
         let Some(last) = bytes.min(MOST_LINES * LINE).checked_sub(1) else { return };
         let address = address.addr();
-        // Steps of a line, and the last byte, which may lie one line further: how many lines there
-        // are depends on the address, and a branch on that would be guessed wrong.
+        // Steps of a line, then the last byte, which may be one line further: the number of lines
+        // depends on the address, and a branch on it would be mispredicted.
         if last < LINE {
             return self.lines::<2, M>([address, address.wrapping_add(last)]);
         }
@@ -82,8 +81,7 @@ impl Hints {
         }
     }
 
-    /// As [`Hints::give`]. That all places are taken is what is said for most lines, without a
-    /// loop.
+    /// As [`Hints::give`]. The most frequent case, a full batch, has a loop of constant length.
     #[inline]
     fn give_some<M: Machine>(&mut self) {
         if self.gathered < GATHERED_MAX {
@@ -95,7 +93,7 @@ impl Hints {
         self.gathered = 0;
     }
 
-    /// Names all of them, see [`Machine::prefetch`].
+    /// Prefetches all collected lines; see [`Machine::prefetch`].
     #[inline]
     pub fn give<M: Machine>(&mut self) {
         for address in &self.lines[..self.gathered] {

@@ -1,23 +1,23 @@
 //! Large arrays on huge pages.
 //!
-//! A dependent read of an array far larger than the caches misses the address translation as well,
-//! which costs as much again as the data. An allocator gives an array huge pages only if it is as
-//! large as several of them, and what belongs to rows comes in smaller pieces. So pieces are cut
-//! from regions of memory for which huge pages have been asked for before they are touched. The
-//! advice is a hint: where the kernel gives no huge pages, everything works on small ones.
+//! A dependent read of an array far larger than the caches misses the TLB as well, which costs as
+//! much again as the data. An allocator gives an array huge pages only if it is as large as several
+//! of them, but the arrays of per-row data are allocated in smaller pieces. So pieces are cut from
+//! large regions of memory for which huge pages are requested before the first access. The request
+//! is a hint: where the kernel gives no huge pages, everything works on small ones.
 //!
-//! - `HUGE-1`: an array's place in its region belongs to it alone and is initialised; the region is
-//!   mapped while any array in it lives.
-//! - `HUGE-2`: arrays that are discarded before they go lie in regions of their own, and large ones
-//!   have their huge pages to themselves: a discarded array takes nobody's huge page, and nobody
-//!   else's values keep its memory for long.
+//! - `HUGE-1`: an array's place in its region belongs to the array alone and is initialised; the
+//!   region is mapped as long as any array in it lives.
+//! - `HUGE-2`: arrays that are discarded before they are dropped have regions of their own, and
+//!   large ones have huge pages of their own: discarding an array takes no huge page from another
+//!   array, and no other array keeps its memory allocated for long.
 //!
-//! Memory goes back to the system when the last array of a region goes, or when an array is
-//! discarded. If no region can be mapped, the process is out of memory and the allocator's handler
-//! is called, as for any other array.
+//! Memory goes back to the system when the last array of a region is dropped, or when an array is
+//! discarded. If no region can be mapped, the process is out of memory, and the allocator's error
+//! handler is called, as for any other array.
 //!
-//! The system clears a page when it is touched for the first time. [`make_ready`] has that done
-//! before anybody waits for it; memory that was made ready and is discarded is the system's again.
+//! The system zeroes a page at the first access. [`make_ready`] causes that in advance, so that no
+//! transaction waits for it; memory that was made ready and is discarded goes back to the system.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Deref;
@@ -26,25 +26,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::binding::page_bytes;
 use crate::fork;
-use crate::machine::WordLine;
+use crate::word_line::WordLine;
 
 /// Bytes of a huge page on the machines that this runs on.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Bytes of a region, unless an array needs a larger one.
 const REGION_BYTES: usize = 32 << 20;
-/// Arrays below this do not matter.
+/// Smaller arrays are not worth a place in a region.
 const WORTH_BYTES: usize = 32 << 10;
-/// Places in a region are aligned so.
+/// Alignment of places in a region.
 const ALIGN: usize = 128;
 
-/// Memory for several arrays.
+/// A mapping of memory for several arrays.
 #[derive(Debug)]
 struct Region {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a region is memory and nothing else; its arrays look after what is in it.
+// SAFETY: a region is memory and nothing else; its arrays own the values in it.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -54,7 +54,8 @@ impl Region {
         let bytes = bytes.next_multiple_of(HUGE_PAGE_BYTES);
         let (read_write, private) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // Room to begin at a multiple of a huge page; what is never touched costs nothing.
+        // Extra space, to begin at a multiple of a huge page; memory that is never accessed costs
+        // nothing.
         let room = bytes + HUGE_PAGE_BYTES;
         // SAFETY: a new mapping where nothing is mapped.
         let mapped = unsafe { libc::mmap(std::ptr::null_mut(), room, read_write, private, -1, 0) };
@@ -64,7 +65,7 @@ impl Region {
         let skipped = mapped.cast::<u8>().align_offset(HUGE_PAGE_BYTES);
         // SAFETY: `skipped` is less than a huge page, which `room` has to spare.
         let start = unsafe { mapped.cast::<u8>().add(skipped) };
-        // SAFETY: the parts before and behind the region were mapped above and are used by nobody.
+        // SAFETY: the parts before and behind the region were mapped above and are not used.
         unsafe {
             libc::munmap(mapped, skipped);
             libc::munmap(start.add(bytes).cast(), HUGE_PAGE_BYTES - skipped);
@@ -73,49 +74,50 @@ impl Region {
         Some(Self { start: NonNull::new(start)?, bytes })
     }
 
-    /// Has the system clear all of it; false where it has not so much memory, or no such call.
+    /// Makes the system zero the whole region; false if it has too little memory, or lacks this
+    /// call.
     fn touch(&self) -> bool {
         let start = self.start.as_ptr().cast();
-        // SAFETY: mapped by `map`; the call changes nothing of what lies there.
+        // SAFETY: mapped by `map`; the call does not change the contents.
         unsafe { libc::madvise(start, self.bytes, libc::MADV_POPULATE_WRITE) == 0 }
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and no array in it lives (HUGE-1).
+        // SAFETY: mapped by `map`, and no array in the region is left (HUGE-1).
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// For how long an array needs its memory.
+/// How long an array needs its memory.
 #[derive(Debug, Clone, Copy)]
 enum Need {
-    /// As long as it lives.
+    /// Until the array is dropped.
     Long,
-    /// Until it is discarded.
+    /// Until the array is discarded.
     Short,
 }
 
-/// Where arrays come from.
+/// The regions of the process.
 struct Pool {
-    /// The regions that are being filled, by need, and how far (`HUGE-2`).
+    /// The regions that are being filled, by need, with the number of used bytes (`HUGE-2`).
     filling: [Option<(Arc<Region>, usize)>; 2],
-    /// Regions for later, which have been touched.
+    /// Regions for later, which have been zeroed.
     ready: Vec<Region>,
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { filling: [None, None], ready: Vec::new() });
 
 impl Pool {
-    /// Does something with the pool; no child is forked meanwhile, which could never use it.
+    /// Calls `work` with the pool. No child is forked meanwhile, since it could never use the pool.
     fn with<R>(work: impl FnOnce(&mut Self) -> R) -> R {
         let _no_fork = fork::delay();
-        // Nothing panics halfway through a change.
+        // `work` never panics halfway through a change.
         work(&mut POOL.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A place of so many bytes.
+    /// Allocates a place of `bytes` bytes.
     fn place(&mut self, bytes: usize, need: Need) -> Option<(Arc<Region>, NonNull<u8>)> {
         let align = match need {
             Need::Short if bytes >= HUGE_PAGE_BYTES => HUGE_PAGE_BYTES,
@@ -127,7 +129,8 @@ impl Pool {
         }
         let fits = |(region, used): &(Arc<Region>, usize)| used + bytes <= region.bytes;
         if !filling.as_ref().is_some_and(fits) {
-            // A large array leaves the rest of the region before it to others.
+            // A large array has a region of its own, so that others can use the rest of the current
+            // one.
             if bytes >= REGION_BYTES {
                 let region = Arc::new(Region::map(bytes)?);
                 let start = region.start;
@@ -144,9 +147,9 @@ impl Pool {
     }
 }
 
-/// Touches memory until so many bytes are ready for arrays that come later, in this process; less
-/// where the system refuses. They are the process's until arrays have taken them, so ask for no
-/// more than is free: a system may rather end a process than refuse.
+/// Zeroes memory until `bytes` bytes are ready for later arrays of this process; less where the
+/// system refuses. The memory belongs to the process until arrays use it, so a caller should not
+/// request more than is free: a system may end a process rather than refuse.
 pub fn make_ready(bytes: usize) {
     while Pool::with(|pool| pool.ready.len()) * REGION_BYTES < bytes {
         let Some(region) = Region::map(REGION_BYTES).filter(Region::touch) else { return };
@@ -154,12 +157,12 @@ pub fn make_ready(bytes: usize) {
     }
 }
 
-/// An array that may lie on huge pages.
+/// An array that may be on huge pages.
 #[derive(Debug)]
 pub struct Array<T> {
     start: NonNull<T>,
     len: usize,
-    /// Where a large array lies; a small one is a boxed slice.
+    /// The region of a large array; a small one is a boxed slice.
     region: Option<Arc<Region>>,
 }
 
@@ -182,22 +185,22 @@ impl<T> Drop for Array<T> {
     fn drop(&mut self) {
         let values = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
         if self.region.is_some() {
-            // SAFETY: HUGE-1; nobody has a reference any more, and the region goes afterwards.
+            // SAFETY: HUGE-1; no reference is left, and the region is dropped afterwards.
             unsafe { std::ptr::drop_in_place(values) };
         } else {
-            // SAFETY: `collect` took it from a box, and nobody has a reference any more.
+            // SAFETY: `collect` took it from a box, and no reference is left.
             drop(unsafe { Box::from_raw(values) });
         }
     }
 }
 
 impl<T> Array<T> {
-    /// Gives memory back to the system that nobody needs any more, though some may still look at
-    /// it: whole pages are 0 from then on. What is stored there afterwards takes memory again. A
-    /// small array stays as it is, and so does memory that the system wants to keep.
+    /// Gives the memory of the array back to the system, although threads may still read it: whole
+    /// pages are 0 from then on. Later stores allocate memory again. A small array keeps its
+    /// memory, as does memory that the system does not take back.
     ///
     /// # Safety
-    /// The values are atomics, for which bytes of 0 are values, and nothing else.
+    /// The values are atomics and nothing else, and bytes of 0 are a valid value.
     pub(crate) unsafe fn discard(&self) {
         if self.region.is_none() {
             return;
@@ -205,9 +208,9 @@ impl<T> Array<T> {
         let (page, start) = (page_bytes(), self.start.as_ptr().cast::<libc::c_void>());
         let skipped = start.addr().next_multiple_of(page) - start.addr();
         let Some(bytes) = size_of_val(&**self).checked_sub(skipped) else { return };
-        // SAFETY: these are whole pages of the array's place, which nobody else has (HUGE-1); what
-        // they say may change under those who look, says the caller. What is behind the last whole
-        // page stays.
+        // SAFETY: these are whole pages of the array's place, which belongs to this array alone
+        // (HUGE-1); the caller guarantees that their values may change under readers. The bytes
+        // behind the last whole page stay.
         unsafe { libc::madvise(start.byte_add(skipped), bytes / page * page, libc::MADV_DONTNEED) };
     }
 }
@@ -217,7 +220,8 @@ pub fn collect<T>(len: usize, make: impl FnMut(usize) -> T) -> Array<T> {
     collect_for(Need::Long, len, make)
 }
 
-/// As [`collect`], of words that are [discarded](crate::Word::discard) before the array goes.
+/// As [`collect`], for words that are [discarded](crate::Word::discard) before the array is
+/// dropped.
 pub fn collect_words<W>(len: usize, make: impl FnMut(usize) -> WordLine<W>) -> Array<WordLine<W>> {
     collect_for(Need::Short, len, make)
 }
@@ -235,8 +239,8 @@ fn collect_for<T>(need: Need, len: usize, mut make: impl FnMut(usize) -> T) -> A
     let Some((region, start)) = placed else { handle_alloc_error(layout) };
     let start = start.cast::<T>();
     for at in 0..len {
-        // SAFETY: the place is as large as the layout, aligned, and nobody else's. If `make`
-        // panics, the values made so far are not dropped, which is safe.
+        // SAFETY: the place is as large as the layout, aligned, and belongs to this array. If
+        // `make` panics, the values made so far are not dropped, which is safe.
         unsafe { start.add(at).write(make(at)) };
     }
     Array { start, len, region: Some(region) }
@@ -271,7 +275,7 @@ mod tests {
         assert!(before.len() >= 3);
         make_ready(REGION_BYTES);
         assert_eq!(ready(), before, "nothing more than was asked for");
-        // Other tests take places meanwhile, too.
+        // Other tests allocate places meanwhile, too.
         let many: Vec<_> = (0..16).map(|n| collect(1 << 20, |at| (at + n) as u64)).collect();
         assert!(ready().is_empty());
         let is_in = |place: usize| {
@@ -290,7 +294,7 @@ mod tests {
 
     #[test]
     fn words_that_are_discarded_give_their_memory_back_and_leave_others_theirs() {
-        // Small ones; a piece of a page at an end; whole pages; huge ones.
+        // Small arrays; a part of a page at the end; whole pages; huge pages.
         let arrays = [1, 500, 1000, 2048, 16_384, 1 << 15, 70_001].map(|l| collect_words(l, line));
         let says = |array: &Array<WordLine<NativeWord>>, at: usize| {
             array[at].0.each_ref().map(|word| word.load(Ordering::Acquire))
@@ -309,7 +313,7 @@ mod tests {
             }
         }
         for array in &arrays {
-            // It can be touched as before.
+            // The array can be used as before.
             array.iter().for_each(|line| line.0[3].store(5, Ordering::Release));
             assert!(array.iter().all(|line| line.0[3].load(Ordering::Acquire) == 5));
         }
@@ -343,7 +347,7 @@ mod tests {
         }
     }
 
-    /// Bytes of an array that lie in memory.
+    /// Resident bytes of an array.
     fn resident<T>(array: &Array<T>) -> usize {
         let (page, start) = (page_bytes(), array.start.as_ptr().addr());
         let (from, to) = (start.next_multiple_of(page), start + size_of_val(&**array));

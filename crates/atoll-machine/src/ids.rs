@@ -1,7 +1,7 @@
 //! Numbers of nodes and CPUs, kept apart by type.
 //!
-//! Both are the kernel's own numbers, which may have gaps. A [`NodeId`] may also number a logical
-//! node of a [`Topology`](crate::Topology); that one says which node of the kernel it lies on.
+//! Both are the kernel's own numbers, which may have gaps. A [`NodeId`] may also be the number of a
+//! logical node of a [`Topology`](crate::Topology), which knows the physical node of each.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// Writes sorted CPU numbers the way the kernel does: `0-3,8`.
+/// Formats sorted CPU numbers as the kernel does: `0-3,8`.
 pub(crate) fn write_cpus(cpus: &[CpuId]) -> String {
     let mut text = String::new();
     let mut rest = cpus;

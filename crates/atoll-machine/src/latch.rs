@@ -1,11 +1,12 @@
-//! A latch around what is changed by one thread at a time, for a moment.
+//! A latch: a lock that a thread holds for a short time.
 //!
-//! The machine is told of each attempt to take it and of its end, and waits in its own way: one
-//! whose threads are coroutines of one lets another go on there, so that it meets what happens
-//! while somebody holds a latch, and is never blocked by a coroutine that gave way with one in
-//! hand. On the real machine that is a hint at a line that is taken next.
+//! The latch notifies the machine (by a prefetch) of each attempt to take it and of each release,
+//! and waits in the machine's own way. On a machine with coroutines instead of threads, another
+//! coroutine runs at these points, so tests reach the interleavings in which a latch is held, and a
+//! wait never blocks on a coroutine that was suspended while it held the latch. On the real machine
+//! the notification is a prefetch of a line that is accessed next.
 //!
-//! A holder that panicked is passed over: nothing under a latch may panic halfway through a change.
+//! The panic of a holder is ignored: no code under a latch may panic halfway through a change.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,7 +21,7 @@ pub struct Latch<M, T = ()> {
     machine: PhantomData<fn() -> M>,
 }
 
-/// What a latch guards, while it is held.
+/// The value of a latch that the caller holds.
 pub struct Latched<'l, M: Machine, T> {
     guarded: MutexGuard<'l, T>,
     machine: PhantomData<fn() -> M>,
@@ -32,12 +33,12 @@ impl<M: Machine, T> Latch<M, T> {
         Self { guarded: Mutex::new(guarded), machine: PhantomData }
     }
 
-    /// Takes it; waits while another thread has it.
+    /// Takes the latch; waits while another thread holds it.
     #[inline]
     pub fn take(&self) -> Latched<'_, M, T> {
         let mut round = 0;
         loop {
-            tell::<M, T>(&self.guarded);
+            notify::<M, T>(&self.guarded);
             match self.guarded.try_lock() {
                 Ok(guarded) => return Latched { guarded, machine: PhantomData },
                 Err(TryLockError::Poisoned(poisoned)) => {
@@ -51,7 +52,7 @@ impl<M: Machine, T> Latch<M, T> {
 }
 
 #[inline]
-fn tell<M: Machine, T>(at: *const Mutex<T>) {
+fn notify<M: Machine, T>(at: *const Mutex<T>) {
     M::prefetch(at.cast(), 1);
 }
 
@@ -96,14 +97,14 @@ mod tests {
     use crate::{Machine, Native, NativeWord};
 
     thread_local! {
-        static TOLD: Cell<u32> = const { Cell::new(0) };
-        static HELD: RefCell<Option<Latched<'static, Told, u32>>> = const { RefCell::new(None) };
+        static NOTIFIED: Cell<u32> = const { Cell::new(0) };
+        static HELD: RefCell<Option<Latched<'static, Watched, u32>>> = const { RefCell::new(None) };
     }
 
-    /// A machine on which whoever has the latch lets it go in the third round of a wait.
-    struct Told;
+    /// A machine on which the holder releases the latch in the third round of a wait.
+    struct Watched;
 
-    impl Machine for Told {
+    impl Machine for Watched {
         type Word = NativeWord;
 
         fn now_ns() -> u64 {
@@ -118,18 +119,18 @@ mod tests {
         }
 
         fn prefetch(_address: *const u8, bytes: usize) {
-            TOLD.set(TOLD.get() + bytes as u32);
+            NOTIFIED.set(NOTIFIED.get() + bytes as u32);
         }
     }
 
     #[test]
-    fn the_machine_is_told_of_each_attempt_and_waits_in_its_own_way() {
-        static LATCH: Latch<Told, u32> = Latch::new(7);
+    fn the_machine_is_notified_of_each_attempt_and_waits_in_its_own_way() {
+        static LATCH: Latch<Watched, u32> = Latch::new(7);
         HELD.set(Some(LATCH.take()));
-        assert_eq!(TOLD.get(), 1);
+        assert_eq!(NOTIFIED.get(), 1);
         *LATCH.take() += 1;
-        // Three attempts in vain, one end, one that succeeds, and its end.
-        assert_eq!(TOLD.get(), 1 + 3 + 1 + 1 + 1);
+        // Three failed attempts, one release, one successful attempt, and its release.
+        assert_eq!(NOTIFIED.get(), 1 + 3 + 1 + 1 + 1);
         assert_eq!(*LATCH.take(), 8);
     }
 

@@ -1,33 +1,34 @@
-//! The machine: everything of the outside world that Atoll touches enters through this crate.
+//! The machine: Atoll's only access to the outside world.
 //!
-//! The outside world is the clock, the words that threads share, the CPUs and which of them a
-//! thread may run on, the memory nodes and how far apart they are, how much memory the process
-//! may use, and the barrier that the kernel offers across threads. The layers above ask here and
-//! nowhere else, so each of these can be replaced: a simulator implements [`Machine`], and a
-//! folder of text files stands in for a machine that is not at hand.
+//! The outside world is the clock, the words that threads share, the CPUs and the affinity of
+//! threads, the memory nodes and their distances, the amount of memory that the process may use,
+//! media for durable data, and the kernel's barrier across threads. The layers above use this crate
+//! and nothing else, so each part can be replaced: a simulator implements [`Machine`], and a folder
+//! of text files stands in for another machine.
 //!
 //! | module | question it answers |
 //! |---|---|
 //! | [`machine`] | what does transaction code run on? |
 //! | [`native`] | the answer for the real machine |
-//! | [`latch`] | how does one thread at a time change something? |
-//! | [`mod@pause`] | how does code wait that does not know what it runs on? |
-//! | [`topology`] | which nodes are there, with which CPUs, memory and distances? |
+//! | [`latch`] | how do threads exclude each other for a short time? |
+//! | [`mod@pause`] | how does code wait that is not generic over the machine? |
+//! | [`topology`] | which nodes exist, with which CPUs, memory and distances? |
 //! | [`affinity`] | which CPUs may this process use, and how does a thread stay on one? |
-//! | [`binding`] | how does memory come to lie on a node, and where does it lie? |
-//! | [`memory_limit`] | how much memory may this process use, and a node still take? |
-//! | [`huge_pages`] | how do large arrays come to lie on huge pages? |
-//! | [`fork`] | what does a forked child leave alone of its parent's? |
-//! | [`hints`] | how is the processor told what will be touched next? |
-//! | [`lines`] | how do bytes leave the caches for persistent memory? |
-//! | [`medium`] | where do bytes lie that outlive the process, and what survives a crash? |
-//! | [`mod@membarrier`] | how does one thread order the memory accesses of all? |
-//! | [`sysfs`] | what do the kernel's small text files say? |
+//! | [`binding`] | how is memory placed on a node, and on which node is it? |
+//! | [`memory_limit`] | how much memory may this process use, and how much has a node left? |
+//! | [`huge_pages`] | how are large arrays allocated on huge pages? |
+//! | [`fork`] | which objects of its parent must a forked child not use? |
+//! | [`hints`] | how are prefetches batched? |
+//! | [`lines`] | how are bytes written through the caches to persistent memory? |
+//! | [`medium`] | where are durable bytes stored, and what survives a crash? |
+//! | [`mod@membarrier`] | how does one thread order the memory accesses of all threads? |
+//! | [`process`] | which user, limits and signals does the process have? |
+//! | [`sysfs`] | what do the kernel's small text files contain? |
 //! | [`ids`], [`error`], [`warn_once`] | numbers, errors and warnings of the above |
 //!
-//! Nothing here knows tables or transactions, and nothing panics on a bad environment: what a
-//! container forbids is either an error that says what to do or, where work can go on without it,
-//! a value that says so.
+//! Nothing here knows tables or transactions, and nothing panics because of the environment. If a
+//! container forbids a call, the result is an error that says what to do or, where work can
+//! continue without the call, a value that says so.
 
 pub mod affinity;
 pub mod binding;
@@ -36,6 +37,7 @@ pub mod fork;
 pub mod hints;
 pub mod huge_pages;
 pub mod ids;
+mod kernel_files;
 pub mod latch;
 pub mod lines;
 pub mod machine;
@@ -48,6 +50,7 @@ pub mod process;
 pub mod sysfs;
 pub mod topology;
 pub mod warn_once;
+mod word_line;
 
 #[cfg(test)]
 #[path = "../tests/skipped/mod.rs"]

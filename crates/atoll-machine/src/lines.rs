@@ -1,49 +1,49 @@
-//! Cache lines on their way to persistent memory.
+//! Writing cache lines to persistent memory.
 //!
-//! A store to memory that keeps its bytes without power is durable when it has left the caches. So
-//! bytes are copied past them (non-temporal stores), or their lines are written back, and a fence
-//! waits until the memory controller has them. Which instruction writes lines back is asked of the
-//! processor: `clwb` leaves the line in the cache, `clflushopt` does not, `clflush` is slow and
-//! everywhere.
+//! A store to persistent memory is durable when it has left the caches. So bytes are stored past
+//! the caches (non-temporal stores), or their lines are written back, and a fence waits until the
+//! memory controller has accepted them. The processor determines the instruction that writes a line
+//! back: `clwb` keeps the line in the cache, `clflushopt` does not, and `clflush` is slow but
+//! always available.
 //!
-//! What is done to lines goes through [`Lines`], so that a medium that crashes can stand where the
-//! processor does (`medium/crash/lines.rs`).
+//! All operations on lines go through [`Lines`], so that a medium that simulates crashes can
+//! replace the processor (`medium/crash/lines.rs`).
 //!
-//! - `LINES-1`: when [`copy_through`] returns, the bytes have left the caches, whichever thread
-//!   asks: the fence is the copying thread's own.
+//! - `LINES-1`: when [`copy_through`] returns, the bytes have left the caches, as seen from any
+//!   thread: the copying thread executes the fence itself.
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
-/// Bytes of the smaller of the stores past the caches.
+/// Bytes of the smaller of the two non-temporal stores.
 pub const WORD: usize = 8;
 const PAIR: usize = 2 * WORD;
 
-/// How this processor writes a line back.
+/// The instruction that writes a line back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteBack {
-    /// And keeps it.
+    /// Keeps the line in the cache.
     Clwb,
-    /// And forgets it, without waiting for others.
+    /// Evicts the line; several write-backs overlap.
     ClflushOpt,
-    /// And forgets it, one after the other.
+    /// Evicts the line; write-backs are serialised.
     Clflush,
 }
 
-/// What stores bytes and gets them out of the caches: a processor, or a model of one that
-/// remembers.
+/// Stores bytes and writes them out of the caches: a processor, or a model of one that records the
+/// operations.
 ///
 /// # Safety
-/// Of the functions that take an address: the bytes there are writable memory of whatever this is,
-/// and nobody else touches them meanwhile.
+/// For the functions that take an address: the bytes there are writable memory of the
+/// implementation, and no other thread accesses them meanwhile.
 #[allow(unsafe_code)]
 pub trait Lines {
-    /// Stores two words past the caches, at a multiple of their size.
+    /// Stores two words past the caches, at an address that is a multiple of their size.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn stream_pair(&self, to: *mut u8, words: &[[u8; WORD]; 2]);
 
-    /// Stores a word past the caches, at a multiple of its size.
+    /// Stores a word past the caches, at an address that is a multiple of its size.
     ///
     /// # Safety
     /// See the trait.
@@ -65,17 +65,17 @@ pub trait Lines {
     fn fence(&self);
 }
 
-/// Copies bytes to where nobody else reads or writes meanwhile, see `LINES-1`.
+/// Copies bytes to persistent memory that no other thread accesses meanwhile; see `LINES-1`.
 ///
 /// # Safety
-/// So many bytes from `to` on are writable memory of `lines`, and nobody else touches them
-/// meanwhile.
+/// `bytes.len()` bytes from `to` on are writable memory of `lines`, and no other thread accesses
+/// them meanwhile.
 #[allow(unsafe_code)]
 pub unsafe fn copy_through(lines: &impl Lines, to: *mut u8, bytes: &[u8]) {
     let head = to.align_offset(WORD).min(bytes.len());
     let (first, rest) = bytes.split_at(head);
-    // SAFETY: `first` and `rest` together are the bytes that the caller vouches for; `at` is
-    // within them or just behind, and aligned to the store that is used.
+    // SAFETY: `first` and `rest` together are the bytes for which the caller guarantees the
+    // conditions; `at` is within them or directly behind, and aligned for the store that is used.
     unsafe {
         copy_and_write_back(lines, to, first);
         let mut at = to.add(head);
@@ -107,7 +107,7 @@ unsafe fn copy_and_write_back(lines: &impl Lines, to: *mut u8, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
-    // SAFETY: the caller's; all the bytes lie in one word, so in one line.
+    // SAFETY: the caller's; all the bytes are in one word, so in one line.
     unsafe {
         lines.store(to, bytes);
         lines.write_back(to);
@@ -136,7 +136,7 @@ mod imp {
         true
     }
 
-    /// Asked of the processor once.
+    /// The best instruction of this processor; queried once.
     pub fn write_back() -> WriteBack {
         static FOUND: LazyLock<WriteBack> = LazyLock::new(|| {
             const CLFLUSHOPT: u32 = 1 << 23;
@@ -173,7 +173,7 @@ mod imp {
         #[inline]
         unsafe fn write_back(&self, at: *mut u8) {
             let line = at.map_addr(|address| address & !(LINE_BYTES - 1));
-            // SAFETY: the caller's; what the line holds stays.
+            // SAFETY: the caller's; the contents of the line do not change.
             unsafe {
                 match write_back() {
                     WriteBack::Clwb => asm!("clwb [{}]", in(reg) line, options(nostack)),
@@ -187,7 +187,7 @@ mod imp {
 
         #[inline]
         fn fence(&self) {
-            // SAFETY: every processor of this kind has the instruction.
+            // SAFETY: every x86_64 processor has the instruction.
             unsafe { _mm_sfence() }
         }
     }
@@ -198,18 +198,18 @@ mod imp {
 mod imp {
     use super::{Lines, Processor, WORD, WriteBack};
 
-    /// Whether this processor can be told to write back lines. Not here: persistent memory is then
-    /// used through its file system, as any file.
+    /// Whether this processor has instructions to write lines back. Not supported here: persistent
+    /// memory is then used through its file system, like any file.
     pub fn is_supported() -> bool {
         false
     }
 
-    /// Not known.
+    /// Not used here.
     pub fn write_back() -> WriteBack {
         WriteBack::Clflush
     }
 
-    // The bytes do not leave the caches here.
+    // These stores do not leave the caches.
     impl Lines for Processor {
         unsafe fn stream_pair(&self, to: *mut u8, words: &[[u8; WORD]; 2]) {
             // SAFETY: the caller's.
@@ -244,7 +244,7 @@ mod tests {
             for len in 0..150 {
                 let mut target = [0xee; 256];
                 let bytes = &source[start..start + len];
-                // SAFETY: 216 bytes are left behind the 40th.
+                // SAFETY: at least 216 bytes are left from `start` on.
                 unsafe { copy_through(&Processor, target[start..].as_mut_ptr(), bytes) };
                 assert_eq!(&target[start..start + len], bytes, "{start} {len}");
                 let around = target[..start].iter().chain(&target[start + len..]);

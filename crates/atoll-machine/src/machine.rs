@@ -1,26 +1,27 @@
-//! The seam between transaction code and what it runs on.
+//! The interface between transaction code and the machine.
 //!
-//! Transaction code is generic over [`Machine`]: it reaches the clock, shared words, the waiting
-//! loop and memory hints through this trait alone. The same code therefore runs on the real
-//! machine ([`Native`](crate::Native)) and on a simulated one that counts cycles.
+//! Transaction code is generic over [`Machine`]: it accesses the clock, shared words, spin loops
+//! and prefetches through this trait alone. The same code therefore runs on the real machine
+//! ([`Native`](crate::Native)) and on a simulated one that counts cycles.
 //!
 //! - MACHINE-1: code above this layer never calls the operating system's clock, an atomic type or
 //!   a spin hint directly; a simulator that implements the trait sees every one of them.
-//! - MACHINE-2: the trait is type-level. An implementation that needs state keeps it per thread,
-//!   so that no shared handle adds traffic of its own.
+//! - MACHINE-2: the trait is type-level. An implementation that needs state keeps it per thread, so
+//!   that no shared handle causes cache traffic of its own.
 //!
-//! Nothing here can fail.
+//! No function here can fail.
 
 pub use std::sync::atomic::Ordering;
 
 use crate::huge_pages::Array;
+pub use crate::word_line::WordLine;
 
-/// What transaction code runs on. Type-level: a simulator keeps its own per-thread state.
+/// A machine for transaction code. Type-level: a simulator keeps its own per-thread state.
 ///
 /// # Example
 ///
-/// A second machine whose clock advances by one nanosecond with every question about it, so
-/// that a run repeats exactly:
+/// A second machine; its clock advances by one nanosecond with every reading, so a run repeats
+/// exactly:
 ///
 /// ```
 /// use atoll_machine::{Machine, NativeWord};
@@ -46,7 +47,7 @@ use crate::huge_pages::Array;
 ///         CLOCK.with(|clock| clock.set(clock.get() + u64::from(round)));
 ///     }
 ///
-///     fn touch(_address: *const u8, bytes: usize) {
+///     fn prefetch(_address: *const u8, bytes: usize) {
 ///         CLOCK.with(|clock| clock.set(clock.get() + bytes as u64));
 ///     }
 /// }
@@ -63,7 +64,7 @@ pub trait Machine: Send + Sync + 'static {
     /// The shared 64-bit word of this machine.
     type Word: Word;
 
-    /// Nanoseconds of a monotonic clock. Only differences have a meaning; the zero is arbitrary
+    /// Nanoseconds of a monotonic clock. Only differences have a meaning; the origin is arbitrary
     /// but the same for all threads.
     fn now_ns() -> u64;
 
@@ -73,23 +74,24 @@ pub trait Machine: Send + Sync + 'static {
         std::sync::atomic::fence(order);
     }
 
-    /// As [`Machine::fence`] with [`Ordering::SeqCst`], for who has just changed a word by reading
-    /// and writing it in one step, in an order that releases. Native: on processors on which that
-    /// step is a fence itself, only one for the compiler.
+    /// As [`Machine::fence`] with [`Ordering::SeqCst`], for a caller that has just executed an
+    /// atomic read-modify-write with release order. Native: only a compiler fence, on processors
+    /// where the read-modify-write is a full fence itself.
     fn fence_behind_rmw() {
         Self::fence(Ordering::SeqCst);
     }
 
-    /// Called in a spin loop; `round` counts up from 0. Native: a spin hint at first, then the
-    /// CPU is yielded.
+    /// Called in a spin loop; `round` counts up from 0. Native: a spin hint at first, later the
+    /// thread yields the CPU.
     fn wait(round: u32);
 
-    /// Says that `bytes` bytes of memory at `address` are about to be touched. Native: a prefetch
-    /// hint for the lines. Never dereferences, so any address is allowed.
+    /// Prefetches `bytes` bytes at `address`. Native: a prefetch hint for each line. Never
+    /// dereferences, so any address is allowed.
     fn prefetch(address: *const u8, bytes: usize);
 
-    /// Says that memory at `address` is about to be changed, which others change, too. Native: a
-    /// hint that asks for the line by itself. As [`Machine::prefetch`], any address is allowed.
+    /// Prefetches the line at `address` for a store, when other threads store to it, too. Native: a
+    /// hint that requests the line exclusively. As in [`Machine::prefetch`], any address is
+    /// allowed.
     #[inline]
     fn prefetch_to_write(address: *const u8) {
         Self::prefetch(address, 1);
@@ -98,18 +100,17 @@ pub trait Machine: Send + Sync + 'static {
 
 /// A shared 64-bit word, with the meaning of [`std::sync::atomic::AtomicU64`].
 ///
-/// Orderings that the standard type refuses are refused here too: a load may not release and a
-/// store may not acquire; both panic, because they are mistakes in the calling code and not in
-/// its input.
+/// As with the standard type, a load must not have release order and a store must not have acquire
+/// order; both panic, because they are errors in the calling code and not in its input.
 pub trait Word: Send + Sync + Default + 'static {
     /// A word that holds `value`.
     fn new(value: u64) -> Self;
 
-    /// The present value.
+    /// The current value.
     fn load(&self, order: Ordering) -> u64;
 
-    /// A bit for each of the words whose upper half is `wanted` in the bits of `mask`. The words
-    /// are read one by one, in any order, as by a [`Word::load`] that acquires.
+    /// A bit for each of the words with an upper half that equals `wanted` in the bits of `mask`.
+    /// The words are read one by one, in any order, as by a [`Word::load`] with acquire order.
     #[inline]
     fn upper_like(words: &[Self; 8], wanted: u32, mask: u32) -> u32
     where
@@ -122,10 +123,10 @@ pub trait Word: Send + Sync + Default + 'static {
         (0..8).fold(0, |bits, at| bits | u32::from(is_like(&words[at])) << at)
     }
 
-    /// Discards words that nobody needs any more, while some may still look at them: each stays as
-    /// it is or becomes 0, at any time, and what is stored in it may be lost. Who sees the 0 of one
-    /// sees, if it acquires, what was stored before this was called. Native: their memory goes back
-    /// to the system.
+    /// Discards words that the program no longer needs, while threads may still read them: each
+    /// word keeps its value or becomes 0, at any time, and later stores to it may be lost. A thread
+    /// that reads such a 0 with acquire order sees everything that was stored before this call.
+    /// Native: the memory goes back to the system.
     fn discard(lines: &Array<WordLine<Self>>)
     where
         Self: Sized,
@@ -137,14 +138,14 @@ pub trait Word: Send + Sync + Default + 'static {
     /// Replaces the value.
     fn store(&self, value: u64, order: Ordering);
 
-    /// Replaces the value and returns the one before.
+    /// Replaces the value and returns the old one.
     fn swap(&self, value: u64, order: Ordering) -> u64;
 
     /// Replaces the value by `new` if it is `current`. Never fails spuriously.
     ///
     /// # Errors
     ///
-    /// The value found, when it was not `current`.
+    /// The value found, if it was not `current`.
     fn compare_exchange(
         &self,
         current: u64,
@@ -153,20 +154,15 @@ pub trait Word: Send + Sync + Default + 'static {
         failure: Ordering,
     ) -> Result<u64, u64>;
 
-    /// Adds, wrapping around, and returns the value before.
+    /// Adds, wrapping around, and returns the old value.
     fn fetch_add(&self, value: u64, order: Ordering) -> u64;
 
-    /// Subtracts, wrapping around, and returns the value before.
+    /// Subtracts, wrapping around, and returns the old value.
     fn fetch_sub(&self, value: u64, order: Ordering) -> u64;
 
-    /// Sets the bits of `value` and returns the value before.
+    /// Sets the bits of `value` and returns the old value.
     fn fetch_or(&self, value: u64, order: Ordering) -> u64;
 
-    /// Keeps the bits of `value` only and returns the value before.
+    /// Clears all bits except those of `value` and returns the old value.
     fn fetch_and(&self, value: u64, order: Ordering) -> u64;
 }
-
-/// A cache line of shared words.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub struct WordLine<W>(pub [W; 8]);

@@ -1,7 +1,7 @@
 //! A barrier that one thread executes on behalf of all threads of the process.
 //!
-//! It makes the frequent side of a protocol free. A worker on its fast path stores an
-//! announcement and then loads an epoch, with nothing but a compiler fence between; the rare
+//! It removes the cost of a fence from the frequent side of a protocol. A worker on its fast path
+//! stores an announcement and then loads an epoch, with only a compiler fence between; the rare
 //! side changes the epoch, calls [`membarrier`], and then reads the announcements.
 //!
 //! - MEMBARRIER-1: between the call of [`membarrier`] and its return, every other thread of the
@@ -13,7 +13,7 @@
 //!   [`membarrier`] is a sequentially consistent fence of the calling thread alone, and the fast
 //!   path needs such a fence too. The answer never changes during a process.
 //!
-//! Other processes are not reached. A child made by fork keeps the registration.
+//! The barrier does not reach other processes. A forked child keeps the registration.
 
 use crate::error::MachineError;
 use crate::machine::Machine;
@@ -34,8 +34,8 @@ fn command(command: libc::c_int) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Tells the kernel that this process will use the barrier. May be called again at any time;
-/// [`is_available`] and [`membarrier`] call it where needed.
+/// Registers this process for the barrier. May be called again at any time; [`is_available`] and
+/// [`membarrier`] call it where needed.
 ///
 /// # Errors
 ///
@@ -44,18 +44,18 @@ pub fn register() -> Result<(), MachineError> {
     command(REGISTER_PRIVATE_EXPEDITED).map_err(|source| MachineError::NoMembarrier { source })
 }
 
-/// Whether MEMBARRIER-1 holds in this process. Registers it at the first question.
+/// Whether MEMBARRIER-1 holds in this process. The first call registers the process.
 #[must_use]
 pub fn is_available() -> bool {
-    // One barrier is tried as well: a filter may let the registration pass and not the barrier.
+    // One barrier is tried as well: a filter may allow the registration and forbid the barrier.
     *AVAILABLE.get_or_init(|| register().is_ok() && command(PRIVATE_EXPEDITED).is_ok())
 }
 
 /// Executes a full barrier on all threads of this process (MEMBARRIER-1), or, where that is not
 /// available, on the calling thread (MEMBARRIER-2). It takes some microseconds.
 ///
-/// Never returns without its barrier. The kernel may be short of memory for the quick way; then
-/// the slow one is taken, and both are tried until one succeeds.
+/// Never returns without the barrier. If the kernel lacks memory for the fast command, the slow one
+/// is used, and both are tried until one succeeds.
 pub fn membarrier() {
     fence(Ordering::SeqCst);
     if !is_available() {
@@ -65,8 +65,8 @@ pub fn membarrier() {
         if command(PRIVATE_EXPEDITED).is_ok() || command(GLOBAL).is_ok() {
             break;
         }
-        // A registration can be lost only by an execve, which ends this program; asking again is
-        // harmless and covers whatever the kernel does to a fork's child.
+        // A registration is lost only by an execve, which ends this program; registering again is
+        // harmless and covers any behaviour of the kernel after a fork.
         let _ = register();
         Native::wait(round);
     }
@@ -108,7 +108,8 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 1..=rounds {
-                    // With the epoch's line at hand, its load can overtake the store before it.
+                    // With the epoch's line in the cache, the load can overtake the store before
+                    // it.
                     std::hint::black_box(epoch.0.load(Ordering::Relaxed));
                     wait_for(&turn, round);
                     announced.0.store(round, Ordering::Relaxed);
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn either_the_announcement_is_seen_or_the_new_epoch_is() {
-        // Fresh threads each time: whether two of them meet closely depends on where they start.
+        // New threads each time: how closely their accesses coincide depends on where they start.
         let missed: u32 = (0..12).map(|_| rounds_missed_by_both(5000)).sum();
         assert_eq!(missed, 0, "rounds in which both sides missed the other's store");
     }

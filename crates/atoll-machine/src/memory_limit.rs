@@ -1,41 +1,42 @@
-//! How much memory this process may use, and how much a node can still take.
+//! The amount of memory that this process may use, and that a node has left.
 //!
-//! Two authorities have a say: the machine, which has so much and so much of it is available, and
-//! the control groups that the process lies in, each of which may set a limit below that. The
-//! smallest wins. Memory that a group spends on cached files does not count as used, because the
-//! kernel gives it back when asked. A limit of the addresses that the process may map (`ulimit -v`)
-//! is one of its memory too.
+//! Two authorities limit memory: the machine, with its total and its available memory, and the
+//! control groups of the process, each of which may set a lower limit. The smallest limit holds.
+//! Memory that a group uses for cached files does not count as used, because the kernel frees it on
+//! demand. A limit of the address space (`ulimit -v`) also limits memory.
 //!
-//! - LIMIT-1: every group from the process's own up to the root is asked; a limit set far above
+//! - LIMIT-1: every group from the process's own up to the root is read; a limit set far above
 //!   holds as well.
-//! - LIMIT-2: a container may see its groups under a path that the process's own list does not
-//!   name. Folders that do not exist set no limit; what is mounted at the root is always asked.
+//! - LIMIT-2: a container may see its groups under a path that differs from the one in the
+//!   process's list. Folders that do not exist set no limit; the group that is mounted at the root
+//!   is always read.
 
 use crate::error::MachineError;
 use crate::ids::NodeId;
-use crate::sysfs::{self, MemorySizes, ParseError, in_file, read_if_present, read_parsed};
+use crate::kernel_files::{in_file, read_if_present, read_parsed};
+use crate::sysfs::{self, MemorySizes, ParseError};
 use std::path::Path;
 
 /// Memory that this process may use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryAllowed {
-    /// All that it may ever have: the machine's memory or the limit, whichever is less.
+    /// The most that it may ever use: the machine's memory or the limit, whichever is less.
     pub total_bytes: u64,
-    /// What it could take now, without anyone swapping.
+    /// The amount that it could allocate now without swapping.
     pub available_bytes: u64,
     /// The smallest limit of its control groups, if one is set.
     pub cgroup_limit_bytes: Option<u64>,
 }
 
-/// What a node keeps for the kernel: at most this share of it, and
+/// The memory that a node keeps for the kernel: at most this share of it, and
 const KEPT_SHARE: u64 = 16;
-/// this and a smaller share.
+/// this amount plus a smaller share.
 const KEPT_BYTES: u64 = 256 << 20;
 const KEPT_SHARE_LARGE: u64 = 256;
 
-/// Bytes that a node (as the kernel numbers it) can take before the kernel has to look for memory
-/// there, which takes long where nothing can be given up. An estimate: what the kernel keeps free
-/// of a node it tells in no short file.
+/// Bytes that can be allocated on a node (as the kernel numbers it) before the kernel has to
+/// reclaim memory there, which takes long if nothing can be freed. An estimate: no short file says
+/// how much of a node the kernel keeps free.
 ///
 /// # Errors
 ///
@@ -52,8 +53,8 @@ fn parse_room(text: &str) -> Result<u64, ParseError> {
     Ok(sizes.free_bytes.saturating_add(sysfs::parse_node_cache(text)?).saturating_sub(kept))
 }
 
-/// Memory that this process may use now. Where the kernel's files cannot be understood, the
-/// physical memory of the machine is taken and no limit.
+/// Memory that this process may use now. If the kernel's files cannot be parsed, the result is the
+/// physical memory of the machine and no limit.
 #[must_use]
 pub fn memory_allowed() -> MemoryAllowed {
     let allowed = memory_allowed_in(Path::new("/")).unwrap_or_else(|_| {
@@ -61,7 +62,7 @@ pub fn memory_allowed() -> MemoryAllowed {
             [libc::_SC_PHYS_PAGES, libc::_SC_AVPHYS_PAGES].map(pages_in_bytes);
         MemoryAllowed { total_bytes, available_bytes, cgroup_limit_bytes: None }
     });
-    // What cannot be mapped cannot be used.
+    // Memory that cannot be mapped cannot be used.
     let most = crate::process::address_limit().unwrap_or(u64::MAX);
     MemoryAllowed {
         total_bytes: allowed.total_bytes.min(most),
@@ -70,8 +71,8 @@ pub fn memory_allowed() -> MemoryAllowed {
     }
 }
 
-/// The same of a machine that a folder describes: `proc/meminfo`, `proc/self/cgroup` and
-/// `sys/fs/cgroup` of it are read. The latter two may be missing.
+/// As [`memory_allowed`], for a machine that a folder describes: reads `proc/meminfo`,
+/// `proc/self/cgroup` and `sys/fs/cgroup` in it. The latter two may be missing.
 ///
 /// # Errors
 ///
@@ -95,10 +96,10 @@ fn pages_in_bytes(name: libc::c_int) -> u64 {
     u64::try_from(pages).unwrap_or(0).saturating_mul(crate::binding::page_bytes() as u64)
 }
 
-/// What differs between the two generations of control groups.
+/// The differences between the two versions of control groups.
 #[derive(Debug, PartialEq)]
 struct Version {
-    /// Where it may be mounted.
+    /// The folders at which it may be mounted.
     mounts: &'static [&'static str],
     limit: &'static str,
     used: &'static str,
@@ -119,7 +120,7 @@ static SECOND: Version = Version {
     cached_line: "inactive_file",
 };
 
-/// The groups that account for this process's memory, out of its list of groups.
+/// The groups that account for this process's memory, from its list of groups.
 fn memory_groups(list: &str) -> Vec<(&'static Version, String)> {
     list.lines()
         .filter_map(|line| {
@@ -135,7 +136,7 @@ fn memory_groups(list: &str) -> Vec<(&'static Version, String)> {
         .collect()
 }
 
-/// The limit and the headroom that a row of groups leaves, `None` being no limit.
+/// The limit and the headroom of a chain of groups; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Limit {
     bytes: Option<u64>,
@@ -168,10 +169,10 @@ fn smaller(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The limit of a group and all above it (LIMIT-1).
+/// The limit of a group and of all groups above it (LIMIT-1).
 fn limit_of(mount: &Path, group: &str, version: &Version) -> Result<Limit, MachineError> {
     let mut least = Limit::default();
-    // A path that leaves the mount (a group outside of this container's view) is none of ours.
+    // A path that leaves the mount (a group outside of this container's view) is ignored.
     let inside = group.trim_start_matches('/');
     let inside = if inside.split('/').any(|part| part == "..") { "" } else { inside };
     for folder in mount.join(inside).ancestors().take_while(|path| path.starts_with(mount)) {
@@ -195,12 +196,12 @@ fn read_number(path: &Path) -> Result<u64, MachineError> {
     let Some(text) = read_if_present(path)? else {
         return Ok(0);
     };
-    // A group's use is a number in the same form as a limit; "max" cannot be.
+    // The usage of a group has the same form as a limit; it is never "max".
     Ok(in_file(path, &text, parse_limit(&text))?.unwrap_or(0))
 }
 
-/// Parses a limit: bytes, or `max`. The first generation writes "no limit" as a number near the
-/// largest signed one, cut to whole pages.
+/// Parses a limit: bytes, or `max`. Version 1 writes "no limit" as a number near the largest signed
+/// one, rounded down to whole pages.
 fn parse_limit(text: &str) -> Result<Option<u64>, ParseError> {
     const NO_LIMIT: u64 = i64::MAX as u64 - (1 << 20);
     let word = text.trim();
@@ -213,7 +214,7 @@ fn parse_limit(text: &str) -> Result<Option<u64>, ParseError> {
     }
 }
 
-/// Bytes on a line `<name> <bytes>`; an estimate, so a line that is missing counts nothing.
+/// Bytes on a line `<name> <bytes>`; an estimate, so a missing line counts as 0.
 fn cached_bytes(stat: &str, name: &str) -> u64 {
     let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
     lines
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(parse_room(&text(tib, tib)), Ok(expected));
         assert!(parse_room("Node 2 MemTotal: 16 kB\nNode 2 MemFree: 1 kB\n").is_err());
         for node in crate::Topology::discover().unwrap().nodes {
-            // A machine without a folder for nodes tells nothing.
+            // A machine without a folder for nodes has no such file.
             let room = room_on(node.physical).unwrap_or(0);
             assert!(room <= node.memory_bytes, "{room} bytes on {node:?}");
         }

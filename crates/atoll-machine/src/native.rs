@@ -1,28 +1,30 @@
 //! The real machine: the hardware's atomics, the kernel's monotonic clock and prefetch hints.
 //!
-//! - NATIVE-1: [`NativeWord`] has exactly the layout of `AtomicU64`, so a table of words can be
-//!   laid over mapped memory.
-//! - NATIVE-2: [`Native::prefetch`](Machine::prefetch) and its like issue hints only. A hint on an
-//!   address that is not mapped is dropped by the hardware, so it can never fault.
-//! - NATIVE-3: a load of 16 bytes that lie in one cache line reads each of the two words in it at
-//!   once. Processors with AVX promise it of both together; none is known that does not.
-//! - NATIVE-4: on x86_64 an instruction that reads and writes a word in one step is a full fence:
-//!   no load behind it is done before the stores in front of it can be seen.
-//! - NATIVE-5: who reads a 0 because the kernel has taken a page sees what was stored before the
-//!   kernel was asked to: it empties the page's entry under a lock and tells all processors.
+//! - NATIVE-1: [`NativeWord`] has exactly the layout of `AtomicU64`, so mapped memory can be used
+//!   as an array of words.
+//! - NATIVE-2: [`Native::prefetch`](Machine::prefetch) and the other prefetches issue hints only.
+//!   The hardware drops a hint on an address that is not mapped, so a hint never faults.
+//! - NATIVE-3: a load of 16 bytes within one cache line reads each of its two words atomically.
+//!   Processors with AVX guarantee this for both words together; no processor is known that does
+//!   not.
+//! - NATIVE-4: on x86_64 an atomic read-modify-write is a full fence: no later load is executed
+//!   before all earlier stores are visible.
+//! - NATIVE-5: a thread that reads a 0 because the kernel has taken the page sees what was stored
+//!   before the kernel was called: the kernel clears the page's entry under a lock and notifies all
+//!   processors.
 
 use crate::huge_pages::Array;
 use crate::machine::{Machine, Ordering, Word, WordLine};
 use std::sync::atomic::AtomicU64;
 
-/// Rounds of [`Machine::wait`] that stay on the CPU before it is yielded. A lock is held for well
-/// under a microsecond; whoever waits longer waits for a thread that is not running.
+/// Rounds of [`Machine::wait`] that spin before the thread yields the CPU. A lock is held for well
+/// under a microsecond; a thread that waits longer waits for a thread that is not running.
 const SPIN_ROUNDS: u32 = 64;
 
 /// Bytes of one cache line.
 const LINE: usize = 64;
 
-/// Prefetching more lines than this only pushes out the first ones.
+/// Prefetching more lines than this would only evict the first ones.
 const MOST_LINES: usize = 16;
 
 /// The real machine.
@@ -65,8 +67,8 @@ impl Machine for Native {
         if bytes == 0 {
             return;
         }
-        // Steps of a line, and the last byte, which may lie one line further: how many lines there
-        // are depends on the address, and a branch on that would be guessed wrong.
+        // Steps of a line, then the last byte, which may be one line further: the number of lines
+        // depends on the address, and a branch on it would be mispredicted.
         let bytes = bytes.min(MOST_LINES * LINE);
         prefetch(address);
         let mut at = LINE;
@@ -114,13 +116,13 @@ fn prefetch(address: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
-/// As [`Word::upper_like`], with the upper halves side by side in two registers: a twentieth of the
-/// instructions of a transaction's read went into comparing them one by one.
+/// As [`Word::upper_like`], with the upper halves in two vector registers: comparing them one by
+/// one took a twentieth of the instructions of a transaction's read.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn upper_like(words: &[NativeWord; 8], wanted: u32, mask: u32) -> u32 {
     let bits;
-    // SAFETY: NATIVE-3. It reads the eight words, and changes registers only.
+    // SAFETY: NATIVE-3. The code reads the eight words and changes registers only.
     unsafe {
         std::arch::asm!(
             "movd {wanted}, {wanted_word:e}",
@@ -140,7 +142,7 @@ fn upper_like(words: &[NativeWord; 8], wanted: u32, mask: u32) -> u32 {
             "pand {two}, {mask}",
             "pcmpeqd {one}, {zero}",
             "pcmpeqd {two}, {zero}",
-            // A byte for each word.
+            // One byte for each word.
             "packssdw {one}, {two}",
             "packsswb {one}, {zero}",
             "pmovmskb {bits:e}, {one}",
@@ -199,7 +201,8 @@ impl Word for NativeWord {
     }
 
     fn discard(lines: &Array<WordLine<Self>>) {
-        // SAFETY: a line is eight atomics and nothing else (NATIVE-1), of which 0 is a value.
+        // SAFETY: a line is eight atomics and nothing else (NATIVE-1), for which 0 is a valid
+        // value.
         unsafe { lines.discard() }; // NATIVE-5
     }
 
@@ -269,7 +272,7 @@ mod tests {
 
     #[test]
     fn words_that_are_alike_are_found_like_one_by_one() {
-        /// The words of a machine that reads them one by one.
+        /// A word with the default implementation, which reads the words one by one.
         #[derive(Default)]
         struct Plain(NativeWord);
 
@@ -306,7 +309,7 @@ mod tests {
         let words = [0xabcd_ef12, 0xabcd_ef1f, 0xabcd_ef22, 0, u32::MAX, 0x2bcd_ef12];
         for round in 0..words.len().pow(4) {
             let upper = |at: usize| words[round / words.len().pow(at as u32 % 4) % words.len()];
-            // The lower half does not count.
+            // The lower half is ignored.
             let word = |at| u64::from(upper(at)) << 32 | u64::from(upper(at + 1));
             let native = std::array::from_fn(|at| NativeWord::new(word(at)));
             let plain = std::array::from_fn(|at| Plain::new(word(at)));

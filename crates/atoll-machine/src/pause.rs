@@ -1,13 +1,14 @@
 //! Waiting for another thread in code that is not generic over [`Machine`].
 //!
-//! The memory layer waits in a few places (for a store that is on its way) without knowing what
-//! transaction code runs on. Such a wait calls [`pause`]: natively that is [`Native`]'s wait. Where
-//! several "threads" are coroutines of one, as under a scheduler that looks for anomalies, whoever
-//! is waited for runs only when the waiting one gives way, so such a thread installs a function of
-//! its own with [`pause_with`].
+//! The memory layer waits in a few places for a store of another thread, but it is not generic over
+//! the machine. Such a wait calls [`pause`]: natively this is [`Native`]'s wait. Under a scheduler
+//! that searches for anomalies, several "threads" are coroutines of one thread, and the coroutine
+//! that will end a wait runs only when the waiting one yields; therefore such a thread installs a
+//! function of its own with [`pause_with`].
 //!
-//! - PAUSE-1: a mutex that may be held across a [`pause`] is locked with [`lock_patiently`], since
-//!   a coroutine that slept in the system would keep the thread from ever unlocking it.
+//! - PAUSE-1: a mutex that a thread may hold across a [`pause`] is locked with [`lock_patiently`],
+//!   since a coroutine that slept in the system would block the thread that has to unlock the
+//!   mutex.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -19,7 +20,7 @@ thread_local! {
     static INSTEAD: Cell<Option<fn(u32)>> = const { Cell::new(None) };
 }
 
-/// One turn of a wait that another thread will end; `round` counts the turns from 0.
+/// One round of a wait that another thread will end; `round` counts the rounds from 0.
 #[inline]
 pub fn pause(round: u32) {
     match INSTEAD.get() {
@@ -28,14 +29,14 @@ pub fn pause(round: u32) {
     }
 }
 
-/// From now on [`pause`] calls `instead` on this thread (`None`: [`Native`]'s wait again). Returns
-/// what it called before.
+/// Makes [`pause`] call `instead` on this thread from now on (`None`: [`Native`]'s wait). Returns
+/// the function before.
 pub fn pause_with(instead: Option<fn(u32)>) -> Option<fn(u32)> {
     INSTEAD.replace(instead)
 }
 
-/// Locks a mutex whose holder may be in a [`pause`] (`PAUSE-1`). A holder that panicked is passed
-/// over.
+/// Locks a mutex that a thread may hold while it is in a [`pause`] (`PAUSE-1`). The panic of a
+/// holder is ignored.
 pub fn lock_patiently<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     if INSTEAD.get().is_none() {
         return mutex.lock().unwrap_or_else(PoisonError::into_inner);

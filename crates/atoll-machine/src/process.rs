@@ -1,16 +1,16 @@
-//! The process: its user, its limits, and a signal that would end it.
+//! The process: its user, its resource limits, and a signal that would end it.
 
 use std::io;
 
-/// The number of the user that this process acts for.
+/// The effective user id of this process.
 #[must_use]
 pub fn user_id() -> u32 {
     // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Lets a write beyond the largest file that the process may make (`ulimit -f`) fail with `EFBIG`,
-/// where the process would be killed by `SIGXFSZ`. A handler that the program has set stays.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, where `SIGXFSZ` would
+/// otherwise kill the process. A handler that the program has set stays.
 pub fn refuse_large_files() {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: `now` is a valid place for the answer; zeroed bytes are a valid `libc::sigaction`.
@@ -24,14 +24,14 @@ pub fn refuse_large_files() {
     }
 }
 
-/// Bytes of addresses that the process may map (`ulimit -v`), if that is limited.
+/// The limit of the process's address space (`ulimit -v`) in bytes, if there is one.
 #[must_use]
 pub fn address_limit() -> Option<u64> {
     limit(libc::RLIMIT_AS)
 }
 
-/// Bytes of the largest file that the process may make (`ulimit -f`), if that is limited. A file in
-/// memory is one too.
+/// The limit of the size of a file (`ulimit -f`) in bytes, if there is one. It also holds for files
+/// in memory.
 #[must_use]
 pub fn file_limit() -> Option<u64> {
     limit(libc::RLIMIT_FSIZE)
@@ -49,7 +49,7 @@ fn limit(which: libc::__rlimit_resource_t) -> Option<u64> {
     (limits.rlim_cur != libc::RLIM_INFINITY).then_some(limits.rlim_cur)
 }
 
-/// Whether an error says that a file would be larger than the process may make it.
+/// Whether an error says that a file would exceed the file size limit.
 #[must_use]
 pub fn is_too_large(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EFBIG)
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_too_large_is_told_from_other_errors() {
+    fn the_error_of_a_file_that_is_too_large_is_recognised() {
         assert!(is_too_large(&io::Error::from_raw_os_error(libc::EFBIG)));
         assert!(!is_too_large(&io::Error::from_raw_os_error(libc::ENOSPC)));
     }

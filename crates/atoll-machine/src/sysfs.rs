@@ -1,22 +1,17 @@
-//! Parsers of the kernel's small text files, and reading them with errors that name the file.
+//! Parsers of the kernel's small text files; `kernel_files` reads the files.
 //!
-//! - SYSFS-1: a parser is a pure function of the text and never panics; garbage gives a
-//!   [`ParseError`], and the reader adds the file's path and content.
+//! - SYSFS-1: a parser is a pure function of the text and never panics; for garbage it returns a
+//!   [`ParseError`], to which the reader adds the path and the content of the file.
 //! - SYSFS-2: a number that would make the program allocate without bound ([`MOST_IDS`]) is
 //!   garbage, too.
 
-use crate::error::MachineError;
-use std::fs;
-use std::io;
-use std::path::Path;
-
-/// Ids of nodes and CPUs lie below this. Far above what any kernel is built for.
+/// Ids of nodes and CPUs are below this, which is far above what any kernel is built for.
 pub const MOST_IDS: u32 = 1 << 16;
 
-/// How much of a malformed file an error shows, in characters.
+/// Characters of a malformed file that an error shows.
 const SHOWN: usize = 200;
 
-/// What is wrong with a text of the kernel.
+/// An error in a text of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -40,7 +35,7 @@ pub enum ParseError {
         /// Its last id.
         last: u32,
     },
-    /// A line that should be there.
+    /// A line that is missing.
     #[error("it has no line {field:?}")]
     NoField {
         /// The name at the beginning of the line.
@@ -52,7 +47,7 @@ pub enum ParseError {
         /// The rest of the line.
         text: String,
     },
-    /// A row of the distance matrix whose length is not the number of nodes.
+    /// A row of the distance matrix with another length than the number of nodes.
     #[error("it lists {found} distances for {nodes} nodes")]
     DistanceCount {
         /// Distances found.
@@ -67,12 +62,12 @@ pub enum ParseError {
 pub struct MemorySizes {
     /// All of it.
     pub total_bytes: u64,
-    /// The part in use for nothing.
+    /// The unused part.
     pub free_bytes: u64,
 }
 
 fn parse_number<N: std::str::FromStr>(word: &str) -> Result<N, ParseError> {
-    // The standard parser takes a leading plus sign, which the kernel never writes.
+    // The standard parser accepts a leading plus sign, which the kernel never writes.
     let digits = word.bytes().all(|byte| byte.is_ascii_digit());
     let number = if digits { word.parse().ok() } else { None };
     number.ok_or_else(|| ParseError::NotANumber { word: shorten(word) })
@@ -113,7 +108,8 @@ pub fn parse_id_list(text: &str) -> Result<Vec<u32>, ParseError> {
     Ok(present.into_iter().collect())
 }
 
-/// Parses one row of the distance matrix: numbers apart by spaces, one for each of `nodes` nodes.
+/// Parses one row of the distance matrix: numbers separated by spaces, one for each of `nodes`
+/// nodes.
 ///
 /// # Errors
 ///
@@ -128,7 +124,7 @@ pub fn parse_distances(text: &str, nodes: usize) -> Result<Vec<u32>, ParseError>
     }
 }
 
-/// Parses a node's `meminfo`, whose lines begin with `Node <number>`.
+/// Parses a node's `meminfo`, with lines that begin with `Node <number>`.
 ///
 /// # Errors
 ///
@@ -138,8 +134,8 @@ pub fn parse_node_meminfo(text: &str) -> Result<MemorySizes, ParseError> {
     Ok(MemorySizes { total_bytes: field("MemTotal")?, free_bytes: field("MemFree")? })
 }
 
-/// Parses the bytes of cached files out of a node's `meminfo`, which the kernel gives up for
-/// others.
+/// Parses the bytes of cached files from a node's `meminfo`, which the kernel frees when memory is
+/// needed.
 ///
 /// # Errors
 ///
@@ -157,8 +153,8 @@ fn node_field(text: &str, name: &'static str) -> Result<u64, ParseError> {
         .and_then(parse_kilobytes)
 }
 
-/// Parses the machine's `meminfo`. What counts as free is `MemAvailable`, or `MemFree` on
-/// kernels that do not estimate it.
+/// Parses the machine's `meminfo`. Free memory is `MemAvailable`, or `MemFree` on kernels that do
+/// not estimate the former.
 ///
 /// # Errors
 ///
@@ -177,7 +173,7 @@ pub fn parse_meminfo(text: &str) -> Result<MemorySizes, ParseError> {
     Ok(MemorySizes { total_bytes: field("MemTotal")?, free_bytes })
 }
 
-/// Parses the memory nodes allowed to a process out of its `status`.
+/// Parses the memory nodes allowed to a process from its `status`.
 ///
 /// # Errors
 ///
@@ -188,7 +184,7 @@ pub fn parse_mems_allowed(text: &str) -> Result<Vec<u32>, ParseError> {
     parse_id_list(list.ok_or(ParseError::NoField { field: FIELD })?)
 }
 
-/// What follows `name:` on a line that begins so.
+/// The text after `name:`, if the line begins with it.
 fn field_of<'text>(line: &'text str, name: &str) -> Option<&'text str> {
     line.trim_start().strip_prefix(name)?.strip_prefix(':').map(str::trim)
 }
@@ -200,50 +196,9 @@ fn parse_kilobytes(text: &str) -> Result<u64, ParseError> {
         .ok_or_else(|| ParseError::NotASize { text: shorten(text) })
 }
 
-fn shorten(text: &str) -> String {
+/// The beginning of a text, for an error.
+pub(crate) fn shorten(text: &str) -> String {
     text.chars().take(SHOWN).collect()
-}
-
-/// Reads a file whole. Bytes that are no UTF-8 are replaced, and so become garbage to a parser.
-pub(crate) fn read_text(path: &Path) -> Result<String, MachineError> {
-    fs::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .map_err(|source| MachineError::Unreadable { path: path.to_path_buf(), source })
-}
-
-/// Reads a file whole, or nothing where it does not exist.
-pub(crate) fn read_if_present(path: &Path) -> Result<Option<String>, MachineError> {
-    match read_text(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(MachineError::Unreadable { source, .. }) if absent(&source) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// Names the file and what it holds in the error of a parser.
-pub(crate) fn in_file<T>(
-    path: &Path,
-    text: &str,
-    parsed: Result<T, ParseError>,
-) -> Result<T, MachineError> {
-    parsed.map_err(|reason| MachineError::Malformed {
-        path: path.to_path_buf(),
-        content: shorten(text),
-        reason,
-    })
-}
-
-/// Reads a file and parses it.
-pub(crate) fn read_parsed<T>(
-    path: &Path,
-    parse: impl FnOnce(&str) -> Result<T, ParseError>,
-) -> Result<T, MachineError> {
-    let text = read_text(path)?;
-    in_file(path, &text, parse(&text))
 }
 
 #[cfg(test)]
@@ -316,15 +271,6 @@ mod tests {
         let text = "Name:\tx\nMems_allowed:\t00000003\nMems_allowed_list:\t0-1\n";
         assert_eq!(parse_mems_allowed(text), Ok(vec![0, 1]));
         assert!(parse_mems_allowed("Mems_allowed: 3\n").is_err());
-    }
-
-    #[test]
-    fn an_error_names_the_file_and_shows_its_content() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("cpulist");
-        fs::write(&path, b"0-\xff\n").expect("the folder is writable");
-        let error = read_parsed(&path, parse_id_list).expect_err("that is garbage").to_string();
-        assert!(error.contains("cpulist") && error.contains("0-\u{fffd}"), "{error}");
     }
 
     proptest! {

@@ -1,20 +1,21 @@
 //! The nodes of the machine: their CPUs, their memory and how far apart they are.
 //!
-//! Protocol of [`Topology::discover`]: read the kernel's description of the nodes, then keep what
-//! this process is allowed to use. A folder with the same files stands in for a machine that is
-//! not at hand ([`Topology::from_sysfs`]), and [`Topology::with_logical_nodes`] splits a machine
-//! so that code for many nodes runs on a small one.
+//! [`Topology::discover`] reads the kernel's description of the nodes and keeps what this process
+//! may use. A folder with the same files stands in for another machine ([`Topology::from_sysfs`]),
+//! and [`Topology::with_logical_nodes`] splits a machine so that code for many nodes runs on a
+//! small one.
 //!
 //! - TOPOLOGY-1: nodes are sorted by id, and so are the CPUs of each; there is at least one CPU.
 //! - TOPOLOGY-2: `nodes[i].distances[j]` is the distance from `nodes[i]` to `nodes[j]`.
-//! - TOPOLOGY-3: a node that is listed has CPUs or memory that this process may use.
+//! - TOPOLOGY-3: each listed node has CPUs or memory that this process may use.
 //!
-//! A failure leaves nothing behind; everything here only reads.
+//! Everything here only reads, so a failure has no effect.
 
 use crate::affinity::allowed_cpus;
 use crate::error::MachineError;
 use crate::ids::{CpuId, NodeId, write_cpus};
-use crate::sysfs::{self, MemorySizes, parse_id_list, read_if_present, read_parsed};
+use crate::kernel_files::{in_file, read_if_present, read_parsed};
+use crate::sysfs::{self, MemorySizes, parse_id_list};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -31,31 +32,32 @@ pub struct Topology {
     pub nodes: Vec<Node>,
 }
 
-/// One node.
+/// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Its number; the kernel's own unless the node is logical.
     pub id: NodeId,
-    /// The kernel's number of the node that this one lies on; memory is bound to that.
+    /// The kernel's number of the physical node that hosts this one; memory is bound to that
+    /// number.
     pub physical: NodeId,
     /// Its CPUs, sorted. Empty for a node that has memory only.
     pub cpus: Vec<CpuId>,
     /// Bytes of its memory; 0 where unknown or not allowed to this process.
     pub memory_bytes: u64,
-    /// Bytes of its memory that were in use for nothing when the topology was read.
+    /// Bytes of its memory that were unused when the topology was read.
     pub free_bytes: u64,
     /// The kernel's relative distance to each node of the topology, in its order; 10 is local.
     pub distances: Vec<u32>,
-    /// Whether it is made up by [`Topology::with_logical_nodes`].
+    /// Whether [`Topology::with_logical_nodes`] has made it.
     pub logical: bool,
 }
 
 impl Topology {
-    /// The machine that this process runs on, as far as the process may use it: CPUs by its
-    /// affinity, memory by its allowed nodes. A node whose CPUs alone are allowed keeps them and
-    /// has no memory; one whose memory alone is allowed has no CPUs.
+    /// The machine that this process runs on, restricted to what the process may use: CPUs by its
+    /// affinity, memory by its allowed nodes. A node with only its CPUs allowed keeps them and has
+    /// no memory; a node with only its memory allowed has no CPUs.
     ///
-    /// Where there is no sysfs, the machine is one node of the allowed CPUs.
+    /// Without sysfs, the machine is one node with the allowed CPUs.
     ///
     /// # Errors
     ///
@@ -79,10 +81,10 @@ impl Topology {
         topology.restricted(cpus, mems.as_deref()).ok_or_else(|| no_cpus(sys))
     }
 
-    /// The machine that a folder describes, which holds what `/sys` holds: of
-    /// `devices/system/cpu` the file `online`, of `devices/system/node` the file `online` and for
-    /// each node `cpulist`, `distance` and `meminfo`. Without the folder `node`, the machine is
-    /// one node of all CPUs, its memory unknown.
+    /// The machine that a folder describes. The folder has the files of `/sys`: in
+    /// `devices/system/cpu` the file `online`, in `devices/system/node` the file `online` and for
+    /// each node `cpulist`, `distance` and `meminfo`. Without the folder `node`, the machine is one
+    /// node of all CPUs with unknown memory.
     ///
     /// # Errors
     ///
@@ -98,7 +100,7 @@ impl Topology {
                 Self::one_node(cpus.into_iter().map(CpuId).collect())
             }
             Some(text) => {
-                let ids = sysfs::in_file(&online, &text, parse_id_list(&text))?;
+                let ids = in_file(&online, &text, parse_id_list(&text))?;
                 let count = ids.len();
                 let nodes = ids.into_iter().map(|id| read_node(&folder, NodeId(id), count));
                 Self { nodes: nodes.collect::<Result<_, _>>()? }
@@ -121,7 +123,8 @@ impl Topology {
         Self { nodes: vec![node] }
     }
 
-    /// Keeps what is allowed; `None` for `mems` allows all memory. `None` if no CPU remains.
+    /// Keeps what is allowed; `None` for `mems` allows all memory. Returns `None` if no CPU
+    /// remains.
     fn restricted(mut self, cpus: &[CpuId], mems: Option<&[u32]>) -> Option<Self> {
         for node in &mut self.nodes {
             node.cpus.retain(|cpu| cpus.binary_search(cpu).is_ok());
@@ -142,21 +145,22 @@ impl Topology {
 
     /// The same machine as `count` logical nodes, numbered from 0.
     ///
-    /// The CPUs, in the order of their nodes, are cut into `count` runs whose lengths differ by
-    /// one at most; with more nodes than CPUs, neighbouring nodes share a CPU. A logical node
-    /// lies on the node of its first CPU: memory is bound there, its distances are that node's,
-    /// and the memory of that node is divided evenly among the logical nodes on it. Nodes on
-    /// which no logical node lies (those with memory only, always) are left out.
+    /// The CPUs, in the order of their nodes, are divided into `count` runs with lengths that
+    /// differ by one at most; with more nodes than CPUs, neighbouring nodes share a CPU. The
+    /// physical node of a logical node is the node of its first CPU: memory is bound there, the
+    /// distances are that node's, and that node's memory is divided evenly among its logical nodes.
+    /// Physical nodes without a logical node (always those with memory only) are left out.
     ///
-    /// **Warning:** logical nodes show that code is right, not that it is fast. Those that lie on
-    /// one node have the same memory, caches and (when shared) CPUs, so nothing is remote between
-    /// them, and a measurement over them says nothing about a machine with that many nodes.
+    /// **Warning:** logical nodes show that code is correct, not that it is fast. The logical nodes
+    /// of one physical node have the same memory, caches and (when shared) CPUs, so no access
+    /// between them is remote, and a measurement on them says nothing about a machine with that
+    /// many nodes.
     ///
     /// # Errors
     ///
     /// [`MachineError::LogicalNodes`] when `count` is 0 or above 1024.
     pub fn with_logical_nodes(&self, count: usize) -> Result<Self, MachineError> {
-        // A machine without CPUs cannot be discovered, but it can be written down.
+        // A machine without CPUs cannot be discovered, but a caller can construct it.
         let cpus: Vec<(CpuId, usize)> = self.cpus_with_nodes();
         let most = if cpus.is_empty() { 0 } else { MOST_LOGICAL };
         if count == 0 || count > most {
@@ -189,7 +193,7 @@ impl Topology {
         Ok(Self { nodes: nodes.collect() })
     }
 
-    /// Each CPU with the index of the first node that has it, in the order of the nodes.
+    /// Each CPU, with the index of the first node that has it, in the order of the nodes.
     fn cpus_with_nodes(&self) -> Vec<(CpuId, usize)> {
         let mut seen = std::collections::BTreeSet::new();
         let all = self.nodes.iter().enumerate();
@@ -206,7 +210,7 @@ impl Topology {
         cpus
     }
 
-    /// How many nodes have CPUs, and so can have threads work on what lies there; at least one.
+    /// Number of nodes with CPUs, on which threads can work on local data; at least one.
     #[must_use]
     pub fn working_nodes(&self) -> usize {
         self.nodes.iter().filter(|node| !node.cpus.is_empty()).count()
@@ -224,8 +228,8 @@ impl Topology {
         self.nodes.iter().find(|node| node.cpus.binary_search(&cpu).is_ok())
     }
 
-    /// The pairs of nodes whose remote distance is more than 1.5 times the local one, worth a
-    /// warning: work whose data lies on the other node of such a pair is much slower.
+    /// The pairs of nodes with a remote distance of more than 1.5 times the local one. Such a pair
+    /// is worth a warning: a thread on one node is much slower on data of the other.
     #[must_use]
     pub fn far_pairs(&self) -> Vec<FarPair> {
         let count = self.nodes.len();
@@ -278,7 +282,7 @@ impl Node {
     }
 }
 
-/// What an administrator wants to see: nodes, CPUs, sizes, free memory and the distance matrix.
+/// Shows an administrator the nodes, CPUs, sizes, free memory and the distance matrix.
 impl fmt::Display for Topology {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for node in &self.nodes {
@@ -328,14 +332,14 @@ fn read_node(folder: &Path, id: NodeId, count: usize) -> Result<Node, MachineErr
     })
 }
 
-/// The memory nodes allowed to a process, or `None` where its kernel has no such limit.
+/// The memory nodes allowed to a process, or `None` if its kernel has no such limit.
 fn allowed_memory_nodes(status: &Path) -> Result<Option<Vec<u32>>, MachineError> {
     let Some(text) = read_if_present(status)? else {
         return Ok(None);
     };
     match sysfs::parse_mems_allowed(&text) {
         Err(sysfs::ParseError::NoField { .. }) => Ok(None),
-        parsed => sysfs::in_file(status, &text, parsed).map(Some),
+        parsed => in_file(status, &text, parsed).map(Some),
     }
 }
 

@@ -1,11 +1,11 @@
-//! A warning that is given once in the life of a process.
+//! A warning that is given once per process.
 //!
-//! A library does not choose where words go, so the caller hands over the place; this only keeps
-//! count.
+//! A library does not choose where a message goes, so the caller passes the output; this type only
+//! remembers whether the warning was given.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets one message through and swallows all later ones.
+/// Passes the first message on and drops all later ones.
 ///
 /// ```
 /// use atoll_machine::WarnOnce;
@@ -23,7 +23,7 @@ pub struct WarnOnce {
 }
 
 impl WarnOnce {
-    /// Nothing said yet.
+    /// No warning has been given yet.
     #[must_use]
     pub const fn new() -> Self {
         Self { said: AtomicBool::new(false) }

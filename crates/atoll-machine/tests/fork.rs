@@ -1,4 +1,4 @@
-//! What a forked child has of its parent's, and what not. Children report by how they end.
+//! The parent's objects in a forked child. Children report by their exit status.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use atoll_machine::fork::{self, Here, Legacy, Mark, Unshared};
 
-/// One test forks at a time, so that none looks at descriptors of another's.
+/// One test forks at a time, so that no test sees descriptors of another one.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -17,7 +17,7 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 
 struct Child(libc::pid_t);
 
-/// Runs `body` in a forked child, whose status says whether it returned true.
+/// Runs `body` in a forked child; the child's exit status says whether `body` returned true.
 fn forked(body: impl FnOnce() -> bool) -> Child {
     // SAFETY: the child runs `body`, of one thread, and ends without destructors of the parent's.
     let pid = unsafe { libc::fork() };
@@ -114,13 +114,13 @@ fn a_child_has_an_empty_file_in_the_place_of_a_descriptor_that_is_not_shared() {
     let (mut wait, mut go) = (Some(wait), Some(go));
     let child = forked(|| {
         let is_empty = leads_to(number).contains("eventfd");
-        // It keeps its number when its owner goes.
+        // The descriptor keeps its number when its owner is dropped.
         drop(writing.take());
         let is_kept = leads_to(number).contains("eventfd");
         drop(go.take());
         waits_for(wait.take()) && is_empty && is_kept
     });
-    // The end is told although the child lives.
+    // The pipe reports its end although the child lives.
     drop(writing.take());
     let mut read = Vec::new();
     assert_eq!(std::fs::File::from(reading).read_to_end(&mut read).unwrap(), 0);
@@ -172,11 +172,11 @@ fn a_mapping_is_read_only_in_a_child_until_it_is_unprotected() {
     assert_eq!(unsafe { page.read_volatile() }, 9);
 }
 
-/// Waits for what must come to be; the limit only ends a broken test.
+/// Waits for a condition that must become true; the limit only ends a broken test.
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !done() {
-        assert!(begun.elapsed().as_secs() < 60, "never came to be: {what}");
+        assert!(begun.elapsed().as_secs() < 60, "never became true: {what}");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
@@ -189,7 +189,7 @@ fn a_legacy_has_readers_as_long_as_children_live_that_were_forked_since() {
     let (mut wait, mut go) = (Some(wait), Some(go));
     let child = forked(|| {
         drop(go.take());
-        // The grandchild goes on when the child has ended.
+        // The grandchild continues when the child has ended.
         let _ = forked(|| waits_for(wait.take()));
         true
     });
@@ -199,7 +199,7 @@ fn a_legacy_has_readers_as_long_as_children_live_that_were_forked_since() {
     assert!(!since.has_readers());
     let running = Legacy::new();
     let other = forked(|| {
-        // What is called closes everything that is not meant for it.
+        // `exec` closes every descriptor that is not meant for the new program.
         let path = c"/bin/sleep".as_ptr();
         // SAFETY: live, zero-terminated strings and a null behind them.
         unsafe { libc::execv(path, [path, c"60".as_ptr(), std::ptr::null()].as_ptr()) };

@@ -1,5 +1,6 @@
-//! Runs `guest-probe` in an emulated machine with several nodes, and asks for every check by name.
-//! Where the launcher ([`launcher`]) or the emulator is missing, the tests say so and pass.
+//! Runs `guest-probe` in an emulated machine with several nodes, and checks that it reports each
+//! check by name. Without the launcher ([`launcher`]) or the emulator, the tests report that they
+//! are skipped, and pass.
 
 mod launcher;
 mod skipped;
@@ -33,7 +34,7 @@ fn probe_passes_on(nodes: u32) {
     ];
     for node in 0..nodes {
         let other = if node == nodes - 1 { nodes - 2 } else { nodes - 1 };
-        wanted.push(format!("PASS memory bound to node {node} before its first touch lies there"));
+        wanted.push(format!("PASS memory bound to node {node} before its first touch is there"));
         wanted.push(format!("PASS memory of node {other} bound to node {node} has moved there"));
     }
     for line in wanted {

@@ -12,7 +12,7 @@ const TOTAL: u64 = 16_000_000 * 1024;
 const AVAILABLE: u64 = 12_000_000 * 1024;
 
 fn fixture(name: &str) -> PathBuf {
-    // Asked now: this may have been compiled for another clone with the same target.
+    // Read at run time: another clone with the same target folder may have compiled this.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
     Path::new(&here).join("tests/fixtures/memory").join(name)
 }

@@ -1,4 +1,4 @@
-//! Machines that are not at hand, described by folders of fixtures.
+//! Other machines, described by folders of fixtures.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
-    // Asked now: this may have been compiled for another clone with the same target.
+    // Read at run time: another clone with the same target folder may have compiled this.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
     Path::new(&here).join("tests/fixtures").join(name)
 }
@@ -20,7 +20,7 @@ fn ids(topology: &Topology) -> Vec<u32> {
     topology.nodes.iter().map(|node| node.id.0).collect()
 }
 
-/// A copy of the machine with two nodes in which one file holds something else (or is gone).
+/// A copy of the machine with two nodes, with other content in one file or without it.
 fn altered(file: &str, content: Option<&[u8]>) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let from = fixture("two-nodes");
@@ -73,7 +73,7 @@ fn a_node_with_memory_only_has_no_cpus_and_numbers_may_have_gaps() {
     assert_eq!(ids(&machine), [0, 2]);
     assert!(machine.nodes[1].cpus.is_empty() && machine.working_nodes() == 1);
     assert_eq!(machine.nodes[1].memory_bytes, 134_217_728 * 1024);
-    // Logical nodes lie where CPUs are.
+    // Logical nodes are on physical nodes with CPUs.
     let split = machine.with_logical_nodes(2).unwrap();
     assert!(split.nodes.iter().all(|node| node.physical == NodeId(0)));
     assert_eq!(split.nodes[0].memory_bytes, machine.nodes[0].memory_bytes / 2);

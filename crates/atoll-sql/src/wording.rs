@@ -133,6 +133,17 @@ fn known(text: &str) -> Option<SqlError> {
         let hint = "a join does it, as a rule";
         return Some(SqlError::unsupported(message).with_hint(Some(hint.to_owned())));
     }
+    if text.contains("annot access field at argument") {
+        let message = "a column hides the table of the same name in an outer query";
+        return query(message.to_owned(), "give the table another name, as in FROM t AS other");
+    }
+    if text.contains("hysical plan does not support logical expression")
+        || text.contains("ubquery can only be used in")
+    {
+        let message = "a subquery of this form is not supported where it stands";
+        let hint = "a join, or a subquery in FROM, does it as a rule";
+        return Some(SqlError::unsupported(message).with_hint(Some(hint.to_owned())));
+    }
     if let Some(pair) = between(text, "common type to coerce ", " in LIKE expression") {
         let message = format!("LIKE compares texts, not {}", in_sql(pair));
         return query(message, "CAST both sides to text");

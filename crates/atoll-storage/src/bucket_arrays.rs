@@ -1,18 +1,18 @@
-//! Where hashes are at home: the current array of each part of a hash index, one word for each.
+//! The current bucket array of each part of a hash index, one word per part.
 //!
-//! Every lookup begins here, so what it needs is one word, and the words of all parts are a few
-//! cache lines: an array's start, which is aligned, with what a hash is shifted by in the bits that
-//! the alignment leaves free.
+//! Every lookup begins here, so it needs one word only, and the words of all parts take a few cache
+//! lines. A word holds the address of an array, which is aligned, and in the bits that the
+//! alignment leaves free the shift that turns a hash into a position.
 //!
 //! Invariants
-//! - `BUCKETS-1`: a word is null, or names an array that lives, unmoved and never borrowed mutably,
-//!   as long as the words. What is shifted by is 64 less the binary logarithm of its length, so
-//!   every hash has its place in it.
+//! - `BUCKETS-1`: a word is null, or leads to an array that lives as long as the words, does not
+//!   move and is never borrowed mutably. The shift is 64 minus the binary logarithm of the array's
+//!   length, so every hash has a position in the array.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Values are aligned to as much at least.
+/// The least alignment of a bucket; the shift fits below it.
 const ALIGN: usize = 64;
 
 /// See the module.
@@ -27,7 +27,7 @@ impl<T, const PARTS: usize> Default for BucketArrays<T, PARTS> {
 }
 
 impl<T: Sync, const PARTS: usize> BucketArrays<T, PARTS> {
-    /// The home of a hash in the array of its part, if there is one yet.
+    /// The bucket of a hash in the array of its part, if the part has an array.
     #[inline]
     pub fn of(&self, part: usize, hash: u64) -> Option<&T> {
         let word = self.0[part].load(Ordering::Acquire);
@@ -37,10 +37,10 @@ impl<T: Sync, const PARTS: usize> BucketArrays<T, PARTS> {
         (!word.is_null()).then(bucket)
     }
 
-    /// Names the array of a part, whose length is a power of two of at least 2.
+    /// Sets the array of a part. Its length is a power of two of at least 2.
     ///
     /// # Safety
-    /// The array lives, unmoved and never borrowed mutably, as long as `self`.
+    /// The array lives as long as `self`, does not move and is never borrowed mutably.
     pub unsafe fn set(&self, part: usize, array: &[T]) {
         assert!(array.len().is_power_of_two() && array.len() > 1);
         let shift = (u64::BITS - array.len().ilog2()) as usize;
@@ -66,10 +66,10 @@ mod tests {
         let named = BucketArrays::<Line, 3>::default();
         assert!((0..3).all(|part| named.of(part, !0).is_none()));
         for (bits, array) in (1..=12).zip(&arrays) {
-            // SAFETY: the arrays live longer, and nobody changes them.
+            // SAFETY: the arrays live longer and are never borrowed mutably.
             unsafe { named.set(1, array) };
             for hash in [0, 1, 1 << 40, 1 << 63, 0x1234_5678_9abc_def0, !0] {
-                let bucket = named.of(1, hash).expect("it has been named");
+                let bucket = named.of(1, hash).expect("the part has an array");
                 assert_eq!(bucket.0 as u64, hash >> (64 - bits), "{hash:x} of {bits} bits");
             }
             assert!(named.of(0, 0).is_none() && named.of(2, 0).is_none());

@@ -1,13 +1,15 @@
-//! The owner's side of the directory: growing it, and copying the path to a node that changes.
+//! The owner's side of the directory: it adds nodes, and copies the path to a node that changes.
 //!
 //! Invariants
-//! - `DIR-1`: a node is changed only by a worker inside, under the latch of this module (segment
-//!   nodes: under their segment's latch), and only when it is not frozen in that worker's epoch.
-//! - `DIR-2`: a node that is not frozen has no frozen node above it: a node is born with its whole
-//!   path unfrozen, and what is held later is newer than all of them.
+//! - `DIR-1`: only a worker that is inside the gate changes a node, under the latch of this module
+//!   (a segment node: under the latch of its segment), and only if the node is not frozen in the
+//!   worker's epoch.
+//! - `DIR-2`: a node that is not frozen has no frozen node above it: when a node is allocated, its
+//!   whole path is not frozen, and a lease that is taken later holds an epoch that is newer than
+//!   all of them.
 //!
-//! A failure to allocate leaves the directory as it was, but for nodes above that are copied
-//! already and say the same as before.
+//! A failed allocation leaves the directory unchanged, except that nodes on the path may have been
+//! replaced by identical copies.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,17 +27,17 @@ pub struct Directory {
     latch: Mutex<()>,
 }
 
-/// Who changes the directory, and with which memory.
+/// The context of a change: the section of the gate and the purpose of allocations.
 #[derive(Clone, Copy)]
 pub struct Change {
-    /// What the gate told the worker.
+    /// Epoch and frontier, which the gate has given to the worker.
     pub inside: Inside,
-    /// What the memory is for.
+    /// The purpose of the memory.
     pub purpose: Purpose,
 }
 
 impl Change {
-    /// A change that a transaction makes on its way forward.
+    /// A change of a transaction that is not rolling back.
     pub fn forward(inside: Inside) -> Self {
         Self { inside, purpose: Purpose::Ordinary }
     }
@@ -133,7 +135,7 @@ impl Directory {
         Ok(Some(number))
     }
 
-    /// Publishes the copy of a segment's node.
+    /// Replaces the node of a segment by a copy.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
@@ -151,8 +153,8 @@ impl Directory {
         Ok(())
     }
 
-    /// The seal comes before the latch: waiting for workers of an older epoch with the latch in
-    /// hand would be waiting for one that waits for the latch.
+    /// Seals the epoch before it takes the latch. Sealing waits for workers of an older epoch, and
+    /// such a worker may be waiting for the latch.
     fn latch(&self, change: Change) -> MutexGuard<'_, ()> {
         self.memory.seal(change.inside.epoch);
         self.latch.lock().unwrap_or_else(PoisonError::into_inner)
@@ -198,7 +200,8 @@ impl Directory {
         self.own_child(change, place, TABLE_NODE_BYTES)
     }
 
-    /// Place of a segment's pointer in its leaf, with the path to it unfrozen and present.
+    /// Offset of a segment's pointer in its leaf. The path to it exists and is not frozen
+    /// afterwards.
     fn own_leaf_entry(
         &self,
         change: Change,
@@ -213,7 +216,8 @@ impl Directory {
         Ok(leaf + (1 + entry) * WORD)
     }
 
-    /// The node that the pointer at `place` leads to: made if there is none, copied if frozen.
+    /// The node that the pointer at `place` leads to: allocated if there is none, copied if it is
+    /// frozen.
     fn own_child(&self, change: Change, place: u64, bytes: u64) -> Result<u64, MemoryError> {
         let access = self.memory.access();
         let node = access.load_u64(place);

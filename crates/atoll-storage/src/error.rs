@@ -1,10 +1,10 @@
-//! What can go wrong in a table.
+//! Errors of the storage layer.
 
 use atoll_memory::MemoryError;
 
-use crate::types::DataType;
+use crate::data_type::DataType;
 
-/// An error of the storage layer. The table is as it was before the call.
+/// An error of the storage layer. The failed call has left the table unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -21,7 +21,7 @@ pub enum StorageError {
         /// Type of the value it was given.
         given: &'static str,
     },
-    /// A sum that is no value of its column's type.
+    /// A sum that the column's type cannot represent.
     #[error("column \"{column}\" holds {expected}, and the sum is out of its range")]
     OutOfRange {
         /// The column.
@@ -61,7 +61,7 @@ pub enum StorageError {
         /// Values given.
         given: usize,
     },
-    /// A column whose values are no plain bytes, for an operation that copies such.
+    /// A column without plain fixed-width values, for an operation that copies the bytes of values.
     #[error(
         "column {column} {what}; such operations take columns of integers, floats, dates, \
          timestamps and binary(n) that cannot be NULL, others can be visited"
@@ -69,10 +69,10 @@ pub enum StorageError {
     NotPlain {
         /// Position of the column.
         column: usize,
-        /// What stands against it.
+        /// Why the operation does not take the column.
         what: String,
     },
-    /// Bytes that an operation names and that are not there.
+    /// An operation that names bytes outside its buffer.
     #[error("operation {operation} names {needed} bytes from {begin} on, of {given}")]
     OutsideBuffer {
         /// Position of the operation.
@@ -84,7 +84,7 @@ pub enum StorageError {
         /// Bytes of the buffer.
         given: usize,
     },
-    /// Not as many operations as keys.
+    /// The number of operations differs from the number of keys.
     #[error("{operations} operations are given for {keys} keys; each key needs one")]
     OperationCount {
         /// Operations given.
@@ -102,7 +102,7 @@ pub enum StorageError {
         /// Bytes allowed.
         bytes_max: usize,
     },
-    /// A row whose values in an index are too long together. The transaction has been rolled back.
+    /// A row with an index key that is too long. The transaction has been rolled back.
     #[error(
         "index \"{index}\": the values of a row take {bytes} bytes there; the most is {bytes_max}"
     )]
@@ -114,7 +114,7 @@ pub enum StorageError {
         /// Bytes allowed.
         bytes_max: usize,
     },
-    /// A second table of a name.
+    /// A table of this name exists already.
     #[error("table \"{0}\" exists already")]
     TableExists(String),
     /// No table of that name.
@@ -123,8 +123,7 @@ pub enum StorageError {
     /// A table that can hold no further segment.
     #[error("table \"{0}\" is full: it has {1} rows")]
     TableFull(String, u64),
-    /// A directory in shared memory that does not hold what it should: not from this version, or
-    /// damaged.
+    /// A directory in shared memory that is damaged or that another version wrote.
     #[error("the shared directory is damaged: {what} at offset {offset}")]
     Corrupt {
         /// What was read.
@@ -132,7 +131,7 @@ pub enum StorageError {
         /// Where, in bytes from the start of the store.
         offset: u64,
     },
-    /// Something that a medium has kept of a table and that does not fit it.
+    /// A record on a medium that does not fit its table.
     #[error("table \"{table}\", row {row}: {what}; the files are of another database, or damaged")]
     BadRecord {
         /// The table.
@@ -142,7 +141,7 @@ pub enum StorageError {
         /// What is wrong.
         what: &'static str,
     },
-    /// Memory could not be had.
+    /// An allocation failed.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }

@@ -1,28 +1,30 @@
-//! Lists whose entries lie side by side, and that grow while others read them.
+//! Contiguous lists that grow while other threads read them.
 //!
-//! What is found here is found for every access to a row, so it takes few instructions and few
-//! cache lines: one table, looked up without a latch. A table that is too small is copied into one
-//! of twice the size; so an entry is made of atomics, and is changed under the list's lock only.
+//! Every access to a row reads such a list, so a read takes few instructions and few cache lines:
+//! it indexes one array, without a latch. When a list grows, its array is copied into one of twice
+//! the size. Therefore an entry consists of atomics, and a writer changes it under the lock of the
+//! list.
 //!
 //! Invariants
-//! - `FLAT-1`: a table that was ever current stays until the list goes; together the old ones are
-//!   smaller than the newest. So who has read a pointer to a table may use it.
-//! - `FLAT-2`: the length is published after the table that is as long, and neither ever shrinks.
-//!   So the table is at least as long as the length that was read before it.
-//! - `FLAT-3`: entries change under the lock, under which tables are copied, in the current table.
-//!   So no change is lost to a copy. Who still reads an old table sees what it might have seen a
-//!   moment before: whoever learns of a change in another way also sees the table that has it.
+//! - `FLAT-1`: an array that was ever current stays allocated until the list is dropped, so a
+//!   reader may use a pointer to it. Together the old arrays are smaller than the newest one.
+//! - `FLAT-2`: a writer publishes the length after the array of that length, and neither ever
+//!   shrinks. So a reader that loads the length first finds an array of at least that length.
+//! - `FLAT-3`: entries change only in the current array and only under the lock, under which the
+//!   array is also copied. So a copy loses no change. A reader of an old array sees values that it
+//!   could have seen a moment earlier; a reader that learns of a change in another way also sees
+//!   the array that has the change.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Entries of the first table.
+/// Entries of the first array.
 const FIRST: usize = 16;
 
-/// An entry: made of atomics, and shared by threads.
+/// An entry: it consists of atomics, which threads share.
 pub(crate) trait Entry: Default + Send + Sync {
-    /// One with the same values.
+    /// A new entry with the same values.
     fn copy(&self) -> Self;
 }
 
@@ -34,32 +36,33 @@ impl<T> Entry for AtomicPtr<T> {
 
 /// See the module.
 pub(crate) struct Flat<E> {
-    /// Entries of the current table, or of one before it.
+    /// Length of the current array, or of an earlier one.
     len: AtomicUsize,
-    /// The first of the current table's.
+    /// The first entry of the current array.
     first: AtomicPtr<E>,
-    tables: Mutex<Tables<E>>,
+    arrays: Mutex<Arrays<E>>,
 }
 
-/// All tables that were ever current; the last one is.
-struct Tables<E>(Vec<*mut [E]>);
+/// All arrays that were ever current; the last one is the current array.
+struct Arrays<E>(Vec<*mut [E]>);
 
-// SAFETY: the tables are boxes, which may be dropped anywhere if their entries may.
-unsafe impl<E: Send> Send for Tables<E> {}
+// SAFETY: the arrays are boxes, which another thread may drop if it may drop their entries.
+unsafe impl<E: Send> Send for Arrays<E> {}
 
-impl<E> Drop for Tables<E> {
+impl<E> Drop for Arrays<E> {
     fn drop(&mut self) {
-        for table in self.0.drain(..) {
-            // SAFETY: made by `Box::into_raw`; the list goes, so nobody reads any more (FLAT-1).
-            drop(unsafe { Box::from_raw(table) });
+        for array in self.0.drain(..) {
+            // SAFETY: made by `Box::into_raw`; the list is being dropped, so no reader is left
+            // (FLAT-1).
+            drop(unsafe { Box::from_raw(array) });
         }
     }
 }
 
-/// The only one who changes a list's entries at the moment.
+/// The locked list: its holder is the only writer.
 pub(crate) struct Locked<'l, E> {
     list: &'l Flat<E>,
-    tables: MutexGuard<'l, Tables<E>>,
+    arrays: MutexGuard<'l, Arrays<E>>,
 }
 
 impl<E> Default for Flat<E> {
@@ -67,46 +70,47 @@ impl<E> Default for Flat<E> {
         Self {
             len: AtomicUsize::new(0),
             first: AtomicPtr::new(ptr::null_mut()),
-            tables: Mutex::new(Tables(Vec::new())),
+            arrays: Mutex::new(Arrays(Vec::new())),
         }
     }
 }
 
 impl<E: Entry> Flat<E> {
-    /// What `read` makes of an entry, if the list is so long. It may be one that nobody has set.
-    // Not the entry itself: it would be asked whether it is at address 0, and who keeps it misses
-    // what changes in a table after this one.
+    /// The result of `read` for an entry, or `None` if the list is shorter. The entry may still
+    /// have its default value.
+    // Returns no reference to the entry: `Option<&E>` would add a check for null, and a caller that
+    // kept the reference would miss changes in a later array.
     #[inline(always)]
     pub(crate) fn read<R>(&self, index: u64, read: impl FnOnce(&E) -> R) -> Option<R> {
         if index as usize >= self.len.load(Ordering::Acquire) {
             return None;
         }
         let first = self.first.load(Ordering::Acquire); // after the length: FLAT-2
-        // SAFETY: FLAT-1 and FLAT-2: the entry is in a table that stays.
+        // SAFETY: by FLAT-1 and FLAT-2 the entry is in an array that stays allocated.
         Some(read(unsafe { &*first.add(index as usize) }))
     }
 
-    /// The list, for who changes it.
+    /// Locks the list, to change entries.
     pub(crate) fn lock(&self) -> Locked<'_, E> {
-        // What panics under the lock changes nothing before.
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        Locked { list: self, tables }
+        // A panic under the lock happens before any change, so a poisoned list is intact.
+        let arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
+        Locked { list: self, arrays }
     }
 }
 
 impl<E: Entry> Locked<'_, E> {
-    /// The entries, which are so many at least, to be changed before the lock is given back.
+    /// The entries, at least `least` of them. The caller changes them before it releases the lock.
     pub(crate) fn entries(&mut self, least: usize) -> &[E] {
-        let current = self.tables.0.last();
+        let current = self.arrays.0.last();
         // SAFETY: FLAT-1.
-        let entries = current.map_or(&[][..], |table| unsafe { &**table });
+        let entries = current.map_or(&[][..], |array| unsafe { &**array });
         if entries.len() >= least {
             return entries;
         }
         let len = least.next_power_of_two().max(FIRST);
         let grown = entries.iter().map(E::copy).chain(std::iter::repeat_with(E::default));
         let grown = Box::into_raw(grown.take(len).collect::<Box<[E]>>());
-        self.tables.0.push(grown);
+        self.arrays.0.push(grown);
         self.list.first.store(grown.cast(), Ordering::Release);
         self.list.len.store(len, Ordering::Release); // FLAT-2
         // SAFETY: FLAT-1.
@@ -130,7 +134,7 @@ mod tests {
     }
 
     impl Pair {
-        /// The second is set last, so it is read first.
+        /// A writer sets the second word last, so a reader reads it first.
         fn both(&self) -> [u64; 2] {
             let second = self.0[1].load(Ordering::Acquire);
             [self.0[0].load(Ordering::Acquire), second]
@@ -154,7 +158,7 @@ mod tests {
         assert!(both(1024).is_none() && both(u64::MAX).is_none());
     }
 
-    /// Says that a thread has ended, however it did.
+    /// Sets the flag when a thread ends, also by a panic.
     struct Ended<'f>(&'f AtomicBool);
 
     impl Drop for Ended<'_> {
@@ -163,7 +167,7 @@ mod tests {
         }
     }
 
-    /// One who changes entries, one who makes the list grow in between, and one who reads.
+    /// One thread changes entries, one makes the list grow in between, and one reads.
     #[test]
     fn what_is_changed_while_the_list_grows_is_never_lost_or_torn() {
         const ENTRIES: usize = FIRST;
@@ -176,20 +180,20 @@ mod tests {
                 scope.spawn(|| {
                     let _ended = Ended(&ended);
                     let mut value = 0;
-                    // As long as it grows, and once more.
+                    // Until the list has its final length, and once more.
                     let mut goes_on = true;
                     while std::mem::replace(&mut goes_on, list.read(LAST, |_| ()).is_none()) {
                         value += 1;
                         for index in 0..ENTRIES {
                             list.lock().entries(0)[index].set(value);
                             let seen = list.read(index as u64, Pair::both);
-                            assert_eq!(seen, Some([value; 2]), "by who has changed it");
+                            assert_eq!(seen, Some([value; 2]), "by the thread that has changed it");
                         }
                     }
                 });
                 scope.spawn(|| {
                     for growth in 1..=GROWTHS {
-                        // After something has been changed since the last time.
+                        // Waits for a change since the previous growth.
                         let before = list.read(0, Pair::both);
                         while list.read(0, Pair::both) == before && !ended.load(Ordering::Acquire) {
                             std::thread::yield_now();

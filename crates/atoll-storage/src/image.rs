@@ -1,21 +1,22 @@
-//! Values as the bytes that lie in a segment.
+//! The image of a value: the fixed-width bytes that a segment stores for it.
 //!
-//! Integers, floats, dates, timestamps and decimals are little-endian; a `bool` is one byte here
-//! and one bit in the segment. A text or binary is a 16-byte view in Arrow's layout: its length,
-//! then either up to 12 bytes inline, or the first 4 bytes, the number of a heap block and an
-//! offset in it. The image of NULL is zero, and NaN in a floating-point column, so that such a
-//! column reads as NaN where no validity bitmap is looked at.
+//! Integers, floats, dates, timestamps and decimals are little-endian. A `bool` is one byte as an
+//! image and one bit in the segment. A text or binary is a 16-byte view in Arrow's layout: its
+//! length, then either up to 12 bytes inline, or the first 4 bytes, the number of a heap block and
+//! an offset in that block. The image of NULL is zero; in a floating-point column it is NaN, so
+//! that a reader that ignores the validity bitmap reads NaN.
 
 use crate::types::{DataType, Value};
 
-/// Longest text or binary that lies in its view.
+/// Longest text or binary that is stored inline in its view.
 pub const INLINE_BYTES_MAX: usize = 12;
 
 /// A value as plain bytes: little-endian for numbers, one byte for a `bool`, all the bytes of a
-/// text or binary; `None` for NULL. What a transaction carries before the value has a place.
+/// text or binary; `None` for NULL. A transaction keeps values in this form before they are stored
+/// in a slot.
 pub type Plain<'v> = Option<&'v [u8]>;
 
-/// The plain bytes of a value; numbers are written to `room`.
+/// The plain bytes of a value; the bytes of a number are written to `room`.
 #[inline]
 pub fn plain<'v>(value: &'v Value, room: &'v mut [u8; 16]) -> Plain<'v> {
     macro_rules! fixed {
@@ -39,7 +40,8 @@ pub fn plain<'v>(value: &'v Value, room: &'v mut [u8; 16]) -> Plain<'v> {
     }
 }
 
-/// The image of plain bytes that need no heap. `Err` holds the bytes of a value that does.
+/// The image of plain bytes that are stored without the heap. `Err` holds the bytes of a value that
+/// needs the heap.
 #[inline]
 pub fn of_plain<'v>(
     data_type: DataType,
@@ -53,7 +55,7 @@ pub fn of_plain<'v>(
     }
 }
 
-/// The value of plain bytes; `None` when they are none of this type.
+/// The value of plain bytes; `None` if the bytes are not a value of this type.
 pub fn value_of_plain(data_type: DataType, plain: Plain<'_>) -> Option<Value> {
     match plain {
         None => Some(Value::Null),
@@ -63,7 +65,7 @@ pub fn value_of_plain(data_type: DataType, plain: Plain<'_>) -> Option<Value> {
 }
 
 fn null(data_type: DataType, room: &mut [u8; 16]) -> Result<&[u8], &[u8]> {
-    /// As wide as the widest fixed-size binary.
+    /// Zeroes, as many as the widest fixed-size binary has bytes.
     static ZERO: [u8; crate::types::FIXED_BINARY_BYTES_MAX as usize] =
         [0; crate::types::FIXED_BINARY_BYTES_MAX as usize];
     match data_type {
@@ -84,7 +86,7 @@ fn view<'v>(bytes: &'v [u8], room: &'v mut [u8; 16]) -> Result<&'v [u8], &'v [u8
     Ok(room)
 }
 
-/// Where the bytes of a long text or binary lie.
+/// The position of a long text or binary in the heap of its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeapPlace {
     /// Bytes of the value.
@@ -106,7 +108,7 @@ pub fn heap_view(bytes: &[u8], place: HeapPlace) -> [u8; 16] {
 }
 
 impl HeapPlace {
-    /// The place that a view names, as two words; `None` for an inline view.
+    /// The heap position in a view that is given as two words; `None` for an inline view.
     #[inline]
     pub(crate) fn of_view([start, end]: [u64; 2]) -> Option<Self> {
         let len = start as u32;
@@ -115,14 +117,14 @@ impl HeapPlace {
     }
 }
 
-/// The place in the heap that a view names; `None` for an inline view.
+/// The heap position in a view; `None` for an inline view.
 pub fn heap_place(view: &[u8]) -> Option<HeapPlace> {
     let (start, rest) = view.split_first_chunk()?;
     let end = rest.first_chunk()?;
     HeapPlace::of_view([start, end].map(|word| u64::from_le_bytes(*word)))
 }
 
-/// The bytes of a text or binary that lies in its view; `None` for a view into the heap.
+/// The bytes of a text or binary that is stored inline; `None` for a view into the heap.
 pub fn inline(view: &[u8]) -> Option<&[u8]> {
     let len = u32::from_le_bytes(view.get(..4)?.try_into().ok()?) as usize;
     view.get(4..4 + len).filter(|_| len <= INLINE_BYTES_MAX)

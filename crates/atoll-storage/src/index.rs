@@ -1,32 +1,35 @@
-//! The hash index of a primary key: from the hash of a key to rows that may have it.
+//! The hash index of a primary key: it maps the hash of a key to rows that may have the key.
 //!
-//! The index keeps no keys. An entry is one word, 28 bits of the hash and 36 bits of row id, so a
-//! bucket of 8 entries is one cache line and a lookup of a key costs one line here and one in the
-//! row that it confirms the key with. The same 28 bits name the home bucket, so a part grows
-//! without reading the keys of its rows.
+//! The index stores no keys. An entry is one word, 28 bits of the hash (the tag) and 36 bits of row
+//! id, so a bucket of 8 entries is one cache line. A lookup reads one line here and one of the row,
+//! to verify the row's key. The home bucket of an entry follows from the same 28 bits, so a part
+//! grows without reading the keys of its rows.
 //!
-//! The index is cut into parts by the hash; each part is an open-addressed table of buckets that
-//! doubles by itself. Lookups take no latch. Inserting and removing latch buckets, by a bit in the
-//! line that they change anyway: threads that add to one table share nothing else.
+//! The hash selects one of 64 parts; each part is an open-addressed table of buckets that doubles
+//! independently of the others. Lookups take no latch. Inserts and removals latch a bucket by a bit
+//! in the line that they change anyway, so threads that insert into one table share nothing else.
 //!
 //! Invariants
-//! - `INDEX-1`: an entry never moves within a table; a part that grows fills a new table before it
-//!   publishes it. A lookup that misses looks again if the part's table is not the one it searched.
-//! - `INDEX-2`: tables of the past stay until the index goes, but only their addresses do: once the
-//!   next table is named, their memory goes back to the system. To whoever still looks they may
-//!   look empty, and who sees that sees the next one named.
-//! - `INDEX-3`: a bucket's words are changed under its latch. Who adds or removes an entry has the
-//!   latch of its home, so two who add the same key meet; whoever has a latch waits for no other.
-//! - `INDEX-4`: a part that grows first latches all buckets of its table. So who has a latch of a
-//!   table that is current has it of the current one until he lets go; a latch of a table of the
-//!   past is good for nothing.
-//! - `INDEX-5`: what `arrays` names is the current table of a part. It is among its `tables`
-//!   before, and noted in `current` afterwards, which is at most one behind.
-//! - `INDEX-6`: an entry lies in the first bucket from its home on that had a free word, and words
-//!   that have been used are never empty again while their table is current. So nothing lies beyond
-//!   a bucket of a current table with an empty word.
+//! - `INDEX-1`: an entry never moves within a table; a thread that grows a part fills a new table
+//!   before it publishes that table. A lookup that misses repeats if the part's current table is
+//!   not the one that it has searched.
+//! - `INDEX-2`: old tables keep their addresses until the index is dropped, but their memory goes
+//!   back to the system once the next table is published. A lookup in an old table may find it
+//!   empty; a lookup that sees this also sees that the next table is published.
+//! - `INDEX-3`: a thread changes the words of a bucket only under the bucket's latch. An insert or
+//!   removal holds the latch of the entry's home bucket, so two inserts of one key exclude each
+//!   other. While it holds a latch it never waits for another one: it unlatches and retries.
+//! - `INDEX-4`: a thread that grows a part first latches all buckets of the current table. So a
+//!   thread that holds a latch of the current table holds a latch of the current table until it
+//!   unlatches. A latch of an old table protects nothing.
+//! - `INDEX-5`: `arrays` leads to the current table of a part. That table is stored in `tables`
+//!   before, and its generation in `current` afterwards, so `current` is at most one generation
+//!   behind.
+//! - `INDEX-6`: an entry is in the first bucket, from its home bucket on, that had a free word. A
+//!   word that has been used never becomes empty again while its table is current. So no entry is
+//!   beyond a bucket of the current table that has an empty word.
 //!
-//! All shared words but [`BucketArrays`], which are pointers, go through [`Machine`].
+//! All shared words except those of `BucketArrays`, which are pointers, are words of [`Machine`].
 
 use std::hint::cold_path;
 use std::ptr;
@@ -45,21 +48,21 @@ const FIRST_BUCKETS_BITS: u32 = 1;
 const GROWTHS: usize = 40;
 
 const EMPTY: u64 = 0;
-/// A removed entry: lookups go on past it, inserts may use it. No row id reaches it.
-const GONE: u64 = !LATCHED;
+/// A tombstone: lookups continue past it, inserts may reuse it. No row id has this value.
+const TOMBSTONE: u64 = !LATCHED;
 const TAG_BITS: u32 = 28;
 const TAG_MASK: u64 = !0 << (64 - TAG_BITS);
-/// In the first word of a bucket: somebody changes the bucket.
+/// In the first word of a bucket: a thread has latched the bucket.
 const LATCHED: u64 = 1 << (63 - TAG_BITS);
 const ROW_MASK: u64 = LATCHED - 1;
 const _: () = assert!(crate::layout::SEGMENTS_MAX << crate::layout::SLOT_BITS < ROW_MASK);
-/// Longest run of buckets that an insert looks at before the part grows; a part that is nearly
-/// empty (many keys of one hash) looks further instead.
+/// Number of buckets that an insert probes before the part grows. A part that is nearly empty (many
+/// keys of one hash) doubles this number instead.
 const PROBES_FIRST: usize = 4;
 
 /// See the module.
 pub struct HashIndex<M: Machine> {
-    /// Where each part's current table lies: what nearly every lookup needs of it.
+    /// The current table of each part: all that nearly every lookup needs.
     arrays: BucketArrays<WordLine<M::Word>, PARTS>,
     parts: Box<[Part<M>; PARTS]>,
 }
@@ -67,7 +70,8 @@ pub struct HashIndex<M: Machine> {
 #[repr(align(64))]
 struct Part<M: Machine> {
     growing: M::Word,
-    /// Generation of the current table, its place in `tables`, or of the one before (`INDEX-5`).
+    /// Generation of the current table, its position in `tables`, or the generation before
+    /// (`INDEX-5`).
     current: M::Word,
     tables: [OnceLock<Buckets<M>>; GROWTHS],
 }
@@ -100,27 +104,28 @@ impl<'t, M: Machine> Bucket<'t, M> {
         ptr::eq(self.0, other.0)
     }
 
-    /// The first row whose entry is like `wanted` and for which `is_it` holds; otherwise whether
-    /// the search goes on in the next bucket.
+    /// The first row for which `is_it` holds, among entries with the tag of `wanted`; otherwise
+    /// whether the search continues in the next bucket.
     #[inline]
     fn find(self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Result<RowId, bool> {
         const TAG: u32 = (TAG_MASK >> 32) as u32;
-        // A bucket as a whole: at which of its words a lookup would stop cannot be predicted.
+        // Compares the whole bucket at once: the position at which a loop would stop cannot be
+        // predicted.
         let mut like = M::Word::upper_like(self.words(), (wanted >> 32) as u32, TAG);
         while like != 0 {
             let word = self.word(like.trailing_zeros() as usize % BUCKET, Ordering::Acquire);
             let row = RowId((word & ROW_MASK).wrapping_sub(1));
-            // It may have been replaced since.
+            // Another thread may have replaced the entry since the comparison.
             if is_entry(word) && (word ^ wanted) & TAG_MASK == 0 && is_it(row) {
                 return Ok(row);
             }
             like &= like - 1;
         }
-        // Free places are used from the first on, so the last is the last to be used: INDEX-6.
+        // Inserts use the first free word, so the last word is the last to be used (INDEX-6).
         Err(self.words()[BUCKET - 1].load(Ordering::Acquire) != EMPTY)
     }
 
-    /// A word, without the latch.
+    /// A word, without the latch bit.
     #[inline]
     fn word(self, at: usize, order: Ordering) -> u64 {
         self.words()[at].load(order) & !LATCHED
@@ -134,11 +139,11 @@ impl<'t, M: Machine> Bucket<'t, M> {
             && first
                 .compare_exchange(now, now | LATCHED, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
-        // Not `then_some`: what is made and dropped unlatches.
+        // Not `then_some`: that would make a `Latched` in any case, and dropping it would unlatch.
         latched.then(|| Latched { bucket: self, first: now })
     }
 
-    /// The table is replaced by another (INDEX-4).
+    /// Latches the bucket and never unlatches it: the table is about to be replaced (INDEX-4).
     fn latch_for_growth(self) {
         let mut round = 0;
         loop {
@@ -151,18 +156,18 @@ impl<'t, M: Machine> Bucket<'t, M> {
     }
 }
 
-/// Somebody else has the latch of a bucket, and may be waiting for another.
+/// Another thread holds the latch of a bucket, and may be waiting for another one.
 struct Busy;
 
 /// A latched bucket; dropping it unlatches.
 struct Latched<'b, M: Machine> {
     bucket: Bucket<'b, M>,
-    /// What its first word says afterwards.
+    /// The value that unlatching stores in the first word.
     first: u64,
 }
 
 impl<M: Machine> Latched<'_, M> {
-    /// Position of a word with one of these values.
+    /// Position of the first word that satisfies `is_it`.
     fn position(&self, is_it: impl Fn(u64) -> bool) -> Option<usize> {
         (0..BUCKET).find(|at| is_it(self.bucket.word(*at, Ordering::Relaxed)))
     }
@@ -188,10 +193,10 @@ fn is_entry(word: u64) -> bool {
 }
 
 fn is_free(word: u64) -> bool {
-    matches!(word, EMPTY | GONE)
+    matches!(word, EMPTY | TOMBSTONE)
 }
 
-/// The bucket in which a hash should be. If the index grows meanwhile, it is one of the past, and
+/// The home bucket of a hash. If the index has grown since, the bucket belongs to an old table and
 /// may look empty.
 pub struct BucketRef<'i, M: Machine>(Bucket<'i, M>);
 
@@ -205,13 +210,13 @@ impl<M: Machine> Clone for BucketRef<'_, M> {
 impl<M: Machine> Copy for BucketRef<'_, M> {}
 
 impl<M: Machine> BucketRef<'_, M> {
-    /// Where the first cache line lies that a lookup needs.
+    /// Address of the first cache line that a lookup reads.
     #[inline]
     pub fn line(self) -> *const u8 {
         ptr::from_ref(self.0.0).cast()
     }
 
-    /// The first row in that line that may have the key with this hash: a guess, and almost always
+    /// The row of the bucket's first entry with the tag of the hash: a guess that is almost always
     /// right.
     #[inline]
     pub fn candidate(self, hash: u64) -> Option<RowId> {
@@ -224,7 +229,7 @@ impl<M: Machine> Default for HashIndex<M> {
         let parts: Box<[_]> = (0..PARTS).map(|_| Part::default()).collect();
         Self {
             arrays: BucketArrays::default(),
-            parts: parts.try_into().ok().expect("it has as many"),
+            parts: parts.try_into().ok().expect("there are `PARTS` parts"),
         }
     }
 }
@@ -239,7 +244,7 @@ impl<M: Machine> Default for Part<M> {
     }
 }
 
-/// An entry's word. Row ids are stored from 1, so that no entry is [`EMPTY`].
+/// The word of an entry. It stores the row id plus 1, so that no entry equals [`EMPTY`].
 fn entry(hash: u64, row: RowId) -> u64 {
     hash & TAG_MASK | (row.0 + 1)
 }
@@ -250,21 +255,21 @@ impl<M: Machine> HashIndex<M> {
         PartOf { arrays: &self.arrays, number, part: &self.parts[number] }
     }
 
-    /// Where a lookup of `hash` begins, and nearly always ends.
+    /// The home bucket of `hash`, where a lookup begins and nearly always ends.
     #[inline]
     pub fn bucket(&self, hash: u64) -> BucketRef<'_, M> {
         let bucket = self.arrays.of(hash as usize % PARTS, hash);
         BucketRef(bucket.map_or_else(|| self.first_bucket(hash), Bucket))
     }
 
-    /// Whether this is where a lookup begins now.
+    /// Whether this is still the home bucket of the hash in the current table.
     #[inline]
     fn is_current(&self, bucket: Bucket<'_, M>, hash: u64) -> bool {
         bucket.is(self.bucket(hash).0)
     }
 
-    /// True only if no row has this hash: its home has no entry like it, and none lies further on
-    /// (`INDEX-6`). Where something may, a search has to say it.
+    /// True only if no row has this hash: the home bucket has no entry with its tag, and no entry
+    /// can be beyond that bucket (`INDEX-6`). False says nothing; the caller has to search.
     #[inline]
     pub fn lacks(&self, hash: u64) -> bool {
         let BucketRef(bucket) = self.bucket(hash);
@@ -276,8 +281,8 @@ impl<M: Machine> HashIndex<M> {
         self.part(hash).table(hash).bucket(hash, 0)
     }
 
-    /// The first row with this hash for which `is_it` holds. Takes no latch; a row that is inserted
-    /// or removed meanwhile may be found or not.
+    /// The first row with this hash for which `is_it` holds. Takes no latch; may or may not find a
+    /// row that another thread inserts or removes during the call.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(RowId) -> bool) -> Option<RowId> {
         let mut bucket = self.bucket(hash);
@@ -295,9 +300,9 @@ impl<M: Machine> HashIndex<M> {
         }
     }
 
-    /// Adds a row unless there is one with the same hash for which `is_it` holds; returns that one
-    /// then. Two rows of the same key that are added at once exclude each other here: `adding` is
-    /// called when it is sure that this one is added, before anybody can find it.
+    /// Inserts a row, unless the index has a row with the same hash for which `is_it` holds; then
+    /// returns that row. Concurrent inserts of one key exclude each other here. `adding` is called
+    /// when the insert is certain and before another thread can find the row.
     pub fn insert(
         &self,
         hash: u64,
@@ -333,7 +338,7 @@ impl<M: Machine> HashIndex<M> {
             }
             cold_path();
             let part = self.part(hash);
-            let table = part.table(hash); // INDEX-4: the one whose home is latched
+            let table = part.table(hash); // INDEX-4: the table of the latched home bucket
             match table.replace_beyond(hash, is_free, add) {
                 Ok(true) => return None,
                 Ok(false) => {
@@ -349,7 +354,7 @@ impl<M: Machine> HashIndex<M> {
         }
     }
 
-    /// The home of a hash in the current table of its part, latched.
+    /// Latches the home bucket of a hash in the current table of its part.
     #[inline]
     fn latch(&self, hash: u64, round: &mut u32) -> Latched<'_, M> {
         loop {
@@ -363,25 +368,26 @@ impl<M: Machine> HashIndex<M> {
         }
     }
 
-    /// Makes room for so many rows at once, rather than as they come.
+    /// Grows all parts in advance so that they hold `rows` rows.
     pub fn reserve(&self, rows: u64) {
         let entries = rows.div_ceil(1 << PARTS_BITS) * 4 / 3;
         let bits = (entries as usize / BUCKET).max(1).next_power_of_two().ilog2();
         (0..PARTS as u64).for_each(|part| self.part(part).grow_to(bits));
     }
 
-    /// Removes a row; whether it was there.
+    /// Removes a row; returns whether the index had it.
     pub fn remove(&self, hash: u64, row: RowId) -> bool {
         let mut round = 0;
         loop {
             let mut latched = self.latch(hash, &mut round);
             let is_it = |word| word == entry(hash, row);
             if let Some(place) = latched.position(is_it) {
-                latched.put(place, GONE);
+                latched.put(place, TOMBSTONE);
                 return true;
             }
-            let table = self.part(hash).table(hash); // INDEX-4: the one whose home is latched
-            if let Ok(was_there) = table.replace_beyond(hash, is_it, || GONE) {
+            // INDEX-4: the table of the latched home bucket.
+            let table = self.part(hash).table(hash);
+            if let Ok(was_there) = table.replace_beyond(hash, is_it, || TOMBSTONE) {
                 return was_there;
             }
             drop(latched);
@@ -391,7 +397,7 @@ impl<M: Machine> HashIndex<M> {
     }
 }
 
-/// A part of an index, and what names its current table.
+/// A part of an index, with the array that leads to its current table.
 struct PartOf<'i, M: Machine> {
     arrays: &'i BucketArrays<WordLine<M::Word>, PARTS>,
     number: usize,
@@ -403,7 +409,7 @@ impl<'i, M: Machine> PartOf<'i, M> {
         self.part.tables.get(generation as usize)?.get()
     }
 
-    /// The current table, in which a hash has its home.
+    /// The current table of the part; `hash` is any hash of the part.
     fn table(&self, hash: u64) -> &'i Buckets<M> {
         loop {
             let current = self.part.current.load(Ordering::Acquire);
@@ -416,7 +422,7 @@ impl<'i, M: Machine> PartOf<'i, M> {
             if let Some(table) = tables.find(is_named) {
                 return table; // INDEX-5
             }
-            // It has grown twice since `current` was looked at.
+            // The part has grown twice since `current` was read.
         }
     }
 
@@ -428,19 +434,20 @@ impl<'i, M: Machine> PartOf<'i, M> {
         }
     }
 
-    /// Makes a table current; by whoever grows the part.
+    /// Makes a table current; called by the thread that grows the part.
     fn name(&self, generation: u64, table: Buckets<M>) {
         let place = &self.part.tables[generation as usize];
-        assert!(place.set(table).is_ok(), "one grows at a time");
+        assert!(place.set(table).is_ok(), "one thread grows a part at a time");
         let Some(table) = place.get() else { return };
-        // The name is no word of the machine, and whoever reads it must see the entries. (Natively,
-        // `BucketArrays` sees to that.)
+        // The pointer in `arrays` is not a word of the machine, and a thread that reads it must see
+        // the entries. (On the native machine the release store in `BucketArrays` already ensures
+        // that.)
         M::fence(Ordering::Release);
-        // SAFETY: INDEX-2; a table in its place is shared until the index goes.
+        // SAFETY: INDEX-2; a table in `tables` is only shared until the index is dropped.
         unsafe { self.arrays.set(self.number, &table.buckets) };
     }
 
-    /// As [`HashIndex::find`], beyond the home, if that is still one.
+    /// As [`HashIndex::find`], beyond the home bucket; `None` if the bucket is no longer current.
     #[inline(never)]
     fn find_beyond(
         &self,
@@ -452,7 +459,8 @@ impl<'i, M: Machine> PartOf<'i, M> {
         bucket.is(table.bucket(hash, 0)).then(|| table.find_beyond(hash, is_it)).flatten()
     }
 
-    /// Publishes a table with the same entries and more room for them, unless somebody has.
+    /// Replaces the table `full` by one with the same entries and more space, unless another thread
+    /// has done so.
     #[cold]
     fn grow(&self, full: &Buckets<M>) {
         let _growing = Growing::<M>::begin(&self.part.growing);
@@ -467,9 +475,9 @@ impl<'i, M: Machine> PartOf<'i, M> {
         }
     }
 
-    /// As [`PartOf::grow`], to a table with so many bits unless it has as many.
+    /// As [`PartOf::grow`], to a table of 2^`bits` buckets, unless the current one is as large.
     fn grow_to(&self, bits: u32) {
-        self.table(0); // Who makes the first has that of growing, too.
+        self.table(0); // before `Growing`, which making the first table takes, too
         let _growing = Growing::<M>::begin(&self.part.growing);
         let table = self.table(0);
         if table.bits < bits {
@@ -477,9 +485,11 @@ impl<'i, M: Machine> PartOf<'i, M> {
         }
     }
 
-    /// Publishes a table with the same entries as the current one and at least so many probes.
+    /// Publishes a table of 2^`bits` buckets with the entries of the current one and at least
+    /// `probes` probes.
     fn publish(&self, old: &Buckets<M>, bits: u32, mut probes: usize) {
-        // Who publishes has noted it before somebody else grows the part.
+        // `current` is exact here: only a thread that holds `Growing` publishes, and it stores the
+        // generation before it lets go.
         let next = self.part.current.load(Ordering::Relaxed) + 1;
         assert!((next as usize) < GROWTHS, "more keys of one hash than a part can hold");
         old.buckets.iter().map(Bucket::<M>).for_each(Bucket::latch_for_growth);
@@ -504,14 +514,16 @@ impl<M: Machine> Buckets<M> {
         Self { bits, probes: probes.min(buckets.len()), buckets }
     }
 
-    /// The bucket at `distance` from the home of an entry: the top bits of its tag.
+    /// The bucket at `distance` from the home bucket of an entry, which the top bits of the tag
+    /// select.
     #[inline]
     fn bucket(&self, entry: u64, distance: usize) -> Bucket<'_, M> {
         let bucket = (entry >> (64 - self.bits)) as usize;
         Bucket(&self.buckets[(bucket + distance) & (self.buckets.len() - 1)])
     }
 
-    /// The first row behind the home of an entry that has one like it and for which `is_it` holds.
+    /// The first row beyond the home bucket of an entry that has the entry's tag and for which
+    /// `is_it` holds.
     fn find_beyond(&self, wanted: u64, is_it: &mut impl FnMut(RowId) -> bool) -> Option<RowId> {
         for distance in 1..self.probes {
             match self.bucket(wanted, distance).find(wanted, is_it) {
@@ -523,8 +535,8 @@ impl<M: Machine> Buckets<M> {
         None
     }
 
-    /// Replaces the first word that `is_it` behind the home of an entry, which is latched; false if
-    /// there is none.
+    /// Replaces the first word for which `is_it` holds beyond the home bucket of an entry, which
+    /// the caller has latched; false if there is no such word.
     fn replace_beyond(
         &self,
         entry: u64,
@@ -541,14 +553,15 @@ impl<M: Machine> Buckets<M> {
         Ok(false)
     }
 
-    /// Copies all entries to a table that nobody else knows yet; false when there is no place near
-    /// the home of one.
+    /// Copies all entries to a table that no other thread can reach yet; false if an entry finds no
+    /// free word within the probes.
     fn copy_to(&self, grown: &Self) -> bool {
         if grown.bits != self.bits + 1 {
             return self.entries().all(|word| grown.fill(word));
         }
-        // Most lie in their home, whose entries have theirs in two buckets side by side: these are
-        // written from the first word on, and nothing is looked for. The others come afterwards.
+        // Most entries are in their home bucket. When the table doubles, such a bucket is split
+        // into two adjacent ones, which are filled from the first word on without a search. The
+        // other entries follow afterwards.
         let mut others = Vec::new();
         for (bucket, words) in self.buckets.iter().enumerate() {
             let halves =
@@ -565,7 +578,7 @@ impl<M: Machine> Buckets<M> {
                     others.push(word);
                     continue;
                 }
-                // A half has no more than the whole.
+                // One of the two buckets receives at most as many entries as the old one had.
                 halves[half][filled[half]].store(word, Ordering::Relaxed);
                 filled[half] += 1;
             }
@@ -573,8 +586,8 @@ impl<M: Machine> Buckets<M> {
         others.into_iter().all(|word| grown.fill(word))
     }
 
-    /// Puts an entry into a table that nobody else knows yet; false when there is no place near its
-    /// home.
+    /// Puts an entry into a table that no other thread can reach yet; false if it finds no free
+    /// word within the probes.
     fn fill(&self, entry: u64) -> bool {
         let mut near = (0..self.probes).flat_map(|distance| self.bucket(entry, distance).words());
         let place = near.find(|word| word.load(Ordering::Relaxed) == EMPTY);
@@ -589,7 +602,7 @@ impl<M: Machine> Buckets<M> {
     }
 }
 
-/// One grows a part at a time.
+/// The right to grow a part; one thread holds it at a time.
 struct Growing<'w, M: Machine>(&'w M::Word);
 
 impl<'w, M: Machine> Growing<'w, M> {
@@ -638,9 +651,9 @@ mod tests {
     }
 
     #[test]
-    fn entries_beside_their_home_and_gone_ones_are_found_and_not_found_after_growth() {
-        // All in one part, in clusters: more want to go to a home than it has places, and lie
-        // behind it or behind the next.
+    fn displaced_entries_are_found_after_growth_and_removed_ones_are_not() {
+        // All keys are in one part, in clusters: more entries have one home bucket than it holds,
+        // so the others are in the bucket behind it or behind the next.
         let key = |bucket: u64, number: u64| bucket << 60 | number << 40 | 7;
         let index = HashIndex::<Native>::default();
         let mut left = HashMap::new();
@@ -696,25 +709,25 @@ mod tests {
     }
 
     #[test]
-    fn who_adds_a_row_is_told_before_it_can_be_found_and_only_if_it_is_added() {
+    fn the_callback_of_an_insert_runs_before_the_row_can_be_found_and_only_if_it_is_added() {
         let index = HashIndex::<Native>::default();
-        let mut told = 0;
+        let mut calls = 0;
         let other = index.insert(
             7,
             RowId(1),
             |_| true,
             || {
-                told += 1;
+                calls += 1;
                 assert_eq!(index.find(7, |_| true), None);
             },
         );
-        assert_eq!((other, told), (None, 1));
-        assert_eq!(index.insert(7, RowId(2), |_| true, || told += 1), Some(RowId(1)));
-        assert_eq!((index.find(7, |_| true), told), (Some(RowId(1)), 1));
+        assert_eq!((other, calls), (None, 1));
+        assert_eq!(index.insert(7, RowId(2), |_| true, || calls += 1), Some(RowId(1)));
+        assert_eq!((index.find(7, |_| true), calls), (Some(RowId(1)), 1));
     }
 
     #[test]
-    fn rows_that_share_a_hash_are_told_apart_by_the_caller() {
+    fn the_caller_distinguishes_rows_with_the_same_hash() {
         let index = HashIndex::<Native>::default();
         for i in 0..2000 {
             index.insert(42, RowId(i), |_| false, || ());
@@ -726,7 +739,8 @@ mod tests {
     #[test]
     fn lookups_beside_rows_that_come_and_go_in_the_same_buckets_miss_nothing_that_was_there() {
         let index = HashIndex::<Native>::default();
-        // One part and tags that differ in their last bit only, so all share a few buckets.
+        // All keys are in one part, and their tags differ in the last bit only, so they share a few
+        // buckets.
         let hash = |key: u64| 0xabcd_0000_0000_0000 | (key % 2) << (64 - TAG_BITS);
         let add = |i: u64| {
             assert_eq!(index.insert(hash(i), RowId(i), |row| row == RowId(i), || ()), None);
@@ -753,7 +767,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latched_bucket_stays_latched_whoever_asks_and_looks_as_it_is() {
+    fn a_latched_bucket_cannot_be_latched_again_and_can_be_read() {
         let line = WordLine(std::array::from_fn(|_| Word::new(EMPTY)));
         let bucket = Bucket::<Native>(&line);
         let mut latched = bucket.try_latch().unwrap();

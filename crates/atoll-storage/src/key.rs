@@ -1,14 +1,14 @@
-//! Hashes of primary keys.
+//! Hashes of primary keys, and their form in error messages.
 
 use crate::types::{Column, DataType, Schema, Value};
 
-/// Hashes up to this one may stand for something else where hashes are kept.
+/// Hashes up to this one are reserved: a table of hashes may use them as special values.
 pub const RESERVED_MAX: u64 = 2;
 
 pub(crate) const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads the bits of a word over the whole of another (the finaliser of splitmix64, Steele, Lea
-/// and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// Mixes the bits of a word (the finaliser of splitmix64, Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators", 2014).
 #[inline]
 pub fn mix(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,7 +16,7 @@ pub fn mix(word: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// What [`mix`] has made a word of: each of its steps can be undone.
+/// The inverse of [`mix`]: each of its steps is invertible.
 #[inline]
 fn unmix(word: u64) -> u64 {
     let word = (word ^ word >> 31 ^ word >> 62).wrapping_mul(0x3196_42b2_d24d_8ec3);
@@ -43,7 +43,7 @@ pub fn hash(key: &[Value]) -> u64 {
     })
 }
 
-/// The type of a column of a primary key that is a word.
+/// The type of a column of a primary key that fits in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// `smallint`
@@ -58,8 +58,8 @@ pub enum Part {
     Timestamp,
 }
 
-/// The parts of a key with columns of these types, if they are integers that fit a word side by
-/// side; none otherwise.
+/// The parts of a key with columns of these types, if all are integers and fit in one word
+/// together; empty otherwise.
 pub fn parts(types: impl Iterator<Item = DataType>) -> Box<[Part]> {
     let mut bits = 0;
     let parts = types.map(|data_type| {
@@ -82,8 +82,8 @@ pub fn is_int64(schema: &Schema) -> bool {
     matches!(schema.primary_key(), [at] if schema.columns()[*at].data_type == DataType::Int64)
 }
 
-/// The word that the columns of a key are side by side, if they fit one ([`parts`]). `None` for a
-/// key that is not of these types.
+/// The word that holds the columns of a key side by side, if they fit in one ([`parts`]). `None`
+/// for a key with values of other types.
 #[inline]
 pub fn word_of_key(key: &[Value], parts: &[Part]) -> Option<u64> {
     if parts.is_empty() || key.len() != parts.len() {
@@ -91,13 +91,13 @@ pub fn word_of_key(key: &[Value], parts: &[Part]) -> Option<u64> {
     }
     let mut word = 0;
     for (value, part) in key.iter().zip(parts) {
-        // The parts of a table's keys are guessed by the processor, other than what a jump table
-        // over the types of values would lead to.
+        // The processor predicts the branches on the parts, which are the same for all keys of a
+        // table; it would not predict a jump table over the types of values as well.
         word = match (part, value) {
             (Part::Int32, Value::Int32(value)) => word << 32 | u64::from(*value as u32),
             (Part::Int16, Value::Int16(value)) => word << 16 | u64::from(*value as u16),
             (Part::Date, Value::Date(value)) => word << 32 | u64::from(*value as u32),
-            // It is all of the word: there is nothing to shift.
+            // The value fills the word, so there is nothing to shift.
             (Part::Int64, Value::Int64(value)) => *value as u64,
             (Part::Timestamp, Value::Timestamp(value)) => *value as u64,
             _ => return None,
@@ -106,7 +106,7 @@ pub fn word_of_key(key: &[Value], parts: &[Part]) -> Option<u64> {
     Some(word)
 }
 
-/// The values of a key that is a word ([`word_of_key`]), the last one first.
+/// The values of a key that fits in a word ([`word_of_key`]), the last column first.
 pub fn last_values(mut word: u64, parts: &[Part]) -> impl Iterator<Item = Value> {
     parts.iter().rev().map(move |part| {
         let (value, width) = match part {
@@ -121,14 +121,14 @@ pub fn last_values(mut word: u64, parts: &[Part]) -> impl Iterator<Item = Value>
     })
 }
 
-/// Hash of a key that is a word ([`word_of_key`]): different words have different hashes, because
-/// each step can be undone.
+/// Hash of a key that fits in a word ([`word_of_key`]). Different words have different hashes,
+/// because each step is invertible.
 #[inline]
 pub fn hash_of_word(word: u64) -> u64 {
     mix(word ^ SEED)
 }
 
-/// The word that has this [`hash_of_word`].
+/// The word that [`hash_of_word`] maps to this hash.
 #[inline]
 pub fn word_of(hash: u64) -> u64 {
     unmix(hash) ^ SEED
@@ -143,8 +143,8 @@ fn bytes(bytes: &[u8]) -> u64 {
     mix(state ^ u64::from_le_bytes(last))
 }
 
-/// The values of some columns as a user writes them, for messages: `id = 7`, or
-/// `day = '2024-05-01', name = 'it''s'`.
+/// The values of some columns as a user writes them, for error messages: `id = 7`, or `day =
+/// '2024-05-01', name = 'it''s'`.
 pub fn display(schema: &Schema, columns: &[usize], values: &[Value]) -> String {
     let shown = columns.iter().zip(values).map(|(column, value)| {
         let Column { name, data_type, .. } = &schema.columns()[*column];
@@ -283,7 +283,7 @@ mod tests {
             let word = word_of_key(std::slice::from_ref(&value), &part);
             assert!(last_values(word.unwrap_or_default(), &part).eq([value]));
         }
-        // Of another type, or not so many.
+        // A value of another type, or too few values.
         let other = [Value::Int16(0), Value::Int16(0), Value::Int32(0)];
         assert_eq!(word_of_key(&other, &parts), None);
         assert_eq!(word_of_key(&other[..2], &parts), None);

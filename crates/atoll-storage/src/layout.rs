@@ -1,9 +1,10 @@
-//! Where things lie in the directory: the one description of the shared format.
+//! The layout of the directory: the only description of the shared format.
 //!
-//! The directory is a tree of nodes in the store, reached from a root offset. A node is made of
-//! 8-byte little-endian words; a pointer is an offset in the store, 0 is none. Every node but the
-//! root begins with its birth, the epoch in which it was allocated: a frozen node is copied before
-//! it changes, with the path above it.
+//! The directory is a tree of nodes in the store; a root offset leads to it. A node consists of
+//! 8-byte little-endian words; a pointer is an offset in the store, and 0 is the null pointer.
+//! Every node except the root begins with its birth, the epoch in which it was allocated (the root
+//! has its birth in the third word). A writer copies a frozen node, and the path above it, before
+//! it changes the node.
 //!
 //! ```text
 //! root      magic | format | birth | tables | capacity | table node × capacity
@@ -16,8 +17,8 @@
 //! schema    see crate::schema_codec
 //! ```
 //!
-//! A table's segments are numbered from 0; number `n` is found at mid `n / 255 / 255`, leaf
-//! `n / 255 % 255`, entry `n % 255`.
+//! The segments of a table are numbered from 0; segment `n` is entry `n % 255` of leaf `n / 255 %
+//! 255` of mid node `n / 255 / 255`.
 
 /// Rows of a segment: one Arrow record batch.
 pub const SEGMENT_ROWS: usize = 8192;
@@ -28,7 +29,7 @@ pub const BITMAP_BYTES: u64 = SEGMENT_ROWS as u64 / 8;
 
 /// "ATOLLDIR", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOLLDIR");
-/// Number of this format; a reader refuses any other.
+/// Version number of this format; a reader refuses any other.
 pub const FORMAT: u64 = 1;
 
 /// Bytes of a word.
@@ -36,7 +37,7 @@ pub const WORD: u64 = 8;
 
 /// Words of the root before its table pointers.
 pub const ROOT_HEADER_WORDS: u64 = 5;
-/// Table pointers of the first root; it doubles when they are used up.
+/// Table pointers of the first root. A root that is full is replaced by one of twice the capacity.
 pub const ROOT_TABLES_FIRST: u64 = 251;
 /// Most tables of a database.
 pub const TABLES_MAX: u64 = 65_536;
@@ -55,7 +56,7 @@ pub const FAN_NODE_BYTES: u64 = 256 * WORD;
 /// Most segments of a table.
 pub const SEGMENTS_MAX: u64 = TABLE_MIDS * FANOUT * FANOUT;
 
-/// Bytes of a segment node before its columns, and of each column.
+/// Bytes of a segment node before its columns, and bytes of each column's line.
 pub const SEGMENT_LINE_BYTES: u64 = 8 * WORD;
 
 /// Offsets within the root, in bytes.
@@ -69,14 +70,14 @@ pub mod root {
     pub const BIRTH: u64 = 2 * WORD;
     /// Tables in use.
     pub const TABLES: u64 = 3 * WORD;
-    /// Table pointers there is room for.
+    /// Capacity: table pointers that fit.
     pub const CAPACITY: u64 = 4 * WORD;
 }
 
 /// Offsets within a table node, in bytes.
 pub mod table {
     use super::WORD;
-    /// Number of the table, its place in the root.
+    /// Number of the table, its position in the root.
     pub const ID: u64 = WORD;
     /// Its schema.
     pub const SCHEMA: u64 = 2 * WORD;
@@ -110,22 +111,22 @@ pub mod column {
     pub const VALIDITY: u64 = 2 * WORD;
     /// Its birth.
     pub const VALIDITY_BIRTH: u64 = 3 * WORD;
-    /// Heap list, 0 while no value was longer than 12 bytes.
+    /// Heap list; 0 as long as no value has been longer than 12 bytes.
     pub const HEAP: u64 = 4 * WORD;
     /// Its birth.
     pub const HEAP_BIRTH: u64 = 5 * WORD;
-    /// Smallest value ever stored, see [`crate::zone`].
+    /// Word of the smallest value ever stored; see [`crate::zone`].
     pub const MIN: u64 = 6 * WORD;
-    /// Greatest value ever stored; behind the smallest.
+    /// Word of the greatest value ever stored; it follows the smallest.
     pub const MAX: u64 = 7 * WORD;
 }
 
 /// Offsets within a heap list, in bytes.
 pub mod heap_list {
     use super::WORD;
-    /// Blocks listed, empty places included.
+    /// Entries in use, empty ones included.
     pub const ENTRIES: u64 = 0;
-    /// Blocks there is room for.
+    /// Capacity: blocks that fit.
     pub const CAPACITY: u64 = WORD;
     /// First (block, bytes) pair.
     pub const FIRST: u64 = 2 * WORD;
@@ -149,17 +150,17 @@ pub const fn values_bytes(width: usize) -> u64 {
     if width == 0 { BITMAP_BYTES } else { (SEGMENT_ROWS * width) as u64 }
 }
 
-/// Bytes of a heap list with room for `capacity` blocks.
+/// Bytes of a heap list for `capacity` blocks.
 pub const fn heap_list_bytes(capacity: u64) -> u64 {
     heap_list::FIRST + capacity * heap_list::PAIR
 }
 
-/// A row's place in its table: segment and slot.
+/// The position of a row in its table: segment and slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
 impl RowId {
-    /// The row at a slot of a segment.
+    /// The row in a slot of a segment.
     pub const fn new(segment: u64, slot: usize) -> Self {
         Self(segment << SLOT_BITS | slot as u64)
     }

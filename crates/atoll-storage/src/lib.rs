@@ -1,17 +1,20 @@
-//! Tables at rest: types, segments in Arrow layout, the directory, the write barrier, the index.
+//! Physical storage of tables: types, segments in Arrow layout, the directory, the write barrier
+//! and the indexes.
 //!
-//! A database is a tree in a [store](atoll_memory::Store): directory, tables, segments of 8,192
-//! rows, and an extent for each column of a segment ([`layout`] draws it). The owner changes it
-//! through the [write barrier](segment), which copies what a snapshot shows before it changes; a
-//! snapshot, in any process, is the offset of a root and is read by [`reader`].
+//! A database is a tree in a [store](atoll_memory::Store): the directory, tables, segments of 8,192
+//! rows, and an extent for each column of a segment ([`layout`] draws the tree). The owner process
+//! changes the tree through the [write barrier](segment), which copies an extent that a snapshot
+//! shows before a store changes it. A snapshot is the offset of a root; any process reads it
+//! through [`reader`].
 //!
-//! This crate knows nothing of transactions: it never asks who may change a row, only how.
+//! This crate knows nothing of transactions. The layer above decides which transaction may change a
+//! row; this crate only carries the change out.
 
 mod bucket_arrays;
+mod data_type;
 pub mod directory;
 pub mod error;
 mod flat;
-pub mod heap;
 pub mod image;
 pub mod index;
 pub mod key;

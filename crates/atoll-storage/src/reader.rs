@@ -1,9 +1,9 @@
 //! The directory as a snapshot shows it, read from a root in any process.
 //!
-//! The bytes may come from another process, so nothing is believed: every offset is checked against
-//! the store before it is used, every count against its limit, and a damaged directory ends in
-//! [`StorageError::Corrupt`]. What a snapshot shows does not change while its lease lasts
-//! (`MEMORY-1`), so reads need no lock and results can be kept.
+//! The bytes may come from another process, so the reader trusts nothing: it checks every offset
+//! against the store before it uses it and every count against its limit. A damaged directory ends
+//! in [`StorageError::Corrupt`]. What a snapshot shows does not change while its lease lasts
+//! (`MEMORY-1`), so reads need no lock and a caller can keep the results.
 
 use atoll_memory::View;
 
@@ -61,7 +61,7 @@ pub struct ColumnView {
     pub values: Span,
     /// Validity bitmap, for columns that can be NULL.
     pub validity: Option<Span>,
-    /// Heap blocks by number; an empty span where a block is gone.
+    /// Heap blocks by number; an empty span for a block that was freed.
     pub heap: Vec<Span>,
 }
 
@@ -69,7 +69,7 @@ fn corrupt(what: &'static str, offset: u64) -> StorageError {
     StorageError::Corrupt { what, offset }
 }
 
-/// Checks that bytes lie in the store, and aligned.
+/// Checks that bytes are within the store and begin at an aligned offset.
 fn check(view: &View, what: &'static str, offset: u64, bytes: u64) -> Result<u64, StorageError> {
     let fits = offset != 0 && offset.is_multiple_of(WORD) && view.contains(offset, bytes);
     fits.then_some(offset).ok_or_else(|| corrupt(what, offset))
@@ -112,8 +112,8 @@ fn table_view(view: &View, node: u64, at: u64) -> Result<TableView, StorageError
 }
 
 impl SegmentView {
-    /// Offset of its node: two snapshots of a database that show the same node, both of them held,
-    /// show the same segment.
+    /// Offset of its node. If two snapshots of a database are held at the same time and show the
+    /// same node, they show the same segment.
     pub fn node(&self) -> u64 {
         self.node
     }
@@ -147,7 +147,7 @@ impl TableView {
         Ok(SegmentView { filled: filled as usize, presence, node })
     }
 
-    /// Where a column of a segment lies.
+    /// The extents of a column of a segment.
     ///
     /// # Errors
     /// [`StorageError::Corrupt`].
@@ -183,8 +183,8 @@ impl TableView {
         (view.load_u64(line + column::MIN), view.load_u64(line + column::MAX))
     }
 
-    /// The smallest and greatest value that a column of a segment has ever held; `None` where that
-    /// is not known or it never held any.
+    /// The smallest and the greatest value that a column of a segment has ever held; `None` if the
+    /// zone is empty or unknown.
     pub fn zone(&self, view: &View, segment: &SegmentView, at: usize) -> Option<(Value, Value)> {
         let data_type: DataType = self.schema.columns().get(at)?.data_type;
         let line = segment.node + column_line(at);

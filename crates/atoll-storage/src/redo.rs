@@ -1,16 +1,16 @@
-//! What a transaction has changed, as bytes: what a log keeps of it.
+//! Redo records: the changes of a transaction as bytes in a log.
 //!
-//! The counterpart of [`crate::undo`]. A change is physical in its place (table, segment, slot) and
-//! logical in its values, so it can be applied again without looking at anything else, in any
-//! number of times, as long as the changes of a row are applied in their order.
+//! The counterpart of [`crate::undo`]. A change is physical in its position (table, segment, slot)
+//! and logical in its values, so recovery can apply it without other information and any number of
+//! times, as long as it applies the changes of a row in their order.
 //!
 //! ```text
 //! change = table | row | kind (1 byte) | bytes of all cells | cell × n     of a delete: no cells
 //! cell   = column | 0 for NULL, else 1 + bytes | bytes        plain bytes, see crate::image
 //! ```
-//! Numbers are unsigned LEB128. Threads that share the work of applying changes step over the
-//! others, which is why their bytes are said. All bytes come from a medium, so reading them
-//! trusts nothing.
+//! Numbers are unsigned LEB128. Threads that share the work of recovery skip the changes of the
+//! other threads, therefore a change states the bytes of its cells. All bytes come from a medium,
+//! so decoding trusts nothing.
 
 use crate::image::Plain;
 use crate::layout::{RowId, TableId};
@@ -18,11 +18,11 @@ use crate::layout::{RowId, TableId};
 /// What happened to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It is there, with all columns given.
+    /// The row is present; the change gives all its columns.
     Put,
     /// Some columns changed.
     Update,
-    /// It is gone.
+    /// The row was deleted.
     Delete,
 }
 
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// The changes of a transaction, apart for each tablespace. Its lists are used again.
+/// The changes of a transaction, separate for each tablespace. It reuses its buffers.
 #[derive(Debug, Default)]
 pub struct Redo {
     parts: Vec<Part>,
@@ -52,11 +52,12 @@ pub struct Part {
     pub bytes: Vec<u8>,
 }
 
-/// A transaction over a whole table must not leave its worker with the table's size.
+/// A buffer of more bytes than this is freed: a transaction over a whole table must not leave its
+/// worker with memory of the table's size.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 impl Redo {
-    /// Forgets everything.
+    /// Removes all changes.
     pub fn clear(&mut self) {
         for part in &mut self.parts[..self.used] {
             if part.bytes.capacity() > KEPT_BYTES_MAX {
@@ -67,7 +68,7 @@ impl Redo {
         self.used = 0;
     }
 
-    /// Whether there is nothing in it.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
@@ -98,12 +99,12 @@ impl Redo {
     }
 }
 
-/// Where the cells of a change begin that is being written.
+/// A change that is being written: the position at which its cells begin.
 #[derive(Debug)]
 #[must_use = "a change ends with `end`"]
 pub struct Begun(usize);
 
-/// Bytes that are kept free for the bytes of all cells; enough for 14 bits.
+/// Bytes that are reserved for the length of all cells; they hold 14 bits.
 const LEN_BYTES: usize = 2;
 
 /// Begins a change that puts or updates a row. Cells follow, and [`end`].
@@ -113,7 +114,7 @@ pub fn begin(out: &mut Vec<u8>, table: TableId, row: RowId, kind: Kind) -> Begun
     Begun(out.len())
 }
 
-/// Writes that a row is gone.
+/// Writes the deletion of a row.
 pub fn delete(out: &mut Vec<u8>, table: TableId, row: RowId) {
     head(out, table, row, Kind::Delete);
 }
@@ -136,7 +137,7 @@ pub fn cell(out: &mut Vec<u8>, column: usize, plain: Plain<'_>) {
     }
 }
 
-/// Ends a change: says how many bytes its cells have.
+/// Ends a change: writes the length of its cells.
 pub fn end(out: &mut Vec<u8>, Begun(cells): Begun) {
     let len = out.len() - cells;
     let place = cells - LEN_BYTES..cells;
@@ -158,7 +159,7 @@ pub fn number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Which row has changed, and how.
+/// The head of a change: the row, and the kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The table.
@@ -172,27 +173,27 @@ pub struct Head {
 /// A column and its new value.
 pub type Cell<'b> = (usize, Plain<'b>);
 
-/// A change that was read.
+/// A change that has been decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change<'b> {
-    /// What has changed.
+    /// The row and the kind of change.
     pub head: Head,
     /// The new values.
     pub cells: Vec<Cell<'b>>,
 }
 
-/// Reads changes one after the other.
+/// A decoder of consecutive changes.
 #[derive(Debug)]
 pub struct Changes<'b>(Input<'b>);
 
 impl<'b> Changes<'b> {
-    /// The changes of these bytes.
+    /// A decoder of the changes in `bytes`.
     pub fn new(bytes: &'b [u8]) -> Self {
         Self(Input(bytes))
     }
 
-    /// Reads the next change that is wanted and appends its cells to others; `Some(None)` at the
-    /// end, `None` for bytes that are no change.
+    /// Reads the next change for which `wanted` holds and appends its cells to `cells`;
+    /// `Some(None)` at the end, `None` for bytes that are not a change.
     #[inline]
     pub fn read(
         &mut self,
@@ -211,7 +212,7 @@ impl<'b> Changes<'b> {
         Some(None)
     }
 
-    /// Steps over the next change: what it is, and its cells.
+    /// Skips the next change; returns its head and its cells.
     #[inline]
     fn step(&mut self) -> Option<(Head, Input<'b>)> {
         let input = &mut self.0;
@@ -229,7 +230,7 @@ impl<'b> Changes<'b> {
 }
 
 impl<'b> Iterator for Changes<'b> {
-    /// `None` for bytes that are not a change; nothing follows them.
+    /// `None` for bytes that are not a change; the iterator ends after it.
     type Item = Option<Change<'b>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -245,12 +246,12 @@ impl<'b> Iterator for Changes<'b> {
     }
 }
 
-/// Bytes that are being read.
+/// The rest of the bytes that are being decoded.
 #[derive(Debug, Clone)]
 pub struct Input<'b>(pub &'b [u8]);
 
 impl<'b> Input<'b> {
-    /// So many bytes.
+    /// Takes `len` bytes; `None` if fewer are left.
     #[inline]
     pub fn take(&mut self, len: usize) -> Option<&'b [u8]> {
         let (head, tail) = self.0.split_at_checked(len)?;
@@ -258,7 +259,7 @@ impl<'b> Input<'b> {
         Some(head)
     }
 
-    /// A number as [`number`] writes it.
+    /// Takes a number as [`number`] encodes it.
     #[inline(always)]
     pub fn number(&mut self) -> Option<u64> {
         let (first, rest) = self.0.split_first()?;
@@ -269,7 +270,7 @@ impl<'b> Input<'b> {
         self.long_number()
     }
 
-    /// A column and its value.
+    /// Takes a cell: a column and its value.
     #[inline]
     fn cell(&mut self) -> Option<Cell<'b>> {
         let column = usize::try_from(self.number()?).ok()?;
@@ -280,8 +281,8 @@ impl<'b> Input<'b> {
         Some((column, plain))
     }
 
-    /// A number of several bytes. Nearly all end within eight, which are looked at together: a loop
-    /// would leave at a byte that nobody can predict.
+    /// A number of several bytes. Nearly all have at most eight bytes, which are decoded together:
+    /// a loop would end at a byte that the processor cannot predict.
     #[inline]
     fn long_number(&mut self) -> Option<u64> {
         const LAST: u64 = 0x8080_8080_8080_8080;
@@ -292,7 +293,8 @@ impl<'b> Input<'b> {
         if ends == 0 {
             return self.longest_number();
         }
-        // Bits up to that of the last byte that says so; then groups of 7 bits move together.
+        // Keeps the bits up to the last byte of the number, then moves the groups of 7 bits
+        // together.
         let word = word & (ends ^ (ends - 1)) & !LAST;
         let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
         let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
@@ -301,7 +303,7 @@ impl<'b> Input<'b> {
         Some(word)
     }
 
-    /// A number of more than eight bytes, or one near the end.
+    /// A number of more than eight bytes, or one near the end of the input.
     #[cold]
     fn longest_number(&mut self) -> Option<u64> {
         let mut value = 0u64;

@@ -1,9 +1,9 @@
-//! Making a table again from what a medium has kept of it: images of segments, then the changes
-//! that came after.
+//! Restoring a table from a medium: images of segments first, then the later changes.
 //!
-//! Nobody else uses the table meanwhile. First [`Table::add_segments`], then every segment is
-//! filled, by whatever thread ([`Table::restore_segment`]); then changes are applied, those of a
-//! segment in their order by one thread ([`Table::redo`]); then [`Table::end_restore`].
+//! No transaction uses the table meanwhile. The caller first calls [`Table::add_segments`]; then
+//! threads fill the segments in any order ([`Table::restore_segment`]); then they apply changes
+//! ([`Table::redo`]), all changes of one segment in their order and by one thread; finally the
+//! caller calls [`Table::end_restore`].
 
 use atoll_machine::{Hints, Machine};
 
@@ -12,36 +12,12 @@ use crate::error::StorageError;
 use crate::image::{self, Plain};
 use crate::layout::{RowId, SEGMENT_ROWS};
 use crate::redo::{Cell as NewValue, Head, Kind};
-use crate::segment::Cell;
+use crate::segment::{Cell, SegmentImage};
 use crate::table::{Filling, Table};
 use crate::types::{COLUMNS_MAX, Column, DataType};
 
-/// A segment as a medium keeps it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SegmentImage<'b> {
-    /// Slots up to the last row.
-    pub filled: usize,
-    /// A bit for each slot up to there.
-    pub presence: &'b [u8],
-    /// Its columns.
-    pub columns: Vec<ColumnImage<'b>>,
-}
-
-/// A column of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnImage<'b> {
-    /// Values of the slots that are filled; bits of them for a `bool`.
-    pub values: &'b [u8],
-    /// Their validity, for columns that can be NULL.
-    pub validity: Option<&'b [u8]>,
-    /// Heap blocks by number, as far as they are used; empty where a block is gone.
-    pub heap: Vec<&'b [u8]>,
-    /// The zone's words, see [`crate::zone`].
-    pub zone: (u64, u64),
-}
-
 impl<M: Machine> Table<M> {
-    /// Adds segments until the table has so many.
+    /// Adds segments until the table has `count` of them.
     ///
     /// # Errors
     /// [`StorageError::Memory`], [`StorageError::TableFull`].
@@ -52,10 +28,10 @@ impl<M: Machine> Table<M> {
         Ok(())
     }
 
-    /// Fills a segment that is empty.
+    /// Fills an empty segment from an image.
     ///
     /// # Errors
-    /// [`StorageError::BadRecord`] for an image that is none of this table,
+    /// [`StorageError::BadRecord`] for an image that does not fit the table,
     /// [`StorageError::Memory`].
     pub fn restore_segment(
         &self,
@@ -88,8 +64,9 @@ impl<M: Machine> Table<M> {
         self.forget_views_of_absent(change, number, image)
     }
 
-    /// Slots without a row read as well-formed: a view that somebody had stored and not committed
-    /// may lead anywhere.
+    /// Makes slots without a row read as well-formed: the image may hold a view that an uncommitted
+    /// transaction had stored, which may lead to any place. Counts the heap bytes of the present
+    /// rows.
     fn forget_views_of_absent(
         &self,
         change: Change,
@@ -118,13 +95,13 @@ impl<M: Machine> Table<M> {
             }
             let segment = self.slot(RowId::new(number, 0)).segment();
             if !self.barrier().count_heap(segment, at, &places) {
-                return Err(self.bad(RowId::new(number, 0), "a text leads to no heap block"));
+                return Err(self.bad(RowId::new(number, 0), "a text has no heap block"));
             }
         }
         Ok(())
     }
 
-    /// Applies a change again.
+    /// Applies a change from a log.
     ///
     /// # Errors
     /// [`StorageError::BadRecord`], [`StorageError::Memory`], [`StorageError::TableFull`].
@@ -162,7 +139,8 @@ impl<M: Machine> Table<M> {
         Ok(())
     }
 
-    /// Gathers the places that a change goes to, of a segment that exists.
+    /// Adds the addresses that a change stores to, to the prefetch hints; nothing for a segment
+    /// that does not exist.
     #[inline]
     pub fn hint_at_redo(&self, row: RowId, cells: &[NewValue<'_>], hints: &mut Hints) {
         if row.segment() < self.segment_count() {
@@ -171,7 +149,7 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Stores a value and lets go of the long one that stood there.
+    /// Stores a value and releases the long value that it replaces.
     fn overwrite(
         &self,
         change: Change,
@@ -190,7 +168,7 @@ impl<M: Machine> Table<M> {
         Ok(())
     }
 
-    /// All changes have been applied: finds the slots that are free.
+    /// Ends the restore, after all changes have been applied: finds the free slots.
     pub fn end_restore(&self) {
         for number in 0..self.segment_count() {
             let present = |slot: &usize| self.is_present(RowId::new(number, *slot));
@@ -207,13 +185,14 @@ impl<M: Machine> Table<M> {
     }
 }
 
-/// Whether there is one cell for each column, in any order; all of them are of some column.
+/// Whether there is one cell for each column, in any order. Each cell belongs to an existing
+/// column.
 fn has_each(columns: usize, cells: &[(usize, Plain<'_>)]) -> bool {
     let mut seen = [false; COLUMNS_MAX];
     cells.len() == columns && cells.iter().all(|(at, _)| !std::mem::replace(&mut seen[*at], true))
 }
 
-/// Whether plain bytes are a value of a column.
+/// Whether plain bytes are a valid value of a column.
 fn is_of(column: &Column, plain: Plain<'_>) -> bool {
     let Some(bytes) = plain else { return column.nullable };
     match column.data_type {

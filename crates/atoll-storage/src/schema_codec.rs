@@ -30,7 +30,7 @@ pub fn encode(name: &str, schema: &Schema) -> Vec<u8> {
     out
 }
 
-/// The name and schema of some bytes; `None` for bytes that [`encode`] did not make.
+/// Decodes a name and a schema; `None` for bytes that [`encode`] has not written.
 pub fn decode(bytes: &[u8]) -> Option<(String, Schema)> {
     let mut input = Input(bytes);
     let name = input.text()?;
@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_parameter_that_its_type_does_not_have_is_refused() {
-        // The first column's, a bigint, and bits of the second's that a decimal does not use.
+        // The parameter of the first column, a bigint, and bits of the second column's parameter
+        // that a decimal does not use.
         let start = 4 + "orders".len() + 4;
         let bigint = start + 2;
         let decimal = bigint + 4 + 4 + "id".len() + 2;

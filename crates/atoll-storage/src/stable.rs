@@ -1,8 +1,8 @@
-//! Lists that grow while others read them, and whose values never move.
+//! Lists that grow while other threads read them. Their values never move.
 //!
-//! Invariant
-//! - `STABLE-1`: a pointer in a list is null or that of a value which lives, unmoved and never
-//!   borrowed mutably, as long as the list. Once set it stays.
+//! Invariants
+//! - `STABLE-1`: a pointer in a list is null or leads to a value that lives as long as the list,
+//!   does not move and is never borrowed mutably. A pointer that is set never changes.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -15,7 +15,7 @@ use crate::layout::{RowId, SEGMENT_ROWS};
 
 type Pointers<T> = Flat<AtomicPtr<T>>;
 
-/// The pointer, null if it has not been set.
+/// The pointer at an index; null if it has not been set.
 #[inline]
 fn pointer<T>(pointers: &Pointers<T>, index: u64) -> *mut T {
     pointers.read(index, |entry| entry.load(Ordering::Acquire)).unwrap_or(ptr::null_mut())
@@ -38,14 +38,15 @@ impl<T> Default for StableVec<T> {
 }
 
 impl<T> StableVec<T> {
-    /// The entry, if it was set.
+    /// The entry, if it has been set.
     #[inline]
     pub fn get(&self, index: u64) -> Option<&T> {
         // SAFETY: STABLE-1.
         unsafe { pointer(&self.pointers, index).as_ref() }
     }
 
-    /// The entry, made by `make` if this is the first to ask for it. `make` may not ask this list.
+    /// The entry. If it has not been set, `make` makes it, once, under the lock of the list; `make`
+    /// must not use this list.
     #[inline]
     pub fn get_or_init(&self, index: u64, make: impl FnOnce() -> T) -> &T {
         self.get(index).unwrap_or_else(|| self.init(index, make))
@@ -59,7 +60,7 @@ impl<T> StableVec<T> {
         }
         let made = Box::into_raw(Box::new(make()));
         pointers.entries(index as usize + 1)[index as usize].store(made, Ordering::Release);
-        // SAFETY: STABLE-1 from now on.
+        // SAFETY: STABLE-1; the value is in the list now.
         unsafe { &*made }
     }
 }
@@ -69,27 +70,28 @@ impl<T> Drop for StableVec<T> {
         for entry in self.pointers.lock().entries(0) {
             let value = entry.load(Ordering::Acquire);
             if !value.is_null() {
-                // SAFETY: made by `Box::into_raw` and in one place only; nobody has a reference.
+                // SAFETY: made by `Box::into_raw` and stored in one entry only; a list that is
+                // being dropped is not borrowed.
                 drop(unsafe { Box::from_raw(value) });
             }
         }
     }
 }
 
-/// Segments up to which blocks double; from then on they are this large.
+/// Blocks double in size up to this number of segments, and then keep it.
 const BLOCK_SEGMENTS: u64 = 32;
 
 type Rows<T> = [T; SEGMENT_ROWS];
 
-/// Values for all rows of a table, in blocks that are made when they are first needed and are large
+/// One value for each row of a table. Blocks of values are allocated at first use and are large
 /// enough for huge pages.
 pub struct PerRow<T> {
     segments: Pointers<Rows<T>>,
-    /// Hold what `segments` names.
+    /// The blocks that own what `segments` points to.
     blocks: Mutex<Vec<Array<T>>>,
 }
 
-// SAFETY: it owns its values, which lie in the blocks, and gives out shared references only.
+// SAFETY: it owns its values through the blocks, and gives out shared references only.
 unsafe impl<T: Send> Send for PerRow<T> {}
 // SAFETY: as above; a value may come from one thread and be dropped by another.
 unsafe impl<T: Send + Sync> Sync for PerRow<T> {}
@@ -104,34 +106,34 @@ impl<T: Default> PerRow<T> {
     /// The value of a row.
     #[inline]
     pub fn get(&self, row: RowId) -> &T {
-        // SAFETY: STABLE-1: a block stays as long as `self`.
+        // SAFETY: STABLE-1: a block lives as long as `self`.
         let rows = unsafe { pointer(&self.segments, row.segment()).as_ref() };
         &rows.unwrap_or_else(|| self.make(row.segment()))[row.slot()]
     }
 
-    /// Makes the block of a segment.
+    /// Allocates the block of a segment.
     #[cold]
     fn make(&self, segment: u64) -> &Rows<T> {
-        // Blocks of 1, 1, 2, 4, 8 and 16 segments, then of 32.
+        // Blocks have 1, 1, 2, 4, 8 and 16 segments, and 32 from then on.
         let (first, len) = match segment {
             0 => (0, 1),
             1..BLOCK_SEGMENTS => (1 << segment.ilog2(), 1 << segment.ilog2()),
             _ => (segment / BLOCK_SEGMENTS * BLOCK_SEGMENTS, BLOCK_SEGMENTS as usize),
         };
         let first = first as usize;
-        // What panics below changes nothing before.
+        // `T::default` may panic below; nothing has been changed by then.
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         if pointer(&self.segments, segment).is_null() {
             let array = huge_pages::collect(len * SEGMENT_ROWS, |_| T::default());
             let rows = array.as_ptr().cast_mut().cast::<Rows<T>>();
             blocks.push(array);
             let mut segments = self.segments.lock();
-            // The block is as long as that many segments.
+            // The block holds the values of `len` segments.
             for (at, entry) in segments.entries(first + len)[first..][..len].iter().enumerate() {
                 entry.store(rows.wrapping_add(at), Ordering::Release);
             }
         }
-        // SAFETY: set above, or by who had the lock before; STABLE-1.
+        // SAFETY: set above, or by an earlier holder of the lock; STABLE-1.
         unsafe { &*pointer(&self.segments, segment) }
     }
 }

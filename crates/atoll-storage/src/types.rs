@@ -1,170 +1,21 @@
-//! The types of columns, the values that go in and out of them, and schemas.
+//! Values, columns and schemas; [`DataType`] is re-exported from its own module.
 //!
-//! A type fixes how a column's values lie in a segment (see [`crate::segment`]): fixed-width
-//! little-endian words, one bit for `bool`, and 16-byte views for `text` and `binary`. Every layout
-//! is the Arrow layout of the same type, so a segment leaves the database without conversion.
+//! The type of a column fixes the layout of its values in a segment (see [`crate::segment`]):
+//! fixed-width little-endian words, one bit for `bool`, and 16-byte views for `text` and `binary`.
+//! Every layout is the Arrow layout of the same type, so a reader uses a segment without
+//! conversion.
 
-use std::fmt;
-
+pub use crate::data_type::{DataType, FIXED_BINARY_BYTES_MAX};
 use crate::error::StorageError;
 
 /// Longest table or column name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
 /// Most columns of one table.
 pub const COLUMNS_MAX: usize = 256;
-/// Widest fixed-size binary, in bytes.
-pub const FIXED_BINARY_BYTES_MAX: u32 = 4096;
-
-/// Longest text or binary, in bytes: an extent holds it.
+/// Longest text or binary, in bytes; one extent holds it.
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
-/// Type of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DataType {
-    /// 16-bit signed integer.
-    Int16,
-    /// 32-bit signed integer.
-    Int32,
-    /// 64-bit signed integer.
-    Int64,
-    /// 32-bit IEEE 754.
-    Float32,
-    /// 64-bit IEEE 754.
-    Float64,
-    /// True or false, one bit.
-    Bool,
-    /// Days since 1970-01-01, 32 bits.
-    Date,
-    /// Microseconds since 1970-01-01 00:00 without a time zone, 64 bits.
-    Timestamp,
-    /// 128-bit decimal: `precision` digits in all (1–38), `scale` of them behind the point.
-    Decimal {
-        /// Digits in all.
-        precision: u8,
-        /// Digits behind the point, 0..=precision.
-        scale: u8,
-    },
-    /// UTF-8 of any length up to 256 MiB: 12 bytes inline, longer in the segment's heap.
-    Text,
-    /// Bytes of any length up to 256 MiB, kept like text.
-    Binary,
-    /// Exactly this many bytes.
-    FixedBinary(u32),
-}
-
-impl DataType {
-    /// Bytes of one value in a segment; 0 for `bool`, whose values are bits.
-    pub const fn width(self) -> usize {
-        match self {
-            Self::Bool => 0,
-            Self::Int16 => 2,
-            Self::Int32 | Self::Float32 | Self::Date => 4,
-            Self::Int64 | Self::Float64 | Self::Timestamp => 8,
-            Self::Decimal { .. } | Self::Text | Self::Binary => 16,
-            Self::FixedBinary(width) => width as usize,
-        }
-    }
-
-    /// Whether longer values lie in the segment's heap.
-    pub const fn is_view(self) -> bool {
-        matches!(self, Self::Text | Self::Binary)
-    }
-
-    /// Whether its values are integers, see [`crate::Number`].
-    pub const fn is_integer(self) -> bool {
-        matches!(self, Self::Int16 | Self::Int32 | Self::Int64 | Self::Date | Self::Timestamp)
-    }
-
-    /// Whether any bytes of its width are a value.
-    pub const fn is_any_bytes(self) -> bool {
-        use DataType::{Date, FixedBinary, Float32, Float64, Int16, Int32, Int64, Timestamp};
-        let is_number = matches!(self, Int16 | Int32 | Int64 | Float32 | Float64);
-        is_number || matches!(self, Date | Timestamp | FixedBinary(_))
-    }
-
-    /// Whether a minimum and a maximum are kept for each segment (see [`crate::zone`]).
-    pub const fn has_zone(self) -> bool {
-        !matches!(self, Self::Bool | Self::Text | Self::Binary | Self::FixedBinary(_))
-            && !matches!(self, Self::Decimal { precision, .. } if precision > 18)
-    }
-
-    /// Code of the type in the directory: kind, parameter, parameter.
-    pub(crate) const fn encode(self) -> (u8, u32) {
-        match self {
-            Self::Int16 => (1, 0),
-            Self::Int32 => (2, 0),
-            Self::Int64 => (3, 0),
-            Self::Float32 => (4, 0),
-            Self::Float64 => (5, 0),
-            Self::Bool => (6, 0),
-            Self::Date => (7, 0),
-            Self::Timestamp => (8, 0),
-            Self::Decimal { precision, scale } => (9, (precision as u32) << 8 | scale as u32),
-            Self::Text => (10, 0),
-            Self::Binary => (11, 0),
-            Self::FixedBinary(width) => (12, width),
-        }
-    }
-
-    /// The type of a code, or `None` for a code that no version wrote.
-    pub(crate) fn decode(kind: u8, parameter: u32) -> Option<Self> {
-        let [_, _, precision, scale] = parameter.to_be_bytes();
-        let data_type = match kind {
-            1 => Self::Int16,
-            2 => Self::Int32,
-            3 => Self::Int64,
-            4 => Self::Float32,
-            5 => Self::Float64,
-            6 => Self::Bool,
-            7 => Self::Date,
-            8 => Self::Timestamp,
-            9 => Self::Decimal { precision, scale },
-            10 => Self::Text,
-            11 => Self::Binary,
-            12 => Self::FixedBinary(parameter),
-            _ => return None,
-        };
-        // Bits that the type does not use are of no version either.
-        let is_whole = data_type.encode() == (kind, parameter);
-        (is_whole && data_type.check().is_ok()).then_some(data_type)
-    }
-
-    fn check(self) -> Result<(), String> {
-        match self {
-            Self::Decimal { precision, scale } if !(1..=38).contains(&precision) => Err(format!(
-                "decimal({precision},{scale}) has no valid precision; use 1 to 38 digits"
-            )),
-            Self::Decimal { precision, scale } if scale > precision => Err(format!(
-                "decimal({precision},{scale}) has more digits behind the point than in all"
-            )),
-            Self::FixedBinary(width) if width == 0 || width > FIXED_BINARY_BYTES_MAX => Err(
-                format!("binary({width}) is out of range; use 1 to {FIXED_BINARY_BYTES_MAX} bytes"),
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for DataType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Int16 => f.write_str("smallint"),
-            Self::Int32 => f.write_str("integer"),
-            Self::Int64 => f.write_str("bigint"),
-            Self::Float32 => f.write_str("real"),
-            Self::Float64 => f.write_str("double precision"),
-            Self::Bool => f.write_str("boolean"),
-            Self::Date => f.write_str("date"),
-            Self::Timestamp => f.write_str("timestamp"),
-            Self::Decimal { precision, scale } => write!(f, "decimal({precision},{scale})"),
-            Self::Text => f.write_str("text"),
-            Self::Binary => f.write_str("bytea"),
-            Self::FixedBinary(width) => write!(f, "binary({width})"),
-        }
-    }
-}
-
-/// A value on its way into or out of a row.
+/// One value of a row, outside the table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// No value; allowed in nullable columns only.
@@ -185,7 +36,7 @@ pub enum Value {
     Date(i32),
     /// Microseconds since 1970-01-01 00:00.
     Timestamp(i64),
-    /// The digits of a decimal; the point stands where the column's scale says.
+    /// The unscaled integer of a decimal; the column's scale places the decimal point.
     Decimal(i128),
     /// `text`.
     Text(String),
@@ -193,11 +44,11 @@ pub enum Value {
     Binary(Vec<u8>),
 }
 
-/// Kinds of values, a bit for each.
+/// A set of kinds of values, one bit per kind.
 type Kinds = u16;
 
 impl Value {
-    /// The bit of its kind.
+    /// The bit of the value's kind.
     #[inline]
     fn bit(&self) -> Kinds {
         1 << match self {
@@ -216,7 +67,7 @@ impl Value {
         }
     }
 
-    /// Whether the value may stand in a column of this type.
+    /// Whether a column of this type can hold the value.
     pub fn fits(&self, data_type: DataType) -> bool {
         match (self, data_type) {
             (Self::Null, _)
@@ -238,7 +89,7 @@ impl Value {
         }
     }
 
-    /// Name of the value's own type, for messages.
+    /// Name of the value's own type, for error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "NULL",
@@ -282,22 +133,23 @@ pub struct Column {
     pub name: String,
     /// Type of its values.
     pub data_type: DataType,
-    /// Whether NULL may stand in it.
+    /// Whether the column can hold NULL.
     pub nullable: bool,
 }
 
 impl Column {
-    /// A column that must not be NULL.
+    /// A NOT NULL column.
     pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
         Self { name: name.into(), data_type, nullable: false }
     }
 
-    /// A column that may be NULL.
+    /// A nullable column.
     pub fn nullable(name: impl Into<String>, data_type: DataType) -> Self {
         Self { name: name.into(), data_type, nullable: true }
     }
 
-    /// Kinds of values that may stand in it whatever they are: of others it depends.
+    /// The kinds of values of which the column can hold every value. Values of other kinds need a
+    /// further check (length, digits).
     fn plain_kinds(&self) -> Kinds {
         let one = match self.data_type {
             DataType::Int16 => Some(Value::Int16(0)),
@@ -318,24 +170,24 @@ impl Column {
     }
 }
 
-/// The columns of a table and which of them are its primary key.
+/// The columns of a table and its primary key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     columns: Vec<Column>,
     primary_key: Vec<usize>,
-    /// For each column whether it is of the primary key.
+    /// For each column, whether it belongs to the primary key.
     in_key: Vec<bool>,
-    /// For each column the kinds of values that may stand there whatever they are.
+    /// For each column, the kinds of values that need no further check.
     plain_kinds: Vec<Kinds>,
 }
 
 impl Schema {
-    /// A schema whose primary key is the named columns, in that order.
+    /// A schema; its primary key is the named columns, in that order.
     ///
     /// # Errors
-    /// [`StorageError::Schema`] for no column, too many, a name that is empty, too long or used
-    /// twice, a type out of range, and a primary key that is missing, unknown, nullable or of a
-    /// floating-point type.
+    /// [`StorageError::Schema`] for no column, too many columns, a name that is empty, too long or
+    /// used twice, a type out of range, and a primary key that is missing, unknown, nullable or of
+    /// a floating-point type.
     pub fn new(columns: Vec<Column>, primary_key: &[&str]) -> Result<Self, StorageError> {
         let fault = |text: String| Err(StorageError::Schema(text));
         if columns.is_empty() {
@@ -392,13 +244,13 @@ impl Schema {
         &self.primary_key
     }
 
-    /// Whether a column is of the primary key.
+    /// Whether a column belongs to the primary key.
     #[inline]
     pub fn is_in_key(&self, column: usize) -> bool {
         self.in_key[column]
     }
 
-    /// Whether the first columns are the primary key, in its order.
+    /// Whether the table's first columns are the primary key, in key order.
     #[inline]
     pub fn starts_with_key(&self) -> bool {
         self.primary_key.iter().enumerate().all(|(at, column)| at == *column)
@@ -409,10 +261,11 @@ impl Schema {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Checks that a value may stand in a column.
+    /// Checks that a column can hold a value.
     ///
     /// # Errors
-    /// [`StorageError::Type`] names the column, what it holds and what it was given.
+    /// [`StorageError::Type`] names the column, its type and the type of the value;
+    /// [`StorageError::NullInColumn`], [`StorageError::TooLong`].
     #[inline]
     pub fn check_value(&self, column: usize, value: &Value) -> Result<(), StorageError> {
         if self.plain_kinds[column] & value.bit() != 0 {
@@ -465,10 +318,11 @@ impl Schema {
         self.check_rows(row)
     }
 
-    /// Checks rows that lie one after the other, column by column.
+    /// Checks several rows, given as consecutive values, column by column.
     ///
     /// # Errors
-    /// As [`Schema::check_row`]; of several misfits it tells the first column's.
+    /// As [`Schema::check_row`]; if several values do not fit, the error names the one in the first
+    /// column.
     pub fn check_rows(&self, rows: &[Value]) -> Result<(), StorageError> {
         let width = self.columns.len();
         if !rows.len().is_multiple_of(width) || rows.is_empty() {

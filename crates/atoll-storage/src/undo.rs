@@ -1,22 +1,24 @@
-//! What a transaction changed and how to change it back.
+//! Undo lists: the before images of a transaction's stores.
 //!
-//! A worker that stores before its transaction commits first writes down what stood there. Rolling
-//! back replays its list from the end. A snapshot that was taken meanwhile shows the stores as
-//! well, so whoever takes it copies the part of the list that was written up to the cut, and
-//! readers of the snapshot replay that on their side.
+//! A worker that stores before its transaction commits first writes an undo entry with the old
+//! value. A rollback applies the entries of the list from the last to the first. A snapshot that is
+//! taken while the transaction is open shows its stores as well; therefore the snapshot copies the
+//! part of the list that was written up to the cut, and its readers apply these entries to their
+//! private copies.
 //!
-//! A list is made of 64-bit words in shared chunks: the taker keeps the chunks alive by counting
-//! references and copies nothing while the worker waits. An entry is
+//! A list consists of 64-bit words in shared chunks: the taker of a snapshot keeps the chunks alive
+//! through their reference counts, so the worker does not wait for a copy. The layout of an entry
+//! is
 //!
 //! ```text
 //! epoch | table (32 bits), column (16), kind (8), flags (8) | row | image words × width / 8
 //! ```
 //!
 //! Invariants
-//! - `UNDO-1`: an entry is written in the same section of the gate as the store it undoes, and
-//!   before it; its epoch is the section's. After a drain the entries of all earlier epochs can be
-//!   seen.
-//! - `UNDO-2`: words below `len` never change while somebody else holds the chunk.
+//! - `UNDO-1`: the worker writes an entry in the same section of the gate as the store that it
+//!   undoes, and before the store; the entry has the epoch of the section. When all workers have
+//!   left an epoch, the entries of that epoch and of earlier ones are visible.
+//! - `UNDO-2`: words below `len` never change while another thread holds the chunk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -30,7 +32,7 @@ const KIND_VALUE: u8 = 1;
 const KIND_PRESENCE: u8 = 2;
 const FLAG_SET: u8 = 1;
 
-/// What stood in a place before it was changed.
+/// The before image of one change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before<'i> {
     /// A value.
@@ -55,7 +57,7 @@ pub struct Entry {
     pub table: TableId,
     /// The row.
     pub row: RowId,
-    /// What stood there.
+    /// The before image.
     pub was: Was,
 }
 
@@ -75,22 +77,22 @@ pub enum Was {
     Presence(bool),
 }
 
-/// What a committed transaction has replaced, see [`UndoList::each`].
+/// What a change of a committed transaction has replaced; see [`UndoList::each`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaced {
     /// A value.
     Value {
         /// Position of its column.
         column: u16,
-        /// The first bytes of its image, which are all of a view. Behind the end of a narrower one
-        /// they mean nothing.
+        /// The first bytes of its image; a view is complete. If the image is narrower, the bytes
+        /// behind its end have no meaning.
         start: [u8; 16],
     },
     /// Whether the slot was present.
     Presence(bool),
 }
 
-/// A piece of a list; see the module.
+/// A chunk of a list; see the module.
 pub struct Chunk {
     len: AtomicUsize,
     words: Box<[AtomicU64]>,
@@ -110,7 +112,7 @@ impl Chunk {
         self.words[..len].iter().map(|word| word.load(Ordering::Relaxed)).collect()
     }
 
-    /// The second word of the entry that begins at a word, and the words of its image.
+    /// The header word of the entry that begins at word `at`, and the number of words of its image.
     fn entry(&self, at: usize, width: impl Fn(TableId, u16) -> usize) -> (u64, usize) {
         let header = self.words[at + 1].load(Ordering::Relaxed);
         let (table, column) = (TableId((header >> 32) as u32), (header >> 16) as u16);
@@ -119,7 +121,7 @@ impl Chunk {
     }
 }
 
-/// A worker's list. The worker pushes; others may hold its chunks.
+/// The undo list of a worker. Only the worker pushes; takers of snapshots may hold its chunks.
 pub struct UndoList {
     chunks: Vec<Arc<Chunk>>,
     entries: usize,
@@ -148,7 +150,7 @@ impl UndoList {
         self.first_epoch
     }
 
-    /// The chunks, to be held by a taker.
+    /// The chunks; the taker of a snapshot clones the references.
     pub fn chunks(&self) -> &[Arc<Chunk>] {
         &self.chunks
     }
@@ -171,8 +173,8 @@ impl UndoList {
         }
     }
 
-    /// Writes the entry of a value whose image has so many bytes, which `image` puts into the words
-    /// that it is given; in the last one it fills up with zeroes.
+    /// Writes the entry of a value with an image of `bytes` bytes. `image` writes the image into
+    /// the words that it receives and pads the last one with zeroes.
     #[inline(always)]
     pub(crate) fn push_value(
         &mut self,
@@ -223,7 +225,7 @@ impl UndoList {
         self.chunks.push(Chunk::with_room(words));
     }
 
-    /// Calls `body` with what each entry replaced, in the order of writing, and allocates nothing.
+    /// Calls `body` with what each entry has replaced, in the order of writing. Allocates nothing.
     pub fn each(
         &self,
         width: impl Fn(TableId, u16) -> usize,
@@ -250,7 +252,8 @@ impl UndoList {
         }
     }
 
-    /// Takes back the last entry, whose store did not happen. It is the last of its chunk.
+    /// Removes the last entry, after its store has failed. It is always the last entry of its
+    /// chunk.
     pub fn pop(&mut self, image_bytes: usize) {
         let chunk = self.chunks.last().expect("a list has a chunk");
         let len = chunk.len.load(Ordering::Relaxed) - HEADER_WORDS - image_bytes.div_ceil(8);
@@ -258,7 +261,7 @@ impl UndoList {
         self.entries -= 1;
     }
 
-    /// Empties the list. A chunk that somebody still holds is left to them (`UNDO-2`).
+    /// Empties the list. A chunk that the taker of a snapshot still holds is not reused (`UNDO-2`).
     pub fn clear(&mut self) {
         self.chunks.truncate(1);
         if Arc::get_mut(&mut self.chunks[0]).is_none() {
@@ -270,16 +273,16 @@ impl UndoList {
     }
 }
 
-/// A way through a list from its end, as a rollback goes. Its room is used again.
+/// A traversal of a list from the last entry to the first, for a rollback. It reuses its buffers.
 #[derive(Debug, Default)]
 pub struct Backwards {
-    /// Chunk and first word of the entries that are left.
+    /// Chunk and first word of each entry that is still to be visited.
     left: Vec<(usize, usize)>,
     image: Vec<u8>,
 }
 
-/// Room for more entries is given back: a transaction over a whole table must not leave its worker
-/// with the table's size.
+/// A buffer for more entries than this is freed: a transaction over a whole table must not leave
+/// its worker with memory of the table's size.
 const KEPT_MAX: usize = 4096;
 
 impl Backwards {
@@ -299,7 +302,7 @@ impl Backwards {
         }
     }
 
-    /// The entry before the one that was returned last: whose it is, and what stood there.
+    /// The entry before the one that was returned last: its table, its row and the before image.
     pub fn step(
         &mut self,
         list: &UndoList,
@@ -323,14 +326,15 @@ impl Backwards {
     }
 }
 
-/// The entries of some words. `width` gives the bytes of a column's image, 0 for a column that
-/// does not exist. `None` for words that are not a list: they may come from shared memory.
+/// Decodes the entries of a list. `width` returns the bytes of a column's image, 0 for a column
+/// that does not exist. `None` for words that are not a list: they may come from shared memory.
 pub fn parse(words: &[u64], width: impl Fn(TableId, u16) -> usize) -> Option<Vec<Entry>> {
     parse_up_to(words, u64::MAX, width)
 }
 
-/// The entries up to an epoch, of a list that its worker may be writing to under a later one: what
-/// comes behind them may be half written and is not looked at. Epochs in a list never go down.
+/// Decodes the entries up to an epoch, of a list to which its worker may be writing under a later
+/// epoch. The entries behind them may be incomplete and are not read. The epochs in a list never
+/// decrease.
 pub fn parse_up_to(
     words: &[u64],
     epoch: u64,
@@ -358,7 +362,7 @@ pub fn parse_up_to(
     Some(out)
 }
 
-/// The words of an entry, as [`parse`] reads them.
+/// Encodes an entry as [`parse`] decodes it.
 pub fn write(entry: &Entry, out: &mut Vec<u64>) {
     let (column, kind, set, image) = match &entry.was {
         Was::Value { column, valid, image } => (*column, KIND_VALUE, *valid, &image[..]),
@@ -368,13 +372,13 @@ pub fn write(entry: &Entry, out: &mut Vec<u64>) {
     out.extend(image.chunks(8).map(padded));
 }
 
-/// The second word of an entry.
+/// The header word of an entry.
 fn what(table: TableId, column: u16, kind: u8, set: bool) -> u64 {
     let flags = if set { FLAG_SET } else { 0 };
     u64::from(table.0) << 32 | u64::from(column) << 16 | u64::from(kind) << 8 | u64::from(flags)
 }
 
-/// Up to 8 bytes of an image as a word.
+/// Up to 8 bytes of an image as a word, padded with zeroes.
 fn padded(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

@@ -1,16 +1,17 @@
-//! The smallest and greatest value that a column of a segment has ever held.
+//! Zones: the smallest and the greatest value that a column of a segment has ever held.
 //!
-//! Values are kept as 64-bit words whose unsigned order is the order of the values, so one atomic
-//! minimum widens a zone whatever the type. A zone only widens: after an update or a delete it may
-//! be wider than the values, never narrower, so a segment is left out of a scan rightly. NULL does
-//! not widen a zone; NaN makes it unknown from above.
+//! A zone encodes values as 64-bit words in such a way that the unsigned order of the words is the
+//! order of the values, so one atomic minimum and one atomic maximum widen a zone of any type. A
+//! zone only widens: after an update or a delete it may be wider than the values, but never
+//! narrower. So a scan may skip a segment if the zone excludes the predicate. NULL does not widen a
+//! zone; NaN sets the maximum to unknown.
 
 use crate::types::DataType;
 use crate::types::Value;
 
-/// Minimum of a zone that holds nothing.
+/// Minimum of an empty zone.
 pub const EMPTY_MIN: u64 = u64::MAX;
-/// Maximum of a zone that holds nothing.
+/// Maximum of an empty zone.
 pub const EMPTY_MAX: u64 = 0;
 
 const SIGN: u64 = 1 << 63;
@@ -25,12 +26,12 @@ fn of_f64(value: f64) -> u64 {
     if value.is_nan() {
         return u64::MAX;
     }
-    // -0 and 0 are equal as values, so they must not be told apart here.
+    // -0 and 0 are equal as values, so both must have the same word; `+ 0.0` turns -0 into 0.
     let bits = (value + 0.0).to_bits();
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-/// The word of a value as it lies in a column; `None` for types without zones.
+/// The word of a value's image; `None` for types without zones.
 #[inline]
 pub fn word(data_type: DataType, image: &[u8]) -> Option<u64> {
     fn array<const N: usize>(image: &[u8]) -> Option<[u8; N]> {

@@ -1,5 +1,5 @@
-//! The hash index under threads, on the real machine and on one that yields at every word and
-//! empties what is let go.
+//! The hash index under concurrency, on the real machine and on one that yields at every word and
+//! zeroes discarded memory.
 #![allow(clippy::unwrap_used)]
 
 mod yielding;
@@ -12,12 +12,12 @@ use atoll_storage::index::HashIndex;
 use atoll_storage::key::mix;
 use yielding::Yielding;
 
-/// Hashes of one part of the index, so that it grows often and few buckets are shared by all.
+/// Hashes of one part of the index, so that the part grows often and all threads share few buckets.
 fn hash(key: u64) -> u64 {
     mix(key) & !0x3f
 }
 
-/// All threads add the same keys.
+/// All threads insert the same keys.
 fn add_at_once<M: Machine>(keys: u64) {
     const THREADS: u64 = 4;
     let index = HashIndex::<M>::default();
@@ -52,10 +52,10 @@ fn add_at_once<M: Machine>(keys: u64) {
     }
 }
 
-/// Rows come and go in the same buckets while the index grows with those that stay.
+/// Rows are inserted and removed in the same buckets while the index grows with rows that stay.
 fn come_and_go<M: Machine>(rounds: u64) {
     let index = HashIndex::<M>::default();
-    // Two hashes for all, so that they meet.
+    // Two hashes for all rows, so that the threads contend.
     let hash_of = |round: u64, thread: u64| hash(round / 64 * 2 + thread % 2);
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -80,7 +80,7 @@ fn come_and_go<M: Machine>(rounds: u64) {
     }
 }
 
-/// Lookups beside one who makes the index grow miss nothing that he has added.
+/// Lookups that run while another thread makes the index grow miss no row that was inserted before.
 fn look_beside_growth<M: Machine>(keys: u64) {
     let index = HashIndex::<M>::default();
     let added = AtomicU64::new(0);

@@ -132,7 +132,7 @@ fn bytes_of_keys_are_ordered_as_their_values() {
 }
 
 #[test]
-fn keys_that_agree_in_their_first_columns_lie_between_a_prefix_and_its_successor() {
+fn keys_that_agree_in_their_first_columns_are_between_a_prefix_and_its_successor() {
     let mut random = Random(2);
     for round in 0..20_000usize {
         let column = |at: usize| KeyColumn {

@@ -1,4 +1,5 @@
-//! The guard protocol: what a scan observed is what later inserts into its range are told.
+//! The guard protocol: an insert into a range gets the guard that an earlier scan of the range has
+//! observed.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -18,25 +19,26 @@ fn key(i: u64) -> Vec<u8> {
     [b"common ".as_slice(), &i.to_be_bytes()].concat()
 }
 
-/// Guards and what they were observed for: the set of scans, as bits.
+/// The scans that have observed each guard, as a set of bits.
 #[derive(Default)]
 struct Observed(HashMap<GuardId, u64>);
 
 impl Observed {
-    /// A split hands what the old guard knows to the new one, or refuses.
+    /// A split copies the state of the old guard to the new one, or refuses.
     fn split(&mut self, refuse: bool) -> impl FnMut(GuardId, GuardId) -> bool {
         move |old, new| {
             if refuse {
                 return false;
             }
-            // Whatever it was for before, no leaf has it now.
+            // The number may have state of an earlier use; no leaf has it now.
             let known = *self.0.entry(old).or_default();
             self.0.insert(new, known);
             true
         }
     }
 
-    /// A join adds what the guard that goes knows; leaves that share that guard still need it.
+    /// A join adds the state of the removed leaf's guard; leaves that share that guard still need
+    /// it.
     fn join(&mut self, from: GuardId, into: GuardId, refuse: bool) -> bool {
         assert_ne!(from, into);
         let known = self.0.get(&from).copied().unwrap_or(0);
@@ -48,7 +50,7 @@ impl Observed {
 }
 
 #[test]
-fn an_insert_into_a_scanned_range_is_told_a_guard_that_the_scan_observed() {
+fn an_insert_into_a_scanned_range_returns_a_guard_that_the_scan_observed() {
     for refusals in [1, 3, u64::MAX] {
         let index = OrderedIndex::<Native>::default();
         let mut observed = Observed::default();
@@ -83,7 +85,7 @@ fn an_insert_into_a_scanned_range_is_told_a_guard_that_the_scan_observed() {
                         assert!(is_told || !(*from..=*to).contains(&i), "{i} {from}..={to}");
                     }
                 }
-                // Stretches of keys, so that leaves become empty and join their neighbours.
+                // Removes stretches of keys, so that leaves become empty and join their neighbours.
                 kind => {
                     for i in i..i + if kind == 9 && step % 64 == 0 { 200 } else { 1 } {
                         let removed = index.remove(&key(i), RowId(i), &mut |from, into| {
@@ -121,7 +123,7 @@ fn empty(index: &OrderedIndex<Native>, keys: std::ops::Range<u64>) {
 }
 
 #[test]
-fn guards_of_leaves_that_have_gone_are_used_again() {
+fn guards_of_removed_leaves_are_reused() {
     let index = OrderedIndex::<Native>::default();
     // The next key needs a leaf of its own.
     let mut rows = 0;
@@ -149,7 +151,7 @@ fn guards_of_leaves_that_have_gone_are_used_again() {
 }
 
 #[test]
-fn a_guard_that_leaves_share_is_not_offered_before_the_last_has_gone() {
+fn a_shared_guard_is_not_offered_before_its_last_leaf_is_removed() {
     let index = OrderedIndex::<Native>::default();
     // Three leaves, all with guard 0.
     fill(&index, 0..180, &mut |_, _| false);
@@ -182,7 +184,7 @@ fn an_empty_range_is_observed_and_an_inverted_one_is_not() {
     assert!(!index.batch(&range, &mut |_| panic!("nothing to keep free"), &mut batch));
 }
 
-/// A scan that says "seen" before it validates, and an insert that asks after it is visible: if
+/// A scan stores "seen" before it validates, and an insert loads it after its entry is visible: if
 /// the scan has not read the entry, the insert has found "seen".
 #[test]
 fn a_scan_and_an_insert_at_once_do_not_both_miss_each_other() {

@@ -26,14 +26,14 @@ impl Random {
     }
 }
 
-/// How keys look.
+/// A distribution of keys.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
-    /// 0 to 100 bytes of few kinds, so that many are beginnings of others.
+    /// 0 to 100 bytes from a small alphabet, so that many keys are prefixes of others.
     Any,
     /// Up to 8 bytes.
     Short,
-    /// Long ones that begin alike.
+    /// Long keys with common prefixes.
     Alike,
     /// A few keys with many rows each.
     Few,
@@ -146,18 +146,18 @@ fn random_operations_leave_what_a_map_would_hold() {
             let index = OrderedIndex::<Native>::default();
             let (mut model, mut batch) = (BTreeSet::new(), Batch::default());
             let mut approached = VecDeque::new();
-            // Phases that mostly add and mostly remove make the tree grow and shrink.
+            // Phases of mostly inserts and of mostly removals make the tree grow and shrink.
             for phase in 0..6 {
                 for step in 0..2000 {
                     let key = keys.make(&mut random);
                     let row = random.below(if matches!(keys, Keys::Few) { 1000 } else { 3 });
                     let is_insert = random.below(10) < if phase % 2 == 0 { 8 } else { 1 };
                     if is_insert && random.below(2) == 0 {
-                        // Its leaf is looked for long before, or just before, the entry comes.
+                        // Finds the leaf long before, or just before, the insert of the entry.
                         approached.push_back((index.prefetch_leaf(&key), key, row));
                         while approached.len() as u64 > random.below(200) {
                             let Some((Some(spot), key, row)) = approached.pop_front() else {
-                                panic!("nobody else changes the index");
+                                panic!("no other thread changes the index");
                             };
                             index.insert_at(spot, &key, RowId(row), &mut yes);
                             model.insert((key, row));

@@ -12,7 +12,7 @@ use atoll_storage::key::mix;
 use atoll_storage::ordered::{Batch, GuardId, KeyRange, OrderedIndex};
 use yielding::Yielding;
 
-/// Keys of 8 bytes and of more, mixed; every third stays for the whole test.
+/// Keys of 8 bytes and of more, mixed; every third key stays for the whole test.
 fn key(i: u64) -> Vec<u8> {
     let number = i.to_be_bytes();
     if i.is_multiple_of(2) { number.to_vec() } else { [&number[..], b"and more of it"].concat() }
@@ -34,7 +34,7 @@ fn keys_of<M: Machine>(index: &OrderedIndex<M>, descending: bool, batch: &mut Ba
         let more = index.batch(&range, &mut |_| {}, batch);
         found.extend(batch.iter().map(|entry| {
             let i = u64::from_be_bytes(*entry.key.first_chunk().unwrap());
-            assert_eq!(entry.key, key(i), "a key that nobody wrote");
+            assert_eq!(entry.key, key(i), "a key that no thread wrote");
             assert_eq!(entry.row, RowId(i), "a row of another key");
             i
         }));
@@ -44,8 +44,7 @@ fn keys_of<M: Machine>(index: &OrderedIndex<M>, descending: bool, batch: &mut Ba
     }
 }
 
-/// Two writers that add and remove keys of their own, in turns of a random length, while scans
-/// look on.
+/// Two writers insert and remove keys of their own, in turns of a random length, while scans run.
 fn churn<M: Machine>(keys: u64, rounds: u64, writers: u64) {
     let index = OrderedIndex::<M>::default();
     for i in (0..keys).filter(|i| stays(*i)) {
@@ -63,7 +62,8 @@ fn churn<M: Machine>(keys: u64, rounds: u64, writers: u64) {
                         let len = mix(round + 7) % keys;
                         let chosen = (start..keys.min(start + len)).filter(own);
                         let prefetch_leaf = |i| (i, index.prefetch_leaf(&key(i)));
-                        // Some just before, some while others still come in between.
+                        // Some spots are found just before the insert, some while other inserts
+                        // still follow.
                         let ahead: Vec<_> = chosen.clone().filter(|i| i % 2 == 0).collect();
                         let ahead: Vec<_> = ahead.into_iter().map(prefetch_leaf).collect();
                         let now = chosen.clone().filter(|i| i % 2 == 1).map(prefetch_leaf);

@@ -1,5 +1,5 @@
-//! Changes that are applied to a table again: what is no change of it is refused, and changes
-//! nothing.
+//! Changes that are applied to a table by recovery: a change that does not fit the table is refused
+//! and has no effect.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;

@@ -179,7 +179,7 @@ fn the_user_who_may_only_read() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let folders = ["db", "archive", "backup"].map(|name| Path::new(&folder).join(name));
     let room = Path::new(&folder).join("room");
-    use_read_only(&folders, &room, "; see to it that this user may read and write there");
+    use_read_only(&folders, &room, "; give this user permission to read and write there");
 }
 
 #[test]

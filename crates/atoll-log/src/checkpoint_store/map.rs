@@ -40,7 +40,7 @@ pub struct TableMap {
     pub segments: Vec<Arc<SegmentMap>>,
 }
 
-/// A segment, see [`atoll_storage::restore::SegmentImage`].
+/// A segment, see [`atoll_storage::segment::SegmentImage`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SegmentMap {
     /// Slots up to the last row.

@@ -1,30 +1,31 @@
-//! What a forked child must leave alone: the memory, the files and the threads of its parent.
+//! Protection of the parent's objects in a forked child: memory, files and threads.
 //!
 //! `fork` copies one thread. Shared mappings stay shared, descriptors are duplicated together with
 //! the locks on their files, and a mutex that another thread held at that moment is never unlocked
-//! in the child. So the objects of the parent are refused in the child, and three handlers of
-//! `pthread_atfork` make sure that nothing can go wrong where the refusal is missing:
+//! in the child. So the child refuses to use the objects of its parent, and three handlers of
+//! `pthread_atfork` prevent damage where that check is missing:
 //!
-//! 1. Before a fork the registry of this module is locked, which waits for whatever [`delay`]s a
-//!    fork. If the child may go on reading ([`Legacy`]), a pipe is made.
-//! 2. The child makes every registered mapping read-only, puts other files in the place of the
-//!    registered descriptors, and counts its generation up, which outdates every [`Mark`].
+//! 1. Before a fork, a handler locks the registry of this module, which waits for every thread that
+//!    [`delay`]s a fork. If the child may continue to read ([`Legacy`]), the handler makes a pipe.
+//! 2. The child makes every registered mapping read-only, replaces the registered descriptors by
+//!    other files, and increments its generation, which invalidates every [`Mark`].
 //! 3. The parent closes the reading end of the pipe and keeps the writing end. The kernel reports
-//!    its end when the child, and whatever the child has forked, is gone or has called `exec`.
+//!    an error there when the child, and every process that the child has forked, has ended or has
+//!    called `exec`.
 //!
 //! Invariants:
 //! - `FORK-1`: the registry changes only while it is locked, and no fork begins meanwhile. A
-//!   mapping or a descriptor is registered under the lock under which it was made.
-//! - `FORK-2`: a descriptor that is taken from a child keeps its number there, so a destructor that
-//!   closes the number closes nothing else.
+//!   mapping or a descriptor is created and registered under the same lock.
+//! - `FORK-2`: a descriptor that is replaced in a child keeps its number there, so a destructor
+//!   that closes the number closes nothing else.
 //! - `FORK-3`: the child's handler makes system calls and plain stores only. It neither allocates
 //!   nor frees.
-//! - `FORK-4`: what a [`Here`] holds is never dropped in a child: its threads do not exist there,
+//! - `FORK-4`: the value of a [`Here`] is never dropped in a child: its threads do not exist there,
 //!   and its locks may be held for ever.
 //!
-//! A child may make objects of its own, which work there and are refused in its own children. The
-//! raw system calls `clone` and `vfork` run no handlers; they are for children that call `exec` at
-//! once, and every descriptor here is closed by that.
+//! A child may create objects of its own, which work there and are refused in its own children. The
+//! raw system calls `clone` and `vfork` run no handlers; they are meant for children that call
+//! `exec` at once, and `exec` closes every descriptor of this crate.
 
 mod registry;
 
@@ -38,16 +39,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use registry::Registry;
 
-/// How many forks lie between this process and the first one.
+/// Number of forks between the first process and this one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the handlers up. Everything in this module does that when it is first used; a program with
-/// threads that fork calls it before it starts them.
+/// Installs the handlers. Every function of this module does so at its first use; a program with
+/// threads that fork calls this before it starts them.
 pub fn prepare() {
     registry::set_up();
 }
 
-/// The process in which something was made.
+/// The process in which an object was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(u64);
 
@@ -60,7 +61,7 @@ impl Mark {
         Self(GENERATION.load(Ordering::Relaxed))
     }
 
-    /// Whether this is the process that made it, and not a child that was forked since.
+    /// Whether this is the process that created the mark, and not a child that was forked since.
     #[inline]
     #[must_use]
     pub fn is_here(self) -> bool {
@@ -74,7 +75,7 @@ impl Default for Mark {
     }
 }
 
-/// A value of one process: never dropped in a forked child (`FORK-4`), which leaks its copy.
+/// A value of one process. It is never dropped in a forked child (`FORK-4`), which leaks its copy.
 pub struct Here<T> {
     value: ManuallyDrop<T>,
     mark: Mark,
@@ -94,7 +95,7 @@ impl<T> Here<T> {
         self.mark
     }
 
-    /// The value, in the process that it belongs to.
+    /// The value; `None` in another process than its own.
     #[must_use]
     pub fn into_inner(this: Self) -> Option<T> {
         let mut this = ManuallyDrop::new(this);
@@ -140,23 +141,23 @@ impl<T> Drop for Here<T> {
     }
 }
 
-/// Lets no fork begin while it lives, which should be a moment: forks wait for it.
+/// Prevents forks while it lives. It should live for a short time only, since forks wait for it.
 pub struct Delay(MutexGuard<'static, Registry>);
 
-/// Waits for a fork that is under way, and lets no other begin.
+/// Waits for a fork that is in progress, and prevents further ones.
 ///
-/// A thread that has one takes no second one, and does not fork.
+/// A thread that holds a [`Delay`] must neither take a second one nor fork.
 #[must_use]
 pub fn delay() -> Delay {
     Delay(registry::lock())
 }
 
 impl Delay {
-    /// Takes a descriptor from the children that are forked from now on. It was made during this
-    /// delay, so that no child has it.
+    /// Hides a descriptor from the children that are forked from now on. The caller has created it
+    /// during this delay, so no child has it.
     ///
     /// # Errors
-    /// No descriptor is left for the file that stands in its place there.
+    /// No descriptor is left for the file that replaces it there.
     pub fn unshare(&mut self, fd: OwnedFd) -> io::Result<Unshared> {
         let stand_in = self.0.stand_in()?;
         self.0.replace(&fd, stand_in);
@@ -172,18 +173,18 @@ impl Delay {
         one: OwnedFd,
         other: OwnedFd,
     ) -> io::Result<(Unshared, Unshared)> {
-        // From here on nothing fails, so nothing is dropped that would take the lock again.
+        // From here on nothing fails, so no descriptor is dropped, which would take the lock again.
         self.0.stand_in()?;
         Ok((self.unshare(one)?, self.unshare(other)?))
     }
 
-    /// Puts another file in the place of a descriptor in the children that are forked from now on.
+    /// Replaces a descriptor by another file in the children that are forked from now on.
     pub fn replace(&mut self, fd: BorrowedFd<'_>, other: OwnedFd) -> Replaced {
         Replaced { number: self.0.replace(&fd, other.as_raw_fd()), _other: Some(other) }
     }
 
-    /// As [`Delay::unshare`], for a descriptor that stays where it is: children have an empty file
-    /// in its place as long as what this returns lives.
+    /// As [`Delay::unshare`], for a descriptor that the caller keeps: children have an empty file
+    /// in its place as long as the returned value lives.
     ///
     /// # Errors
     /// As there.
@@ -195,24 +196,24 @@ impl Delay {
     /// Makes a mapping read-only in the children that are forked from now on.
     ///
     /// # Safety
-    /// `address` and `len` are whole pages of a mapping of the caller's, which it unmaps only after
-    /// [`unprotect`], and into which nothing but the caller's objects stores.
+    /// `address` and `len` are whole pages of a mapping of the caller, which unmaps it only after
+    /// [`unprotect`], and into which only objects of the caller store.
     pub unsafe fn protect(&mut self, address: *mut u8, len: usize) {
         self.0.protect(address.addr(), len);
     }
 }
 
-/// Ends what [`Delay::protect`] has begun.
+/// Ends the protection of a mapping by [`Delay::protect`].
 pub fn unprotect(address: *mut u8) {
     registry::lock().unprotect(address.addr());
 }
 
-/// A descriptor that no child inherits: its number leads to an empty file there, for ever.
+/// A descriptor that no child inherits: there, its number belongs to an empty file for ever.
 #[derive(Debug)]
 pub struct Unshared(Here<OwnedFd>);
 
 impl Unshared {
-    /// Makes a descriptor that no child inherits.
+    /// Creates a descriptor that no child inherits.
     ///
     /// # Errors
     /// Those of `make`; no descriptor is left.
@@ -236,7 +237,7 @@ impl Drop for Unshared {
     }
 }
 
-/// A descriptor stands for another file in children as long as this lives.
+/// A descriptor that is replaced by another file in children as long as this value lives.
 #[derive(Debug)]
 pub struct Replaced {
     number: RawFd,
@@ -249,8 +250,8 @@ impl Drop for Replaced {
     }
 }
 
-/// Something that a child goes on reading: its owner does not take it away while a child lives that
-/// was forked since.
+/// An object that a child continues to read: its owner keeps it while a child lives that was forked
+/// since.
 #[derive(Debug)]
 pub struct Legacy {
     since: u64,
@@ -258,7 +259,7 @@ pub struct Legacy {
 }
 
 impl Legacy {
-    /// Children that are forked from now on read it.
+    /// An object that children may read if they are forked from now on.
     #[must_use]
     pub fn new() -> Self {
         let mark = Mark::new();

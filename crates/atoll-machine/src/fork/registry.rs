@@ -1,7 +1,7 @@
-//! What the handlers of a fork look at, and the handlers.
+//! The registry of mappings and descriptors for the handlers of a fork, and these handlers.
 //!
-//! The lock of the registry is held by the thread that forks from before the fork until after it,
-//! in the parent and in the child, so the child finds the registry whole (`FORK-1`).
+//! The thread that forks holds the lock of the registry from before the fork until after it, in the
+//! parent and in the child, so the child finds the registry consistent (`FORK-1`).
 
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
@@ -17,23 +17,23 @@ use super::{GENERATION, Here};
 pub struct Registry {
     /// Mappings that become read-only in a child: lengths by address.
     mappings: BTreeMap<usize, usize>,
-    /// Descriptors that lead elsewhere in a child: where, by their numbers.
+    /// Descriptors that are replaced in a child: the replacements, by number.
     descriptors: BTreeMap<RawFd, RawFd>,
-    /// An empty file, which stands in the place of what a child does not get.
+    /// An empty file, the replacement of hidden descriptors.
     stand_in: Option<OwnedFd>,
-    /// Values that a child would go on reading.
+    /// Number of objects that a child would continue to read.
     legacies: usize,
     /// Forks with a pipe so far.
     forks: u64,
-    /// Children that may be reading, and what they have forked.
+    /// Children (and their descendants) that may be reading.
     heirs: Vec<Heir>,
-    /// The pipe of the fork that is under way.
+    /// The pipe of the fork that is in progress.
     pipe: Option<io::Result<(OwnedFd, OwnedFd)>>,
 }
 
 struct Heir {
     fork: u64,
-    /// The writing end of its pipe; without one nothing tells that it has ended.
+    /// The writing end of its pipe; without a pipe, the child is assumed to live for ever.
     end: Option<OwnedFd>,
 }
 
@@ -49,23 +49,23 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     pipe: None,
 });
 
-/// The lock, while a thread forks.
+/// Holds the lock while a thread forks.
 struct Held(UnsafeCell<Option<MutexGuard<'static, Registry>>>);
 
-// SAFETY: only the handlers use it, and each only on the thread that has the lock (`FORK-1`).
+// SAFETY: only the handlers use it, and only on the thread that holds the lock (`FORK-1`).
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
 fn lock_as_it_is() -> MutexGuard<'static, Registry> {
-    // Nothing under the lock panics halfway through a change.
+    // No code under the lock panics halfway through a change.
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets the handlers up, once.
+/// Installs the handlers, once.
 ///
 /// # Panics
-/// When there is no memory for them.
+/// When the system has no memory for them.
 #[inline]
 pub fn set_up() {
     if !HAS_HANDLERS.load(Ordering::Acquire) {
@@ -93,12 +93,12 @@ pub fn lock() -> MutexGuard<'static, Registry> {
 extern "C" fn before() {
     let mut registry = lock_as_it_is();
     registry.before();
-    // SAFETY: this thread has the lock.
+    // SAFETY: this thread holds the lock.
     unsafe { *HELD.0.get() = Some(registry) };
 }
 
 extern "C" fn in_parent() {
-    // SAFETY: this thread has had the lock since `before`.
+    // SAFETY: this thread has held the lock since `before`.
     if let Some(mut registry) = unsafe { (*HELD.0.get()).take() } {
         registry.in_parent();
     }
@@ -106,7 +106,8 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: this is a copy of the thread that has had the lock since `before`, and the only one.
+    // SAFETY: this is the copy of the thread that has held the lock since `before`, and the only
+    // thread.
     if let Some(mut registry) = unsafe { (*HELD.0.get()).take() } {
         registry.in_child();
     }
@@ -128,14 +129,14 @@ impl Registry {
         Ok(fd)
     }
 
-    /// Lets a descriptor lead to `other` in children; returns its number.
+    /// Replaces a descriptor by `other` in children; returns its number.
     pub fn replace(&mut self, fd: &impl AsFd, other: RawFd) -> RawFd {
         let number = fd.as_fd().as_raw_fd();
         self.descriptors.insert(number, other);
         number
     }
 
-    /// Lets children inherit a descriptor as it is.
+    /// Makes children inherit a descriptor unchanged.
     pub fn keep(&mut self, number: RawFd) {
         self.descriptors.remove(&number);
     }
@@ -182,7 +183,7 @@ impl Registry {
     }
 
     fn in_parent(&mut self) {
-        // After a fork that failed the reading end goes all the same, and with it the heir.
+        // After a failed fork the reading end is closed as well, so the heir is removed.
         if let Some(pipe) = self.pipe.take() {
             self.forks += 1;
             self.heirs.push(Heir { fork: self.forks, end: pipe.ok().map(|(_, end)| end) });
@@ -192,22 +193,22 @@ impl Registry {
     /// `FORK-3`.
     fn in_child(&mut self) {
         for (address, len) in &self.mappings {
-            // SAFETY: whole pages of a mapping that is there (`Delay::protect`), into which a child
+            // SAFETY: whole pages of an existing mapping (`Delay::protect`), into which a child
             // stores nothing.
             unsafe { libc::mprotect(*address as *mut libc::c_void, *len, libc::PROT_READ) };
         }
         for (number, other) in &self.descriptors {
             // SAFETY: both are open descriptors; their owners in the child may close the numbers,
-            // and those lead to other files from now on (`FORK-2`).
+            // which belong to other files from now on (`FORK-2`).
             unsafe { libc::dup3(*other, *number, libc::O_CLOEXEC) };
         }
-        // Of the parent, not freed: `FORK-3`.
+        // Allocated by the parent, not freed: `FORK-3`.
         mem::forget(mem::take(&mut self.mappings));
         mem::forget(mem::take(&mut self.descriptors));
         self.heirs.drain(..).for_each(drop);
         self.legacies = 0;
         if let Some(Ok((reading, writing))) = self.pipe.take() {
-            // Open until this process ends, or calls exec, and in whatever it forks.
+            // Stays open until this process and its descendants end or call exec.
             let _ = reading.into_raw_fd();
             drop(writing);
         }
@@ -215,7 +216,8 @@ impl Registry {
 }
 
 impl Heir {
-    /// The kernel reports an error at the writing end of a pipe that has no reader.
+    /// Whether the child may still live: the kernel reports an error at the writing end of a pipe
+    /// without a reader.
     fn may_live(&self) -> bool {
         let Some(end) = &self.end else { return true };
         let mut wanted = libc::pollfd { fd: end.as_raw_fd(), events: 0, revents: 0 };

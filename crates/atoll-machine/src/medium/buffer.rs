@@ -1,36 +1,39 @@
-//! Memory for whole units of a file.
+//! Memory for whole units of a file, and writing zeroes in units.
 
 use std::ops::{Deref, DerefMut};
 
 use super::UNIT_BYTES_MAX;
 
+/// Zeroes are written in pieces of this size.
+const ZEROES_BYTES: usize = 1 << 20;
+
 const UNIT: usize = UNIT_BYTES_MAX as usize;
 
-/// Bytes that begin at a multiple of [`UNIT_BYTES_MAX`] in memory, as reading and writing past the
-/// system's cache needs them. What it has had stays allocated.
+/// A buffer that begins at a multiple of [`UNIT_BYTES_MAX`] in memory, as direct I/O requires. It
+/// never shrinks its allocation.
 #[derive(Debug, Default)]
 pub struct UnitBuffer {
     memory: Vec<u8>,
-    /// Where the bytes begin in the memory.
+    /// Position of the first byte in the memory.
     start: usize,
     len: usize,
 }
 
 impl UnitBuffer {
-    /// Room for so many bytes, and none in it.
+    /// An empty buffer with capacity for `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut buffer = Self::default();
         buffer.grow(bytes);
         buffer
     }
 
-    /// So many zeroes.
+    /// A buffer of `bytes` zeroes.
     pub fn zeroes(bytes: usize) -> Self {
-        // New memory has nothing else.
+        // New memory is zeroed.
         Self { len: bytes, ..Self::with_capacity(bytes) }
     }
 
-    /// Makes room for so many bytes and keeps those that there are.
+    /// Grows the capacity to `bytes` and keeps the contents.
     fn grow(&mut self, bytes: usize) {
         if self.start + bytes <= self.memory.len() {
             return;
@@ -42,14 +45,14 @@ impl UnitBuffer {
         (self.memory, self.start) = (memory, start);
     }
 
-    /// Makes it so long; what is new is zero.
+    /// Sets the length; new bytes are zero.
     pub fn resize(&mut self, bytes: usize) {
         let had = self.len;
         self.set_len(bytes);
         self[had.min(bytes)..].fill(0);
     }
 
-    /// Makes it so long; what is new is anything.
+    /// Sets the length; new bytes are arbitrary.
     pub fn set_len(&mut self, bytes: usize) {
         self.grow(bytes);
         self.len = bytes;
@@ -62,7 +65,7 @@ impl UnitBuffer {
         self[had..].copy_from_slice(bytes);
     }
 
-    /// Removes so many bytes from the front.
+    /// Removes `bytes` bytes from the front.
     pub fn remove_front(&mut self, bytes: usize) {
         self.copy_within(bytes.., 0);
         self.len -= bytes;
@@ -81,6 +84,24 @@ impl DerefMut for UnitBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.len]
     }
+}
+
+/// Writes zeroes between two positions, in pieces that are aligned in memory. Reserving space
+/// without writing would not be enough: the first write to an allocated but unwritten block still
+/// changes metadata, which makes the first sync of the block take twice as long.
+pub(super) fn write_zeroes<E>(
+    from: u64,
+    to: u64,
+    write: impl Fn(&[u8], u64) -> Result<(), E>,
+) -> Result<(), E> {
+    let zeroes = UnitBuffer::zeroes(ZEROES_BYTES.min(to.saturating_sub(from) as usize));
+    let mut at = from;
+    while at < to {
+        let len = zeroes.len().min((to - at) as usize);
+        write(&zeroes[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A medium of files: an SSD, or whatever else lies under a file system; persistent memory too, see
-//! [`super::pm`].
+//! A medium of files on a file system, on an SSD or another device. It also opens files on
+//! persistent memory; see [`super::pm`].
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -10,25 +10,21 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use super::buffer::write_zeroes;
 use super::pm::{self, PmCost, PmFile};
-use super::{
-    Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX, UnitBuffer,
-};
+use super::{Locked, Medium, MediumError, MediumFile, MediumKind, Open, UNIT_BYTES_MAX};
 use crate::fork::{self, Replaced};
-
-/// Zeroes are written in pieces of this size.
-const ZEROES_BYTES: usize = 1 << 20;
 
 /// A folder of a file system.
 #[derive(Debug)]
 pub struct FileMedium {
     root: PathBuf,
     kind: MediumKind,
-    /// For persistent memory that is emulated.
+    /// The cost of emulated persistent memory.
     cost: Option<PmCost>,
 }
 
-/// Bytes that this user may still write to the file system of a folder.
+/// Free bytes for this user on the file system of a folder.
 ///
 /// # Errors
 /// [`MediumError`].
@@ -52,45 +48,47 @@ fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Name of the file that is locked; it says which process has it.
+/// Name of the file that is locked; it contains the id of the process that holds the lock.
 pub const LOCK_FILE: &str = "lock";
 
-/// The lock goes with the descriptor, however the process ends; a forked child does not have it.
+/// A lock on the folder. It ends with the descriptor, however the process ends; a forked child does
+/// not have it.
 #[derive(Debug)]
 struct FileLock(Option<(File, Replaced)>);
 
 impl Locked for FileLock {}
 
 impl Drop for FileLock {
-    /// Lets go at once, even if a child of this process that is being started has the descriptor.
+    /// Releases the lock at once, even if a child of this process that is just being started has a
+    /// copy of the descriptor.
     fn drop(&mut self) {
         if let Some((file, _)) = &self.0 {
-            // If that fails, it goes when the last descriptor does.
+            // If that fails, the lock ends with the last descriptor.
             let _ = flock(file, libc::LOCK_UN);
         }
     }
 }
 
-/// A file of it.
+/// A file of the medium.
 #[derive(Debug)]
 struct OrdinaryFile {
     file: File,
     path: String,
     may_write: bool,
-    /// The same file past the system's cache, where that can be; found out when first asked for.
+    /// The same file opened for direct I/O, if the file system supports that; opened at first use.
     direct: OnceLock<Option<(File, Replaced)>>,
     /// A forked child must not write to it.
     _withheld: Replaced,
 }
 
 impl FileMedium {
-    /// The medium in a folder, which is made, for its owner alone, if there is none.
+    /// The medium in a folder; creates the folder, for its owner alone, if it does not exist.
     ///
     /// # Errors
     /// [`MediumError`].
     pub fn new(root: &Path) -> Result<Self, MediumError> {
         let failed = |source| MediumError::new("make the folder", root.to_string_lossy(), source);
-        // Each one's name is durable before anything in it counts.
+        // The name of each new folder is durable before anything is stored in it.
         let missing: Vec<&Path> = root.ancestors().take_while(|folder| !folder.exists()).collect();
         for folder in missing.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
             let made = fs::DirBuilder::new().mode(0o700).create(folder);
@@ -120,8 +118,8 @@ impl FileMedium {
         Ok(Self { root: root.to_owned(), kind, cost: None })
     }
 
-    /// The medium in a folder, best of a file system in memory, whose files are written as if it
-    /// were persistent memory of this cost. What was written is durable only as far as the folder
+    /// The medium in a folder, preferably of a file system in memory, with files that are written
+    /// like persistent memory of this cost. The bytes are durable only as far as the folder
     /// outlives the process.
     ///
     /// # Errors
@@ -135,7 +133,7 @@ impl FileMedium {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.root).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // A folder may lie elsewhere, with a link to it; a link to nothing is nothing.
+            // A folder may be a link to another place; a dangling link is skipped.
             let kind = fs::metadata(entry.path()).map(|found| found.file_type());
             if kind.is_ok_and(&wanted) {
                 names.push(entry.file_name().to_string_lossy().into_owned());
@@ -209,7 +207,7 @@ impl Medium for FileMedium {
         let failed = |source| MediumError::new("use", elsewhere.to_string_lossy(), source);
         let there = there.map_err(failed)?;
         if link.symlink_metadata().is_ok() {
-            // Of an attempt that did not come to its end.
+            // The link is left from an attempt that did not complete.
             if link.canonicalize().map_err(failed)? != there {
                 let taken = io::Error::from(io::ErrorKind::AlreadyExists);
                 return Err(MediumError::new("link to another folder", self.path(name), taken));
@@ -220,7 +218,8 @@ impl Medium for FileMedium {
             }
             let linked = std::os::unix::fs::symlink(&there, &link);
             linked.map_err(|source| MediumError::new("link", self.path(name), source))?;
-            // Before there is anything in the folder, which the next attempt would not take.
+            // The link must be durable before the folder has files, since the next attempt would
+            // refuse a folder with files.
             self.sync_names()?;
         }
         self.folder(name)
@@ -237,7 +236,7 @@ impl Medium for FileMedium {
         }
         file.set_len(0).map_err(failed)?;
         let told = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
-        // Without space nobody is told who has it; it is locked all the same.
+        // Without space on the disk the holder's id is missing, but the lock is valid.
         if let Err(error) = told.map_err(failed)
             && !error.is_full()
         {
@@ -256,7 +255,7 @@ impl Medium for FileMedium {
         let opened = open_withheld(OpenOptions::new().read(true), &path);
         let (file, withheld) = match opened {
             Ok(opened) => opened,
-            // A copy without the file: whoever had it open would have made one.
+            // A copy without the lock file: a process that had it open would have created one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Ok(Box::new(FileLock(None))));
             }
@@ -275,7 +274,7 @@ impl Medium for FileMedium {
     }
 }
 
-/// Opens a file that forked children do not get.
+/// Opens a file that forked children do not inherit.
 fn open_withheld(options: &OpenOptions, path: &Path) -> io::Result<(File, Replaced)> {
     let mut no_fork = fork::delay();
     let file = options.open(path)?;
@@ -283,7 +282,7 @@ fn open_withheld(options: &OpenOptions, path: &Path) -> io::Result<(File, Replac
     Ok((file, withheld))
 }
 
-/// Locks a file at once, or says who has it, if that is known.
+/// Tries to lock a file. The inner error is the id of the process that holds the lock, if known.
 fn flock(file: &File, how: libc::c_int) -> io::Result<Result<(), Option<u32>>> {
     // SAFETY: the descriptor is open for as long as `file` lives.
     if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
@@ -296,26 +295,8 @@ fn flock(file: &File, how: libc::c_int) -> io::Result<Result<(), Option<u32>>> {
     Ok(Err(io::read_to_string(file)?.trim().parse().ok()))
 }
 
-/// Has zeroes written between two places, in units as far as they fit. Space that is allocated but
-/// was never written still costs a change of metadata when it is: each first sync of such a block
-/// takes twice as long.
-pub(super) fn write_zeroes<E>(
-    from: u64,
-    to: u64,
-    write: impl Fn(&[u8], u64) -> Result<(), E>,
-) -> Result<(), E> {
-    let zeroes = UnitBuffer::zeroes(ZEROES_BYTES.min(to.saturating_sub(from) as usize));
-    let mut at = from;
-    while at < to {
-        let len = zeroes.len().min((to - at) as usize);
-        write(&zeroes[..len], at)?;
-        at += len as u64;
-    }
-    Ok(())
-}
-
-/// The file again, past the system's cache, if its file system says that it can be in units
-/// of [`UNIT_BYTES_MAX`].
+/// Opens the file again for direct I/O, if its file system supports that in units of
+/// [`UNIT_BYTES_MAX`].
 fn open_direct(file: &File, may_write: bool) -> Option<(File, Replaced)> {
     let mut facts = std::mem::MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: the descriptor is open, the path a live, zero-terminated string, and `facts` a valid
@@ -333,14 +314,14 @@ fn open_direct(file: &File, may_write: bool) -> Option<(File, Replaced)> {
     if !is_told || !aligns.into_iter().all(fits) {
         return None;
     }
-    // Not by its name, which may be another file's by now.
+    // Not by its name, which may belong to another file by now.
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut options = OpenOptions::new();
     options.read(true).write(may_write).custom_flags(libc::O_DIRECT);
     open_withheld(&options, again.as_ref()).ok()
 }
 
-/// Whether a place and the memory for it begin and end with units.
+/// Whether the position in the file and the memory are aligned to units.
 fn are_units(offset: u64, bytes: &[u8]) -> bool {
     let unit = UNIT_BYTES_MAX as usize;
     offset.is_multiple_of(UNIT_BYTES_MAX)
@@ -379,7 +360,7 @@ impl MediumFile for OrdinaryFile {
     fn write_units(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError> {
         let direct = self.direct().filter(|_| are_units(offset, bytes));
         match direct.map(|file| file.write_all_at(bytes, offset)) {
-            // Whoever said that it can be done was wrong.
+            // The file system does not support this direct write, although it reported so.
             Some(Err(error)) if error.raw_os_error() == Some(libc::EINVAL) => {
                 self.write_at(offset, bytes)
             }
@@ -450,14 +431,14 @@ mod tests {
         let start = memory.as_ptr().align_offset(unit);
         memory[start..start + 2 * unit].fill(7);
         file.write_units(UNIT_BYTES_MAX, &memory[start..start + 2 * unit]).unwrap();
-        // From memory, or to a place, that does not fit: it is written all the same.
+        // Memory or a position that is not aligned is written through the page cache.
         memory[start + 1..start + 1 + unit].fill(8);
         file.write_units(2 * UNIT_BYTES_MAX, &memory[start + 1..start + 1 + unit]).unwrap();
         file.write_units(5, &[9; 3]).unwrap();
         file.sync().unwrap();
         let mut found = vec![0; 4 * unit];
         file.read_at(0, &mut found).unwrap();
-        // Whoever may only read sees the same, wherever it is put.
+        // A file that is opened for reading returns the same bytes, for aligned and other memory.
         let file = medium.open("log", Open::Read).unwrap();
         for place in [start, start + 1] {
             file.read_units(UNIT_BYTES_MAX, &mut memory[place..place + unit]).unwrap();

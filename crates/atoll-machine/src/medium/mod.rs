@@ -1,16 +1,17 @@
-//! Media: where bytes lie that outlive the process.
+//! Media: storage that outlives the process.
 //!
-//! A [`Medium`] is a flat folder of named files with the few operations that durability is made of.
-//! What each promises is what the layers above rely on, and what [`crash::CrashMedium`] takes away
-//! from them again:
+//! A [`Medium`] is a flat folder of named files with the few operations that durability needs. The
+//! layers above rely on the guarantees below and on nothing more; [`crash::CrashMedium`] simulates
+//! crashes in which nothing more holds:
 //!
-//! - `MEDIUM-1`: bytes written are durable once [`MediumFile::sync`] has returned, and not before:
-//!   of what was written since, any subset of units may survive a crash, in any order. A unit is
-//!   what the medium writes whole: a sector of a disk, eight bytes of persistent memory.
-//! - `MEDIUM-2`: names (of files created, renamed, removed) are durable once
+//! - `MEDIUM-1`: written bytes are durable once [`MediumFile::sync`] has returned, and not before:
+//!   of the writes since the last sync, any subset of units may survive a crash, in any order. A
+//!   unit is what the medium writes atomically: a sector of a disk, eight bytes of persistent
+//!   memory.
+//! - `MEDIUM-2`: changes of names (files created, renamed, removed) are durable once
 //!   [`Medium::sync_names`] has returned. Before, a crash may undo the latest of them.
-//! - `MEDIUM-3`: a unit holds what it held before or what was written, never a mixture.
-//! - `MEDIUM-4`: after [`MediumFile::reserve`] and a sync, writes inside the reserved size need no
+//! - `MEDIUM-3`: after a crash a unit has its old or its new content, never a mixture.
+//! - `MEDIUM-4`: after [`MediumFile::reserve`] and a sync, writes within the reserved size need no
 //!   more space and no change of the file's metadata.
 
 pub mod buffer;
@@ -27,28 +28,28 @@ pub use crash::CrashMedium;
 pub use file::FileMedium;
 pub use pm::PmCost;
 
-/// What a disk writes whole or not at all.
+/// The bytes that a disk writes atomically.
 pub const SECTOR_BYTES: u64 = 512;
-/// What persistent memory does.
+/// The bytes that persistent memory writes atomically.
 pub const WORD_BYTES: u64 = 8;
 /// The largest of [`MediumFile::unit`]; all are powers of two.
 pub const UNIT_BYTES_MAX: u64 = 4096;
 
-/// What bytes lie on.
+/// The kind of a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediumKind {
     /// Files of a file system, made durable by the kernel.
     Files,
-    /// Persistent memory, written with stores.
+    /// Persistent memory, written with store instructions.
     Pm,
-    /// The same, on something else, which costs what it would.
+    /// Emulated persistent memory on other memory, with the cost of persistent memory.
     EmulatedPm,
-    /// Memory that remembers, for trying crashes.
+    /// Memory that records all operations, to simulate crashes.
     Crash,
 }
 
 impl MediumKind {
-    /// What people call it.
+    /// The name of the kind, for users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Files => "files",
@@ -59,14 +60,14 @@ impl MediumKind {
     }
 }
 
-/// How a file is opened.
+/// The mode in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// One that exists, to be read.
+    /// An existing file, for reading.
     Read,
-    /// One that exists, to be read and written.
+    /// An existing file, for reading and writing.
     Write,
-    /// One that does not exist yet.
+    /// A new file.
     Create,
 }
 
@@ -84,7 +85,7 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
     /// [`MediumError`].
     fn names(&self) -> Result<Vec<String>, MediumError>;
 
-    /// Gives a file another name; a file of that name goes.
+    /// Renames a file; replaces an existing file of the new name.
     ///
     /// # Errors
     /// [`MediumError`].
@@ -96,33 +97,34 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
     /// [`MediumError`].
     fn remove(&self, name: &str) -> Result<(), MediumError>;
 
-    /// `MEDIUM-2`.
+    /// Makes changes of names durable (`MEDIUM-2`).
     ///
     /// # Errors
     /// [`MediumError`].
     fn sync_names(&self) -> Result<(), MediumError>;
 
-    /// The names of the folders within the folder, sorted.
+    /// The names of the subfolders, sorted.
     ///
     /// # Errors
     /// [`MediumError`].
     fn folders(&self) -> Result<Vec<String>, MediumError>;
 
-    /// A folder within the folder, made if there is none.
+    /// A subfolder; creates it if it does not exist.
     ///
     /// # Errors
     /// [`MediumError`].
     fn folder(&self, name: &str) -> Result<Arc<dyn Medium>, MediumError>;
 
-    /// Takes the folder for this process alone, until what is returned is dropped; `None` when
-    /// somebody has it, with the process if that is known.
+    /// Locks the folder for this process alone, until the returned value is dropped. If another
+    /// process has the lock, the inner error is that process's id, if known.
     ///
     /// # Errors
     /// [`MediumError`].
     fn lock(&self) -> Result<Result<Box<dyn Locked>, Option<u32>>, MediumError>;
 
-    /// As [`Medium::lock`], for somebody who only reads, so also where nothing can be written:
-    /// there those who read do not keep each other out, only somebody who has it as another medium.
+    /// As [`Medium::lock`], for a process that only reads, so it also works on a medium that is
+    /// mounted read-only: there readers do not exclude each other, only a process that has mounted
+    /// the folder writable excludes them.
     ///
     /// # Errors
     /// [`MediumError`].
@@ -130,11 +132,11 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
         self.lock()
     }
 
-    /// How people find a file of this name.
+    /// The path of a file, for users.
     fn path(&self, name: &str) -> String;
 
-    /// As [`Medium::folder`], but one that is made lies at `elsewhere`, where nothing may be yet,
-    /// if the medium can have folders there.
+    /// As [`Medium::folder`], but a new folder is created at `elsewhere`, which must be empty or
+    /// missing, if the medium supports that.
     ///
     /// # Errors
     /// [`MediumError`].
@@ -143,16 +145,16 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
         self.folder(name)
     }
 
-    /// What its files lie on.
+    /// The kind of the medium.
     fn kind(&self) -> MediumKind;
-    /// The folder of a file system that it is, if it is one: for what needs such a folder and does
+    /// The path of the medium's folder on a file system, if it has one: for temporary files that do
     /// not outlive the process.
     fn on_file_system(&self) -> Option<&Path> {
         None
     }
 }
 
-/// A folder that is locked.
+/// A locked folder.
 pub trait Locked: Send + Sync + std::fmt::Debug {}
 
 /// A file of a medium; see the module.
@@ -169,20 +171,20 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
     /// [`MediumError`], also when the file ends before.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError>;
 
-    /// Writes bytes from `offset` on; the file grows if need be.
+    /// Writes bytes from `offset` on; extends the file if necessary.
     ///
     /// # Errors
     /// [`MediumError`]. Some of the bytes may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), MediumError>;
 
-    /// Bytes of a unit: who writes whole ones by [`MediumFile::write_units`], or reads them by
-    /// [`MediumFile::read_units`], goes past the system's cache. 1 where there is no such thing;
-    /// never more than [`UNIT_BYTES_MAX`].
+    /// Bytes of a unit. [`MediumFile::write_units`] and [`MediumFile::read_units`] of whole units
+    /// bypass the system's page cache. 1 if the file has no such units; never more than
+    /// [`UNIT_BYTES_MAX`].
     fn unit(&self) -> u64 {
         1
     }
 
-    /// As [`MediumFile::write_at`], of whole units, best from a [`UnitBuffer`].
+    /// As [`MediumFile::write_at`], for whole units, preferably from a [`UnitBuffer`].
     ///
     /// # Errors
     /// As there.
@@ -190,7 +192,7 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
         self.write_at(offset, bytes)
     }
 
-    /// As [`MediumFile::read_at`], of whole units, best into a [`UnitBuffer`].
+    /// As [`MediumFile::read_at`], for whole units, preferably into a [`UnitBuffer`].
     ///
     /// # Errors
     /// As there.
@@ -198,33 +200,33 @@ pub trait MediumFile: Send + Sync + std::fmt::Debug {
         self.read_at(offset, into)
     }
 
-    /// Sees to it that the file has at least this size, with zeroes where nothing was written, see
+    /// Extends the file to at least this size, with zeroes where nothing was written; see
     /// `MEDIUM-4`.
     ///
     /// # Errors
     /// [`MediumError`].
     fn reserve(&self, size_bytes: u64) -> Result<(), MediumError>;
 
-    /// `MEDIUM-1`.
+    /// Makes written bytes durable (`MEDIUM-1`).
     ///
     /// # Errors
-    /// [`MediumError`]. What was written since the last sync that succeeded may be lost then, and
-    /// another sync that succeeds would not mean that it is not: a caller must not try again.
+    /// [`MediumError`]. The writes since the last successful sync may be lost then, and a later
+    /// successful sync would not mean that they are durable: a caller must not try again.
     fn sync(&self) -> Result<(), MediumError>;
 
-    /// How people find it.
+    /// The path of the file, for users.
     fn path(&self) -> &str;
 }
 
-/// A medium that could not do what was asked.
+/// An error of a medium.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("cannot {what} {path}: {source}{}", advice(source))]
 pub struct MediumError {
-    /// What was asked.
+    /// The operation.
     pub what: &'static str,
-    /// Of which file or folder.
+    /// The file or folder.
     pub path: String,
-    /// Why not.
+    /// The cause.
     #[source]
     pub source: Arc<io::Error>,
 }
@@ -242,13 +244,13 @@ impl MediumError {
         )
     }
 
-    /// Whether it can only be read, by this user at least.
+    /// Whether the medium is read-only, at least for this user.
     pub fn is_read_only(&self) -> bool {
         let kind = self.source.kind();
         matches!(kind, io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
     }
 
-    /// Whether there is no such file.
+    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
@@ -260,7 +262,7 @@ fn advice(source: &io::Error) -> &'static str {
             "; free some space there, or move the database to a larger file system"
         }
         io::ErrorKind::ReadOnlyFilesystem => "; mount it writable",
-        io::ErrorKind::PermissionDenied => "; see to it that this user may read and write there",
+        io::ErrorKind::PermissionDenied => "; give this user permission to read and write there",
         _ => "",
     }
 }

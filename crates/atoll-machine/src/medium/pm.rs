@@ -1,16 +1,16 @@
-//! Files on persistent memory, written with stores.
+//! Files on persistent memory, written with store instructions.
 //!
-//! A file system that maps its files directly (DAX) and promises that a mapped page needs nothing
-//! of it any more (`MAP_SYNC`) lets a program make bytes durable without asking the kernel: they
-//! are copied past the caches ([`crate::lines`]). That promise, and not the name of a path, is what
-//! tells persistent memory from anything else. What grows a file goes through the kernel, and so
-//! does reading, which gets an error for a bad place where a load would get a signal.
+//! A file system that maps its files directly (DAX) and guarantees that a mapped page needs no
+//! further metadata update (`MAP_SYNC`) lets a program make bytes durable without a system call: it
+//! stores them past the caches ([`crate::lines`]). This guarantee, and not the name of a path,
+//! identifies persistent memory. A write that extends a file goes through the kernel. So does a
+//! read: for a bad block the kernel returns an error where a load would raise a signal.
 //!
-//! - `PM-1`: stores go only where the file has its space: behind its end bytes are written by the
-//!   kernel, and holes of a file are given their space when it is opened. So a full medium is an
-//!   error, and not a signal.
-//! - `PM-2`: bytes that were stored are durable at once; what the kernel wrote, and the size, with
-//!   the next sync.
+//! - `PM-1`: stores go only to allocated space of the file: the kernel writes bytes behind the end,
+//!   and holes of a file are allocated when it is opened. So a full medium is an error, and not a
+//!   signal.
+//! - `PM-2`: stored bytes are durable at once; bytes that the kernel wrote, and the size, are
+//!   durable with the next sync.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -22,25 +22,26 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use super::{MediumError, MediumFile, file};
+use super::buffer::write_zeroes;
+use super::{MediumError, MediumFile};
 use crate::fork::{self, Replaced};
 use crate::lines::{self, Lines, Processor, copy_through};
 use crate::machine::Machine;
 use crate::native::Native;
 
-/// Address space for a file that grows is taken in steps of this size.
+/// A growing file gets address space in steps of this size.
 const STEP_BYTES: usize = 64 << 20;
 
-/// What persistent memory that is emulated costs, on top of what memory does.
+/// The cost of emulated persistent memory, on top of the cost of the memory that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PmCost {
-    /// Before the first byte of a read.
+    /// Latency before the first byte of a read.
     pub read_latency: Duration,
-    /// Before bytes that were written are durable.
+    /// Latency until written bytes are durable.
     pub write_latency: Duration,
-    /// Of one reader; 0: no limit.
+    /// Bandwidth of one reader; 0: no limit.
     pub read_bytes_s: u64,
-    /// Of one writer; 0: no limit.
+    /// Bandwidth of one writer; 0: no limit.
     pub write_bytes_s: u64,
 }
 
@@ -50,37 +51,39 @@ impl PmCost {
         latency.as_nanos() as u64 + transfer as u64
     }
 
-    /// Nanoseconds for making so many bytes durable.
+    /// Nanoseconds to make `bytes` bytes durable.
     pub fn write_ns(&self, bytes: usize) -> u64 {
         Self::ns(self.write_latency, bytes, self.write_bytes_s)
     }
 
-    /// Nanoseconds for reading so many bytes.
+    /// Nanoseconds to read `bytes` bytes.
     pub fn read_ns(&self, bytes: usize) -> u64 {
         Self::ns(self.read_latency, bytes, self.read_bytes_s)
     }
 }
 
-/// Takes at least so long since `begun`, of the clock of [`Native`].
+/// Spins until `ns` nanoseconds have passed since `begun`, by the clock of [`Native`].
 fn take_until(begun: u64, ns: u64) {
     while Native::now_ns() - begun < ns {
         std::hint::spin_loop();
     }
 }
 
-/// What a file lies on: the kernel and the processor, or a model of both that remembers.
+/// The backing of a file: the kernel and the processor, or a model of both that records the
+/// operations.
 pub(super) trait Backing: fmt::Debug + Send + Sync {
-    /// What stores into the mapping.
+    /// The type that stores into the mapping.
     type Lines: Lines;
 
     fn lines(&self) -> &Self::Lines;
 
-    /// The file in memory, which is writable through the lines as far as it has its space.
+    /// Maps the file, which is writable through the lines as far as its space is allocated.
     fn map(&self, size: usize) -> io::Result<Mapped>;
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes as the kernel does: durable after a sync, as is a size that it changes.
+    /// Writes through the kernel: the bytes, and a size that the write changes, are durable after a
+    /// sync.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     fn sync(&self) -> io::Result<()>;
@@ -129,25 +132,25 @@ pub(super) struct PmFile<B = Kernel> {
     backing: B,
     path: String,
     mapped: RwLock<Mapped>,
-    /// The kernel has written something since the last sync. Held while it is made durable.
+    /// Whether the kernel has written something since the last sync. Locked during a sync.
     is_grown: Mutex<bool>,
     cost: Option<PmCost>,
 }
 
-/// Where a file lies in memory.
+/// The mapping of a file.
 #[derive(Debug)]
 pub(super) struct Mapped {
     address: NonNull<u8>,
-    /// Of the mapping; the file may be shorter.
+    /// Bytes of the mapping; the file may be shorter.
     capacity: usize,
-    /// Of the file.
+    /// Bytes of the file.
     size: usize,
-    /// A forked child can only read it.
+    /// Whether the mapping is read-only in a forked child.
     is_protected: bool,
 }
 
-// SAFETY: the mapping belongs to the value, and stores into it are ordered by whoever writes to
-// the file, as writes of the kernel would have to be.
+// SAFETY: the mapping belongs to the value, and the callers that write to the file order their
+// stores, as they would have to order writes through the kernel.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
@@ -157,7 +160,7 @@ impl Drop for Mapped {
         if self.is_protected {
             fork::unprotect(self.address.as_ptr());
         }
-        // SAFETY: this is the mapping that `map` made, and nobody uses it any more.
+        // SAFETY: this is the mapping that `new` made, and no code uses it any more.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.capacity) };
     }
 }
@@ -170,7 +173,7 @@ fn map(file: &File, size: usize, flags: libc::c_int) -> io::Result<Mapped> {
 }
 
 impl Mapped {
-    /// A mapping of a file of this size, with room for it to grow.
+    /// A mapping of a file of this size, with address space for it to grow.
     fn new(
         size: usize,
         access: libc::c_int,
@@ -181,33 +184,34 @@ impl Mapped {
         let is_protected = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
         // No child is forked between making the mapping and registering it.
         let mut no_fork = is_protected.then(fork::delay);
-        // SAFETY: a new mapping, at a place that the kernel chooses.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let address = unsafe { libc::mmap(std::ptr::null_mut(), capacity, access, flags, file, 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         if let Some(no_fork) = &mut no_fork {
-            // SAFETY: the mapping that was just made, of whole pages; `drop` ends this first.
+            // SAFETY: the mapping was just made and has whole pages; `drop` ends the protection
+            // before it unmaps them.
             unsafe { no_fork.protect(address.as_ptr(), capacity) };
         }
         Ok(Self { address, capacity, size, is_protected })
     }
 
-    /// Addresses for a file that is not there: who touches one gets a signal.
+    /// Addresses for a file without memory: an access raises a signal.
     pub(super) fn of_nothing(size: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         Self::new(size, libc::PROT_NONE, flags, -1)
     }
 
-    /// The first of the addresses.
+    /// The first address.
     pub(super) fn address(&self) -> usize {
         self.address.addr().get()
     }
 }
 
-/// Whether files in a folder lie on persistent memory that can be written with stores. Tried, with
-/// a file without a name, since nothing else tells.
+/// Whether the files of a folder are on persistent memory that can be written with stores. Tries it
+/// with an unnamed file, since there is no other way to find out.
 pub(super) fn is_pm(folder: &Path) -> bool {
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
@@ -218,7 +222,8 @@ pub(super) fn is_pm(folder: &Path) -> bool {
     lines::is_supported() && tried.is_ok()
 }
 
-/// Gives all of a file space of its own, also what a copy shares with another or left out.
+/// Allocates space for the whole file, also for ranges that a copy shares with another file or has
+/// as holes.
 fn take_space(file: &File, size: u64) -> io::Result<()> {
     loop {
         // SAFETY: the descriptor is open.
@@ -242,15 +247,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a file can be mapped so that stores are durable: single files of a file system may be
-/// set not to be.
+/// Whether a file can be mapped so that stores are durable: a file system may exclude single files.
 pub(super) fn can_map(file: &File, cost: Option<PmCost>) -> bool {
     cost.is_some() || map(file, 1, SYNC).is_ok()
 }
 
 impl PmFile {
-    /// A file that is open for reading and writing; with a cost one of any file system, whose bytes
-    /// are durable as far as that is in memory.
+    /// A file that is open for reading and writing. With a cost it may be on any file system, and
+    /// its bytes are durable only if that file system is in memory that survives.
     ///
     /// # Errors
     /// [`MediumError`].
@@ -261,7 +265,7 @@ impl PmFile {
     ) -> Result<Self, MediumError> {
         let flags = if cost.is_some() { libc::MAP_SHARED } else { SYNC };
         let size = file.metadata().and_then(|known| {
-            // A copy of a file may have got holes: PM-1.
+            // A copy of a file may have holes: PM-1.
             if known.len() > 0 {
                 take_space(&file, known.len())?;
             }
@@ -273,7 +277,7 @@ impl PmFile {
 }
 
 impl<B: Backing> PmFile<B> {
-    /// A file of this size, all of which has its space.
+    /// A file of this size, with all its space allocated.
     ///
     /// # Errors
     /// [`MediumError`].
@@ -297,13 +301,14 @@ impl<B: Backing> PmFile<B> {
         move |source| MediumError::new(what, &self.path, source)
     }
 
-    /// Writes what goes beyond the end of the file, and what is missing before it.
+    /// Writes bytes that extend the file, and zeroes between the old end and `offset`.
     fn grow(&self, offset: usize, bytes: &[u8]) -> Result<(), MediumError> {
         let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
         let write = |bytes: &[u8], at| self.backing.write_at(bytes, at);
-        let written = file::write_zeroes(mapped.size as u64, offset as u64, write)
+        let written = write_zeroes(mapped.size as u64, offset as u64, write)
             .and_then(|()| write(bytes, offset as u64));
-        // Not before: a sync of somebody else would have taken it for what it makes durable.
+        // Set after the writes: otherwise a concurrent sync could clear it before the writes that
+        // it must make durable.
         *lock(&self.is_grown) = true;
         written.map_err(self.failed("write"))?;
         let size = mapped.size.max(offset + bytes.len());
@@ -338,8 +343,9 @@ impl<B: Backing> MediumFile for PmFile<B> {
             self.grow(offset, bytes)?;
         } else {
             let lines = self.backing.lines();
-            // SAFETY: the file has its space up to `size` (PM-1) and is mapped that far, for as
-            // long as the guard lives; who writes to a place of a file has it for itself.
+            // SAFETY: the file's space is allocated up to `size` (PM-1) and mapped that far as long
+            // as the guard lives; a caller that writes to a range of the file has that range for
+            // itself.
             unsafe { copy_through(lines, mapped.address.add(offset).as_ptr(), bytes) };
         }
         if let Some(cost) = self.cost {
@@ -357,7 +363,7 @@ impl<B: Backing> MediumFile for PmFile<B> {
     }
 
     fn sync(&self) -> Result<(), MediumError> {
-        // PM-2: what was stored is durable already.
+        // PM-2: stored bytes are durable already.
         let mut is_grown = lock(&self.is_grown);
         if *is_grown {
             self.backing.sync().map_err(self.failed("sync"))?;
@@ -413,7 +419,7 @@ mod tests {
         let medium = FileMedium::emulated_pm(folder.path(), COST).unwrap();
         let file = medium.open("log", Open::Create).unwrap();
         file.write_at(0, b"first").unwrap();
-        // A hole, as a copy of a file may have it.
+        // A hole, as in a copy of a file.
         let hole = File::options().write(true).open(folder.path().join("log")).unwrap();
         hole.set_len(STEP_BYTES as u64 + 10).unwrap();
         let file = medium.open("log", Open::Write).unwrap();
@@ -425,7 +431,7 @@ mod tests {
         assert_eq!(bytes, *b"\0\0laST\0\0\0\0more");
     }
 
-    /// A file that somebody else syncs before every write of the kernel.
+    /// A file that another thread syncs before every write through the kernel.
     #[derive(Debug, Default)]
     struct Synced {
         file: OnceLock<Weak<PmFile<Self>>>,
@@ -460,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_a_file_is_synced_whoever_else_syncs_it() {
+    fn a_write_that_grows_a_file_is_synced_despite_concurrent_syncs() {
         let file = PmFile::on(Synced::default(), 0, "home".to_owned(), None).unwrap();
         let file = Arc::new(file);
         file.backing.file.set(Arc::downgrade(&file)).unwrap();

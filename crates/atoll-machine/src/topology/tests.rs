@@ -1,4 +1,4 @@
-//! What the topology keeps of a machine when a process may use only a part of it.
+//! The part of a machine that the topology keeps when a process may use only a part.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn logical_nodes_have_the_distances_of_the_nodes_they_lie_on(
+    fn logical_nodes_have_the_distances_of_their_physical_nodes(
         nodes in 1_u32..5, cpus_each in 1_u32..5, count in 1_usize..40
     ) {
         let machine = machine(nodes, cpus_each);

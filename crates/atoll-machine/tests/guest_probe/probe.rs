@@ -87,11 +87,11 @@ fn check_bound_before_touch(node: &Node) -> Outcome {
     bound(bind_memory(pages.start, pages.bytes, node.physical)?, node.physical)?;
     pages.touch();
     ensure_all_on(&pages, node.physical)?;
-    println!("PASS memory bound to node {} before its first touch lies there", node.id);
+    println!("PASS memory bound to node {} before its first touch is there", node.id);
     Ok(())
 }
 
-/// Touches memory from a CPU of another node first, so that it has to move.
+/// Touches memory from a CPU of another node first, so that binding has to move it.
 fn check_bound_after_touch(node: &Node, topology: &Topology) -> Outcome {
     let other = topology.nodes.iter().rfind(|other| other.id != node.id);
     let other = other.ok_or("there is no other node")?;
@@ -140,7 +140,7 @@ fn ensure_all_on(pages: &Pages, node: NodeId) -> Outcome {
         let found = node_of(pages.page(page));
         ensure(
             found == Some(node),
-            format!("page {page} of {PAGES} lies on {found:?} instead of node {node}"),
+            format!("page {page} of {PAGES} is on {found:?} instead of node {node}"),
         )?;
     }
     Ok(())

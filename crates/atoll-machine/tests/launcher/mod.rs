@@ -1,9 +1,9 @@
 //! Finds the launcher of a guest: an emulated machine with several nodes and persistent memory.
 //!
-//! It is named by the variable `ATOLL_GUEST`, or lies at `shared/guest/guest.sh` beside the
-//! repository. It is called as `launcher -n NODES [-m MIB] -p MIB -t SECONDS [-d IMAGES] [-a TREE]
-//! PROGRAM ARGUMENT…`, boots a Linux guest with that many nodes, so much memory for each, and so
-//! much persistent memory for each, mounted at `/pmemN`, runs the program in it, and hands on its
+//! The variable `ATOLL_GUEST` names the launcher; otherwise it is `shared/guest/guest.sh` beside
+//! the repository. The call is `launcher -n NODES [-m MIB] -p MIB -t SECONDS [-d IMAGES] [-a TREE]
+//! PROGRAM ARGUMENT…`. It boots a Linux guest with that many nodes, so much memory for each, and so
+//! much persistent memory for each, mounted at `/pmemN`, runs the program in it, and passes on its
 //! output and exit status. `IMAGES` keeps the persistent memory for the next guest; `TREE` is
 //! copied into the guest.
 #![allow(missing_docs, reason = "shared by tests")]
@@ -18,7 +18,7 @@ fn launcher() -> Result<PathBuf, String> {
         assert!(path.is_file(), "ATOLL_GUEST names {}, which is no file", path.display());
         return Ok(path);
     }
-    // Asked now: this may have been compiled for another clone with the same target.
+    // Read at run time: another clone with the same target folder may have compiled this.
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let repository = Path::new(&here).join("../..");
     let path = repository.join("../shared/guest/guest.sh");

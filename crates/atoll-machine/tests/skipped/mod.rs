@@ -1,17 +1,17 @@
-//! Tests that cannot run on this machine, and what is said about them.
+//! Reporting tests that cannot run on this machine.
 //!
-//! A test that is skipped passes, and what it prints is not shown. So it is also noted in the file
-//! that `ATOLL_SKIPPED` names, from which `make test` tells at its end, and which CI compares with
+//! A skipped test passes, and its output is not shown. Therefore it is also recorded in the file
+//! that `ATOLL_SKIPPED` names; `make test` prints that file at its end, and CI compares it with
 //! `.ci/may-be-skipped`.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Says that the test of this thread is skipped, and why.
+/// Reports that the test of this thread is skipped, and why.
 pub fn say(why: impl Display) {
     println!("skipped: {why}");
     let Some(file) = std::env::var_os("ATOLL_SKIPPED") else { return };
-    // A test runs on a thread of its name.
+    // A test runs on a thread with the name of the test.
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test without a name");
     let package = env!("CARGO_PKG_NAME");

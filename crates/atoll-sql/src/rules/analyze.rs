@@ -431,6 +431,16 @@ impl Scope<'_> {
                     false => Ok(Expr::Case(case)),
                 }
             }
+            Expr::Like(like) => {
+                for operand in [&like.expr, &like.pattern] {
+                    let arrow = self.typed(operand.as_ref().clone())?.arrow;
+                    if matches!(arrow, ArrowType::Binary | ArrowType::BinaryView) {
+                        let message = "LIKE compares texts, not bytea";
+                        return Err(plan_error(SqlErrorKind::Type, message));
+                    }
+                }
+                Ok(Expr::Like(like))
+            }
             Expr::ScalarFunction(function) => self.function(function),
             Expr::AggregateFunction(function) => self.aggregate(function),
             Expr::WindowFunction(function) => self.window(*function),

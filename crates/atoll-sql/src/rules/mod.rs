@@ -8,7 +8,7 @@
 //!
 //! In reading order: [`number`] (types of numbers), [`arith`] (operators), [`cast`] and [`show`]
 //! (casts and text), [`temporal`] (dates and times), [`operands`] (which types operands get),
-//! [`analyze`] (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY,
+//! [`analyze`] (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and
 //! ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`] (rewriting before and
 //! during planning).
 

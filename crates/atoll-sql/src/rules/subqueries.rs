@@ -1,9 +1,9 @@
 //! Comparisons with the rows of a subquery, in SQL's logic of three values.
 //!
 //! DataFusion makes joins of `IN`, `ANY`, `ALL` and `EXISTS`. A join says whether there is a match
-//! and never NULL, and it takes a column of the query around for one of the subquery where both
-//! read the same table. So a comparison becomes `EXISTS` over a filter of the subquery, under a
-//! name of its own, once for TRUE and once for NULL (ISO 9075-2, 8.4 and 8.9):
+//! and never NULL, and it takes a column of the outer query for one of the subquery where both read
+//! the same table. So a comparison becomes `EXISTS` over a filter of the subquery, whose column gets
+//! a name of its own, once for TRUE and once for NULL (ISO 9075-2, 8.4 and 8.9):
 //!
 //! ```text
 //! x op ANY (q)   CASE WHEN EXISTS (q: x op c) THEN TRUE
@@ -156,12 +156,23 @@ impl Comparison {
             (Operator::NotEq, true) => true,
             _ => return Err(self),
         };
-        let knows_null = !negated || self.subquery.outer_ref_columns.is_empty();
-        if !self.value.any_column_refs() || has_any_subquery(&self.value) || !knows_null {
+        // An anti-join knows NULL if it has one pair of keys and no other condition, and a value that
+        // turns out to be a constant is no key.
+        let knows_null = self.subquery.outer_ref_columns.is_empty() && is_column(&self.value);
+        let is_key = self.value.any_column_refs() && !has_any_subquery(&self.value);
+        if !is_key || (negated && !knows_null) {
             return Err(self);
         }
         let expr = Box::new(self.value);
         Ok(Expr::InSubquery(InSubquery { expr, subquery: self.subquery, negated }))
+    }
+}
+
+/// Whether it is a column, perhaps of another type, which no rule makes a constant of.
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(cast) => is_column(&cast.expr),
+        other => matches!(other, Expr::Column(_)),
     }
 }
 
@@ -235,14 +246,14 @@ impl Scope<'_> {
         )))
     }
 
-    /// The subquery under a name of its own, and what its rows are compared with.
+    /// The subquery with a name of its own for its column, and the comparison with its rows.
     fn compared(&mut self, comparison: Comparison) -> Result<(LogicalPlan, Expr)> {
         let Comparison { value, op, subquery, .. } = comparison;
         let (outer, _) = self.outer(value)?;
         *self.names += 1;
-        let name = format!("__subquery_{}", self.names);
-        let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery.subquery));
-        let plan = plan.alias(name)?.build()?;
+        let plan = Arc::unwrap_or_clone(subquery.subquery);
+        let column = only_column(&plan).alias(format!("__subquery_{}", self.names));
+        let plan = LogicalPlanBuilder::from(plan).project([column])?.build()?;
         let compared = binary_expr(outer, op, only_column(&plan));
         Ok((plan, compared))
     }

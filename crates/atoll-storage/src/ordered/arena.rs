@@ -1,24 +1,27 @@
-//! Where keys of more than 8 bytes lie: records of words inside the index.
+//! The arena of an index: it stores keys of more than 8 bytes, in records of words.
 //!
 //! ```text
 //! payload  tag:4 = 9 | class:6 | piece:42 | word in the piece:12      a key in a record
-//! payload  tag:4 = length 0..=8 | row:60                              a key that needs none
+//! payload  tag:4 = length 0..=8 | row:60                              a key without a record
 //! record   length:28, row:36 | the key's bytes, big-endian words, zero behind the end
 //! ```
 //!
-//! Records come in classes of sizes and are used again within their class. The classes' free lists
-//! are cut into stripes by the key, so that writers of different keys seldom meet.
+//! Records have size classes and are reused within their class. The free lists of the classes are
+//! divided into stripes by key, so that writers of different keys seldom contend.
 //!
-//! - `ARENA-1`: a record is given back only after every node that named it was latched to forget
-//!   it. A reader that still reads it finds other words there, of any record, and then that the
-//!   node has changed. Lengths are checked against the class before they are believed.
+//! - `ARENA-1`: a record is freed only after every node that had its payload has been latched and
+//!   has dropped it. A reader that still reads the record may find the words of any other record,
+//!   and then finds that the node has changed. It checks a length against the size class before it
+//!   uses it.
 
 use std::cmp::Ordering as Order;
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
 
-use super::entry_position::{EntryPosition, LONG, TAG_SHIFT, head_of};
+use super::entry_position::{
+    EntryPosition, KEY_BYTES_MAX, LONG, ROW_BITS, ROW_MASK, TAG_SHIFT, head_of,
+};
 use super::node::Changed;
 use super::pool::Spin;
 use crate::stable::StableVec;
@@ -29,20 +32,14 @@ const CLASS_SHIFT: u32 = 54;
 const HANDLE_MASK: u64 = (1 << CLASS_SHIFT) - 1;
 
 const STRIPES_BITS: u32 = 4;
-/// Classes of every size from `SMALLEST` to `EXACT` words; above, two for each doubling.
+/// There is a class for each size from `SMALLEST` to `EXACT` words; above, two for each doubling.
 const SMALLEST: usize = 3;
 const EXACT: usize = 16;
 const CLASSES_EXACT: usize = EXACT - SMALLEST + 1;
 const CLASSES: usize = CLASSES_EXACT + 2 * 22;
 const _: () = assert!(CLASSES <= 64 && class_words(CLASSES - 1) * 8 > KEY_BYTES_MAX + 8);
 
-/// Longest key, in bytes. What lies behind is not part of the key.
-pub const KEY_BYTES_MAX: usize = (1 << 28) - 1;
-
-const ROW_BITS: u32 = 36;
-pub(super) const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
-
-/// Words of a record of this class.
+/// Words of a record of a class.
 const fn class_words(class: usize) -> usize {
     if class < CLASSES_EXACT {
         return class + SMALLEST;
@@ -66,7 +63,7 @@ fn class_of(words: usize) -> usize {
 /// See the module.
 pub(super) struct Arena<M: Machine> {
     pieces: StableVec<Array<M::Word>>,
-    /// Pieces given out.
+    /// Pieces allocated.
     used: M::Word,
     stripes: Box<[Stripe<M>]>,
 }
@@ -74,14 +71,14 @@ pub(super) struct Arena<M: Machine> {
 #[repr(align(128))]
 struct Stripe<M: Machine> {
     latch: M::Word,
-    /// Handle of the next word of the stripe's piece, and how many are left.
+    /// Handle of the next free word of the stripe's piece, and the number of free words.
     next: M::Word,
     left: M::Word,
-    /// First free record of each class: its handle, from 1.
+    /// First free record of each class: its handle plus 1, or 0.
     free: [M::Word; CLASSES],
 }
 
-/// A record as it was found; see `ARENA-1`.
+/// A record as a reader has found it; see `ARENA-1`.
 pub(super) struct ArenaRecord<'a, M: Machine> {
     words: &'a [M::Word],
     len: usize,
@@ -106,7 +103,7 @@ impl<M: Machine> Default for Arena<M> {
 }
 
 impl<M: Machine> Arena<M> {
-    /// The payload of an entry; a long key is written to a record.
+    /// The payload of an entry; writes a long key to a new record.
     pub(super) fn store(&self, place: &EntryPosition<'_>) -> u64 {
         if !place.is_long() {
             return place.payload();
@@ -114,7 +111,7 @@ impl<M: Machine> Arena<M> {
         let key = place.key();
         let class = class_of(1 + key.len().div_ceil(8));
         let handle = self.allocate(self.stripe(key), class);
-        let words = self.words(handle, class).expect("the piece of a new record was made");
+        let words = self.words(handle, class).expect("the piece of a new record exists");
         words[0].store((key.len() as u64) << ROW_BITS | place.row(), Ordering::Release);
         for (word, at) in words[1..].iter().zip((0..key.len()).step_by(8)) {
             word.store(head_of(key, at), Ordering::Release);
@@ -122,7 +119,7 @@ impl<M: Machine> Arena<M> {
         LONG << TAG_SHIFT | (class as u64) << CLASS_SHIFT | handle
     }
 
-    /// Gives back what [`Arena::store`] gave.
+    /// Frees the record of a payload that [`Arena::store`] has returned.
     pub(super) fn release(&self, payload: u64) {
         let Ok(Some(record)) = self.record(payload) else { return };
         let (class, handle) = parts(payload);
@@ -133,7 +130,7 @@ impl<M: Machine> Arena<M> {
         stripe.free[class].store(handle + 1, Ordering::Relaxed);
     }
 
-    /// The record of a payload; none if the key needs none.
+    /// The record of a payload; `None` for a short key.
     #[inline]
     pub(super) fn record(&self, payload: u64) -> Result<Option<ArenaRecord<'_, M>>, Changed> {
         if payload >> TAG_SHIFT < LONG {
@@ -149,7 +146,7 @@ impl<M: Machine> Arena<M> {
         Ok(Some(ArenaRecord { words, len, row: header & ROW_MASK }))
     }
 
-    /// Brings the record of a payload on its way.
+    /// Prefetches the record of a payload.
     #[inline]
     pub(super) fn prefetch(&self, payload: u64) {
         if payload >> TAG_SHIFT == LONG {
@@ -160,7 +157,7 @@ impl<M: Machine> Arena<M> {
         }
     }
 
-    /// Words of all pieces.
+    /// Words of all allocated pieces.
     pub(super) fn used_words(&self) -> u64 {
         let pieces = 0..self.used.load(Ordering::Relaxed);
         pieces.filter_map(|piece| self.pieces.get(piece)).map(|piece| piece.len() as u64).sum()
@@ -199,7 +196,7 @@ impl<M: Machine> Arena<M> {
         next
     }
 
-    /// The first handle of a new piece.
+    /// Allocates a piece; returns its first handle.
     fn piece(&self, words: usize) -> u64 {
         let piece = self.used.fetch_add(1, Ordering::Relaxed);
         self.pieces.get_or_init(piece, || huge_pages::collect(words, |_| M::Word::new(0)));
@@ -220,13 +217,13 @@ impl<M: Machine> ArenaRecord<'_, M> {
         self.row
     }
 
-    /// The 8 bytes of the key from byte `8 * at` on, zero behind its end.
+    /// Word `at` of the key: 8 bytes, zero behind the key's end.
     #[inline]
     fn word(&self, at: usize) -> u64 {
         if at * 8 < self.len { self.words[1 + at].load(Ordering::Acquire) } else { 0 }
     }
 
-    /// The 8 bytes of the key from byte `skip` on, zero behind its end.
+    /// The head of the key behind `skip` bytes: 8 bytes, zero behind the key's end.
     pub(super) fn head(&self, skip: usize) -> u64 {
         let (at, bits) = (skip / 8, skip as u32 % 8 * 8);
         let rest = self.word(at + 1).checked_shr(64 - bits).unwrap_or(0);
@@ -241,7 +238,7 @@ impl<M: Machine> ArenaRecord<'_, M> {
         out.truncate(end);
     }
 
-    /// How the record stands to a place whose first `same` bytes it is known to share.
+    /// Compares the record with an entry position; their first `same` bytes are known to be equal.
     #[inline]
     pub(super) fn compare(&self, place: &EntryPosition<'_>, same: usize) -> Order {
         let key = place.key();

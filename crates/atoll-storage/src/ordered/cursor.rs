@@ -1,8 +1,8 @@
-//! Reading a range, a leaf at a time.
+//! Reading a range, one leaf at a time.
 //!
-//! 1. Go down to the leaf where the rest of the range begins.
-//! 2. Observe its guard, then read its entries, then validate it.
-//! 3. The rest begins at the leaf's fence, whatever happens to the leaf meanwhile.
+//! 1. Descend to the leaf in which the rest of the range begins.
+//! 2. Observe the leaf's guard, then read its entries, then validate the leaf.
+//! 3. The rest of the range begins at the leaf's fence, whatever happens to the leaf meanwhile.
 
 use std::num::NonZeroUsize;
 use std::ops::Bound;
@@ -15,17 +15,18 @@ use super::walk::retry;
 use super::{GuardId, KeyRange, OrderedIndex};
 use crate::layout::RowId;
 
-/// Entries that were read, and where the next ones begin. Used again, it allocates nothing.
+/// The entries of one read, and the position at which the next read begins. A batch that is reused
+/// allocates nothing.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Rows, and where their keys end in `keys`.
+    /// Rows, and the ends of their keys in `keys`.
     rows: Vec<(RowId, usize)>,
     keys: Vec<u8>,
-    /// Where to go on: none at the beginning.
+    /// The position at which the next read begins; no row at the beginning of the range.
     resume: Vec<u8>,
     resume_row: Option<u64>,
     fence: Vec<u8>,
-    /// Where the batch began.
+    /// Row of the position at which this read began.
     began_row: Option<u64>,
     is_at_end: bool,
     entries_max: Option<NonZeroUsize>,
@@ -41,27 +42,27 @@ pub struct Found<'b> {
 }
 
 impl Batch {
-    /// Forgets everything: the next call reads its range from the beginning.
+    /// Resets the batch: the next call reads its range from the beginning.
     pub fn rewind(&mut self) {
         self.clear();
         self.resume_row = None;
         self.is_at_end = false;
     }
 
-    /// The next call reads the same part of the range again.
+    /// Makes the next call read the same part of the range again.
     pub fn step_back(&mut self) {
         std::mem::swap(&mut self.resume, &mut self.fence);
         self.resume_row = self.began_row;
         self.is_at_end = false;
     }
 
-    /// From now on at most so many entries at once: whoever wants the first entry of a range need
-    /// not read a whole leaf. `None`: all that a leaf has.
+    /// Sets the most entries of one read: a caller that needs the first entry of a range need not
+    /// read a whole leaf. `None`: all entries of a leaf.
     pub fn limit(&mut self, entries: Option<NonZeroUsize>) {
         self.entries_max = entries;
     }
 
-    /// The entries, in the order of the range.
+    /// The entries, in the direction of the range.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Found<'_>> {
         (0..self.rows.len()).map(|at| self.get(at).expect("in range"))
     }
@@ -89,7 +90,7 @@ impl Batch {
     }
 }
 
-/// What is left of a range: from the first place to the second, which is not in it.
+/// The rest of a range: from the first position to the second, exclusive.
 struct RemainingRange<'k> {
     from: EntryPosition<'k>,
     to: Option<EntryPosition<'k>>,
@@ -117,12 +118,12 @@ impl<'k> RemainingRange<'k> {
 }
 
 impl<M: Machine> OrderedIndex<M> {
-    /// Reads the entries of one leaf that lie in the range into `out`, and goes on behind them with
-    /// the next call; false when the end of the range is reached. A batch may be empty before the
-    /// end. Nothing is held between calls.
+    /// Reads the entries of one leaf that are in the range into `out`; the next call continues
+    /// behind them. Returns false when the end of the range is reached. A batch may be empty before
+    /// the end. Nothing stays latched between calls.
     ///
-    /// `observe(guard)` is called before the leaf is read for good, and for leaves that turn out to
-    /// have changed. So is it for a leaf that has no entry in the range.
+    /// `observe(guard)` is called before the leaf is read, also for attempts that find the leaf
+    /// changed, and for a leaf without an entry in the range.
     pub fn batch(
         &self,
         range: &KeyRange<'_>,
@@ -147,7 +148,7 @@ impl<M: Machine> OrderedIndex<M> {
         next.is_some()
     }
 
-    /// One attempt; the row of the fence in `out` where to go on.
+    /// One attempt; returns the row of the position in `out.fence` at which to continue.
     fn try_batch(
         &self,
         rest: &RemainingRange<'_>,
@@ -167,7 +168,7 @@ impl<M: Machine> OrderedIndex<M> {
         let guard = leaf.node.guard();
         leaf.validate()?;
         observe(guard);
-        // A place is only sought in a node if it lies between the node's fences.
+        // A position is searched in a node only if it is between the node's fences.
         let fence = if rest.descending { step.fences.low } else { step.fences.high };
         let fence_row = self.fence(fence, &mut out.fence)?;
         let fence = fence.map(|_| EntryPosition::new(&out.fence, fence_row));
@@ -193,7 +194,7 @@ impl<M: Machine> OrderedIndex<M> {
         if !is_cut {
             return Ok(more.then_some(fence_row));
         }
-        // The rest begins behind the last entry.
+        // The rest of the range begins behind the last entry.
         let at = out.len() - 1;
         let last = out.rows[at].0.0;
         let key = at.checked_sub(1).map_or(0, |before| out.rows[before].1)..;

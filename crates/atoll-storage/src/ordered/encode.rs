@@ -1,4 +1,4 @@
-//! Key bytes of values, so that comparing the bytes compares the values.
+//! Encoding of values as key bytes: the order of the bytes is the order of the values.
 //!
 //! ```text
 //! integers, dates, times  big-endian, sign bit flipped
@@ -7,13 +7,15 @@
 //! bool                    one byte
 //! binary(n)               the bytes
 //! text, bytea             the bytes, 0 as 0 255, then 0 0
-//! nullable column         1 before the value; 2 alone for NULL, which so comes last
+//! nullable column         1 before the value; 2 alone for NULL, which therefore is last
 //! ```
 //!
-//! A key is the bytes of its columns in order. No value's bytes are the beginning of another's, so
-//! the bytes of the first columns are a prefix of exactly those keys that agree in them.
+//! A key is the concatenation of its columns' bytes. No value's bytes are a prefix of another
+//! value's, so the bytes of the first columns are a prefix of exactly those keys that agree in
+//! these columns.
 //!
-//! Floating-point numbers come in numeric order, both zeros as one, NaN (any) behind infinity.
+//! Floating-point numbers are in numeric order; both zeros are equal, and all NaNs are equal and
+//! greater than infinity.
 
 use std::ops::Bound;
 
@@ -28,7 +30,7 @@ const NULL: u8 = 2;
 pub struct KeyColumn {
     /// Type of its values.
     pub data_type: DataType,
-    /// Whether NULL may stand in it.
+    /// Whether the column can hold NULL.
     pub nullable: bool,
 }
 
@@ -38,8 +40,9 @@ impl From<&Column> for KeyColumn {
     }
 }
 
-/// Appends the bytes of the first columns of a key. The caller has checked that values and columns
-/// fit ([`crate::Schema::check_value`]); what does not has some bytes, but no order.
+/// Appends the bytes of the first columns of a key. The caller has checked that the values fit the
+/// columns ([`crate::Schema::check_value`]); a value that does not fit is encoded to bytes of
+/// unspecified order.
 pub fn encode(columns: &[KeyColumn], values: &[Value], out: &mut Vec<u8>) {
     for (column, value) in columns.iter().zip(values) {
         encode_value(*column, value, out);
@@ -52,7 +55,7 @@ pub fn encode_value(column: KeyColumn, value: &Value, out: &mut Vec<u8>) {
     encode_plain(column, plain(value, &mut room), out);
 }
 
-/// Appends the bytes of one value that is given as plain bytes.
+/// Appends the bytes of one value, given as plain bytes.
 #[inline]
 pub fn encode_plain(column: KeyColumn, plain: Plain<'_>, out: &mut Vec<u8>) {
     let Some(bytes) = plain else { return out.push(NULL) };
@@ -84,7 +87,7 @@ pub fn encode_plain(column: KeyColumn, plain: Plain<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A little-endian integer: big-endian, with its sign bit flipped.
+/// Turns a little-endian integer into a big-endian one with the sign bit flipped.
 #[inline]
 fn integer(bytes: &[u8], out: &mut Vec<u8>) {
     let from = out.len();
@@ -104,8 +107,8 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// The values of a key that [`encode`] has made for these columns, for messages; fewer if the bytes
-/// are no such key. Of two zeros and of several NaNs it is one.
+/// The values of a key that [`encode`] has made for these columns, for error messages; fewer values
+/// if the bytes are not such a key. Zeros and NaNs decode to one value each.
 pub fn decode(columns: &[KeyColumn], mut key: &[u8]) -> Vec<Value> {
     columns.iter().map_while(|column| decode_value(*column, &mut key)).collect()
 }
@@ -151,7 +154,7 @@ fn take<const N: usize>(key: &mut &[u8]) -> Option<[u8; N]> {
     Some(*bytes)
 }
 
-/// Undoes [`escape`].
+/// The inverse of [`escape`].
 fn unescape(key: &mut &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
@@ -172,8 +175,8 @@ fn unescape(key: &mut &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Turns a prefix into the smallest key that is greater than all keys that begin with it. False if
-/// there is none (the prefix is empty or all 255); the prefix is then empty.
+/// Turns a prefix into the smallest key that is greater than all keys with this prefix. Returns
+/// false if there is none (the prefix is empty or all 255); the prefix is empty then.
 pub fn successor(prefix: &mut Vec<u8>) -> bool {
     while let Some(last) = prefix.pop() {
         if last < u8::MAX {
@@ -184,7 +187,7 @@ pub fn successor(prefix: &mut Vec<u8>) -> bool {
     false
 }
 
-/// The upper bound that goes with [`successor`]: excludes what it made, or nothing.
+/// The upper bound for a key from [`successor`]: excludes the key; unbounded for an empty one.
 pub fn below(successor: &[u8]) -> Bound<&[u8]> {
     if successor.is_empty() { Bound::Unbounded } else { Bound::Excluded(successor) }
 }
@@ -213,7 +216,7 @@ mod tests {
             (DataType::Binary, vec![Value::Binary(vec![0, 255, 0, 0]), Value::Null]),
         ];
         for (data_type, values) in columns {
-            // Behind a text, whose length is not known before, and nullable or not.
+            // The value follows a text of varying length; the column is nullable or not.
             for nullable in [false, true] {
                 let text = KeyColumn { data_type: DataType::Text, nullable: false };
                 let key_columns = [text, KeyColumn { data_type, nullable }, text];

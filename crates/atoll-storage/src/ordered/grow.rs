@@ -1,14 +1,16 @@
-//! Adding entries and splitting full nodes.
+//! Inserting entries and splitting full nodes.
 //!
 //! Insert
-//! 1. Go down; split every full inner node on the way and begin again, so that the parent of a leaf
-//!    has room.
-//! 2. A leaf with room: latch it as it was read, put the entry in, unlatch. The entry is visible.
-//! 3. A full leaf: plan the separator and both prefixes from what was read, latch parent and leaf
-//!    as they were read, let the caller say whose guard the right half has, fill it, hang it into
-//!    the parent, put the entry into its half, unlatch.
+//! 1. Descend; split every full inner node on the way and restart, so that the parent of a leaf has
+//!    a free slot.
+//! 2. If the leaf has a free slot: latch it at the version that was read, insert the entry,
+//!    unlatch. The entry is visible from then on.
+//! 3. If the leaf is full: plan the separator and both prefixes from what was read, latch parent
+//!    and leaf at the versions that were read, let the caller decide which guard the right half
+//!    gets, fill the right half, insert it into the parent, insert the entry into its half,
+//!    unlatch.
 //!
-//! A node that is filled at its end, as by rising keys, is split at its end and stays full.
+//! A leaf that is filled at its end, as by rising keys, is split at its end and stays full.
 
 use atoll_machine::Machine;
 
@@ -17,9 +19,9 @@ use super::node::{Changed, Latched, Node, NodeId, Prefix, SLOTS, Visit};
 use super::walk::{ANCHOR, Step, common};
 use super::{GuardId, OrderedIndex};
 
-/// A split as it was planned before anything was latched.
+/// The plan of a split, made before anything is latched.
 struct Plan {
-    /// Entries (with their children) that stay left.
+    /// Number of entries (with their children) that stay in the left node.
     stay: usize,
     /// Key and row of the separator.
     key: Vec<u8>,
@@ -35,7 +37,7 @@ impl Plan {
 }
 
 impl<M: Machine> OrderedIndex<M> {
-    /// One attempt at an insert. `payload` is kept from one attempt to the next.
+    /// One attempt at an insert. `payload` is kept between attempts.
     pub(super) fn try_insert(
         &self,
         place: &EntryPosition<'_>,
@@ -74,8 +76,8 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(target.guard())
     }
 
-    /// Puts an entry at its position into the leaf that its place lies in, unless it is there;
-    /// `None` if that is full.
+    /// Inserts an entry at its position into the leaf, unless the entry is present; `None` if the
+    /// leaf is full.
     pub(super) fn try_put(
         &self,
         leaf: Visit<'_, M>,
@@ -101,7 +103,7 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(Some(guard))
     }
 
-    /// Where to split a full leaf that a place is to go into.
+    /// Plans the split of a full leaf into which a position is to be inserted.
     fn plan_leaf(
         &self,
         step: &Step<'_, M>,
@@ -120,7 +122,7 @@ impl<M: Machine> OrderedIndex<M> {
         }
         step.here.validate()?;
         debug_assert!(EntryPosition::new(&below, low_row) < EntryPosition::new(&key, row));
-        // The shortest beginning of the right key that is greater than the left one will do.
+        // The shortest prefix of the right key that is greater than the left key separates them.
         if below != key {
             key.truncate(common(&below, &key).skip + 1);
             row = 0;
@@ -140,9 +142,9 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(Plan { stay, key, row, left, right })
     }
 
-    /// Splits a full inner node; the way down has to begin again.
+    /// Splits a full inner node; the descent restarts.
     fn split_inner(&self, step: &Step<'_, M>) -> Result<(), Changed> {
-        // Rising keys leave the nodes behind them nearly full.
+        // With rising keys, the left node stays nearly full.
         let is_last = step.fences.high.is_none();
         let stay = if is_last { SLOTS - 2 } else { SLOTS / 2 };
         let mut key = Vec::new();
@@ -159,8 +161,8 @@ impl<M: Machine> OrderedIndex<M> {
         Err(Changed)
     }
 
-    /// Moves what does not stay into a new node. The entry in the middle of an inner node goes to
-    /// neither half: it is the separator.
+    /// Moves the entries that do not stay into a new node. The middle entry of an inner node goes
+    /// into neither half: it is the separator.
     fn move_right(
         &self,
         node: &Node<M>,
@@ -169,7 +171,7 @@ impl<M: Machine> OrderedIndex<M> {
     ) -> (Visit<'_, M>, Latched<'_, M>) {
         let pool = if is_leaf { &self.leaves } else { &self.inners };
         let right = pool.take();
-        let mut latch = right.latch().expect("nobody else knows the node");
+        let mut latch = right.latch().expect("no other thread can reach the node");
         let to = latch.change();
         let (old, count) = (node.prefix(), node.count());
         let first = plan.stay + usize::from(!is_leaf);
@@ -188,7 +190,8 @@ impl<M: Machine> OrderedIndex<M> {
         (right, latch)
     }
 
-    /// Hangs a new node into the parent, right of the child at `at`; a root gets a parent.
+    /// Inserts a new node into the parent, to the right of the child at `at`. If the child was the
+    /// root, a new root is made.
     fn hang(
         &self,
         parent: &Node<M>,
@@ -205,7 +208,7 @@ impl<M: Machine> OrderedIndex<M> {
             return parent.insert_slot(at, head_of(&plan.key, parent.skip()), payload);
         }
         let root = self.inners.take();
-        let mut held = root.latch().expect("nobody else knows the node");
+        let mut held = root.latch().expect("no other thread can reach the node");
         let node = held.change();
         node.set_prefix(Prefix::default());
         node.set_child(0, left);

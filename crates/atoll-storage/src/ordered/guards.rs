@@ -1,9 +1,9 @@
-//! Numbers of guards, and how many leaves have each.
+//! Allocation of guards: a count of leaves for each number.
 //!
 //! - `GUARD-1`: a number is offered for a new leaf only while no leaf has it, so there are never
-//!   more of them than there were leaves, and splits under way, at a time. Who knew it from a leaf
-//!   that has gone finds that leaf changed; what is still kept under it can only be more than the
-//!   new leaf needs.
+//!   more numbers than there were leaves and concurrent splits at one time. A reader that has the
+//!   number from a removed leaf finds that leaf changed. State that is still kept under the number
+//!   can only protect more than the new leaf needs.
 
 use atoll_machine::huge_pages::{self, Array};
 use atoll_machine::{Machine, Ordering, Word};
@@ -12,28 +12,29 @@ use super::GuardId;
 use super::pool::Spin;
 use crate::stable::StableVec;
 
-/// Words that are made at once.
+/// Words that are allocated together.
 const PIECE: u64 = 1 << 10;
 
 /// See the module.
 pub(super) struct Guards<M: Machine> {
-    /// For each number the leaves that have it or, if there are none, the next free number, from 1.
+    /// For each number, the count of leaves that have it or, if that is 0, the next free number
+    /// plus 1.
     words: StableVec<Array<M::Word>>,
     latch: M::Word,
-    /// Numbers ever given out.
+    /// Numbers ever allocated.
     used: M::Word,
-    /// First free number, from 1.
+    /// The first free number plus 1, or 0.
     free: M::Word,
 }
 
-/// A number that no leaf has; it goes back if it is not accepted.
+/// A number that no leaf has; it is freed if it is not accepted.
 pub(super) struct Offer<'g, M: Machine> {
     guards: &'g Guards<M>,
     id: GuardId,
 }
 
 impl<M: Machine> Guards<M> {
-    /// With guard 0, which one leaf has.
+    /// Guards with number 0, which one leaf has.
     pub(super) fn new() -> Self {
         let guards = Self {
             words: StableVec::default(),
@@ -51,7 +52,7 @@ impl<M: Machine> Guards<M> {
         &self.words.get_or_init(piece, make)[at as usize]
     }
 
-    /// A number that no leaf has; none when all are used up.
+    /// Offers a number that no leaf has; `None` when all numbers are in use.
     pub(super) fn offer(&self) -> Option<Offer<'_, M>> {
         let _latch = Spin::<M>::take(&self.latch);
         let id = if let Some(free) = self.free.load(Ordering::Relaxed).checked_sub(1) {
@@ -67,13 +68,13 @@ impl<M: Machine> Guards<M> {
         Some(Offer { guards: self, id })
     }
 
-    /// One more leaf has the guard, as another one does.
+    /// Counts one more leaf of the guard.
     pub(super) fn share(&self, id: GuardId) {
         let _latch = Spin::<M>::take(&self.latch);
         self.word(id).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A leaf that had the guard has gone.
+    /// Counts one leaf of the guard less; frees the number of the last one.
     pub(super) fn leave(&self, id: GuardId) {
         let _latch = Spin::<M>::take(&self.latch);
         let word = self.word(id);
@@ -87,7 +88,7 @@ impl<M: Machine> Guards<M> {
         self.free.store(u64::from(id.0) + 1, Ordering::Relaxed);
     }
 
-    /// Numbers ever given out.
+    /// Numbers ever allocated.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -98,7 +99,7 @@ impl<M: Machine> Offer<'_, M> {
         self.id
     }
 
-    /// A leaf has it from now on.
+    /// Accepts the number for a leaf.
     pub(super) fn accept(self) -> GuardId {
         self.guards.share(self.id);
         let id = self.id;

@@ -1,36 +1,37 @@
-//! The ordered index: from key bytes to rows, in the order of the bytes.
+//! The ordered index: it maps key bytes to rows, in the order of the bytes.
 //!
-//! A B+-tree whose readers write nothing. A node has a version; a reader reads a node and then asks
-//! whether the version is still the same, and begins again if not. A writer latches the nodes that
-//! it changes and no others (optimistic latch coupling: Leis, Scheibner, Kemper and Neumann, "The
-//! ART of practical synchronization", DaMoN 2016). Every shared word is a [`Machine::Word`], so
-//! reading beside a change is defined, only useless.
+//! A B+-tree in which readers write nothing. A node has a version; a reader reads a node, then
+//! checks that the version is unchanged, and restarts otherwise. A writer latches only the nodes
+//! that it changes (optimistic latch coupling: Leis, Scheibner, Kemper and Neumann, "The ART of
+//! practical synchronization", DaMoN 2016). Every shared word is a [`Machine::Word`], so a read
+//! that races with a change is defined behaviour; its result is discarded.
 //!
-//! Entries are pairs of key and row, ordered by both, so one key may stand there with several rows.
-//! [`encode`] makes key bytes of values. A slot of a node holds the 8 bytes of the key that follow
-//! what all keys of the node's range have in common; the whole key lies in the slot if it has at
-//! most 8 bytes and in an arena of the index otherwise.
+//! Entries are pairs of key and row, ordered by both, so one key may have several rows. [`encode`]
+//! turns values into key bytes. A slot of a node holds the head of a key: the 8 bytes that follow
+//! the common prefix of all keys of the node's range. A key of at most 8 bytes is stored in the
+//! slot as a whole; a longer key is stored in an arena of the index.
 //!
 //! Guards
 //!
-//! Every leaf has a guard: a number under which whoever uses the index keeps what it must know
-//! about the leaf's range, so that no entry appears in a range that was scanned. Leaves share a
-//! guard where a split was refused.
-//! - `ORDERED-1`: a scan observes the guard of a leaf and validates the leaf after that; an insert
-//!   makes its entry visible and returns the guard then. Both use sequentially consistent words
-//!   here (`NODE-3`); if the state of guards is read and written so too, an insert into a range
-//!   that a scan has read without it finds the observation.
-//! - `ORDERED-2`: a range changes its guard only where `split` or `join` was told, while the leaves
-//!   are latched and before anybody can find the new guard.
-//! - `ORDERED-3`: the number of a guard whose last leaf has gone is offered again. Whoever uses the
-//!   index may still keep something under it, of leaves that were there before, and then keeps more
-//!   free than it must.
+//! Every leaf has a guard: a number under which the user of the index (the scheme) keeps the gap
+//! state of the leaf's range, so that it detects a new entry in a range that was scanned. Leaves
+//! share a guard where a split was refused a new one.
+//! - `ORDERED-1`: a scan observes the guard of a leaf before it validates the leaf; an insert makes
+//!   its entry visible before it returns the guard. Both use sequentially consistent accesses here
+//!   (`NODE-3`). If the state of guards is accessed in the same way, an insert into a range that a
+//!   scan has read without the entry finds the observation.
+//! - `ORDERED-2`: a range changes its guard only in a split or join of which the callback `split`
+//!   or `join` was informed, while the leaves are latched and before another thread can find the
+//!   new guard.
+//! - `ORDERED-3`: the number of a guard without leaves is offered again. The user of the index may
+//!   still keep state under it for the former leaves; that state protects more than necessary,
+//!   which is safe.
 //!
 //! Invariants of the parts: `node`, `pool`, `guards`, `arena`, `walk`.
 //!
-//! Nothing here fails. If a callback panics, the latches are released and the tree is as it was
-//! before the split or the join: the entry that was to be added is not there, the one that was
-//! taken out is gone, the empty leaf has stayed.
+//! No operation here fails. If a callback panics, the latches are released and the tree is as it
+//! was before the split or the join: the entry that was to be inserted is absent, the entry that
+//! was removed stays removed, and the empty leaf stays.
 
 mod arena;
 mod cursor;
@@ -48,8 +49,8 @@ use std::ops::Bound;
 
 use atoll_machine::Machine;
 
-pub use arena::KEY_BYTES_MAX;
 pub use cursor::{Batch, Found};
+pub use entry_position::KEY_BYTES_MAX;
 pub use spot::Spot;
 
 use crate::layout::RowId;
@@ -67,23 +68,23 @@ pub struct OrderedIndex<M: Machine> {
     guards: Guards<M>,
 }
 
-/// Number of the guard of a leaf: what is locked or validated to keep a range free of phantoms.
-/// Small and dense, from 0.
+/// The number of a leaf's guard, which a scheme locks or validates to keep a range free of
+/// phantoms. Numbers are small and dense, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct GuardId(pub u32);
 
-/// Keys between two bounds, and from which end they are wanted.
+/// A range of keys and the direction of the scan.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRange<'k> {
     /// Lower bound.
     pub from: Bound<&'k [u8]>,
     /// Upper bound.
     pub to: Bound<&'k [u8]>,
-    /// Whether the greatest key comes first.
+    /// Whether the scan begins with the greatest key.
     pub descending: bool,
 }
 
-/// What an index has grown to. Nodes, words and guards that became free are used again and count.
+/// The size of an index. Nodes, words and guards that are free for reuse are included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
     /// Leaves, of 1 KiB each on the real machine.
@@ -92,7 +93,7 @@ pub struct Size {
     pub inner_nodes: u64,
     /// Words for keys of more than 8 bytes.
     pub key_words: u64,
-    /// Guards given out.
+    /// Guards allocated.
     pub guards: u64,
 }
 
@@ -112,11 +113,12 @@ impl<M: Machine> Default for OrderedIndex<M> {
 }
 
 impl<M: Machine> OrderedIndex<M> {
-    /// Adds an entry, if it is not there. Returns the guard of the leaf that it is in, as it was
+    /// Inserts an entry, unless it is present. Returns the guard of the entry's leaf at the time
     /// when the entry became visible.
     ///
-    /// Before a leaf is split, `split(old, new)` says whether the right half shall have the guard
-    /// `new` (true) or share `old` (false). It is called under latches: it must not use this index.
+    /// Before a leaf is split, `split(old, new)` decides whether the right half gets the guard
+    /// `new` (true) or shares `old` (false). It is called under latches: it must not use this
+    /// index.
     pub fn insert(
         &self,
         key: &[u8],
@@ -126,7 +128,7 @@ impl<M: Machine> OrderedIndex<M> {
         self.insert_place(&EntryPosition::entry(key, row), None, split)
     }
 
-    /// `payload` is that of the place, if it has one already.
+    /// `payload` is the payload of the entry, if one is allocated already.
     fn insert_place(
         &self,
         place: &EntryPosition<'_>,
@@ -136,11 +138,11 @@ impl<M: Machine> OrderedIndex<M> {
         retry::<M, _>(|| self.try_insert(place, &mut payload, split))
     }
 
-    /// Takes an entry out. Returns the guard of the leaf it was in, or `None` if it was not there.
+    /// Removes an entry. Returns the guard of its leaf, or `None` if the entry was absent.
     ///
-    /// Before an empty leaf goes and its range joins a neighbour's, `join(from, into)` says whether
-    /// it may (true). It is called under latches: it must not use this index. It is not called if
-    /// both leaves share a guard. Other leaves may go on sharing `from`.
+    /// Before an empty leaf is removed and its range joins a neighbour's, `join(from, into)`
+    /// decides whether it may (true). It is called under latches: it must not use this index. It is
+    /// not called if both leaves share a guard. Other leaves may keep sharing `from`.
     pub fn remove(
         &self,
         key: &[u8],
@@ -150,9 +152,9 @@ impl<M: Machine> OrderedIndex<M> {
         self.remove_with(key, row, &mut |_| (), join)
     }
 
-    /// As [`OrderedIndex::remove`]; `leaving(guard)` is called while the leaf is latched and the
-    /// entry is still there, so whoever finds it gone comes after the call. It must not use this
-    /// index.
+    /// As [`OrderedIndex::remove`]; calls `leaving(guard)` while the leaf is latched and the entry
+    /// is still present, so a reader that finds the entry removed reads after the call. `leaving`
+    /// must not use this index.
     pub fn remove_with(
         &self,
         key: &[u8],
@@ -168,7 +170,7 @@ impl<M: Machine> OrderedIndex<M> {
         Some(guard)
     }
 
-    /// Whether an entry is there.
+    /// Whether an entry is present.
     pub fn has(&self, key: &[u8], row: RowId) -> bool {
         let place = EntryPosition::entry(key, row);
         retry::<M, _>(|| {
@@ -178,7 +180,7 @@ impl<M: Machine> OrderedIndex<M> {
         })
     }
 
-    /// What the index has grown to.
+    /// The size of the index.
     pub fn size(&self) -> Size {
         Size {
             leaves: self.leaves.used(),

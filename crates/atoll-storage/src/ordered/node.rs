@@ -1,18 +1,19 @@
-//! Nodes of the tree: their words, and how entries are put into and taken out of them.
+//! Nodes of the tree: their words, and inserting and removing entries.
 //!
-//! Leaves and inner nodes have the same words; only inner nodes have children. Heads lie together,
-//! so that a search touches few cache lines.
+//! Leaves and inner nodes have the same words; only inner nodes have children. The heads of a node
+//! are adjacent, so that a search touches few cache lines.
 //!
-//! - `NODE-1`: a node's words change only under its latch, and whoever changed one raises the
-//!   version when unlatching. A reader that finds the version it began with has read one state.
-//! - `NODE-2`: readers load with acquire and writers store with release. So a reader that saw any
-//!   word of a change also sees the latch when it looks at the version again.
-//! - `NODE-3`: taking a latch and looking at a version are sequentially consistent. Of a scan that
-//!   observes a guard and then validates, and an insert that latches and then asks the guard, one
-//!   sees the other.
+//! - `NODE-1`: the words of a node change only under its latch, and a thread that has changed one
+//!   raises the version when it unlatches. A reader that finds the version unchanged has read one
+//!   state.
+//! - `NODE-2`: readers load with acquire order and writers store with release order. So a reader
+//!   that has seen any word of a change also sees the latch when it checks the version.
+//! - `NODE-3`: latching and checking a version are sequentially consistent. If a scan observes a
+//!   guard and then validates, and an insert latches and then reads the state of the guard, at
+//!   least one of the two sees the other.
 //!
-//! A number read from a node that is being changed may be any that once stood there. Counts and
-//! ids stay in bounds, so such a read is thrown away and never faults.
+//! A reader of a node that is being changed may read any earlier value of a word. Counts and ids
+//! stay in bounds, so such a read never faults and is discarded.
 
 use std::hint::select_unpredictable;
 
@@ -20,13 +21,13 @@ use atoll_machine::{Machine, Ordering, Word};
 
 use super::GuardId;
 
-/// Entries of a node, so that all its words are 1 KiB.
+/// Entries of a node; chosen so that the words of a leaf take 1 KiB.
 pub(super) const SLOTS: usize = 61;
 
 const LATCHED: u64 = 1;
 const STEP: u64 = 2;
 
-/// The state that was read has changed meanwhile: begin again.
+/// The node has changed during the read: the operation restarts.
 #[derive(Debug)]
 pub(super) struct Changed;
 
@@ -42,11 +43,11 @@ impl NodeId {
     }
 }
 
-/// What a node knows of all keys of its range: that they begin with the same `skip` bytes.
+/// The common prefix of all keys of a node's range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Prefix {
     pub(super) skip: usize,
-    /// The first 8 of those bytes, the rest zero.
+    /// The first 8 bytes of the prefix, zero behind its end.
     pub(super) base: u64,
 }
 
@@ -106,13 +107,13 @@ impl<M: Machine> Node<M> {
         self.skip.load(Ordering::Acquire) as usize
     }
 
-    /// The heads must be made to fit by the caller.
+    /// Sets the prefix; the caller adapts the heads.
     pub(super) fn set_prefix(&self, prefix: Prefix) {
         self.skip.store(prefix.skip as u64, Ordering::Release);
         self.base.store(prefix.base, Ordering::Release);
     }
 
-    /// Link of a list of free nodes; only of a node that is not in the tree.
+    /// Link of the free list; only for a node that is not in the tree.
     pub(super) fn free_link(&self) -> &M::Word {
         &self.base
     }
@@ -132,19 +133,19 @@ impl<M: Machine> Node<M> {
         NodeId(self.children[at].load(Ordering::Acquire) as u32)
     }
 
-    /// Brings what a search reads on its way, all lines at once.
+    /// Prefetches what a search reads, all lines at once.
     #[inline]
     pub(super) fn prefetch(&self) {
         M::prefetch(std::ptr::from_ref(self).cast(), 64 + size_of_val(&self.heads));
     }
 
-    /// Brings what an insert changes, too.
+    /// Prefetches the whole node, which an insert changes.
     #[inline]
     pub(super) fn prefetch_all(&self) {
         M::prefetch(std::ptr::from_ref(self).cast(), size_of_val(self));
     }
 
-    /// As [`Node::touch`], what follows the search in an inner node.
+    /// Prefetches the children, which the search of an inner node reads last.
     #[inline]
     pub(super) fn prefetch_children(&self) {
         M::prefetch(self.children.as_ptr().cast(), size_of_val(&*self.children));
@@ -159,7 +160,7 @@ impl<M: Machine> Node<M> {
         self.payloads[at].store(payload, Ordering::Release);
     }
 
-    /// How many of the first `count` heads are smaller.
+    /// Number of the first `count` heads that are smaller than `head`.
     #[inline]
     pub(super) fn heads_below(&self, head: u64, count: usize) -> usize {
         let heads = &self.heads[..count];
@@ -167,7 +168,8 @@ impl<M: Machine> Node<M> {
         while size > 1 {
             let half = size / 2;
             let is_below = heads[below + half - 1].load(Ordering::Acquire) < head;
-            // No key says which half is next, so a branch would be mispredicted every other time.
+            // Which half follows is unpredictable, so a branch would be mispredicted half of the
+            // time.
             below = select_unpredictable(is_below, below + half, below);
             size -= half;
         }
@@ -175,7 +177,7 @@ impl<M: Machine> Node<M> {
         below + usize::from(last)
     }
 
-    /// Puts an entry in front of the one at `at`.
+    /// Inserts an entry before the one at `at`.
     pub(super) fn insert_slot(&self, at: usize, head: u64, payload: u64) {
         let count = self.count();
         shift_up::<M>(&self.heads[at..=count], head);
@@ -190,17 +192,18 @@ impl<M: Machine> Node<M> {
         self.set_count(count - 1);
     }
 
-    /// Forgets the entries from `count` on.
+    /// Removes the entries from `count` on.
     pub(super) fn truncate(&self, count: usize) {
         self.set_count(count);
     }
 
-    /// Puts a child in front of the one at `at`; before its separator, while the count is old.
+    /// Inserts a child before the one at `at`. The caller inserts the separator afterwards, since
+    /// this uses the old count.
     pub(super) fn insert_child(&self, at: usize, child: NodeId) {
         shift_up::<M>(&self.children[at..=self.count() + 1], child.0.into());
     }
 
-    /// Takes a child out; before its separator, while the count is old.
+    /// Removes a child. The caller removes the separator afterwards, since this uses the old count.
     pub(super) fn remove_child(&self, at: usize) {
         shift_down::<M>(&self.children[at..=self.count()]);
     }
@@ -234,7 +237,7 @@ impl<M: Machine> Clone for Visit<'_, M> {
 impl<M: Machine> Copy for Visit<'_, M> {}
 
 impl<'i, M: Machine> Visit<'i, M> {
-    /// A visit that began when the node had this version.
+    /// A visit that began at a given version of the node.
     #[inline]
     pub(super) fn at(id: NodeId, node: &'i Node<M>, version: u64) -> Self {
         Self { id, node, version }
@@ -246,7 +249,7 @@ impl<'i, M: Machine> Visit<'i, M> {
         self.version
     }
 
-    /// Waits until the node is not latched.
+    /// Begins a visit; waits until the node is not latched.
     #[inline]
     pub(super) fn begin(id: NodeId, node: &'i Node<M>) -> Self {
         let mut round = 0;
@@ -260,14 +263,14 @@ impl<'i, M: Machine> Visit<'i, M> {
         }
     }
 
-    /// Whether all that was read since the visit began is one state.
+    /// Checks that everything read since the visit began belongs to one state of the node.
     #[inline]
     pub(super) fn validate(&self) -> Result<(), Changed> {
         let now = self.node.version.load(Ordering::SeqCst);
         if now == self.version { Ok(()) } else { Err(Changed) }
     }
 
-    /// Latches the node if it has not changed.
+    /// Latches the node if it has not changed since the visit began.
     pub(super) fn latch(&self) -> Result<Latched<'i, M>, Changed> {
         let (old, new) = (self.version, self.version | LATCHED);
         let latched =

@@ -1,8 +1,9 @@
-//! Nodes by number: they never move, and one that leaves the tree is used again.
+//! A pool of nodes, addressed by number. Nodes never move, and a node that leaves the tree is
+//! reused.
 //!
-//! - `POOL-1`: a number that was ever given out names a node for as long as the index lives, and
-//!   its version only rises. A reader that follows an outdated number finds some node and then
-//!   that the number was outdated.
+//! - `POOL-1`: a number that was ever allocated belongs to a node as long as the index lives, and
+//!   the version of the node only rises. A reader that follows an outdated number finds some node,
+//!   and then that the number was outdated.
 
 use std::sync::atomic::Ordering;
 
@@ -12,10 +13,10 @@ use atoll_machine::{Machine, Word};
 use super::node::{Node, NodeId, Visit};
 use crate::stable::StableVec;
 
-/// Nodes that are made at once.
+/// Binary logarithm of the nodes that are allocated together.
 const PIECE_BITS: u32 = 5;
 
-/// A latch that is held for a few words.
+/// A spin latch, held for a few accesses.
 pub(super) struct Spin<'w, M: Machine>(&'w M::Word);
 
 impl<'w, M: Machine> Spin<'w, M> {
@@ -40,9 +41,9 @@ pub(super) struct Pool<M: Machine> {
     kind: u32,
     pieces: StableVec<Array<Node<M>>>,
     latch: M::Word,
-    /// Numbers given out.
+    /// Numbers allocated.
     used: M::Word,
-    /// First free node, from 1.
+    /// Number of the first free node plus 1, or 0.
     free: M::Word,
 }
 
@@ -61,11 +62,11 @@ impl<M: Machine> Pool<M> {
     pub(super) fn get(&self, id: NodeId) -> &Node<M> {
         let number = id.0 & !NodeId::LEAF;
         let piece = self.pieces.get(u64::from(number >> PIECE_BITS));
-        let piece = piece.expect("POOL-1: the number was given out, so its piece was made");
+        let piece = piece.expect("POOL-1: the number was allocated, so its piece exists");
         &piece[(number & ((1 << PIECE_BITS) - 1)) as usize]
     }
 
-    /// A node that is in no tree, empty.
+    /// An empty node that is not in the tree.
     pub(super) fn take(&self) -> Visit<'_, M> {
         let latch = Spin::<M>::take(&self.latch);
         let free = self.free.load(Ordering::Relaxed);
@@ -78,7 +79,7 @@ impl<M: Machine> Pool<M> {
             None => self.used.fetch_add(1, Ordering::Relaxed),
         };
         drop(latch);
-        assert!(number < u64::from(NodeId::LEAF), "2^31 nodes are terabytes");
+        assert!(number < u64::from(NodeId::LEAF), "2^31 nodes would take terabytes");
         let make = |_| Node::new(self.kind != 0);
         self.pieces
             .get_or_init(number >> PIECE_BITS, || huge_pages::collect(1 << PIECE_BITS, make));
@@ -86,14 +87,14 @@ impl<M: Machine> Pool<M> {
         Visit::begin(id, self.get(id))
     }
 
-    /// Takes back a node that has left the tree, latched by the caller.
+    /// Frees a node that has left the tree and that the caller has latched.
     pub(super) fn give_back(&self, id: NodeId, node: &Node<M>) {
         let _latch = Spin::<M>::take(&self.latch);
         node.free_link().store(self.free.load(Ordering::Relaxed), Ordering::Release);
         self.free.store(u64::from(id.0 & !NodeId::LEAF) + 1, Ordering::Relaxed);
     }
 
-    /// Numbers ever given out.
+    /// Numbers ever allocated.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }

@@ -1,14 +1,14 @@
-//! Taking entries out, and nodes that became empty.
+//! Removing entries, and nodes that became empty.
 //!
 //! Remove
-//! 1. Go down, latch the leaf as it was read, take the entry out, unlatch.
-//! 2. If the leaf is now empty, tidy: give its range to a neighbour with the same parent, the left
-//!    one if there is one, and do the same with that one if it is empty too. So a leaf that had to
-//!    stay, because its join was refused, goes when its right neighbour does.
-//! 3. An inner node that is left with one child hands it to a neighbour that has room; a root with
-//!    one child is replaced by it.
+//! 1. Descend, latch the leaf at the version that was read, remove the entry, unlatch.
+//! 2. If the leaf is now empty, tidy: give its range to a sibling, the left one if there is one,
+//!    and repeat for that one if it is empty too. So a leaf that had to stay because its join was
+//!    refused is removed together with its right neighbour.
+//! 3. An inner node with one child left hands the child over to a sibling with a free slot; a root
+//!    with one child is replaced by that child.
 //!
-//! Nodes that are not empty are not joined.
+//! Nodes that are not empty are never joined.
 
 use atoll_machine::Machine;
 
@@ -18,7 +18,7 @@ use super::walk::{ANCHOR, Step, common, fences_of};
 use super::{GuardId, OrderedIndex};
 
 impl<M: Machine> OrderedIndex<M> {
-    /// One attempt at a removal: the guard, and whether the leaf is empty now.
+    /// One attempt at a removal; returns the guard, and whether the leaf is empty now.
     pub(super) fn try_remove(
         &self,
         place: &EntryPosition<'_>,
@@ -42,7 +42,7 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(Some((guard, is_empty)))
     }
 
-    /// One attempt to take the leaf of a place out if it is empty; whether to go on.
+    /// One attempt to remove the leaf of a position if it is empty; returns whether to repeat.
     pub(super) fn try_tidy(
         &self,
         place: &EntryPosition<'_>,
@@ -79,7 +79,7 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(true)
     }
 
-    /// Lets an inner node with one child go, if it can: then the way down has to begin again.
+    /// Removes an inner node with one child, if possible; the descent then restarts.
     fn thin_inner(&self, step: &Step<'_, M>) -> Result<(), Changed> {
         let (parent, here) = (step.parent, step.here);
         if here.node.count() > 0 {
@@ -111,8 +111,8 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(())
     }
 
-    /// Gives the only child of an inner node to a sibling. `left` is the position of the left one
-    /// of the two, and of the separator between them, which comes down with the child.
+    /// Moves the only child of an inner node to a sibling. `left` is the position of the left one
+    /// of the two, and of the separator between them, which moves down with the child.
     fn hand_over(
         &self,
         step: &Step<'_, M>,

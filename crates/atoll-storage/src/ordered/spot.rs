@@ -1,8 +1,9 @@
-//! Finding the leaf of an entry before the entry is added.
+//! Finding the leaf of an entry before the entry is inserted.
 //!
-//! The last step down to a leaf waits for a leaf that nobody has used lately. Who has something
-//! else to do before it adds an entry goes down first, has the leaf brought in, and remembers where
-//! it is; if the node above has not changed by then, the leaf still is the one.
+//! The last step of a descent waits for the cache lines of a leaf, which no thread has used lately.
+//! A caller that has other work before it inserts an entry descends first, prefetches the leaf, and
+//! remembers its position as a spot. If the parent has not changed by the time of the insert, the
+//! leaf is still the right one.
 
 use atoll_machine::Machine;
 
@@ -11,21 +12,22 @@ use super::node::{Changed, NodeId, Visit};
 use super::{GuardId, OrderedIndex};
 use crate::layout::RowId;
 
-/// The leaf that the first entry of a key would go into, and the node above it as it was when it
-/// led there.
+/// The leaf into which the first entry of a key would be inserted, and its parent at the version
+/// with which it led there.
 #[derive(Debug, Clone, Copy)]
 pub struct Spot {
     leaf: NodeId,
     parent: NodeId,
-    /// Of the parent.
+    /// Version of the parent.
     version: u64,
-    /// Which child of the parent the leaf is.
+    /// Position of the leaf among the parent's children.
     at: usize,
 }
 
 impl<M: Machine> OrderedIndex<M> {
-    /// Finds the leaf that an entry with this key is likely to go into and brings in its cache
-    /// lines, without waiting for them. `None` where somebody is changing the nodes above it.
+    /// Finds the leaf into which an entry with this key will probably be inserted, and prefetches
+    /// its cache lines without waiting for them. `None` if another thread is changing the nodes
+    /// above it.
     pub fn prefetch_leaf(&self, key: &[u8]) -> Option<Spot> {
         self.try_prefetch_leaf(&EntryPosition::new(key, 0)).ok()
     }
@@ -47,8 +49,8 @@ impl<M: Machine> OrderedIndex<M> {
         }
     }
 
-    /// As [`OrderedIndex::insert`], for an entry whose key was approached in this index; with a
-    /// spot of anything else, entries are lost.
+    /// As [`OrderedIndex::insert`], with the `spot` that [`OrderedIndex::prefetch_leaf`] of this
+    /// index has returned for the key; with any other spot, entries are lost.
     pub fn insert_at(
         &self,
         spot: Spot,
@@ -60,7 +62,7 @@ impl<M: Machine> OrderedIndex<M> {
         let mut payload = None;
         match self.try_insert_at(spot, &place, &mut payload) {
             Ok(Some(guard)) => guard,
-            // The leaf is another, or full.
+            // The leaf is not the right one any more, or it is full.
             Ok(None) | Err(Changed) => self.insert_place(&place, payload, split),
         }
     }
@@ -73,10 +75,10 @@ impl<M: Machine> OrderedIndex<M> {
     ) -> Result<Option<GuardId>, Changed> {
         let parent = Visit::at(spot.parent, self.node(spot.parent), spot.version);
         let leaf = self.visit(spot.leaf);
-        // The first entry of the key would still go there: the parent has not changed since before
-        // the visit of the leaf began, as on the way down ([`super::walk`]). The place does not lie
-        // before that, but perhaps behind the leaf, unless an entry of the leaf or the separator
-        // behind it does.
+        // The first entry of the key still belongs into this leaf: the parent has not changed since
+        // before the visit of the leaf began, as in a descent ([`super::walk`]). So the position is
+        // not before the leaf's range, but it may be behind it, unless the leaf has a greater entry
+        // or the separator behind the leaf is greater.
         let position = self.position(leaf.node, place);
         let is_inside = position.0 < leaf.node.count()
             || (spot.at < parent.node.count() && self.child_for(parent.node, place) == spot.at);

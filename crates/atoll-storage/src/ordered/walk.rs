@@ -1,25 +1,26 @@
-//! From the anchor down to a leaf, and what a node's range is.
+//! The descent from the anchor to a leaf, and the ranges of nodes.
 //!
-//! 1. Begin a visit of the child, then validate the parent's: at that moment the child was the
-//!    parent's child in the state that the visit began with.
-//! 2. A node's range changes only while the node is latched. So a valid visit means a range that
-//!    is the one found on the way down, even if nodes above have changed since.
+//! 1. A descent begins a visit of the child, then validates the visit of the parent: at that moment
+//!    the child was the parent's child, in the state with which the visit began.
+//! 2. The range of a node changes only while the node is latched. So, while a visit is valid, the
+//!    range that was found on the way down is the range of the node, even if nodes above have
+//!    changed since.
 //!
-//! The range of a node lies between two fences, separators of nodes above it.
+//! The range of a node is between two fences, which are separators of nodes above it.
 
 use atoll_machine::Machine;
 
 use super::OrderedIndex;
-use super::entry_position::{EntryPosition, LONG, TAG_SHIFT, head_of};
+use super::entry_position::{EntryPosition, LONG, ROW_MASK, TAG_SHIFT, head_of};
 use super::node::{Changed, Node, NodeId, Prefix, Visit};
 
 /// An inner node without separators; its only child is the root.
 pub(super) const ANCHOR: NodeId = NodeId(0);
 
-/// Records that are brought in together, where the heads of so many entries are the same.
+/// Number of records that are prefetched together when this many entries have equal heads.
 const TOUCHED_MAX: usize = 4;
 
-/// The separator at a position of a visited node, or no bound.
+/// The separator at a position of a visited node, or `None` for no bound.
 pub(super) type Fence<'i, M> = Option<(Visit<'i, M>, usize)>;
 
 /// The fences of a node.
@@ -35,17 +36,17 @@ impl<M: Machine> Clone for Fences<'_, M> {
 }
 impl<M: Machine> Copy for Fences<'_, M> {}
 
-/// A node on the way down and the one above it.
+/// A node of the descent and its parent.
 pub(super) struct Step<'i, M: Machine> {
     pub(super) parent: Visit<'i, M>,
     pub(super) parent_fences: Fences<'i, M>,
-    /// Which child of its parent the node is.
+    /// Position of the node among the parent's children.
     pub(super) at: usize,
     pub(super) here: Visit<'i, M>,
     pub(super) fences: Fences<'i, M>,
 }
 
-/// The fences of children `first..=last` of a node.
+/// The fences of the children `first..=last` of a node.
 pub(super) fn fences_of<'i, M: Machine>(
     parent: Visit<'i, M>,
     parent_fences: Fences<'i, M>,
@@ -59,7 +60,7 @@ pub(super) fn fences_of<'i, M: Machine>(
     }
 }
 
-/// Repeats until nothing changed meanwhile.
+/// Repeats an attempt until no node has changed during it.
 #[inline]
 pub(super) fn retry<M: Machine, T>(mut attempt: impl FnMut() -> Result<T, Changed>) -> T {
     let mut round = 0;
@@ -72,7 +73,7 @@ pub(super) fn retry<M: Machine, T>(mut attempt: impl FnMut() -> Result<T, Change
     }
 }
 
-/// The prefix of all keys between two fences; an empty fence is none.
+/// The common prefix of all keys between two fences. An empty key stands for no fence.
 pub(super) fn common(low: &[u8], high: &[u8]) -> Prefix {
     let skip = low.iter().zip(high).take_while(|(low, high)| low == high).count();
     Prefix { skip, base: head_of(&low[..skip.min(8)], 0) }
@@ -95,13 +96,15 @@ impl<M: Machine> OrderedIndex<M> {
         visit
     }
 
-    /// Where every way down begins. It says one thing, so nothing of it is brought in beforehand.
+    /// The anchor, where every descent begins. Only one word of it is read, so it is not
+    /// prefetched.
     #[inline]
     pub(super) fn anchor(&self) -> Visit<'_, M> {
         Visit::begin(ANCHOR, self.node(ANCHOR))
     }
 
-    /// Goes down to a leaf. `choose` says which child of a node; `on_way` sees every inner node.
+    /// Descends to a leaf. `choose` selects the child of a node; `on_way` is called for every inner
+    /// node.
     #[inline]
     pub(super) fn descend<'i>(
         &'i self,
@@ -125,15 +128,15 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(step)
     }
 
-    /// The child of an inner node in whose range a place lies.
+    /// The child of an inner node for a position: the child's range includes it.
     #[inline]
     pub(super) fn child_for(&self, node: &Node<M>, place: &EntryPosition<'_>) -> usize {
         let (at, is_there) = self.position(node, place);
         at + usize::from(is_there)
     }
 
-    /// How many entries of a node come before a place of its range, and whether the next one is the
-    /// place itself.
+    /// The number of entries of a node before a position of its range, and whether the next entry
+    /// is at that position.
     #[inline]
     pub(super) fn position(&self, node: &Node<M>, place: &EntryPosition<'_>) -> (usize, bool) {
         let (skip, count) = (node.skip(), node.count());
@@ -148,7 +151,7 @@ impl<M: Machine> OrderedIndex<M> {
         if high < count && node.head(high) == head {
             high = if head == u64::MAX { count } else { node.heads_below(head + 1, count) };
             high = high.max(low);
-            // All at once, since each of their records is one that nobody has used lately.
+            // Prefetches the records together, since each of them probably misses the caches.
             let records = (low..high).take(TOUCHED_MAX);
             records.for_each(|at| self.arena.prefetch(node.payload(at)));
         }
@@ -166,7 +169,7 @@ impl<M: Machine> OrderedIndex<M> {
         (low, is_there)
     }
 
-    /// How an entry stands to a place with the same head.
+    /// Compares an entry with a position that has the same head.
     #[inline]
     fn compare(&self, payload: u64, place: &EntryPosition<'_>, same: usize) -> std::cmp::Ordering {
         if payload >> TAG_SHIFT != LONG || !place.is_long() {
@@ -174,7 +177,7 @@ impl<M: Machine> OrderedIndex<M> {
         }
         match self.arena.record(payload) {
             Ok(Some(record)) => record.compare(place, same),
-            _ => std::cmp::Ordering::Less, // read beside a change, and thrown away
+            _ => std::cmp::Ordering::Less, // raced with a change; the caller discards it
         }
     }
 
@@ -194,10 +197,10 @@ impl<M: Machine> OrderedIndex<M> {
         let bytes = whole(node.prefix(), node.head(at)).to_be_bytes();
         let len = (payload >> TAG_SHIFT) as usize;
         out.extend_from_slice(bytes.get(..len).ok_or(Changed)?);
-        Ok(payload & super::arena::ROW_MASK)
+        Ok(payload & ROW_MASK)
     }
 
-    /// Replaces `out` by a fence's key and returns its row. No fence: an empty key.
+    /// Replaces `out` by the key of a fence and returns its row; an empty key for no fence.
     pub(super) fn fence(&self, fence: Fence<'_, M>, out: &mut Vec<u8>) -> Result<u64, Changed> {
         out.clear();
         let Some((visit, at)) = fence else { return Ok(0) };
@@ -214,7 +217,7 @@ impl<M: Machine> OrderedIndex<M> {
         Ok(keys)
     }
 
-    /// The head of an entry of a node with prefix `from` in a node that skips `skip` bytes.
+    /// The head that an entry of a node with prefix `from` has in a node that skips `skip` bytes.
     pub(super) fn head_for(&self, from: Prefix, head: u64, payload: u64, skip: usize) -> u64 {
         match self.arena.record(payload) {
             Ok(Some(record)) => record.head(skip),
@@ -222,7 +225,7 @@ impl<M: Machine> OrderedIndex<M> {
         }
     }
 
-    /// Gives a latched node another prefix.
+    /// Changes the prefix of a latched node and adapts its heads.
     pub(super) fn set_prefix(&self, node: &Node<M>, prefix: Prefix) {
         let old = node.prefix();
         if old == prefix {
@@ -237,7 +240,7 @@ impl<M: Machine> OrderedIndex<M> {
     }
 }
 
-/// The 8 bytes of a key of at most 8, from its head.
+/// The key of at most 8 bytes, reconstructed from its head.
 fn whole(prefix: Prefix, head: u64) -> u64 {
     prefix.base | head.checked_shr(prefix.skip as u32 * 8).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
-//! Stores into many slots of a segment at once, which ask the barrier once.
+//! Stores into many slots of one column of a segment, with one pass through the write barrier.
 //!
-//! Slots of new rows mostly lie side by side. For those of one column the places that may be
-//! written are found once, the zone is widened once, and bits are set a word at a time.
+//! The slots of new rows are mostly adjacent. A column appender checks and, if needed, copies the
+//! extents of the column once, widens the zone once, and sets bits a word at a time.
 
 use std::sync::atomic::Ordering;
 
@@ -15,21 +15,22 @@ use crate::layout::{SEGMENT_ROWS, segment};
 use crate::types::{Column, DataType};
 use crate::zone;
 
-/// Values of one column on their way into slots of one segment, which are their caller's alone. To
-/// be ended with [`Barrier::end_append`], in the same section of the gate.
+/// A writer of values of one column into slots of one segment, which belong to the caller alone.
+/// The caller ends it with [`Barrier::end_append`], in the same section of the gate.
 pub struct ColumnAppender<'a> {
     access: &'a Access,
     data_type: DataType,
     column: usize,
     values: u64,
-    /// Values of a column of `bool`.
+    /// The value bits, for a column of `bool`.
     bools: Option<Bits<'a>>,
-    /// Of a column that can be NULL.
+    /// The validity bits, for a nullable column.
     validity: Option<Bits<'a>>,
     zone: (u64, u64),
 }
 
-/// Bits that are set and cleared, a word at a time. Other rows' bits lie beside them (`SEG-3`).
+/// A bitmap in which bits are set and cleared a word at a time. The words also hold bits of other
+/// rows (`SEG-3`).
 struct Bits<'a> {
     access: &'a Access,
     bitmap: u64,
@@ -53,11 +54,11 @@ impl<'a> Bits<'a> {
         *(if on { &mut self.on } else { &mut self.off }) |= bit;
     }
 
-    /// Writes what was put since the last time.
+    /// Writes the bits that were put since the last write.
     fn write(&mut self) {
         let word = self.access.word(self.bitmap + (self.word * 8) as u64);
         if self.on != 0 {
-            // An order that releases, see `set_present`.
+            // Release order; see `set_present`.
             word.fetch_or(self.on, Ordering::AcqRel);
         }
         if self.off != 0 {
@@ -68,7 +69,7 @@ impl<'a> Bits<'a> {
 }
 
 impl ColumnAppender<'_> {
-    /// Puts numbers or NULL into slots; the column is of this type.
+    /// Puts numbers or NULL into slots; the column has this type.
     #[inline]
     pub fn put_numbers<N: Number>(&mut self, values: impl Iterator<Item = (usize, Option<N>)>) {
         let cells = N::cells(self.access, self.values, SEGMENT_ROWS);
@@ -83,7 +84,7 @@ impl ColumnAppender<'_> {
         }
     }
 
-    /// Puts the image of a value (see [`crate::image`]) into a slot, and whether it is valid.
+    /// Puts the image of a value (see [`crate::image`]) and its validity into a slot.
     #[inline]
     pub fn put(&mut self, slot: usize, image: &[u8], valid: bool) {
         match &mut self.bools {
@@ -105,7 +106,7 @@ impl ColumnAppender<'_> {
 }
 
 impl<M: Machine> Barrier<M> {
-    /// Begins to store values of a column.
+    /// Begins to append values to a column.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied.
@@ -129,7 +130,7 @@ impl<M: Machine> Barrier<M> {
         })
     }
 
-    /// Ends it: everything that was put has been stored.
+    /// Ends the appending: writes the remaining bits and widens the zone.
     pub fn end_append(&self, target: &Segment<M>, mut appender: ColumnAppender<'_>) {
         appender.bools.iter_mut().chain(&mut appender.validity).for_each(Bits::write);
         let (min, max) = appender.zone;
@@ -138,8 +139,8 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// So many values of a column are likely to follow soon behind a slot: brings their memory in,
-    /// which nobody has used lately.
+    /// Prefetches the memory behind a slot of a column, into which the caller is likely to store
+    /// `values` further values soon, and which no thread has used lately.
     #[inline]
     pub fn expect(
         &self,
@@ -150,7 +151,7 @@ impl<M: Machine> Barrier<M> {
     ) {
         let behind = self.extents.values[at].place(target.number) + ((slot + 1) * width) as u64;
         let bytes = values * width;
-        // What lies in the line of the last value is here.
+        // The line of the last value is in the cache already.
         let used = behind as usize % LINE_BYTES;
         if used > 0 && used + bytes <= LINE_BYTES {
             return;
@@ -160,22 +161,22 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// Makes slots present. Before any of them is, when nothing can fail any more, `sure` is
-    /// called. The last that is done is to change a word in one step, in an order that releases
-    /// ([`Machine::fence_behind_rmw`]).
+    /// Makes slots present. Calls `before_visible` when nothing can fail any more and before any
+    /// slot is present. The last action is an atomic read-modify-write with release order, so
+    /// [`Machine::fence_behind_rmw`] may follow.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing has been done
+    /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing has been changed
     /// then.
     pub fn set_present(
         &self,
         change: Change,
         target: &Segment<M>,
         slots: impl Iterator<Item = usize> + Clone,
-        sure: impl FnOnce(),
+        before_visible: impl FnOnce(),
     ) -> Result<(), MemoryError> {
         let presence = self.own(change, target, &self.extents.presence, || PRESENCE)?;
-        sure();
+        before_visible();
         let filled = self.access().word(target.node() + segment::FILLED);
         let last = slots.clone().max().map_or(0, |slot| slot as u64 + 1);
         filled.fetch_max(last, Ordering::Relaxed);

@@ -1,15 +1,17 @@
-//! Blocks of slots that are whole: a row in each slot, in the order of their keys, and none of them
-//! has ever been given up.
+//! The dense-block map: marks for blocks of slots in which every slot holds the row of the key that
+//! its position implies, and from which no row has ever been deleted or moved.
 //!
-//! Most rows of a table that was filled in order lie in such blocks. Who has found out where a row
-//! lies without asking the index (`table/key_predictor.rs`) need not even look at the row then to
-//! know that it is the one, if nobody else can give it up meanwhile.
+//! Most rows of a table that was filled in key order are in such blocks. For such a row, a
+//! transaction that has predicted the slot of a key (`table/key_predictor.rs`) needs to verify the
+//! prediction neither in the index nor in the row, provided that no other thread can delete or move
+//! the row meanwhile.
 //!
-//! - `DENSE-1`: a block is marked by who has put a row into each of its slots, at the last of them,
-//!   and only if it was never broken. It is broken before a row in it is given up, and stays so. So
-//!   whatever somebody else does meanwhile, a block is never marked when a row is missing.
-//! - `DENSE-2`: a mark says which key is in the first slot, and with it which are in the others:
-//!   the step from key to key is the table's.
+//! - `DENSE-1`: a block is marked by the worker that has put a row into each of its slots, when it
+//!   fills the last one, and only if the block was never invalidated. A transaction invalidates the
+//!   block before it deletes or moves a row in it, and the block stays invalid. So, whatever other
+//!   threads do meanwhile, a block is never marked while a row is missing.
+//! - `DENSE-2`: a mark encodes the key of the first slot and thereby the keys of the others, since
+//!   consecutive keys differ by the step of the table's key predictor.
 
 use atoll_machine::{Machine, Ordering, Word};
 
@@ -18,22 +20,23 @@ use crate::layout::{RowId, SEGMENT_ROWS};
 /// Slots of a block.
 pub const DENSE_ROWS: u64 = 1024;
 const BLOCKS: usize = SEGMENT_ROWS / DENSE_ROWS as usize;
-const _: () = assert!(SEGMENT_ROWS.is_multiple_of(DENSE_ROWS as usize), "every slot is in one");
+const _: () = assert!(SEGMENT_ROWS.is_multiple_of(DENSE_ROWS as usize), "every slot is in a block");
 
-/// What nobody has filled in order yet.
+/// A block that no worker has filled in key order yet.
 const UNKNOWN: u64 = 0;
 const INVALID: u64 = 1;
 
-/// What a block is marked with: the word that is the key of its first slot, as far as that is not
-/// one of three that mean something else.
+/// The mark of a block: the key of its first slot as a word, offset so that it differs from the
+/// three values with another meaning. If that is impossible for a key, its mark is
+/// [`DenseMark::NONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DenseMark(u64);
 
 impl DenseMark {
-    /// What no block is marked with.
+    /// The mark that no block has.
     pub(crate) const NONE: Self = Self(2);
 
-    /// That of the block of this row, whose key is this word, when keys go up by `step`.
+    /// The mark of the block of this row if its key is `word` and keys rise by `step`.
     #[inline(always)]
     pub(crate) fn of(word: u64, step: u64, RowId(row): RowId) -> Self {
         let first = word.wrapping_sub((row % DENSE_ROWS).wrapping_mul(step));
@@ -41,7 +44,7 @@ impl DenseMark {
     }
 }
 
-/// The blocks of a segment, see the module.
+/// The dense-block map of a segment; see the module.
 pub(super) struct DenseBlocks<M: Machine>([M::Word; BLOCKS]);
 
 impl<M: Machine> Default for DenseBlocks<M> {
@@ -74,7 +77,7 @@ impl<M: Machine> DenseBlocks<M> {
         }
     }
 
-    /// The row in a slot is going to be given up.
+    /// Invalidates the block of a slot, before its row is deleted or moved (`DENSE-1`).
     pub(super) fn invalidate(&self, slot: usize) {
         self.block(slot).store(INVALID, Ordering::Release);
     }
@@ -97,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_whose_mark_would_mean_something_else_have_none() {
+    fn keys_without_a_distinct_mark_have_none() {
         for word in [u64::MAX, u64::MAX - 1, u64::MAX - 2] {
             assert_eq!(DenseMark::of(word, 1, RowId(DENSE_ROWS)), DenseMark::NONE);
         }
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_was_broken_is_never_marked_again() {
+    fn an_invalid_block_is_never_marked_again() {
         let (dense_blocks, mark) =
             (DenseBlocks::<Native>::default(), DenseMark::of(5, 1, RowId(0)));
         dense_blocks.mark(DENSE_ROWS as usize - 1, mark);
@@ -116,7 +119,7 @@ mod tests {
         dense_blocks.invalidate(3);
         dense_blocks.mark(DENSE_ROWS as usize - 1, mark);
         assert!(!dense_blocks.has(0, mark));
-        // Nor one that was broken before.
+        // Nor is a block that was invalidated before it was full.
         dense_blocks.invalidate(DENSE_ROWS as usize);
         dense_blocks.mark(2 * DENSE_ROWS as usize - 1, mark);
         assert!(!dense_blocks.has(DENSE_ROWS as usize, mark));

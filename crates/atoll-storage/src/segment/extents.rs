@@ -1,7 +1,8 @@
-//! Where the extents of a table lie, read instead of the segments' nodes (`SEG-4`).
+//! Lists of the places and births of a table's extents, which workers read instead of the segments'
+//! nodes (`SEG-4`).
 //!
-//! Column by column, so that the places of a column's values in all segments lie side by side: with
-//! a row chosen at random they are asked for every access, and four of them share a cache line.
+//! There is one list for each column, so that the places of a column's values in all segments are
+//! adjacent: random accesses to rows read them every time, and four of them share a cache line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,10 +43,10 @@ impl Extent {
 pub(super) struct Extents(Flat<Extent>);
 
 impl Extents {
-    /// What `read` makes of that of a segment that exists.
+    /// The result of `read` for the extent of a segment that exists.
     #[inline(always)]
     fn read<R>(&self, segment: u64, read: impl FnOnce(&Extent) -> R) -> R {
-        self.0.read(segment, read).expect("extents are noted before their segment is found")
+        self.0.read(segment, read).expect("extents are published before their segment can be found")
     }
 
     /// The place.
@@ -54,24 +55,24 @@ impl Extents {
         self.read(segment, Extent::place)
     }
 
-    /// The place, for a hint: nothing is read there.
+    /// The place for a prefetch: the caller does not read there, so the load is relaxed.
     #[inline(always)]
     pub(super) fn hinted_place(&self, segment: u64) -> u64 {
         self.read(segment, |extent| extent.place.load(Ordering::Relaxed))
     }
 
-    /// The birth, and then the place, if the birth is one that may be stored into.
+    /// The place, if `may` holds for the birth, which is read first.
     #[inline(always)]
     pub(super) fn place_if(&self, segment: u64, may: impl FnOnce(u64) -> bool) -> Option<u64> {
         self.read(segment, |extent| may(extent.birth()).then(|| extent.place())) // SEG-2
     }
 
-    /// The birth and the place.
+    /// The birth and the place, read in this order.
     pub(super) fn of(&self, segment: u64) -> (u64, u64) {
         self.read(segment, |extent| (extent.birth(), extent.place()))
     }
 
-    /// Notes where that of a segment lies from now on.
+    /// Publishes the place and the birth of a segment's extent.
     pub(super) fn publish(&self, segment: u64, place: u64, birth: u64) {
         let mut extents = self.0.lock();
         let extent = &extents.entries(segment as usize + 1)[segment as usize];
@@ -80,11 +81,11 @@ impl Extents {
     }
 }
 
-/// Those of a table.
+/// All extents of a table.
 pub(super) struct TableExtents {
-    /// For each column.
+    /// Values, by column.
     pub(super) values: Box<[Extents]>,
-    /// For each column; of those that cannot be NULL, empty.
+    /// Validity bitmaps, by column; empty lists for columns that cannot be NULL.
     pub(super) validity: Box<[Extents]>,
     pub(super) presence: Extents,
 }
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn extents_of_all_segments_are_where_they_were_noted_last() {
         let extents = Extents::default();
-        // Segments come in any order, and their extents move.
+        // Segments are published in any order, and their extents move.
         for round in 1..=2 {
             for segment in (0..100).rev() {
                 extents.publish(segment, 1000 * round + segment, round);

@@ -1,43 +1,49 @@
-//! Segments in the owner, and the write barrier.
+//! Segments in the owner process, and the write barrier.
 //!
-//! Every store into table memory goes through this module, which does what a store needs and lets
-//! no caller forget it: it copies an extent that a snapshot shows before it changes, publishes the
-//! copy in the directory, and widens the zone.
+//! Every store into table memory goes through this module, so no caller can forget what a store
+//! needs: the module copies an extent that a snapshot shows before it changes, publishes the copy
+//! in the directory, and widens the zone.
 //!
 //! Protocol of a store, inside the gate
-//! 1. Load the birth of the column's extent. Not frozen, and not frozen either for a worker that
-//!    may still be inside under the epoch before (`MEMORY-4`): store. That is the fast path.
-//! 2. Otherwise: seal the epoch, take the segment's latch, copy the node if it is frozen (and,
-//!    through [`Directory`], the path above it), look again, copy the extent if it is frozen,
-//!    publish place then birth, in the node and then beside it.
+//! 1. Load the birth of the column's extent. If the extent is not frozen, neither in this epoch nor
+//!    for a worker that may still be inside under the epoch before (`MEMORY-4`), store. This is the
+//!    fast path.
+//! 2. Otherwise (slow path) seal the epoch, take the segment's latch, copy the node if it is frozen
+//!    (and, through [`Directory`], the path above it), check the extent again, copy it if it is
+//!    frozen, and publish its place and then its birth, first in the node and then in the lists of
+//!    the table (`SEG-4`).
 //!
 //! Invariants
-//! - `SEG-1`: an extent that is not frozen lies in a node that is not frozen, so the fast path
-//!   needs to look at nothing but the extent's birth (the argument is `DIR-2`'s).
-//! - `SEG-2`: a birth is published after the place it belongs to; whoever sees the birth of its own
-//!   epoch sees the place.
-//! - `SEG-3`: values of a row are stored by one worker at a time: the row's lock is its caller's.
-//!   Bits share words with other rows' bits, so they are set and cleared atomically.
-//! - `SEG-4`: place and birth of an extent also lie in lists of the table (`extents.rs`), which are
-//!   read instead of the node: four times as many of them fit in a cache as lines of nodes, and a
-//!   table has as many as columns times segments. Once the segment can be found they change
-//!   under the latch, together with the node.
+//! - `SEG-1`: an extent that is not frozen belongs to a node that is not frozen, so the fast path
+//!   needs to check only the birth of the extent (for the same reason as `DIR-2`).
+//! - `SEG-2`: the birth of an extent is published after its place; a worker that sees the birth of
+//!   its own epoch also sees the place.
+//! - `SEG-3`: one worker at a time stores values of a row, since the caller holds the row's lock.
+//!   Bits share words with the bits of other rows, so they are set and cleared atomically.
+//! - `SEG-4`: the table also keeps place and birth of each extent in lists (`extents.rs`), which
+//!   workers read instead of the node: four times as many list entries as lines of nodes fit in a
+//!   cache, and a table has columns times segments of them. Once other threads can find the
+//!   segment, an entry changes only under the segment's latch, together with the node.
 //!
-//! A failed allocation leaves the segment as it was.
+//! A failed allocation leaves the segment unchanged.
 
 mod column_appender;
 mod dense_blocks;
 mod extents;
+mod heap;
 mod number;
+mod segment_image;
 mod value;
 
 pub use dense_blocks::DENSE_ROWS;
 use dense_blocks::DenseBlocks;
 pub(crate) use dense_blocks::DenseMark;
 pub use number::Number;
+pub use segment_image::{ColumnImage, SegmentImage};
 pub use value::{Cell, ValuePlace};
 
 use extents::{Extents, TableExtents};
+use heap::Heap;
 
 use std::hint::cold_path;
 use std::marker::PhantomData;
@@ -48,18 +54,16 @@ use atoll_machine::{Latch, Machine};
 use atoll_memory::{Access, Memory, MemoryError, Retired};
 
 use crate::directory::{Change, Directory};
-use crate::heap::Heap;
 use crate::layout::{
     BITMAP_BYTES, RowId, SEGMENT_ROWS, TableId, column, column_line, segment, segment_node_bytes,
     values_bytes,
 };
-use crate::restore::SegmentImage;
 use crate::types::Schema;
 use crate::zone;
 
-const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two words side by side");
+const _: () = assert!(column::MAX == column::MIN + 8, "a zone is two adjacent words");
 
-/// A segment as its owner sees it.
+/// A segment in the owner process.
 pub struct Segment<M: Machine> {
     number: u64,
     /// Offset of its current node.
@@ -68,18 +72,18 @@ pub struct Segment<M: Machine> {
     /// One for each column; only text and binary ever use theirs.
     heaps: Box<[Latch<M, Heap>]>,
     gsn: Gsn,
-    /// Which blocks of its slots are whole.
+    /// The dense-block map of its slots.
     dense_blocks: DenseBlocks<M>,
 }
 
-/// The greatest GSN of a commit that wrote into the segment, on a cache line of its own: everything
-/// else of a segment is mostly read.
+/// The greatest GSN of a commit that wrote into the segment. It has a cache line of its own, since
+/// the rest of a segment is mostly read.
 #[repr(align(64))]
 #[derive(Default)]
 struct Gsn(AtomicU64);
 
-/// A slot of a table that has been found, so that values of its row can be read and stored without
-/// looking for it again.
+/// A slot of a table with its segment, so that a caller reads and stores values of its row without
+/// a new lookup of the segment.
 pub struct Slot<'t, M: Machine> {
     id: RowId,
     segment: &'t Segment<M>,
@@ -108,13 +112,14 @@ impl<'t, M: Machine> Slot<'t, M> {
         self.id
     }
 
-    /// The greatest GSN of a commit that wrote into its segment and can be seen.
+    /// The greatest GSN of the visible commits that wrote into its segment.
     #[inline]
     pub fn gsn(&self) -> u64 {
         self.segment.gsn()
     }
 
-    /// A commit with this GSN, which wrote into the segment, is going to be seen.
+    /// Raises the GSN of the segment. A commit that wrote into the segment calls this before it
+    /// becomes visible.
     #[inline]
     pub fn raise_gsn(&self, gsn: u64) {
         self.segment.raise_gsn(gsn);
@@ -126,7 +131,7 @@ impl<'t, M: Machine> Slot<'t, M> {
     }
 }
 
-/// The segments' surroundings: what every operation on them needs.
+/// The write barrier of a table: what every operation on its segments needs.
 pub struct Barrier<M> {
     directory: Arc<Directory>,
     memory: Arc<Memory>,
@@ -135,7 +140,7 @@ pub struct Barrier<M> {
     machine: PhantomData<fn() -> M>,
 }
 
-/// An extent of a segment: offsets in its node of the extent's place and birth, and its size.
+/// An extent in a segment's node: the offsets of its place and birth in the node, and its size.
 #[derive(Clone, Copy)]
 struct Slotted {
     place: u64,
@@ -188,7 +193,7 @@ impl<M: Machine> Barrier<M> {
         self.memory.access()
     }
 
-    /// Makes an empty segment and adds it to the directory; `None` when the table is full.
+    /// Creates an empty segment and adds it to the directory; `None` when the table is full.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
@@ -238,7 +243,7 @@ impl<M: Machine> Barrier<M> {
         let mut zeroed = |bytes: u64| -> Result<u64, MemoryError> {
             let extent = self.memory.allocate(bytes, change.purpose)?;
             made.push(extent.offset);
-            // Slots that were never filled must read as well-formed values (empty views).
+            // A slot that was never filled must read as well-formed values (empty views).
             access.fill(extent.offset, 0, bytes);
             Ok(extent.offset)
         };
@@ -262,38 +267,6 @@ impl<M: Machine> Barrier<M> {
         Ok(node)
     }
 
-    /// Fills a segment that is empty and that nobody else uses; the image fits the schema.
-    ///
-    /// # Errors
-    /// [`MemoryError::OutOfMemory`].
-    pub(crate) fn fill_segment(
-        &self,
-        change: Change,
-        target: &Segment<M>,
-        schema: &Schema,
-        image: &SegmentImage<'_>,
-    ) -> Result<(), MemoryError> {
-        let access = self.access();
-        for (at, (given, described)) in image.columns.iter().zip(schema.columns()).enumerate() {
-            let values = values_of(at, described.data_type.width());
-            let place = self.own(change, target, &self.extents.values[at], || values)?;
-            access.write(place, given.values);
-            if let Some(validity) = given.validity {
-                let extents = &self.extents.validity[at];
-                let place = self.own(change, target, extents, || validity_of(at))?;
-                access.write(place, validity);
-            }
-            self.fill_heap(change, target, at, &given.heap)?;
-            let line = target.node() + column_line(at);
-            access.store_u64(line + column::MIN, given.zone.0);
-            access.store_u64(line + column::MAX, given.zone.1);
-        }
-        let presence = self.own(change, target, &self.extents.presence, || PRESENCE)?;
-        access.write(presence, image.presence);
-        access.store_u64(target.node() + segment::FILLED, image.filled as u64);
-        Ok(())
-    }
-
     /// Makes a slot present or absent.
     ///
     /// # Errors
@@ -315,7 +288,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Place of a segment's extent that may be written by the caller now.
+    /// The place of a segment's extent, into which the caller may store until the section of
+    /// `change` ends. Copies the extent first if it is frozen.
     #[inline]
     fn own(
         &self,
@@ -330,7 +304,7 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// As [`Barrier::own`], of the segment of a slot, of which nothing else is looked at.
+    /// As [`Barrier::own`], for the segment of a slot; the fast path does not load the segment.
     #[inline]
     fn own_of(
         &self,
@@ -345,11 +319,11 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// Where a segment's extent lies, if it may be stored into as it is, until the section of
-    /// `change` ends.
+    /// The place of a segment's extent, if the caller may store into it without a copy until the
+    /// section of `change` ends.
     #[inline]
     fn writable(&self, change: Change, extents: &Extents, segment: u64) -> Option<u64> {
-        let thawing = self.memory.thawing(); // before the extent is looked for: MEMORY-4
+        let thawing = self.memory.thawing(); // before the birth is read: MEMORY-4
         extents.place_if(segment, |birth| Memory::may_store(change.inside, thawing, birth))
     }
 
@@ -370,7 +344,8 @@ impl<M: Machine> Barrier<M> {
             return Ok(place);
         }
         let copy = self.memory.copy_extent(place, what.bytes, change.purpose)?;
-        // Readers take the place without looking at the birth, so it publishes the copy too.
+        // Readers load the place without the birth, so the store of the place publishes the copy,
+        // too.
         access.word(node + what.place).store(copy.offset, Ordering::Release);
         access.word(node + what.birth).store(change.inside.epoch, Ordering::Release);
         extents.publish(target.number, copy.offset, change.inside.epoch);
@@ -379,7 +354,8 @@ impl<M: Machine> Barrier<M> {
         Ok(copy.offset)
     }
 
-    /// The segment's node, copied first if it is frozen; under the segment's latch, sealed.
+    /// The segment's node, copied first if it is frozen. The caller has sealed the epoch and holds
+    /// the segment's latch.
     fn own_node(&self, change: Change, target: &Segment<M>) -> Result<u64, MemoryError> {
         let node = target.node.load(Ordering::Acquire);
         let access = self.access();
@@ -402,7 +378,8 @@ impl<M: Machine> Barrier<M> {
         Ok(copy.offset)
     }
 
-    /// Place and birth of a column's heap list in a node that may be written, for [`Heap`].
+    /// Calls `body` with the offset of a column's line in the node, which may be written; for
+    /// [`Heap`].
     pub(crate) fn with_heap_line<R>(
         &self,
         change: Change,
@@ -427,7 +404,7 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// Widens the zone in a column's line so that it holds both.
+    /// Widens the zone in a column's line so that it includes both words.
     #[inline]
     fn widen(&self, line: u64, least: u64, greatest: u64) {
         let zone = self.access().u64s(line + column::MIN, 2);
@@ -446,12 +423,12 @@ impl<M: Machine> Barrier<M> {
         self.access().load_u64(bitmap + (slot / 64 * 8) as u64) >> (slot % 64) & 1 == 1
     }
 
-    /// Whether a slot is present.
+    /// Whether a slot holds a row.
     pub fn is_present(&self, target: &Segment<M>, slot: usize) -> bool {
         self.bit(self.extents.presence.place(target.number), slot)
     }
 
-    /// Rows present, by the bitmap.
+    /// The number of present rows, counted in the presence bitmap.
     pub fn count(&self, target: &Segment<M>) -> u64 {
         let presence = self.extents.presence.place(target.number);
         (0..SEGMENT_ROWS as u64 / 64)
@@ -481,18 +458,19 @@ impl<M: Machine> Segment<M> {
         self.gsn.0.fetch_max(gsn, Ordering::AcqRel);
     }
 
-    /// Whether the block of a slot is whole, with this mark.
+    /// Whether the block of a slot is dense and has this mark.
     #[inline]
     pub(crate) fn is_dense(&self, slot: usize, mark: DenseMark) -> bool {
         self.dense_blocks.has(slot, mark)
     }
 
-    /// Every slot of the block of this one has its row, and this worker has put them there.
+    /// Marks the block of a slot as dense. The caller has put a row into each slot of the block
+    /// (`DENSE-1`).
     pub(crate) fn mark_dense(&self, slot: usize, mark: DenseMark) {
         self.dense_blocks.mark(slot, mark);
     }
 
-    /// The row in a slot is going to be given up.
+    /// Invalidates the block of a slot, before its row is deleted or moved.
     pub(crate) fn invalidate_dense(&self, slot: usize) {
         self.dense_blocks.invalidate(slot);
     }

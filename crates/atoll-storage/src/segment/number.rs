@@ -1,4 +1,5 @@
-//! Integers, which most values that change are: each in one access of its own width.
+//! Integers, the most frequent type of changed values: each is read and stored in one access of its
+//! width.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -13,20 +14,20 @@ use crate::zone;
 
 /// An integer as a column holds it: `smallint`, `integer` and `date`, `bigint` and `timestamp`.
 pub trait Number: Copy + Default {
-    /// It in memory.
+    /// The atomic type that holds it in memory.
     type Cell;
 
-    /// The memory of so many from a place on.
+    /// The memory of `len` numbers from a place on.
     fn cells(access: &Access, place: u64, len: usize) -> &[Self::Cell];
-    /// What is there.
+    /// Loads the number.
     fn get(cell: &Self::Cell) -> Self;
-    /// Puts it there.
+    /// Stores the number.
     fn put(self, cell: &Self::Cell);
-    /// Its image, filled up with zeroes.
+    /// Its image, padded with zeroes to a word.
     fn padded(self) -> u64;
-    /// It as a zone has it.
+    /// Its word in a zone.
     fn zone(self) -> u64;
-    /// The sum, if it is such a number.
+    /// The sum, or `None` on overflow.
     fn plus(self, other: Self) -> Option<Self>;
 }
 
@@ -42,7 +43,7 @@ macro_rules! number {
 
             #[inline]
             fn get(cell: &$cell) -> Self {
-                // As the processor has it, which is little-endian (see the layout).
+                // In the processor's byte order, which is little-endian (see the layout).
                 cell.load(Ordering::Relaxed) as Self
             }
 
@@ -74,8 +75,9 @@ number!(i32, u32, AtomicU32, u32s);
 number!(i64, u64, AtomicU64, u64s);
 
 impl<M: Machine> Barrier<M> {
-    /// As [`Barrier::replace_value`], in a column of such numbers that cannot be NULL, with what
-    /// `new` makes of the number that stands there; nothing happens if that is nothing.
+    /// As [`Barrier::replace_value`], for a column of such numbers that cannot be NULL: replaces
+    /// the old number by the result of `new` and returns it; stores nothing if `new` returns
+    /// `None`.
     ///
     /// # Errors
     /// As there.
@@ -102,7 +104,7 @@ impl<M: Machine> Barrier<M> {
         Ok(Some(new))
     }
 
-    /// Widens the zone of a column of such numbers so that it holds one.
+    /// Widens the zone of a column of such numbers so that it includes `number`.
     #[inline]
     pub fn widen_by<N: Number>(&self, target: &Segment<M>, at: usize, number: N) {
         self.widen(target.node() + column_line(at), number.zone(), number.zone());
@@ -120,8 +122,8 @@ impl<M: Machine> Barrier<M> {
         &N::cells(self.access(), values + (row.slot() * size_of::<N>()) as u64, 1)[0]
     }
 
-    /// Puts a number into a slot that is its caller's alone, in a column of them that cannot be
-    /// NULL.
+    /// Puts a number into a slot that belongs to the caller alone, in a column of such numbers that
+    /// cannot be NULL.
     ///
     /// # Errors
     /// As [`Barrier::fill_numbers`].
@@ -140,8 +142,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Puts numbers into slots that are their caller's alone, in a column of them that cannot be
-    /// NULL.
+    /// Puts numbers into slots that belong to the caller alone, in a column of such numbers that
+    /// cannot be NULL.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing is stored then.
@@ -155,10 +157,10 @@ impl<M: Machine> Barrier<M> {
     ) -> Result<(), MemoryError> {
         let what = || values_of(at, size_of::<N>());
         let values = self.own(change, target, &self.extents.values[at], what)?;
-        // Of a length that is known, so that a slot is surely among them.
+        // An array of known length, so that the compiler can drop the bounds checks.
         let cells: &[N::Cell; SEGMENT_ROWS] = N::cells(self.access(), values, SEGMENT_ROWS)
             .first_chunk()
-            .expect("there are as many as a segment has rows");
+            .expect("the extent has a value for each row of a segment");
         let (mut least, mut greatest) = (zone::EMPTY_MIN, zone::EMPTY_MAX);
         for (slot, number) in numbers {
             number.put(&cells[slot]);

@@ -1,4 +1,4 @@
-//! Values of any type, one at a time: storing and reading them.
+//! Storing and reading single values of any type.
 
 use std::sync::atomic::Ordering;
 
@@ -13,8 +13,9 @@ use crate::types::DataType;
 use crate::undo::UndoList;
 use crate::zone;
 
-/// Where a value may be stored until the section ends in which the place was found, see
-/// [`Barrier::place_in`]: nobody copies the extent before everybody has left that section's epoch.
+/// A place into which a value may be stored until the section of the gate ends in which the place
+/// was found; see [`Barrier::place_in`]. No worker copies the extent before all workers have left
+/// that section's epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct ValuePlace(u64);
 
@@ -26,7 +27,7 @@ impl ValuePlace {
     }
 }
 
-/// A value on its way into a slot.
+/// A value that is to be stored in a slot.
 #[derive(Clone, Copy)]
 pub struct Cell<'i> {
     /// Position of its column.
@@ -41,7 +42,7 @@ pub struct Cell<'i> {
     pub valid: bool,
 }
 
-/// Where the values and the validity bits of a column lie; the latter 0 if it cannot be NULL.
+/// The places of a column's values and validity bits; the latter is 0 if the column cannot be NULL.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
     pub(super) values: u64,
@@ -56,7 +57,7 @@ pub(crate) struct ColumnHints<'b> {
 }
 
 impl ColumnHints<'_> {
-    /// Address of the value of a row, of so many bytes, 0 for a bit.
+    /// The address of the value of a row, for a prefetch; `width` is 0 for a bit.
     #[inline(always)]
     pub(crate) fn of(self, row: RowId, width: usize) -> *const u8 {
         let offset = if width == 0 { row.slot() / 64 * 8 } else { row.slot() * width };
@@ -65,7 +66,7 @@ impl ColumnHints<'_> {
 }
 
 impl<M: Machine> Barrier<M> {
-    /// Stores the image of a value (see [`crate::image`]) and whether it is valid.
+    /// Stores the image of a value (see [`crate::image`]) and its validity.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing is stored then.
@@ -82,11 +83,10 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// As [`Barrier::store_value`], and before anything is stored, what stands there is written
-    /// down.
+    /// As [`Barrier::store_value`], but first writes the before image into the undo list.
     ///
     /// # Errors
-    /// As there; nothing has been written down then.
+    /// As there; no undo entry has been written then.
     #[inline]
     pub fn replace_value(
         &self,
@@ -108,8 +108,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// As [`Barrier::replace_value`], for the bytes of a value in a column of as many bytes each,
-    /// of a type without zones, that cannot be NULL.
+    /// As [`Barrier::replace_value`], for a column of this width that has no zones and cannot be
+    /// NULL.
     ///
     /// # Errors
     /// As there.
@@ -133,8 +133,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Puts values of so many bytes into slots that are their caller's alone, in a column of them,
-    /// of a type without zones, that cannot be NULL.
+    /// Puts values into slots that belong to the caller alone, in a column of this width that has
+    /// no zones and cannot be NULL.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`] when a frozen extent cannot be copied; nothing is stored then.
@@ -154,8 +154,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Where a value of so many bytes may be stored, until the section of `change` ends. `None`
-    /// when its extent would have to be copied first.
+    /// The place into which a value of `width` bytes may be stored until the section of `change`
+    /// ends. `None` if the extent would have to be copied first.
     #[inline]
     pub fn place_in(
         &self,
@@ -168,7 +168,7 @@ impl<M: Machine> Barrier<M> {
         Some(ValuePlace(values + (row.slot() * width) as u64))
     }
 
-    /// Widens the zone of a column so that it holds a value.
+    /// Widens the zone of a column so that it includes a value.
     #[inline]
     pub fn widen_for(&self, target: &Segment<M>, at: usize, data_type: DataType, image: &[u8]) {
         if let Some(word) = zone::word(data_type, image) {
@@ -176,7 +176,7 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// The places of a value's extents, that may be written now.
+    /// The places of a column's extents, into which the caller may store now.
     #[inline]
     pub(super) fn own_places(
         &self,
@@ -212,7 +212,7 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// Reads the image of a value; returns whether it is valid.
+    /// Reads the image of a value; returns its validity.
     #[inline(always)]
     pub fn load_value(
         &self,
@@ -229,7 +229,7 @@ impl<M: Machine> Barrier<M> {
         self.get(slot.id.slot(), width, nullable, places, &mut image[..width.max(1)])
     }
 
-    /// Reads the image of a value of a column in which each is as many bytes and none is NULL.
+    /// Reads the image of a value, for a column of fixed-width values that cannot be NULL.
     #[inline(always)]
     pub fn load_flat(&self, slot: Slot<'_, M>, at: usize, image: &mut [u8]) {
         let values = self.extents.values[at].place(slot.id.segment());
@@ -252,7 +252,7 @@ impl<M: Machine> Barrier<M> {
         !nullable || self.bit(places.validity, slot)
     }
 
-    /// Reads a view of a column of long values, and whether it is valid.
+    /// Reads the view of a text or binary, and its validity.
     #[inline(always)]
     pub(crate) fn view(&self, slot: Slot<'_, M>, at: usize, nullable: bool) -> ([u64; 2], bool) {
         let (segment, slot) = (slot.id.segment(), slot.id.slot());
@@ -262,13 +262,13 @@ impl<M: Machine> Barrier<M> {
         (view, !nullable || self.bit(self.extents.validity[at].place(segment), slot))
     }
 
-    /// Where values of a column lie, to be hinted at.
+    /// The addresses of a column's values, for prefetches.
     #[inline]
     pub(crate) fn hints_of(&self, at: usize) -> ColumnHints<'_> {
         ColumnHints { extents: &self.extents.values[at], access: self.access() }
     }
 
-    /// An address to be hinted at: so many bytes behind where the values of a column begin in the
+    /// An address for a prefetch: `offset` bytes behind the beginning of the column's values in the
     /// segment of a row.
     #[inline]
     pub fn hint_at(&self, row: RowId, at: usize, offset: usize) -> *const u8 {

@@ -1,10 +1,10 @@
-//! Filling slots with whole rows, column by column.
+//! Filling claimed slots with whole rows, column by column.
 //!
-//! New rows mostly lie side by side, so what a store needs (the write barrier, the zone, the words
-//! of bitmaps) is done once for all of them in a column, and the values follow in a loop over one
-//! type.
+//! New rows mostly have adjacent slots, so the fixed work of a store (the write barrier, the zone,
+//! the words of bitmaps) is done once per column, and the values follow in a loop over one type.
 //!
-//! The slots are the caller's alone: claimed, absent, vacant, and named by no index (`TABLE-1`).
+//! The slots belong to the caller alone: claimed, absent, vacant, and without an index entry
+//! (`TABLE-1`).
 
 use atoll_machine::Machine;
 
@@ -17,7 +17,7 @@ use crate::segment::Segment;
 use crate::types::Value;
 use crate::undo::{Before, UndoList};
 
-/// The values of a column of rows that lie one after the other, and the rows' slots.
+/// The values of one column of consecutive rows, and the rows' slots.
 #[derive(Clone, Copy)]
 struct Cells<'v> {
     slots: &'v [RowId],
@@ -27,23 +27,23 @@ struct Cells<'v> {
 }
 
 impl<'v> Cells<'v> {
-    /// Each row and its value.
+    /// Each row with its value.
     #[inline(always)]
     fn iter(self) -> impl Iterator<Item = (RowId, &'v Value)> {
-        // By its position: how many chunks there are is a division, which takes longer than one
-        // value does.
+        // Indexes by position: `chunks` would divide to count the chunks, which takes longer than
+        // one value does.
         let Self { slots, rows, width, at } = self;
         slots.iter().enumerate().map(move |(number, row)| (*row, &rows[number * width + at]))
     }
 }
 
 impl<M: Machine> Table<M> {
-    /// Puts whole rows into slots that were claimed, one row after the other. The slots stay
+    /// Puts whole rows, which follow each other in `rows`, into claimed slots. The slots stay
     /// absent; the values fit the schema.
     ///
     /// # Errors
-    /// [`StorageError::Memory`]; some values lie in their slots then, which [`Table::vacate`]
-    /// empties.
+    /// [`StorageError::Memory`]; the slots may hold some of the values then, which
+    /// [`Table::vacate`] empties.
     pub fn fill_rows(
         &self,
         change: Change,
@@ -66,7 +66,8 @@ impl<M: Machine> Table<M> {
         Ok(())
     }
 
-    /// One row: what pays for several is more than its values cost.
+    /// The path for one row, for which the setup of the path for several rows would cost more than
+    /// the values.
     fn fill_row(&self, change: Change, row: RowId, values: &[Value]) -> Result<(), StorageError> {
         let slot = self.slot(row);
         for (at, (value, shape)) in values.iter().zip(&self.shapes).enumerate() {
@@ -100,7 +101,7 @@ impl<M: Machine> Table<M> {
     ) -> Result<(), StorageError> {
         let Cells { slots, rows, at, .. } = cells;
         let shape = &self.shapes[at];
-        /// Numbers; anything else is NULL, since the values fit the schema.
+        /// Numbers; another value is NULL, since the values fit the schema.
         macro_rules! numbers {
             ($($variant:path)|+) => {{
                 let number = |value: &Value| match value {
@@ -126,11 +127,11 @@ impl<M: Machine> Table<M> {
             2 => numbers!(Value::Int16),
             4 => numbers!(Value::Int32 | Value::Date),
             8 => numbers!(Value::Int64 | Value::Timestamp),
-            // Decimals are of so many bytes, too.
+            // Decimals are flat without a `Number` type, too; these are `binary(n)`.
             _ if shape.is_bytes && matches!(rows[at], Value::Binary(_)) => {
                 let bytes = cells.iter().map(|(row, value)| match value {
                     Value::Binary(bytes) => (row.slot(), &bytes[..]),
-                    // No other fits, since none can be NULL.
+                    // No other value fits a column that cannot be NULL.
                     _ => (row.slot(), &[][..]),
                 });
                 self.barrier().fill_bytes(change, segment, (at, shape.width), bytes)?;
@@ -153,11 +154,11 @@ impl<M: Machine> Table<M> {
         Ok(())
     }
 
-    /// Makes filled slots present. Their own undo entries are all that rolling back needs.
-    /// [`Machine::fence_behind_rmw`] may follow.
+    /// Makes filled slots present and writes an undo entry for each, which is all that a rollback
+    /// needs. [`Machine::fence_behind_rmw`] may follow.
     ///
     /// # Errors
-    /// [`StorageError::Memory`]; from the slot of some segment on they are absent then.
+    /// [`StorageError::Memory`]; the slots from the failed segment on are absent then.
     pub fn appear(
         &self,
         change: Change,

@@ -1,20 +1,22 @@
-//! Where a row lies whose key was inserted in order: most tables are filled that way once, and then
-//! a row's place follows from its key.
+//! The key predictor: it predicts the slot of a key from rows that were inserted in key order.
 //!
-//! A lookup by the index waits twice for memory: for a bucket, and for the row that it names. For
-//! each block of neighbouring keys it is remembered here where the first of them would lie, if the
-//! others lie beside it in their order; so the row itself can be brought in at once, and the index
-//! is not touched. A line through the keys, as in learned indexes (Kraska and others, "The case for
-//! learned index structures", SIGMOD 2018), but one that is learned while rows are inserted, and
-//! with the same step from key to key everywhere: 1, or the number of partitions that keys are
-//! dealt to.
+//! Most tables are filled in key order once, and then the slot of a row follows from its key.
 //!
-//! It is a guess. Who follows it asks the row whether it has the key, and asks the index if not.
-//! For most rows there is something better than to ask the row, which is a miss of its own: their
-//! block of slots is whole (`segment/dense_blocks.rs`), and a guess says how it is marked then.
+//! A lookup by the index waits twice for memory: for a bucket, and for the row that the bucket
+//! names. The key predictor keeps an entry for each block of 1,024 consecutive keys: the row of the
+//! block's first key, from which the others follow in key order. A lookup that has a prediction
+//! fetches the row at once and does not touch the index. This is a learned index (Kraska and
+//! others, "The case for learned index structures", SIGMOD 2018), but it is trained while rows are
+//! inserted, and it has the same step from key to key everywhere: 1, or the number of partitions
+//! among which the keys are dealt.
 //!
-//! - `PREDICTOR-1`: an entry is a hint. Entries are written and read in no order, and one that is
-//!   lost, or is another block's, costs time and nothing else.
+//! A prediction is a hint. A lookup verifies it by comparing the key of the row, and searches the
+//! index if the key differs. For most rows the lookup does not need the row either, which would be
+//! a cache miss of its own: their block of slots is dense (`segment/dense_blocks.rs`), and the
+//! prediction says which mark the block then has.
+//!
+//! - `PREDICTOR-1`: an entry is a hint. Entries are written and read in relaxed order; an entry
+//!   that is lost, or that belongs to another block, costs time and nothing else.
 
 use std::sync::OnceLock;
 
@@ -24,88 +26,88 @@ use crate::key;
 use crate::layout::RowId;
 use crate::segment::{DENSE_ROWS, DenseMark};
 
-/// Keys of a block, as bits. A block in which rows begin to lie elsewhere serves the later ones.
+/// Binary logarithm of the keys of a block. If the rows of a block are in two runs, its entry
+/// predicts the later run.
 const BLOCK_BITS: u32 = 10;
 const BLOCK: u64 = 1 << BLOCK_BITS;
 
-/// Entries of blocks that follow each other in a cache line, as bits.
+/// Binary logarithm of the entries in a cache line, which belong to consecutive blocks.
 const BESIDE_BITS: u32 = 3;
 const BESIDE: usize = 1 << BESIDE_BITS;
 
-/// Lines of entries, 128 KiB: enough for 16,384 blocks, of which two that meet in an entry forget
-/// each other.
+/// Lines of entries: 128 KiB for 16,384 blocks. Two blocks with the same entry evict each other.
 const LINES: usize = 1 << 11;
 const LINE_BITS: u32 = LINES.trailing_zeros();
 
 /// The largest step from key to key.
 const STEP_MAX: u64 = 1 << 10;
 
-/// So many rows have to lie side by side before anything is remembered of them.
+/// Rows after the first that a key run must have before the predictor stores an entry.
 const RUN_MIN: u32 = 64;
 
-/// Spreads lines: 2^64 over the golden ratio, which keeps numbers that follow each other apart for
-/// as long as there is room (Knuth, "The art of computer programming", volume 3, section 6.4). So
-/// those of all partitions have to follow each other.
+/// Multiplier that spreads lines: 2^64 over the golden ratio, which keeps consecutive numbers apart
+/// as long as there are free lines (Knuth, "The art of computer programming", volume 3, section
+/// 6.4). Therefore the lines of all partitions get consecutive numbers.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-// An entry: 24 bits that tell blocks apart, how much more often than right it has been wrong when
-// it was doubted, and the row of the first key, counted from one block before the first row. 0 is
-// none.
+// An entry has 24 bits of tag, a 4-bit count of how much more often than right its prediction was
+// wrong when it was checked, and the row of the block's first key plus one block. 0 is no entry.
 const ROW_BITS: u32 = 36;
 const WRONG_BITS: u32 = 4;
 const TAG_SHIFT: u32 = ROW_BITS + WRONG_BITS;
 const ONE_WRONG: u64 = 1 << ROW_BITS;
 const WRONG_MAX: u64 = (1 << WRONG_BITS) - 1;
 
-/// Rows that somebody inserts, as far as they lie side by side in the order of their keys.
+/// A key run: the rows that one inserter has added side by side in key order.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyRun {
-    /// The last one.
+    /// Key and row of the last row.
     word: u64,
     row: u64,
-    /// From the key before to it.
+    /// Difference between its key and the key before.
     step: u64,
-    /// Rows that came after the first with this step.
+    /// Rows after the first of the run.
     length: u32,
 }
 
 impl Default for KeyRun {
     fn default() -> Self {
-        // No row comes after this one.
+        // No row follows this one.
         Self { word: 0, row: u64::MAX - 1, step: 0, length: 0 }
     }
 }
 
 /// See the module.
 pub(super) struct KeyPredictor<M: Machine> {
-    /// Once there has been a run.
+    /// Set by the first key run.
     known: OnceLock<PredictionTable<M>>,
 }
 
 pub(super) struct PredictionTable<M: Machine> {
-    /// From key to key.
+    /// Difference between consecutive keys.
     step: u64,
-    /// The step as a power of two, if it is one: a division is what a lookup would wait for.
+    /// Binary logarithm of the step, if it is a power of two; it saves a lookup a slow division.
     shift: Option<u32>,
     lines: Box<[Line<M>; LINES]>,
-    /// How often a guess has been doubted.
+    /// How often a prediction was reported as wrong.
     wrong_count: Apart<M::Word>,
 }
 
-/// What is changed, beside what is read for each guess.
+/// A word that changes, on a cache line apart from the words that every prediction reads.
 #[repr(align(64))]
 struct Apart<W>(W);
 
-/// Entries of blocks that follow each other: who has met one has met them all.
+/// A cache line of entries of consecutive blocks: two blocks with the same entry have the same
+/// line.
 #[repr(align(64))]
 struct Line<M: Machine>([M::Word; BESIDE]);
 
-/// A key, as the entry of its block sees it.
+/// The entry of a key's block, and the key's position in the block.
 struct PredictorEntry<'k, W> {
     entry: &'k W,
-    /// What tells the block from others that meet in the entry.
+    /// The tag that distinguishes the block from others with the same entry.
     tag: u64,
-    /// The key within its block.
+    /// Position of the key in its block.
     at: u64,
 }
 
@@ -120,12 +122,12 @@ impl<M: Machine> PredictionTable<M> {
         let line = || Line(std::array::from_fn(|_| M::Word::new(0)));
         let lines = std::iter::repeat_with(line).take(LINES).collect::<Box<[_]>>();
         let shift = step.is_power_of_two().then(|| step.trailing_zeros());
-        let lines = lines.try_into().ok().expect("it has as many");
+        let lines = lines.try_into().ok().expect("there are `LINES` lines");
         Self { step, shift, lines, wrong_count: Apart(M::Word::new(0)) }
     }
 
-    /// Number and rest of a word by a step that is no power of two.
-    // Not inlined: other steps would lose their registers to the division.
+    /// Quotient and remainder of a word by a step that is not a power of two.
+    // Not inlined: the division would take registers from the case of other steps.
     #[inline(never)]
     fn divided(&self, word: u64) -> (u64, u64) {
         (word / self.step, word % self.step)
@@ -158,32 +160,33 @@ impl<M: Machine> PredictionTable<M> {
 }
 
 impl<M: Machine> KeyPredictor<M> {
-    /// What is known, if there has been a run.
+    /// The prediction table, if there has been a key run.
     #[inline(always)]
     pub(super) fn known(&self) -> Option<&PredictionTable<M>> {
         self.known.get()
     }
 
-    /// Where the row of this hash may lie. Nothing says that it does, nor that there is a slot.
+    /// Predicts the row of this hash. The row, and even its slot, need not exist.
     #[inline]
     pub(super) fn predict(&self, hash: u64) -> Option<RowId> {
         self.known.get()?.predict(key::word_of(hash))
     }
 
-    /// As [`KeyPredictor::predict`], of a key that is this word.
+    /// As [`KeyPredictor::predict`], for a key that is this word.
     #[inline]
     pub(super) fn predict_word(&self, word: u64) -> Option<RowId> {
         self.known.get()?.predict(word)
     }
 
-    /// The mark that the row's block of slots has if it is whole and the row's key is this word.
+    /// The mark that the row's block of slots has if the block is dense and the row's key is this
+    /// word.
     #[inline]
     pub(super) fn mark_of(&self, word: u64, row: RowId) -> DenseMark {
         self.known.get().map_or(DenseMark::NONE, |known| DenseMark::of(word, known.step, row))
     }
 
-    /// A row of this hash has been inserted; `run` is who inserts. Returns the mark of the row's
-    /// block of slots if this was the last that it wanted to be whole.
+    /// Trains the predictor with an inserted row; `run` is the key run of its inserter. Returns the
+    /// mark of the row's block of slots if this row has made the block dense.
     #[inline]
     pub(super) fn train(
         &self,
@@ -195,7 +198,7 @@ impl<M: Machine> KeyPredictor<M> {
         let step = word.wrapping_sub(run.word);
         let length = match row == run.row + 1 {
             true if step == run.step => run.length.saturating_add(1),
-            // Perhaps the second of a run that begins with the row before.
+            // Possibly the second row of a run that begins with the row before.
             beside => beside.into(),
         };
         *run = KeyRun { word, row, step, length };
@@ -220,10 +223,11 @@ impl<M: Machine> KeyPredictor<M> {
         is_dense.then(|| DenseMark::of(word, step, RowId(row)))
     }
 
-    /// The row of this hash lies elsewhere. Nobody counts how often an entry is right, so `has_key`
-    /// is asked whether a row has the key that is this word: for another key of the block and the
-    /// row that is guessed for that. An entry for which it does not too often is forgotten; a key
-    /// that nobody has inserted counts like one whose row lies elsewhere.
+    /// Reports that the prediction for this hash was wrong. Right predictions are not counted;
+    /// instead `has_key`, which says whether a row has the key that is this word, checks another
+    /// key of the block and its predicted row. The count of the entry rises if that prediction is
+    /// wrong and falls if it is right; beyond the maximum the entry is forgotten. A key that was
+    /// never inserted counts as a wrong prediction.
     pub(super) fn mark_wrong(&self, hash: u64, has_key: impl FnOnce(RowId, u64) -> bool) {
         let Some(known) = self.known.get() else { return };
         let word = key::word_of(hash);
@@ -233,7 +237,8 @@ impl<M: Machine> KeyPredictor<M> {
             return;
         }
         let wrong = now >> ROW_BITS & WRONG_MAX;
-        // Any of the others, and not the same each time: it may be one key that is asked for.
+        // Any other key, and not the same one each time: the same key may be reported again and
+        // again.
         let turn = known.wrong_count.0.fetch_add(1, Ordering::Relaxed);
         let other = (at + 1 + key::mix(word ^ turn) % (BLOCK - 1)) % BLOCK;
         let other_word = word.wrapping_sub(at * known.step).wrapping_add(other * known.step);
@@ -244,7 +249,7 @@ impl<M: Machine> KeyPredictor<M> {
             (false, WRONG_MAX) => 0,
             (false, _) => now + ONE_WRONG,
         };
-        // Unless somebody has noted another meanwhile: reading a row takes a while.
+        // Fails if another thread has replaced the entry meanwhile: reading a row takes a while.
         let _ = entry.compare_exchange(now, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -261,7 +266,7 @@ mod tests {
         key::hash_of_word(key)
     }
 
-    /// Rows from 5 on for keys from [`FIRST`] on.
+    /// A predictor trained with rows from 5 on for keys from [`FIRST`] on.
     fn filled(keys: u64) -> KeyPredictor<Native> {
         let (predictor, mut run) = (KeyPredictor::default(), KeyRun::default());
         for at in 0..keys {
@@ -276,7 +281,7 @@ mod tests {
         for at in 0..5 * BLOCK {
             assert_eq!(predictor.predict(hash(FIRST + at)), Some(RowId(5 + at)), "{at}");
         }
-        // Of the last block, a key that is not there yet; of the next, none.
+        // The last block predicts a key that was not inserted yet; the next block predicts none.
         assert_eq!(predictor.predict(hash(FIRST + 5 * BLOCK)), Some(RowId(5 + 5 * BLOCK)));
         assert_eq!(predictor.predict(hash(FIRST + 6 * BLOCK)), None);
     }
@@ -294,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_slots_is_whole_with_its_last_row_if_all_its_rows_are_of_the_run() {
+    fn a_block_is_dense_with_its_last_row_if_all_its_rows_are_of_one_run() {
         const ROWS: u64 = DENSE_ROWS;
         let predictor = KeyPredictor::<Native>::default();
         let mut marks = Vec::new();
-        // From the second slot of a segment on, as if the first were that of key 0; then two blocks
-        // with other keys, the first of which has no row in its last slot.
+        // The first run begins in the second slot of a segment, as if the first slot held key 0;
+        // then two blocks with other keys follow, the first of which has no row in its last slot.
         let mut run = KeyRun::default();
         let mut train = |key, row| marks.extend(predictor.train(&mut run, hash(key), RowId(row)));
         (1..ROWS).for_each(|at| train(at, at));
@@ -335,7 +340,7 @@ mod tests {
                     "{key} of {partitions} partitions"
                 );
             }
-            // Keys with another step tell it nothing.
+            // Keys with another step do not train it.
             let mut run = KeyRun::default();
             for at in 0..1000 {
                 let _ = predictor.train(&mut run, hash(at), RowId(90_000 + at));
@@ -352,12 +357,12 @@ mod tests {
         }
         assert_eq!(predictor.predict(hash(BLOCK + 900)), Some(RowId(0)));
         assert_eq!(predictor.predict(hash(2 * BLOCK + 70)), Some(RowId(194)));
-        // Where it would lie before the first row.
+        // The predicted row would be before the first row.
         assert!(predictor.predict(hash(BLOCK)).is_none_or(|row| row.0 > 1 << 40));
     }
 
     #[test]
-    fn what_is_wrong_too_often_is_forgotten_and_learnt_again() {
+    fn an_entry_that_is_wrong_too_often_is_forgotten_and_trained_again() {
         let predictor = filled(3 * BLOCK);
         let key = FIRST + BLOCK;
         for _ in 0..WRONG_MAX {
@@ -367,7 +372,7 @@ mod tests {
         predictor.mark_wrong(hash(key), |_, _| false);
         assert_eq!(predictor.predict(hash(key)), None);
         assert!(predictor.predict(hash(key + BLOCK)).is_some(), "another block");
-        predictor.mark_wrong(hash(key), |_, _| unreachable!("there is nothing to doubt"));
+        predictor.mark_wrong(hash(key), |_, _| unreachable!("there is no entry"));
         assert_eq!(predictor.predict(hash(key)), None);
         let mut run = KeyRun::default();
         for at in 0..BLOCK {
@@ -387,7 +392,7 @@ mod tests {
                 let keys = (0..50 * BLOCK).map(|at| first + at % BLOCK * step);
                 for word in keys.filter(|word| wrong(*word, share)) {
                     predictor.mark_wrong(hash(word), |RowId(at), other| {
-                        assert_ne!(other, word, "another one is asked");
+                        assert_ne!(other, word, "another key is checked");
                         assert_eq!(other, first + (at - row) * step, "of the same block");
                         !wrong(other, share)
                     });
@@ -399,8 +404,8 @@ mod tests {
     }
 
     #[test]
-    fn one_key_that_is_asked_for_again_and_again_is_enough_to_tell() {
-        // Of several keys, since one alone may happen to be told by those that are wrong.
+    fn one_key_that_is_looked_up_repeatedly_is_enough_to_decide() {
+        // Several keys, since for a single one the checked keys may all happen to be wrong.
         for asked in FIRST + BLOCK..FIRST + BLOCK + 20 {
             for (wrong_percent, is_kept) in [(1, true), (90, false)] {
                 let predictor = filled(3 * BLOCK);
@@ -414,7 +419,8 @@ mod tests {
         }
     }
 
-    /// Notes blocks by the words of their first keys, and says how many are known afterwards.
+    /// Stores entries for blocks by the words of their first keys; returns how many the predictor
+    /// still has afterwards.
     fn known(step: u64, words: impl Iterator<Item = u64> + Clone) -> usize {
         let predictor = KeyPredictor::<Native>::default();
         for (word, row) in words.clone().zip(0..) {
@@ -428,7 +434,7 @@ mod tests {
         predictions.count()
     }
 
-    /// The first keys of blocks that follow each other in each partition.
+    /// The first keys of blocks that are consecutive in each partition.
     fn side_by_side(step: u64, first: u64, blocks: u64) -> impl Iterator<Item = u64> + Clone {
         let in_each = first..first + blocks / step;
         in_each.flat_map(move |block| (0..step).map(move |rest| block * BLOCK * step + rest))
@@ -456,7 +462,8 @@ mod tests {
             let found = known(step, side_by_side(step, 0, 2 * room / step * step)) as u64;
             assert!(found > room / 2, "{found}");
         }
-        // Those of many first columns of a key, or tenants, with a few thousand rows each.
+        // Keys with many values of the first column, as of tenants, and a few thousand rows for
+        // each.
         for shift in [16, 20, 24, 32] {
             let each = 1 << shift.min(13);
             let keys = (0..2 * room * BLOCK / each)

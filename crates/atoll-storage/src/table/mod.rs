@@ -1,15 +1,17 @@
-//! A table in its owner: segments, the index of the primary key, and places for new rows.
+//! A table in the owner process: its segments, the index of its primary key, and slots for new
+//! rows.
 //!
-//! Everything here is physical. Who may touch a row, and when a change counts, is decided above, by
-//! a scheme; this module only sees to it that a change lands whole, can be undone, and never
-//! reaches what a snapshot shows.
+//! Everything here is physical. The scheme, in the layer above, decides which transaction may
+//! access a row and when a change takes effect; this module only ensures that a change is complete,
+//! can be undone, and never reaches what a snapshot shows.
 //!
 //! Invariants
-//! - `TABLE-1`: a row's key is in its slot before the index names the row, and stays until the
-//!   index no longer does. So a row found by hash can be confirmed by reading its key.
-//! - `TABLE-2`: a slot is handed out again only after the delete that freed it has committed and
-//!   the index no longer names it; the views in it are empty by then.
-//! - `TABLE-3`: each worker fills segments of its own, so inserts meet no other worker.
+//! - `TABLE-1`: a row's key is in its slot before the index has an entry for the row, and stays
+//!   there as long as the index has it. So a lookup by hash can verify a row by reading its key.
+//! - `TABLE-2`: a slot is reused only after the delete that freed it has committed and the index
+//!   has no entry for it; the views in it are empty by then.
+//! - `TABLE-3`: each worker fills segments of its own, so inserts of different workers do not
+//!   contend.
 
 mod fill;
 mod key_predictor;
@@ -52,24 +54,25 @@ pub struct Table<M: Machine> {
     segment_count: AtomicUsize,
     index: HashIndex<M>,
     predictor: KeyPredictor<M>,
-    /// Slots whose rows were deleted.
+    /// Free slots of deleted rows.
     free: Latch<M, Vec<RowId>>,
     free_count: AtomicUsize,
     index_only_invalid: IndexOnlyInvalid<M>,
-    /// Segments that a worker left half filled.
+    /// Partly filled segments that workers have left.
     left: Latch<M, Vec<Filling>>,
-    /// Bytes of long values that went since somebody last looked for sparse blocks.
+    /// Bytes of long values that were released since the last search for sparse blocks.
     gone_bytes: AtomicU64,
-    /// The columns of the primary key, if they fit a word together ([`key::word_of_key`]).
+    /// The columns of the primary key, if they fit in one word ([`key::word_of_key`]); empty
+    /// otherwise.
     key_parts: Box<[Part]>,
-    /// It is one column of this type, which most are.
+    /// Whether the primary key is one `bigint`, the most frequent case.
     key_is_int64: bool,
-    /// One for each column.
+    /// By column.
     shapes: Box<[Shape]>,
     plain_columns: Box<[Option<PlainColumn>]>,
 }
 
-/// Where rows of a table may lie, as far as was known when this was asked for.
+/// A view of a table's key predictor, for a caller that predicts the slots of several keys.
 pub struct PredictorView<'t, M: Machine> {
     table: &'t Table<M>,
     known: Option<&'t PredictionTable<M>>,
@@ -95,7 +98,7 @@ impl<M: Machine> PredictorView<'_, M> {
         (key::hash_of_word(word), self.known.and_then(|known| known.predict(word)))
     }
 
-    // Not inlined: keys that are one number would lose their registers.
+    // Not inlined: it would take registers from the case of a single `bigint`.
     #[inline(never)]
     fn of_any_key(&self, wanted: &[Value]) -> Result<(u64, Option<RowId>), StorageError> {
         match key::word_of_key(wanted, &self.table.key_parts) {
@@ -167,12 +170,12 @@ impl<M: Machine> Table<M> {
         &self.index
     }
 
-    /// The memory it lies in.
+    /// The memory that holds the table.
     pub fn memory(&self) -> &Arc<Memory> {
         self.barrier.memory()
     }
 
-    /// Segments.
+    /// Number of segments.
     pub fn segment_count(&self) -> u64 {
         self.segment_count.load(Ordering::Acquire) as u64
     }
@@ -181,14 +184,15 @@ impl<M: Machine> Table<M> {
         &self.barrier
     }
 
-    /// Rows present at some moment during the call. Not to be called by a thread that is inside.
+    /// Number of present rows; each segment is counted at one time during the call. A thread that
+    /// is inside the gate must not call this.
     pub fn row_count(&self) -> u64 {
-        // Inside, since bitmaps may be copied and freed meanwhile.
+        // Inside the gate, since a bitmap may otherwise be copied and freed while it is read.
         let mut member = self.memory().upkeep();
         let segments = self.segment_count();
         let mut rows = 0;
         for number in 0..segments {
-            // A section each, so that a cut does not wait for the whole table.
+            // One section for each segment, so that a cut does not wait for the whole table.
             let section = member.enter();
             rows += self.segments.get(number).map_or(0, |segment| self.barrier.count(segment));
             drop(section);
@@ -204,13 +208,13 @@ impl<M: Machine> Table<M> {
     /// The slot of a row.
     ///
     /// # Panics
-    /// When the row is none of this table.
+    /// When the table has no such segment.
     #[inline]
     pub fn slot(&self, row: RowId) -> Slot<'_, M> {
         Slot::new(row, self.segment(row))
     }
 
-    /// The slot of a row that may be none of this table.
+    /// The slot of a row, or `None` if the table has no such segment.
     #[inline]
     pub fn slot_if_any(&self, row: RowId) -> Option<Slot<'_, M>> {
         self.segments.get(row.segment()).map(|segment| Slot::new(row, segment))
@@ -221,14 +225,14 @@ impl<M: Machine> Table<M> {
         &self.schema.columns()[at]
     }
 
-    /// Whether a column holds such numbers.
+    /// Whether a column holds numbers of this type.
     #[inline]
     pub fn has_numbers<N: Number>(&self, at: usize) -> bool {
         usize::from(self.shapes[at].number_width) == size_of::<N>()
     }
 
-    /// Whether a column holds such numbers, never NULL, that may be set: it is not part of the
-    /// primary key.
+    /// Whether a column holds numbers of this type that an update may set: it cannot be NULL and is
+    /// not part of the primary key.
     #[inline]
     pub fn sets_numbers<N: Number>(&self, at: usize) -> bool {
         usize::from(self.shapes[at].set_width) == size_of::<N>()
@@ -240,7 +244,7 @@ impl<M: Machine> Table<M> {
         self.barrier.is_present(self.segment(row), row.slot())
     }
 
-    /// Whether the slot holds this key, present or not.
+    /// Whether the slot holds this key; the row may be absent.
     #[inline]
     pub fn has_key(&self, row: RowId, wanted: &[Value]) -> bool {
         let mut key = self.schema.primary_key().iter().zip(wanted);
@@ -265,7 +269,7 @@ impl<M: Machine> Table<M> {
         column.map_or(0, |column| column.data_type.width().max(1))
     }
 
-    /// The word that a key of this table is, if its keys are words.
+    /// The word of a key of this table, if keys of this table fit in one word.
     #[inline(always)]
     fn word_of(&self, wanted: &[Value]) -> Option<u64> {
         match wanted {
@@ -274,7 +278,7 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Hash of a key that somebody gave for this table.
+    /// Hash of a key from a caller; checks the key.
     ///
     /// # Errors
     /// As [`Schema::check_key`].
@@ -286,31 +290,33 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Hash of a key of this table.
+    /// Hash of a key that fits the table.
     #[inline]
     pub fn hash(&self, wanted: &[Value]) -> u64 {
         self.word_of(wanted).map_or_else(|| key::hash(wanted), key::hash_of_word)
     }
 
-    /// Whether two keys with the same hash are the same key, so that no key needs to be compared.
+    /// Whether no other key of this table has this hash, so that equal hashes need no comparison of
+    /// keys.
     #[inline]
     pub fn is_hash_unique(&self, hash: u64) -> bool {
-        // The hash of a word is a word that has no other.
+        // The hash of a key that is a word is invertible.
         !self.key_parts.is_empty() && hash > key::RESERVED_MAX
     }
 
-    /// Where the row of a key may lie without asking the index, if rows were inserted in the order
-    /// of their keys. A guess: the slot may be another row's, or nobody's, or there may be none.
+    /// Predicts the slot of a key from its hash, without the index, if rows were inserted in key
+    /// order. The prediction is a hint: the slot may hold another row or no row, or may not exist.
     #[inline]
     pub fn predict(&self, hash: u64) -> Option<RowId> {
         self.predictor.predict(hash)
     }
 
-    /// Whether the row of the key with this hash is surely in this slot: so it was when this was
-    /// asked, and is until somebody gives up rows of the table. False says nothing.
+    /// Whether the prediction of this slot is exact: the slot held the row of the key with this
+    /// hash at the time of the call, and holds it until a transaction deletes or moves a row of the
+    /// block. False says nothing.
     #[inline(always)]
     pub fn is_exact(&self, slot: Slot<'_, M>, hash: u64) -> bool {
-        // Where keys are no words, no block is marked.
+        // If the keys of the table do not fit in a word, no block has a mark.
         self.is_exact_of(slot, key::word_of(hash))
     }
 
@@ -320,7 +326,7 @@ impl<M: Machine> Table<M> {
         slot.segment().is_dense(row.slot(), self.predictor.mark_of(word, row))
     }
 
-    /// The slot in which the row of a key [surely](Table::is_exact) is, if that can be told.
+    /// The slot of a key, if the prediction is [exact](Table::is_exact).
     #[inline(always)]
     pub fn locate_exact(&self, wanted: &[Value]) -> Option<Slot<'_, M>> {
         let word = self.word_of(wanted)?;
@@ -337,15 +343,15 @@ impl<M: Machine> Table<M> {
         self.predictor().hash_and_predict(wanted)
     }
 
-    /// For who looks for many keys.
+    /// The key predictor, for a caller that looks up several keys.
     #[inline(always)]
     pub fn predictor(&self) -> PredictorView<'_, M> {
         let known = self.predictor.known();
         PredictorView { table: self, known, key_is_int64: self.key_is_int64 }
     }
 
-    /// A row of a key that is [exact](Table::is_hash_unique) perhaps has been inserted, after those
-    /// of `run`.
+    /// Trains the key predictor with a row that was inserted after those of `run`. Ignores a hash
+    /// that does not identify its key ([`Table::is_hash_unique`]).
     #[inline]
     pub fn train(&self, run: &mut KeyRun, hash: u64, row: RowId) {
         if self.is_hash_unique(hash)
@@ -355,27 +361,27 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// A row is going to be given up: what was [sure](Table::is_exact) about its neighbours is no
-    /// longer.
+    /// Invalidates the dense block of a row that is about to be deleted or moved: predictions for
+    /// its neighbours are no longer [exact](Table::is_exact).
     pub fn invalidate_dense(&self, row: RowId) {
         self.segment(row).invalidate_dense(row.slot());
     }
 
-    /// The row of a key was not where [`Table::predict`] had it. Inside the gate.
+    /// Reports that [`Table::predict`] has predicted a wrong slot. The caller is inside the gate.
     #[cold]
     pub fn mark_wrong(&self, hash: u64) {
         self.predictor
             .mark_wrong(hash, |row, word| self.slot_if_any(row).is_some() && self.is_of(row, word));
     }
 
-    /// Whether the key in the slot of a row, present or not, is this word.
+    /// Whether the key in the slot of a row is this word; the row may be absent.
     fn is_of(&self, row: RowId, word: u64) -> bool {
         let columns = self.schema.primary_key().iter().rev();
         let mut key = columns.zip(key::last_values(word, &self.key_parts));
         key.all(|(column, value)| self.holds(row, *column, &value))
     }
 
-    /// A key as a user writes it, with the names of its columns.
+    /// A key as a user writes it, with the names of its columns, for error messages.
     pub fn display_key(&self, wanted: &[Value]) -> String {
         key::display(&self.schema, self.schema.primary_key(), wanted)
     }

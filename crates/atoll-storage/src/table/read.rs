@@ -1,7 +1,7 @@
-//! Reading values, and naming the memory that reading them will need.
+//! Reading values, and prefetching the memory that reads will need.
 //!
-//! A row may be changed while it is read, by a scheme that lets readers look and check afterwards.
-//! Whatever bytes stand there are read, and mean something only if nothing has changed.
+//! Under a scheme with optimistic readers, a writer may change a row while a reader reads it. The
+//! reader then gets arbitrary bytes, which the scheme discards when it validates the read.
 
 use atoll_machine::{Hints, Machine};
 
@@ -11,12 +11,12 @@ use crate::layout::RowId;
 use crate::segment::Number;
 use crate::types::{Column, Value};
 
-/// Values of a fixed size up to this one are shown without allocating.
+/// Fixed-width values up to this size are passed to a callback without an allocation.
 const SHOWN_BYTES: usize = 64;
 
 impl<M: Machine> Table<M> {
-    /// Reads the image of a value (see [`crate::image`]), as wide as the column; returns whether it
-    /// is valid.
+    /// Reads the image of a value (see [`crate::image`]), which has the width of the column;
+    /// returns its validity.
     #[inline]
     pub fn load(&self, slot: Slot<'_, M>, at: usize, image: &mut [u8]) -> bool {
         let shape = &self.shapes[at];
@@ -28,26 +28,27 @@ impl<M: Machine> Table<M> {
         self.barrier.load_value(slot, at, data_type, nullable, image)
     }
 
-    /// A column, if there is one and it is plain.
+    /// The plain column at a position, if there is one.
     #[inline]
     pub fn plain(&self, at: usize) -> Option<PlainColumn> {
         *self.plain_columns.get(at)?
     }
 
-    /// Reads a value of as many bytes.
+    /// Reads a value of a plain column; `into` has the column's width.
     #[inline(always)]
     pub fn load_plain(&self, slot: Slot<'_, M>, column: PlainColumn, into: &mut [u8]) {
         debug_assert_eq!(into.len(), column.width());
         self.barrier.load_flat(slot, column.position(), into);
     }
 
-    /// Brings in a value of a row.
+    /// Prefetches a value of a row.
     #[inline]
     pub fn prefetch_plain(&self, slot: Slot<'_, M>, column: PlainColumn) {
         M::prefetch(self.address_of_plain(slot, column), column.width());
     }
 
-    /// Gathers the line of an address, if there is one, and where a value of a row lies.
+    /// Adds the line of an address, if there is one, and the address of a value to the prefetch
+    /// hints.
     #[inline(always)]
     pub fn hint_at_plain(
         &self,
@@ -58,7 +59,7 @@ impl<M: Machine> Table<M> {
     ) {
         let address = self.address_of_plain(slot, column);
         match line {
-            // Mostly, and all four at once.
+            // The most frequent case: the address's line and the lines of the value in one step.
             Some(line) if column.is_in_two_lines() => {
                 return hints.add_line_and_two::<M>(line, address, column.width());
             }
@@ -72,14 +73,14 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Where a value of a row lies, for a hint.
+    /// The address of a value of a row, for a prefetch.
     #[inline(always)]
     fn address_of_plain(&self, slot: Slot<'_, M>, column: PlainColumn) -> *const u8 {
         let row = slot.id();
         self.barrier.hint_at(row, column.position(), row.slot() * column.width())
     }
 
-    /// Reads a number of a column of its type; 0 for NULL.
+    /// Reads a number of a column of this type; 0 for NULL.
     #[inline]
     pub fn number<N: Number>(&self, slot: Slot<'_, M>, at: usize) -> N {
         debug_assert!(self.has_numbers::<N>(at));
@@ -101,7 +102,7 @@ impl<M: Machine> Table<M> {
         if valid { self.value_of_image(row, at, image) } else { Value::Null }
     }
 
-    /// The value of a valid image of this row, be it the one that stands there or an older one.
+    /// The value of a valid image of this row, which is the current image or an older one.
     pub fn value_of_image(&self, row: RowId, at: usize, image: &[u8]) -> Value {
         let data_type = self.column(at).data_type;
         let heap = data_type.is_view().then(|| image::heap_place(image)).flatten();
@@ -112,16 +113,17 @@ impl<M: Machine> Table<M> {
                 .and_then(|bytes| image::of_bytes(data_type, bytes)),
             None => image::decode(data_type, image),
         };
-        // Only a row that is being changed under a reader who will look again reads as neither.
+        // Only an image that a writer is changing decodes to no value; the reader will discard the
+        // result.
         value.unwrap_or(Value::Null)
     }
 
-    /// Appends the plain bytes of a value of a row to `out`; returns whether it is valid.
+    /// Appends the plain bytes of a value of a row to `out`; returns its validity.
     pub fn plain_into(&self, slot: Slot<'_, M>, at: usize, out: &mut Vec<u8>) -> bool {
         self.show_plain(slot, at, |plain| plain.map(|bytes| out.extend_from_slice(bytes)).is_some())
     }
 
-    /// Shows the plain bytes of a value of a row.
+    /// Passes the plain bytes of a value of a row to `body`.
     #[inline]
     pub fn show_plain<R>(
         &self,
@@ -169,9 +171,9 @@ impl<M: Machine> Table<M> {
         body(image::inline(&image))
     }
 
-    /// Shows the plain bytes of a valid image of a row, be it the one that stands there or an older
-    /// one. Only a row that is being changed under a reader who will look again may show something
-    /// else, or NULL.
+    /// Passes the plain bytes of a valid image of a row, which is the current image or an older
+    /// one, to `body`. If a writer is changing the row, `body` may get other bytes or NULL; the
+    /// reader will discard the result.
     #[inline]
     pub fn show_plain_of_image<R>(
         &self,
@@ -189,8 +191,8 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Gathers where values of rows lie, column by column: what is the same for all values of a
-    /// column is asked once. Columns that do not exist are passed over.
+    /// Adds the addresses of values of rows to the prefetch hints, column by column, so that the
+    /// fixed work per column is done once. Skips columns that do not exist.
     pub fn hint_at_values(&self, slots: &[Slot<'_, M>], columns: &[usize], hints: &mut Hints) {
         for at in columns.iter().copied() {
             let Some(shape) = self.shapes.get(at) else { continue };
@@ -207,14 +209,16 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Gathers where long values of rows lie, once the values themselves have come.
+    /// Adds the addresses of long values of rows to the prefetch hints; the views should be in the
+    /// cache by then.
     pub fn hint_at_long_values(&self, slots: &[Slot<'_, M>], columns: &[usize], hints: &mut Hints) {
         for at in columns.iter().copied() {
             if !self.shapes.get(at).is_some_and(|shape| shape.is_view) {
                 continue;
             }
             for slot in slots {
-                // Perhaps being changed meanwhile: then the wrong lines come.
+                // If a writer is changing the view, the wrong lines are prefetched, which is
+                // harmless.
                 let (view, _) = self.barrier.view(*slot, at, false);
                 if let Some((place, bytes)) = HeapPlace::of_view(view)
                     .and_then(|place| self.barrier.place_in_heap(slot.segment(), at, place))

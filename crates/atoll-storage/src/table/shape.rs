@@ -1,4 +1,4 @@
-//! What is known of a table's columns beforehand, and asked for each access.
+//! Properties of a table's columns that every access needs, computed once.
 
 use std::num::NonZeroU64;
 
@@ -11,23 +11,24 @@ use super::Table;
 use crate::segment::Number;
 use crate::types::Column;
 
-/// What is asked of a column most often.
+/// The properties of a column that accesses need most often.
 pub(super) struct Shape {
     /// Bytes of a value, 0 for a bit.
     pub(super) width: usize,
-    /// No value reaches over the end of a cache line, since arrays of them begin at one.
+    /// No value crosses the end of a cache line, since arrays of values begin at one.
     pub(super) is_in_a_line: bool,
     pub(super) is_view: bool,
-    /// A value is so many bytes and nothing else: no bit, no NULL, nothing that lies elsewhere.
+    /// A value is `width` bytes in the values extent and nothing else: the column holds no bits, no
+    /// NULL and no views.
     pub(super) is_flat: bool,
-    /// And its type has no zones.
+    /// The column is flat and its type has no zones.
     pub(super) is_bytes: bool,
-    /// It is flat, and whatever bytes it holds are a value.
+    /// The column is flat, and every bit pattern is a valid value.
     is_plain: bool,
     pub(super) is_in_key: bool,
-    /// Bytes of an integer of a column of them, see [`Number`]; 0 if it is of another type.
+    /// Bytes of an integer, for a column of integers (see [`Number`]); 0 for other types.
     pub(super) number_width: u8,
-    /// The same, if a transaction may set it and it is never NULL; 0 otherwise.
+    /// `number_width` if the column cannot be NULL and an update may set it; 0 otherwise.
     pub(super) set_width: u8,
 }
 
@@ -52,11 +53,11 @@ impl Shape {
     }
 }
 
-/// A column whose values are so many bytes each, whatever they are, and never NULL: of integers,
-/// floats, dates, timestamps and `binary(n)`. It belongs to the table that named it
+/// A column of fixed-width values of which every bit pattern is valid, and which cannot be NULL:
+/// integers, floats, dates, timestamps and `binary(n)`. It belongs to the table that returned it
 /// ([`Table::plain`]).
-// One word: it is handed from step to step for each access of a transaction. From the lowest bit:
-// the bytes of a value, the position, and what it is.
+// One word, since a transaction passes it from step to step for each access. From the lowest bit:
+// the bytes of a value, the position, and flags.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainColumn(NonZeroU64);
 
@@ -67,7 +68,7 @@ impl PlainColumn {
     const IS_BYTES: u64 = 1 << 50;
     const IN_TWO_LINES: u64 = 1 << 51;
 
-    /// A column at this position, if it is plain.
+    /// The column at this position, if it is plain.
     pub(super) fn of(at: usize, shape: &Shape) -> Option<Self> {
         let (at, width) = (u16::try_from(at).ok()?, u32::try_from(shape.width).ok()?);
         let bits = [
@@ -86,31 +87,31 @@ impl PlainColumn {
         self.0.get() & what != 0
     }
 
-    /// Its position.
+    /// Position of the column.
     #[inline]
     pub fn position(self) -> usize {
         (self.0.get() >> Self::POSITION_SHIFT) as u16 as usize
     }
 
-    /// Whether it is part of the primary key.
+    /// Whether the column is part of the primary key.
     #[inline]
     pub fn is_in_key(self) -> bool {
         self.is(Self::IN_KEY)
     }
 
-    /// No value reaches over the end of a cache line.
+    /// No value crosses the end of a cache line.
     #[inline]
     pub(super) fn is_in_a_line(self) -> bool {
         self.is(Self::IN_A_LINE)
     }
 
-    /// A value may reach over the ends of two lines, but not of three.
+    /// A value spans two or three cache lines (its width is in [`Hints::TWO_LINES`]).
     #[inline]
     pub(super) fn is_in_two_lines(self) -> bool {
         self.is(Self::IN_TWO_LINES)
     }
 
-    /// A value is bytes, of which there are no zones.
+    /// The type of the column has no zones.
     #[inline]
     pub(super) fn is_bytes(self) -> bool {
         self.is(Self::IS_BYTES)

@@ -1,14 +1,14 @@
 //! Slots for new rows.
 //!
-//! A worker fills a segment of its own from its begin to its end (`TABLE-3`); slots that deletes
-//! have freed come first.
+//! A worker fills a segment of its own from the first slot to the last (`TABLE-3`); it first takes
+//! slots that deletes have freed.
 //!
-//! - `SLOTS-1`: a table is settled until somebody is about to give a slot other values in columns
-//!   of ordered indexes than it was first filled with: another row, or an update. So in a settled
-//!   table a row that is present has the keys that the entries of its slot say, be they new or old.
-//!   Who unsettles it does so before the row can be seen as it will be; who reads a row looks
-//!   whether the table is settled after it has the row's lock, or the version of the row that will
-//!   be validated.
+//! - `SLOTS-1`: a table is valid for index-only access until a transaction is about to give a slot
+//!   other values in columns of ordered indexes than those with which it was first filled, by
+//!   reusing the slot or by an update. So in such a table a present row has the keys that the index
+//!   entries of its slot say, in its new version and in its old ones. A writer clears the validity
+//!   before the changed row can become visible. A reader checks it after it holds the row's lock,
+//!   or after it has read the version of the row that the scheme will validate.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::directory::Change;
 use crate::error::StorageError;
 use crate::layout::{RowId, SEGMENT_ROWS};
 
-/// Where a worker puts its next new row of a table.
+/// The segment that a worker fills, and its next free slot.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filling {
     segment: u64,
@@ -29,7 +29,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// The segment with this number, from a slot on.
+    /// The filling of a segment from slot `next` on.
     pub(crate) fn at(segment: u64, next: usize) -> Self {
         Self { segment, next, active: true }
     }
@@ -40,8 +40,8 @@ impl Filling {
     }
 }
 
-/// Not 0 once [`Table::invalidate_index_only`] has been called. On a cache line of its own, since
-/// it is read for every row that is scanned.
+/// Not 0 once [`Table::invalidate_index_only`] has been called. It has a cache line of its own,
+/// since scans read it for every row.
 #[repr(align(64))]
 pub(super) struct IndexOnlyInvalid<M: Machine>(M::Word);
 
@@ -52,7 +52,7 @@ impl<M: Machine> Default for IndexOnlyInvalid<M> {
 }
 
 impl<M: Machine> Table<M> {
-    /// A place for a new row.
+    /// Claims a slot for a new row.
     ///
     /// # Errors
     /// [`StorageError::Memory`], [`StorageError::TableFull`].
@@ -78,24 +78,25 @@ impl<M: Machine> Table<M> {
         Some(row)
     }
 
-    /// Whether every row has the keys that the entries of its slot say (`SLOTS-1`), so that nobody
-    /// has to compare them.
+    /// Whether every row has the keys that the index entries of its slot say (`SLOTS-1`), so that a
+    /// reader need not compare them.
     #[inline]
     pub fn is_index_only(&self) -> bool {
         self.index_only_invalid.0.load(Ordering::Relaxed) == 0
     }
 
-    /// A row is going to have other keys in ordered indexes than its slot has had (`SLOTS-1`).
+    /// Invalidates index-only access: a row is about to have other keys in ordered indexes than
+    /// those with which its slot was first filled (`SLOTS-1`).
     #[inline]
     pub fn invalidate_index_only(&self) {
-        // Mostly it has been already, and everybody reads the word.
+        // Stores only once: mostly the word is set already, and all threads read its cache line.
         if self.is_index_only() {
             cold_path();
             self.index_only_invalid.0.store(1, Ordering::Relaxed);
         }
     }
 
-    /// What somebody has left, or a new segment.
+    /// A segment that another worker has left, or a new one.
     #[cold]
     fn next_filling(&self, change: Change) -> Result<Filling, StorageError> {
         let left = self.left.take().pop();
@@ -105,8 +106,8 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Adds an empty segment; returns its number. What several threads add at once is all there
-    /// when the last of them has returned.
+    /// Adds an empty segment; returns its number. If several threads add segments concurrently, all
+    /// of them can be found when the last call has returned.
     ///
     /// # Errors
     /// [`StorageError::Memory`], [`StorageError::TableFull`].
@@ -121,14 +122,15 @@ impl<M: Machine> Table<M> {
         Ok(number)
     }
 
-    /// A worker will insert no more; the next one goes on where it stopped.
+    /// Returns the filling of a worker that inserts no more; another worker continues it.
     pub fn leave(&self, filling: Filling) {
         if filling.active && filling.next < SEGMENT_ROWS {
             self.left.take().push(filling);
         }
     }
 
-    /// Gives a slot back that no row uses: its delete has committed, or its insert has been undone.
+    /// Frees a slot that no row uses: the delete of its row has committed, or the insert was
+    /// undone.
     pub fn free(&self, row: RowId) {
         self.free.take().push(row);
         self.free_count.fetch_add(1, Ordering::Relaxed);

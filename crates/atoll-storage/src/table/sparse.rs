@@ -1,4 +1,4 @@
-//! Blocks of long values that are mostly empty: finding what still lies in them.
+//! Sparse heap blocks: finding the values that are still live in them.
 
 use std::sync::atomic::Ordering;
 
@@ -9,11 +9,11 @@ use super::Table;
 use crate::image;
 use crate::layout::{RowId, SEGMENT_ROWS};
 
-/// So many bytes of long values must have gone before looking for sparse blocks pays.
+/// A search for sparse blocks pays only after this many bytes of long values were released.
 const SPARSE_BYTES_MIN: u64 = 1 << 20;
 
 impl<M: Machine> Table<M> {
-    /// Whether enough long values went since the last call that blocks may be sparse.
+    /// Whether enough long values were released since the last call that blocks may be sparse.
     pub fn may_be_sparse(&self) -> bool {
         let enough = self.gone_bytes.load(Ordering::Relaxed) >= SPARSE_BYTES_MIN;
         if enough {
@@ -22,14 +22,15 @@ impl<M: Machine> Table<M> {
         enough
     }
 
-    /// There was more than was asked for, so that it pays to look again.
+    /// Makes [`Table::may_be_sparse`] return true again: the last search has found more values than
+    /// it returned.
     pub fn stays_sparse(&self) {
         self.gone_bytes.fetch_max(SPARSE_BYTES_MIN, Ordering::Relaxed);
     }
 
-    /// Values that lie in sparse blocks, at most `most`: row and column. Storing each again, as a
-    /// transaction of its own, empties the blocks. Not to be called by a thread that is inside;
-    /// `member` is its place at the gate.
+    /// Values in sparse blocks, at most `most`: row and column. To empty the blocks, the caller
+    /// stores each value again, in a transaction of its own. A thread that is inside the gate must
+    /// not call this; `member` is its place at the gate.
     pub fn sparse_values(&self, member: &mut Member, most: usize) -> Vec<(RowId, usize)> {
         let columns = self.schema.columns().iter().enumerate();
         let views: Vec<usize> =

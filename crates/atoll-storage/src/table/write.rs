@@ -1,8 +1,8 @@
-//! Storing values, and putting back what stood there.
+//! Storing values, and restoring the values that were replaced.
 //!
-//! What a store replaces is written down first (`UNDO-1`); where that is not needed, a place is
-//! found first and filled later. Long values lie elsewhere: who replaces one lets go of the old one
-//! when nobody can want it back.
+//! A store first writes the old value into the undo list (`UNDO-1`). Where no undo is needed, the
+//! caller finds the place first and stores later. Long values are stored in the heap; the old one
+//! is released when no transaction can restore it any more.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ use crate::types::Column;
 use crate::undo::{Before, Replaced, UndoList};
 
 impl<M: Machine> Table<M> {
-    /// Stores a value and writes down what stood there.
+    /// Stores a value and writes an undo entry with the old one.
     ///
     /// # Errors
     /// [`StorageError::Memory`]; nothing is changed then.
@@ -38,7 +38,7 @@ impl<M: Machine> Table<M> {
         {
             return Ok(self.barrier.replace_bytes(change, slot, at, bytes, undo)?);
         }
-        /// A number that is not NULL.
+        /// Stores a number that is not NULL.
         macro_rules! number {
             ($rust:ty) => {
                 if let Some(bytes) = plain.and_then(|bytes| bytes.try_into().ok()) {
@@ -68,7 +68,7 @@ impl<M: Machine> Table<M> {
         })
     }
 
-    /// As [`Table::store`], a value of a plain column, in as many bytes.
+    /// As [`Table::store`], for a value of a plain column; `bytes` has the column's width.
     ///
     /// # Errors
     /// As there.
@@ -89,8 +89,8 @@ impl<M: Machine> Table<M> {
         Ok(self.barrier.replace_bytes(change, slot, at, bytes, undo)?)
     }
 
-    /// As [`Table::store`], a number in a column that [sets](Table::sets_numbers) them: what `new`
-    /// makes of the one that stands there, which it returns. Nothing is stored if that is nothing.
+    /// As [`Table::store`], for a number in a column that [sets](Table::sets_numbers) them: stores
+    /// the result of `new` for the old number and returns it; stores nothing if that is `None`.
     ///
     /// # Errors
     /// As there.
@@ -107,8 +107,8 @@ impl<M: Machine> Table<M> {
         Ok(self.barrier.replace_number(change, slot, at, new, undo)?)
     }
 
-    /// Where a value can be stored until the section of `change` ends, so that storing it there
-    /// cannot fail and is all that is to be done. `None` where it is not as simple as that.
+    /// The place into which a value can be stored until the section of `change` ends, so that the
+    /// store cannot fail and needs nothing else. `None` if the store needs more than that.
     #[inline(always)]
     pub fn place_for(
         &self,
@@ -121,13 +121,14 @@ impl<M: Machine> Table<M> {
         let bytes = plain.filter(|bytes| shape.is_flat && bytes.len() == shape.width)?;
         let place = self.barrier.place_in(change, row, at, shape.width)?;
         if !shape.is_bytes {
-            // Wider than it need be, should the value not be stored after all.
+            // If the value is not stored after all, the zone is wider than necessary, which is
+            // allowed.
             self.widen_for(self.slot(row), at, bytes);
         }
         Some(place)
     }
 
-    /// Widens the zone of a flat column so that it holds a value.
+    /// Widens the zone of a flat column so that it includes a value.
     #[inline(always)]
     fn widen_for(&self, slot: Slot<'_, M>, at: usize, bytes: &[u8]) {
         let segment = slot.segment();
@@ -147,7 +148,7 @@ impl<M: Machine> Table<M> {
         self.barrier.widen_for(segment, at, self.column(at).data_type, bytes);
     }
 
-    /// Puts a value into a slot that is absent and vacant; there is nothing to undo.
+    /// Puts a value into an absent, vacant slot, which needs no undo entry.
     ///
     /// # Errors
     /// [`StorageError::Memory`]; nothing is changed then.
@@ -181,7 +182,8 @@ impl<M: Machine> Table<M> {
         room: &'v mut [u8; 16],
     ) -> Result<&'v [u8], StorageError> {
         match plain {
-            // What most values are; a result of another function would come through memory.
+            // The most frequent case, inlined: the result of a function that is called would be
+            // returned through memory.
             Some(bytes) if !self.column(at).data_type.is_view() => Ok(bytes),
             _ => self.encode_view(change, row, at, plain, room),
         }
@@ -205,7 +207,7 @@ impl<M: Machine> Table<M> {
         Ok(image::of_plain(data_type, plain, room).expect("a short value needs no heap"))
     }
 
-    /// Makes a slot absent and writes down that it was present.
+    /// Makes a slot absent and writes an undo entry.
     ///
     /// # Errors
     /// [`StorageError::Memory`]; nothing is changed then.
@@ -222,11 +224,11 @@ impl<M: Machine> Table<M> {
         })
     }
 
-    /// Puts back what an undo entry says.
+    /// Restores the before image of an undo entry.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfMemory`] when even the memory kept for rollbacks is used up; the entry
-    /// can be tried again.
+    /// [`MemoryError::OutOfMemory`] when even the memory that is reserved for rollbacks is used up;
+    /// the caller can try the entry again.
     pub fn restore(&self, change: Change, row: RowId, was: Before<'_>) -> Result<(), MemoryError> {
         let slot = self.slot(row);
         match was {
@@ -255,8 +257,8 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// After commit: what an undo entry kept for the case of a rollback is no longer needed. For a
-    /// deleted row, its long values go too.
+    /// After commit: releases the long value that an undo entry kept for a rollback. For a deleted
+    /// row, its long values are released, too.
     pub fn forget(&self, change: Change, row: RowId, replaced: Replaced) {
         match replaced {
             Replaced::Value { column, start } => {
@@ -270,14 +272,14 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// Lets go of the long values of an absent slot.
+    /// Releases the long values of an absent slot.
     pub fn vacate(&self, change: Change, row: RowId) {
         (0..self.schema.columns().len()).for_each(|at| self.empty_view(change, row, at));
     }
 
     /// Replaces a long value of an absent slot by an empty view, so that the slot reads as
-    /// well-formed when the block behind it is gone. If the view cannot be replaced for want of
-    /// memory, the block is kept.
+    /// well-formed when the block of the value is freed. If the store fails (out of memory), the
+    /// value is not released and its block stays.
     fn empty_view(&self, change: Change, row: RowId, at: usize) {
         let Column { data_type, nullable, .. } = *self.column(at);
         if !data_type.is_view() {

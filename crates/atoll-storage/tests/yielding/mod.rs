@@ -1,4 +1,4 @@
-//! A machine on which threads meet more often than on the real one.
+//! A machine on which threads interleave more often than on the real one.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicU64;
 use atoll_machine::{Machine, Ordering, Word};
 use atoll_storage::key::mix;
 
-/// A machine whose threads lose the CPU in the middle of everything.
+/// A machine that takes the CPU from its threads at any access.
 pub struct Yielding;
 
-/// Its word.
+/// The word of the machine.
 #[derive(Default)]
 pub struct YieldingWord(AtomicU64);
 
@@ -18,7 +18,7 @@ thread_local! {
 }
 
 impl YieldingWord {
-    /// Mostly yields; the pattern differs from thread to thread and is different every time.
+    /// Yields at most accesses; the pattern differs from thread to thread and from run to run.
     fn word(&self) -> &AtomicU64 {
         let turn = TURN.with(|turn| {
             turn.set(turn.get() + 1);

@@ -10,7 +10,7 @@ use atoll_log::checkpoint_store::{
 };
 use atoll_memory::Member;
 use atoll_storage::Change;
-use atoll_storage::restore::{ColumnImage, SegmentImage};
+use atoll_storage::segment::{ColumnImage, SegmentImage};
 use atoll_txn::describe;
 
 use super::progress::OpenPart;

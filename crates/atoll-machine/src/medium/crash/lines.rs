@@ -1,10 +1,10 @@
-//! Persistent memory that remembers: what a [`PmFile`](super::super::pm::PmFile) does to the lines
-//! of its file, and what it asks of the kernel.
+//! Simulated persistent memory: it records the operations of a `PmFile` on the lines of its file,
+//! and its system calls.
 //!
-//! The file is written by the code that writes real ones; only the instructions and the system
-//! calls at the end of it are events here. Bytes that a thread has streamed are durable when the
-//! thread has fenced afterwards; bytes that it has stored, when it has written their line back and
-//! then fenced. Of all others any words may survive.
+//! The code that writes real files also writes the simulated one; only the instructions and system
+//! calls at its end are events here. Bytes that a thread has streamed are durable when the thread
+//! has executed a fence afterwards; bytes that it has stored are durable when it has written their
+//! line back and then executed a fence. Of all other bytes any words may survive.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,7 +16,7 @@ use super::super::pm::{Backing, Mapped};
 use super::{Event, World, lock, put};
 use crate::lines::{LINE_BYTES, Lines, WORD};
 
-/// What the processor leaves out, to see that a check can fail.
+/// Operations that the simulated processor omits, to show that a check can fail.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skipped {
@@ -24,11 +24,11 @@ pub enum Skipped {
     Fence,
     /// Writing lines back.
     WriteBack,
-    /// Writing back the line in which a write ends, when that is not with a word.
+    /// Writing back the last line of a write that does not end with a word.
     LastLine,
 }
 
-/// What a thread does to lines.
+/// An operation of a thread on lines.
 #[derive(Debug, Clone)]
 pub(super) enum LineEvent {
     Store { file: usize, offset: u64, bytes: Vec<u8>, is_streamed: bool },
@@ -36,7 +36,7 @@ pub(super) enum LineEvent {
     Fence,
 }
 
-/// Stores that follow each other, until the thread does something else.
+/// Consecutive stores of a thread, until it does something else.
 #[derive(Debug)]
 pub(super) struct Gathered {
     file: usize,
@@ -49,7 +49,7 @@ fn line_of(offset: u64) -> u64 {
     offset / LINE_BYTES as u64
 }
 
-/// Numbers of the stores among some events that are durable behind them.
+/// The numbers of the stores that are durable after some events.
 pub(super) fn durable_stores(happened: &[Event]) -> HashSet<usize> {
     let (mut fenced, mut written_back) = (HashSet::new(), HashSet::new());
     let mut durable = HashSet::new();
@@ -94,7 +94,7 @@ impl World {
         self.gathered.insert(thread, Gathered { file, offset, bytes, is_streamed });
     }
 
-    /// What was gathered becomes an event.
+    /// Records the collected stores as an event.
     fn end_stores(&mut self, thread: ThreadId) {
         if let Some(Gathered { file, offset, bytes, is_streamed }) = self.gathered.remove(&thread) {
             let store = LineEvent::Store { file, offset, bytes, is_streamed };
@@ -109,12 +109,12 @@ impl World {
     }
 }
 
-/// A file of a world.
+/// The file of a world.
 #[derive(Debug)]
 pub(super) struct LinesFile {
     world: Arc<Mutex<World>>,
     file: usize,
-    /// Where it is mapped.
+    /// The address of the mapping.
     address: AtomicUsize,
 }
 
@@ -128,7 +128,7 @@ impl LinesFile {
     }
 }
 
-/// No address is touched here.
+/// No address is accessed here.
 #[allow(unsafe_code)]
 impl Lines for LinesFile {
     unsafe fn stream_pair(&self, to: *mut u8, words: &[[u8; WORD]; 2]) {
@@ -146,7 +146,7 @@ impl Lines for LinesFile {
     unsafe fn write_back(&self, at: *mut u8) {
         let mut world = lock(&self.world);
         let offset = self.offset(at);
-        // What is stored from the beginning of a word on is the end of a write.
+        // Bytes that are stored from the beginning of a word on are the end of a write.
         let is_last = offset.is_multiple_of(WORD as u64);
         match world.skipped {
             Some(Skipped::WriteBack) => {}

@@ -1,11 +1,11 @@
-//! A medium in memory that remembers every write and sync, so that a crash can be tried at any
-//! moment of a run, and that can be told to fail.
+//! A medium in memory that records every write and sync, to simulate a crash at any point of a run.
+//! It can also be made to fail.
 //!
-//! After a run, [`CrashMedium::crash`] makes the medium that would be found if the machine had lost
-//! power behind a given event: everything that was synced is there, and of what was not any subset
-//! of units (sectors, or the words of persistent memory) and any beginning of the changes of names
-//! (`MEDIUM-1` to `MEDIUM-3`). Persistent memory is written by the code that writes the real one,
-//! and what that does to lines is remembered ([`lines`]).
+//! After a run, [`CrashMedium::crash`] constructs the medium that would be found if the machine had
+//! lost power after a given event: everything that was synced is there, and of the rest any subset
+//! of units (sectors, or words of persistent memory) and any prefix of the changes of names
+//! (`MEDIUM-1` to `MEDIUM-3`). The code that writes real persistent memory also writes the
+//! simulated one, and its operations on cache lines are recorded ([`lines`]).
 
 pub mod lines;
 
@@ -21,7 +21,7 @@ use super::{
     Locked, Medium, MediumError, MediumFile, MediumKind, Open, SECTOR_BYTES, UNIT_BYTES_MAX,
 };
 
-/// What happened, in the order in which it did.
+/// A recorded operation.
 #[derive(Debug, Clone)]
 enum Event {
     Write {
@@ -33,9 +33,9 @@ enum Event {
         file: usize,
         size_bytes: u64,
     },
-    /// To lines of persistent memory, by a thread.
+    /// An operation of a thread on lines of persistent memory.
     Line(ThreadId, LineEvent),
-    /// Of what was written before the event `begun`.
+    /// A sync of everything that was written before the event `begun`.
     Sync {
         file: usize,
         begun: usize,
@@ -44,11 +44,11 @@ enum Event {
     SyncNames {
         folder: String,
     },
-    /// Something that the owner of the run wants to find again.
+    /// A note of the caller.
     Note(u64),
 }
 
-/// A change of names; names hold their folder.
+/// A change of names; each name includes its folder.
 #[derive(Debug, Clone)]
 enum Naming {
     Create { name: String, file: usize },
@@ -80,19 +80,19 @@ impl Naming {
     }
 }
 
-/// Which operation is to fail, and how.
+/// The kind of operations that fail, and their error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Writes, reservations and making files, for want of space. Of what is to be written, the
-    /// first half still fits.
+    /// Writes, reservations and creating files fail: no space. The first half of the bytes of a
+    /// write still fits.
     Full,
-    /// Making files, for want of space.
+    /// Creating files fails: no space.
     Create,
-    /// Syncs, with an input/output error.
+    /// Syncs fail with an input/output error.
     Sync,
-    /// Reads, with one.
+    /// Reads fail with an input/output error.
     Read,
-    /// Whatever changes something, as on a file system that is mounted to be read.
+    /// All changes fail, as on a file system that is mounted read-only.
     ReadOnly,
 }
 
@@ -100,23 +100,23 @@ pub enum Fault {
 struct World {
     names: BTreeMap<String, usize>,
     files: Vec<Vec<u8>>,
-    /// What the files held when the recording began.
+    /// The contents of the files when the recording began.
     began: Vec<Vec<u8>>,
     began_names: BTreeMap<String, usize>,
     events: Vec<Event>,
     fault: Option<(Fault, usize)>,
-    /// How often it was met.
+    /// Number of operations that have failed because of the fault.
     failures: u64,
     locked: BTreeSet<String>,
     sync_time: Duration,
-    /// Bytes that survive together; 0: those of a sector.
+    /// Bytes that are written atomically; 0: a sector.
     unit: u64,
-    /// Stores that are no event yet.
+    /// Stores that are not yet an event.
     gathered: HashMap<ThreadId, Gathered>,
     skipped: Option<Skipped>,
 }
 
-/// A folder of a world that somebody has locked.
+/// A locked folder of a world.
 #[derive(Debug)]
 struct CrashLock {
     world: Arc<Mutex<World>>,
@@ -157,7 +157,7 @@ fn put(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     content[offset as usize..end].copy_from_slice(bytes);
 }
 
-/// Puts those units that are kept; nobody is asked for what makes no difference.
+/// Writes the units that `keeps` selects; does not ask for a unit that would not change.
 fn put_some(
     content: &mut Vec<u8>,
     offset: u64,
@@ -183,7 +183,7 @@ fn holds(content: &[u8], offset: u64, bytes: &[u8]) -> bool {
 }
 
 impl World {
-    /// Fails when that was asked for.
+    /// Fails if the fault is set for this kind of operation.
     fn may(&mut self, what: Fault) -> io::Result<()> {
         let Some((fault, left)) = &mut self.fault else { return Ok(()) };
         if *fault != what {
@@ -201,7 +201,7 @@ impl World {
         })
     }
 
-    /// As [`World::may`], for what changes something.
+    /// As [`World::may`], for an operation that changes something.
     fn may_change(&mut self, what: Fault) -> io::Result<()> {
         self.may(Fault::ReadOnly).and_then(|()| self.may(what))
     }
@@ -230,7 +230,7 @@ impl World {
 
 fn sync(world: &Mutex<World>, file: usize) -> io::Result<()> {
     let mut locked = lock(world);
-    // What is written meanwhile is not made durable by it.
+    // The sync does not make durable what is written while it runs.
     let (time, begun) = (locked.sync_time, locked.events.len());
     if !time.is_zero() {
         drop(locked);
@@ -243,11 +243,10 @@ fn sync(world: &Mutex<World>, file: usize) -> io::Result<()> {
 }
 
 impl CrashMedium {
-    /// A medium that writes so many bytes whole or not at all; less than a sector is persistent
-    /// memory.
+    /// A medium that writes `bytes` bytes atomically; less than a sector is persistent memory.
     ///
     /// # Panics
-    /// When it is none.
+    /// When `bytes` is 0.
     pub fn with_unit(bytes: u64) -> Self {
         assert!(bytes > 0, "a unit has bytes");
         let medium = Self::default();
@@ -255,17 +254,17 @@ impl CrashMedium {
         medium
     }
 
-    /// Events so far; a crash can be tried behind each.
+    /// Number of events so far; a crash can be simulated after each.
     pub fn events(&self) -> usize {
         lock(&self.world).events.len()
     }
 
-    /// Remembers something about the run, such as that a transaction was acknowledged.
+    /// Records a note, for example that a transaction was acknowledged.
     pub fn note(&self, what: u64) {
         lock(&self.world).events.push(Event::Note(what));
     }
 
-    /// What was noted before the event with this number.
+    /// The notes before the event with this number.
     pub fn notes(&self, until: usize) -> Vec<u64> {
         let world = lock(&self.world);
         let note = |event: &Event| match event {
@@ -275,8 +274,8 @@ impl CrashMedium {
         world.events[..until].iter().filter_map(note).collect()
     }
 
-    /// Numbers of the events behind which something became durable, each plus one: the persist
-    /// points.
+    /// The persist points: the numbers of the events after which something became durable, each
+    /// plus one.
     pub fn persist_points(&self) -> Vec<usize> {
         let world = lock(&self.world);
         let numbered = world.events.iter().enumerate();
@@ -287,33 +286,33 @@ impl CrashMedium {
         numbered.filter(|(_, event)| is_point(event)).map(|(at, _)| at + 1).collect()
     }
 
-    /// After so many more operations of its kind, all of them fail.
+    /// Makes all operations of a kind fail after `after` more of them.
     pub fn fail(&self, fault: Fault, after: usize) {
         lock(&self.world).fault = Some((fault, after));
     }
 
-    /// From now on a sync takes so long, in which others go on.
+    /// Makes a sync take `sync_time` from now on; other operations continue meanwhile.
     pub fn slow(&self, sync_time: Duration) {
         lock(&self.world).sync_time = sync_time;
     }
 
-    /// What persistent memory is not told from now on.
+    /// Omits operations of persistent memory from now on.
     #[doc(hidden)]
     pub fn skip(&self, what: Option<Skipped>) {
         lock(&self.world).skipped = what;
     }
 
-    /// Nothing fails any more.
+    /// Ends the fault.
     pub fn mend(&self) {
         lock(&self.world).fault = None;
     }
 
-    /// Operations that have failed because they were told to.
+    /// Number of operations that have failed because of a fault.
     pub fn failures(&self) -> u64 {
         lock(&self.world).failures
     }
 
-    /// A copy of the world as it is, without its past.
+    /// A copy of the current state of the world, without its events.
     pub fn copy(&self) -> Self {
         let world = lock(&self.world);
         Self::of(world.names.clone(), world.files.clone(), world.unit)
@@ -325,7 +324,7 @@ impl CrashMedium {
         Self { world: Arc::new(Mutex::new(world)), folder: String::new() }
     }
 
-    /// The world as it could be found after a crash behind `events` events. `keeps` is asked for
+    /// The world as it could be found after a crash behind `events` events. `keeps` decides for
     /// each unit, size and name that no sync has made durable, and that would make a difference,
     /// whether it survives.
     pub fn crash(&self, events: usize, mut keeps: impl FnMut() -> bool) -> Self {
@@ -350,7 +349,7 @@ impl CrashMedium {
                     put_some(&mut files[*file], *offset, bytes, unit, &mut keeps);
                 }
                 Event::Line(_, LineEvent::Store { file, offset, bytes, .. }) => {
-                    // A store does not bring back a size that was lost.
+                    // A store does not restore a size that was lost.
                     let room = files[*file].len().saturating_sub(*offset as usize);
                     let bytes = &bytes[..bytes.len().min(room)];
                     if durable_stores.contains(&at) {
@@ -386,7 +385,7 @@ impl CrashMedium {
         Self::of(names, files, world.unit)
     }
 
-    /// Flips bits of what is there now: a byte of a file is xored.
+    /// Damages a file: xors one byte with `with`.
     ///
     /// # Panics
     /// When there is no such byte.
@@ -396,7 +395,7 @@ impl CrashMedium {
         world.files[file][offset as usize] ^= with;
     }
 
-    /// Cuts a file short.
+    /// Truncates a file.
     ///
     /// # Panics
     /// When there is no such file.
@@ -406,7 +405,7 @@ impl CrashMedium {
         world.files[file].truncate(size_bytes as usize);
     }
 
-    /// All files of all folders with their sizes.
+    /// All files of all folders, with their sizes.
     pub fn all_files(&self) -> Vec<(String, u64)> {
         let world = lock(&self.world);
         let sized = world.names.iter();
@@ -444,7 +443,7 @@ impl Medium for CrashMedium {
             (None, _) => return Err(self.failed("open", name, io::ErrorKind::NotFound.into())),
         };
         let (path, size) = (self.path(name), world.files[file].len());
-        // As on a file system.
+        // Only files for writing are mapped, as in [`super::FileMedium`].
         if world.is_pm() && how != Open::Read {
             let backing = LinesFile::new(Arc::clone(&self.world), file);
             drop(world);
@@ -547,8 +546,8 @@ impl MediumFile for CrashFile {
     }
 
     fn unit(&self) -> u64 {
-        // Memory has no cache of the system; of what is written together, a disk may lose any
-        // sector.
+        // Persistent memory has no page cache; of bytes that are written together, a disk may lose
+        // any sector.
         if lock(&self.world).is_pm() { 1 } else { UNIT_BYTES_MAX }
     }
 

@@ -1,4 +1,4 @@
-//! What a crash leaves.
+//! The state after a simulated crash.
 #![allow(clippy::unwrap_used)]
 use super::super::WORD_BYTES;
 use super::*;
@@ -91,13 +91,13 @@ fn below(state: &mut u64, end: u64) -> u64 {
     (*state >> 33) % end
 }
 
-/// A word of a file; behind its end there are zeroes.
+/// A word of a file; zeroes behind its end.
 fn word(content: &[u8], at: usize) -> [u8; WORD] {
     std::array::from_fn(|byte| content.get(at + byte).copied().unwrap_or(0))
 }
 
-/// Writes to any place of a file on persistent memory, some beyond its end, each of them
-/// acknowledged once it was synced; then a crash behind every event. What is wrong: a write that is
+/// Writes to random ranges of a file on persistent memory, some beyond its end, each acknowledged
+/// after a sync; then simulates a crash after every event. Returns what is wrong: a write that is
 /// lost, or a word that is neither old nor new.
 fn lost(seed: u64, skipped: Option<Skipped>) -> Option<String> {
     let mut random = seed;

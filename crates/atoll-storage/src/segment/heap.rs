@@ -1,16 +1,18 @@
-//! The long texts and binaries of a column of a segment.
+//! The heap of a column of a segment: its texts and binaries of more than 12 bytes.
 //!
-//! Bytes are appended to blocks and never changed, so a block needs no copy on write: what a
-//! snapshot shows of it stays, what comes later lies behind. The heap list, which numbers the
-//! blocks, is an extent like any other. A block whose last value is gone is retired and its number
-//! used again; so that a few values do not keep many blocks, the values of a block that is mostly
-//! gone are written again elsewhere ([`Barrier::sparse_blocks`] finds them).
+//! Values are appended to blocks and never change, so a block needs no copy on write: a snapshot
+//! keeps showing its part of the block, and later values follow behind that part. The heap list,
+//! which maps numbers to blocks, is an extent like any other. A block without live values is
+//! retired, and its number is used again. So that a few values do not keep many blocks alive, a
+//! transaction stores the values of a mostly dead block again in another block
+//! ([`Barrier::sparse_blocks`] finds such blocks).
 //!
 //! Invariants
-//! - `HEAP-1`: bytes between a block's start and `used` never change while the block is listed.
-//! - `HEAP-2`: `live` counts the bytes of values that a row shows or an open transaction may
-//!   restore. They are released when the transaction that replaced them commits, or the one that
-//!   wrote them aborts. A block is dropped at 0.
+//! - `HEAP-1`: bytes between a block's start and `used` never change while the block is in the heap
+//!   list.
+//! - `HEAP-2`: `live` counts the bytes of values that a row shows or that an open transaction may
+//!   restore. A value is released when the transaction that replaced it commits, or when the
+//!   transaction that wrote it aborts. A block is dropped when `live` reaches 0.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering;
@@ -18,23 +20,22 @@ use std::sync::atomic::Ordering;
 use atoll_machine::Machine;
 use atoll_memory::{Access, Extent, Memory, MemoryError, Retired};
 
+use super::{Barrier, Segment};
 use crate::directory::Change;
 use crate::image::{HeapPlace, heap_view};
 use crate::layout::{column, heap_list, heap_list_bytes};
-use crate::segment::{Barrier, Segment};
 
 const BLOCK_BYTES_FIRST: u64 = 4 << 10;
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
-/// A block is sparse when no more than this share of what was written to it is live: one in so
-/// many.
+/// A block is sparse when at most one in this many of its written bytes is live.
 const SPARSE_SHARE: u64 = 3;
 const LIST_CAPACITY_FIRST: u64 = 7;
-/// Values up to this size are shown without allocating.
+/// Values up to this size are passed to a callback without an allocation.
 const SHOWN_BYTES: usize = 256;
-/// Most are no larger than this, and less room is sooner cleared.
+/// Most values are no larger than this, and a smaller buffer takes less time to clear.
 const SHOWN_OFTEN_BYTES: usize = 64;
 
-/// What the owner knows of a column's blocks.
+/// The owner's state of a column's blocks.
 #[derive(Default)]
 pub struct Heap {
     blocks: Vec<Option<Block>>,
@@ -70,13 +71,14 @@ impl<M: Machine> Barrier<M> {
         let place =
             HeapPlace { len: bytes.len() as u32, block: number as u32, offset: block.used as u32 };
         self.memory().access().write(block.extent.offset + block.used, bytes);
-        // Keeps values from reaching into another line by a few bytes.
+        // Aligns values, so that a value does not extend into another line by a few bytes.
         block.used += (bytes.len() as u64).next_multiple_of(8);
         block.live += bytes.len() as u64;
         Ok(heap_view(bytes, place))
     }
 
-    /// A value in the heap is gone for good; never fails, since at worst a block is kept.
+    /// Releases a value in the heap, which no transaction needs any more. Never fails: without
+    /// memory for the change, the block stays.
     pub fn heap_release(&self, change: Change, target: &Segment<M>, at: usize, place: HeapPlace) {
         self.memory().seal(change.inside.epoch);
         let mut heap = target.heap(at).take();
@@ -89,7 +91,7 @@ impl<M: Machine> Barrier<M> {
         self.drop_block(change, target, at, &mut heap, number);
     }
 
-    /// Makes the blocks of a column that has none.
+    /// Allocates and fills the blocks of a column that has none.
     ///
     /// # Errors
     /// [`MemoryError::OutOfMemory`].
@@ -116,7 +118,8 @@ impl<M: Machine> Barrier<M> {
         Ok(())
     }
 
-    /// Counts the values that lie in the blocks of a column; false when one leads elsewhere.
+    /// Counts the bytes of live values in the blocks of a column; false if a place is outside the
+    /// blocks.
     pub(crate) fn count_heap(&self, target: &Segment<M>, at: usize, places: &[HeapPlace]) -> bool {
         let mut heap = target.heap(at).take();
         places.iter().all(|place| {
@@ -127,7 +130,7 @@ impl<M: Machine> Barrier<M> {
         })
     }
 
-    /// Numbers of the blocks of a column that hold little more than values that are gone.
+    /// Numbers of the sparse blocks of a column: most of their bytes belong to released values.
     pub fn sparse_blocks(&self, target: &Segment<M>, at: usize) -> Vec<u32> {
         let heap = target.heap(at).take();
         let numbered = heap.blocks.iter().enumerate();
@@ -138,7 +141,7 @@ impl<M: Machine> Barrier<M> {
         sparse.map(|(number, _)| number as u32).collect()
     }
 
-    /// Reads the bytes of a value in the heap; `None` when the place is not in its list.
+    /// Reads the bytes of a value in the heap; `None` if the place is not in the heap list.
     pub fn heap_read(&self, target: &Segment<M>, at: usize, place: HeapPlace) -> Option<Vec<u8>> {
         let offset = self.heap_offset(target, at, place)?;
         let mut out = vec![0; place.len as usize];
@@ -146,7 +149,8 @@ impl<M: Machine> Barrier<M> {
         Some(out)
     }
 
-    /// Shows the bytes of a value in the heap; `None` when the place is not in its list.
+    /// Passes the bytes of a value in the heap to `body`; `None` if the place is not in the heap
+    /// list.
     pub fn heap_show<R>(
         &self,
         target: &Segment<M>,
@@ -165,7 +169,7 @@ impl<M: Machine> Barrier<M> {
         body(self.heap_read(target, at, place).as_deref())
     }
 
-    /// As [`Barrier::heap_show`], of a value that fits `room`.
+    /// As [`Barrier::heap_show`], for a value that fits in `room`.
     #[inline(always)]
     fn heap_show_in<R, const N: usize>(
         &self,
@@ -190,7 +194,7 @@ impl<M: Machine> Barrier<M> {
         offset_of(access, list, place)
     }
 
-    /// Address and size of a value in the heap, to be hinted at.
+    /// Address and size of a value in the heap, for a prefetch.
     #[inline(always)]
     pub fn place_in_heap(
         &self,
@@ -253,7 +257,8 @@ impl<M: Machine> Barrier<M> {
         })
     }
 
-    /// Drops a block that holds nothing any more; if memory for that is missing it stays.
+    /// Drops a block without live values. If the heap list cannot be copied (out of memory), the
+    /// block stays.
     fn drop_block(
         &self,
         change: Change,
@@ -276,7 +281,8 @@ impl<M: Machine> Barrier<M> {
         }
     }
 
-    /// The heap list of a column's line, with room for `entries` and not frozen.
+    /// The heap list of a column's line, not frozen and with capacity for `entries`; allocated or
+    /// copied first if need be.
     fn own_list(&self, change: Change, line: u64, entries: u64) -> Result<u64, MemoryError> {
         let memory = self.memory();
         let access = memory.access();
@@ -322,7 +328,7 @@ fn retire(memory: &Memory, change: Change, block: &Block) {
     memory.retire(retired, change.inside.epoch);
 }
 
-/// Offset in the store of the bytes at a place.
+/// Offset in the store of the bytes at a place; `None` if the place is not in the heap list.
 #[inline(always)]
 fn offset_of(access: &Access, list: u64, place: HeapPlace) -> Option<u64> {
     if list == 0 || u64::from(place.block) >= access.load_u64(list + heap_list::ENTRIES) {
