@@ -2,8 +2,8 @@
 //!
 //! DataFusion makes joins of `IN`, `ANY`, `ALL` and `EXISTS`. A join says whether there is a match
 //! and never NULL, and it takes a column of the outer query for one of the subquery where both read
-//! the same table. So a comparison becomes `EXISTS` over a filter of the subquery, whose column gets
-//! a name of its own, once for TRUE and once for NULL (ISO 9075-2, 8.4 and 8.9):
+//! the same table. So a comparison becomes `EXISTS` over a filter of the subquery, once for TRUE and
+//! once for NULL (ISO 9075-2, 8.4 and 8.9). The column of the subquery gets a name of its own.
 //!
 //! ```text
 //! x op ANY (q)   CASE WHEN EXISTS (q: x op c) THEN TRUE
@@ -13,8 +13,8 @@
 //! ```
 //! In a conjunct of a filter FALSE and NULL are the same, which leaves one `EXISTS`.
 //!
-//! - `SUBQUERY-1`: what stays an `IN` is a conjunct, where a semi-join, or an anti-join that knows
-//!   NULL, answers it.
+//! - `SUBQUERY-1`: an `IN` remains only as a conjunct that a semi-join, or an anti-join that knows
+//!   NULL, answers.
 //! - `SUBQUERY-2`: a subquery in a list of expressions, where no join is made, counts its rows.
 
 use std::sync::Arc;
@@ -156,8 +156,8 @@ impl Comparison {
             (Operator::NotEq, true) => true,
             _ => return Err(self),
         };
-        // An anti-join knows NULL if it has one pair of keys and no other condition, and a value that
-        // turns out to be a constant is no key.
+        // An anti-join knows NULL if it has one pair of keys and no other condition, and a value
+        // that turns out to be a constant is no key.
         let knows_null = self.subquery.outer_ref_columns.is_empty() && is_column(&self.value);
         let is_key = self.value.any_column_refs() && !has_any_subquery(&self.value);
         if !is_key || (negated && !knows_null) {
