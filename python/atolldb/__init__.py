@@ -7,10 +7,10 @@
 ...     delays = snapshot["flights"]["dep_delay"].to_numpy()   # shares memory with the owner
 
 A snapshot never changes, whatever its owner does next. Arrays, tables and results that came from
-it keep what they need of it. Everything tabular here speaks the Arrow PyCapsule interface, so
+it keep its memory. All tabular objects here support the Arrow PyCapsule interface, so
 pyarrow, polars, DuckDB and pandas read it directly.
 
-A process can build on a snapshot and hand its result on in the same way:
+A process can build on a snapshot and publish its result in the same way:
 
 >>> derived = snapshot.derive()
 >>> derived.create_table("clusters", clusters, primary_key="faa")

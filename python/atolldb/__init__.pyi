@@ -57,7 +57,7 @@ class SnapshotInfo(TypedDict):
     state: str
 
 class Counters(TypedDict):
-    """What a database has done and uses, as ``counters`` tells it; only a type."""
+    """Counters and resources of a database, as ``counters`` returns them; only a type."""
 
     commits: int
     aborts: int
@@ -81,7 +81,7 @@ def create(
     scheme: str | None = None,
 ) -> Database:
     """A new, empty database. ``memory_limit`` is in bytes, ``snapshot_age_max`` in seconds;
-    ``scheme`` says how transactions are kept apart; ``atoll sql --help`` names those there are."""
+    ``scheme`` is the concurrency-control scheme; ``atoll sql --help`` lists all of them."""
 
 def derive(
     snapshots: Sequence[Snapshot],
@@ -91,7 +91,7 @@ def derive(
     snapshot_bytes_max: int | None = None,
     scheme: str | None = None,
 ) -> Database:
-    """A database of one's own that shows the tables of these snapshots too."""
+    """A new database that also shows the tables of these snapshots."""
 
 def set_query_limits(
     *,
@@ -99,10 +99,10 @@ def set_query_limits(
     spill: int | None = None,
     spill_folder: str | PathLike[str] | None = None,
 ) -> None:
-    """Limits what the queries of this process may take together, results that are kept included.
-    ``memory`` is in bytes, by default an eighth of what the process may use. What does not fit is
-    spilled to files in a folder of ``spill_folder``, ``spill`` bytes at most, or raises
-    ``OutOfMemory``. What is not given has its default."""
+    """Limit the memory of all queries of this process together, with results that are kept.
+    ``memory`` is in bytes, by default an eighth of the memory that the process may use. Data that
+    does not fit is spilled to files in a folder of ``spill_folder``, ``spill`` bytes at most, or
+    raises ``OutOfMemory``. A limit that is not given has its default."""
 
 class _Closing:
     def __enter__(self) -> Self: ...
@@ -124,9 +124,9 @@ class Connection(_Closing):
     def snapshot(self) -> Snapshot:
         """Take a snapshot. Nothing is copied."""
     def snapshots(self) -> list[SnapshotInfo]:
-        """The snapshots that are held, by whom, and what they cost."""
+        """The held snapshots, their holders and their costs."""
     def close(self) -> None:
-        """Close the connection. Snapshots that it gave stay as they are."""
+        """Close the connection. Snapshots taken from it remain valid."""
 
 class Schema:
     """Names and Arrow types of columns."""
@@ -178,9 +178,9 @@ class Snapshot(_Closing):
         snapshot_bytes_max: int | None = None,
         scheme: str | None = None,
     ) -> Database:
-        """A database of one's own that shows the tables of this snapshot too."""
+        """A new database that also shows the tables of this snapshot."""
     def release(self) -> None:
-        """Let go of it; what was taken from it stays readable."""
+        """Release it; tables, arrays and results from it stay readable."""
 
 class Table:
     """A table of a snapshot, or some of its columns."""
@@ -228,14 +228,14 @@ class Column:
     def to_numpy(
         self, copy: bool | None = None, *, masked: bool = False
     ) -> numpy.ndarray[Any, Any]:
-        """One NumPy array: read-only over the snapshot's memory, or with ``copy`` one's own.
+        """One NumPy array: read-only over the snapshot's memory, or with ``copy`` a separate one.
 
         Where rows between others were deleted, or several threads inserted, the values are copied
         with a ``CopyWarning`` that says why; ``copy=False`` raises ``NotContiguous`` instead.
         """
 
 class Result:
-    """What a statement returned."""
+    """The result of a statement."""
 
     @property
     def schema(self) -> Schema: ...
@@ -258,9 +258,9 @@ class Result:
     def _repr_html_(self) -> str: ...
 
 class Session(_Closing):
-    """Statements one after the other, with at most one transaction open at a time.
+    """Sequential statements, with at most one open transaction at a time.
 
-    Closing it, as leaving a ``with`` block does, rolls back what was not committed.
+    Closing it, as the end of a ``with`` block does, rolls back an open transaction.
     """
 
     @property

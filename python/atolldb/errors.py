@@ -1,10 +1,10 @@
-"""What can go wrong, as exception classes. All of them are :class:`Error`."""
+"""Exception classes of the package. All of them are :class:`Error`."""
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Anything that Atoll can report; its text says what to do about it."""
+    """Base class of the errors of Atoll; its text gives advice."""
 
     # KeyError would show its text in quotation marks.
     __str__ = Exception.__str__
@@ -35,7 +35,7 @@ class SnapshotExpired(Error):
 
 
 class SnapshotLimit(Error):
-    """Snapshots that are held keep as much memory as they may: release one."""
+    """The held snapshots keep as much memory as they may: release one."""
 
 
 class OutOfMemory(Error, MemoryError):
@@ -59,7 +59,7 @@ class DuplicateKey(Error):
 
 
 class InvalidValue(Error, ValueError):
-    """A value, name or schema that the database cannot take."""
+    """A value, name or schema that the database refuses."""
 
 
 class NotContiguous(InvalidValue):
@@ -71,7 +71,7 @@ class CopyWarning(UserWarning):
 
 
 class ForkedChild(Error, RuntimeError):
-    """A database, session or connection of the process that this one was forked from.
+    """A database, session or connection of the parent of this forked process.
 
     Attach to the database by its name, read a snapshot that was taken before the fork, or make a
     database of your own. Processes that are started with "spawn" have none of this.
@@ -96,16 +96,16 @@ class SqlError(Error):
         hint: str | None = None,
     ) -> None:
         super().__init__(text)
-        #: One sentence that says what was wrong.
+        #: One sentence about the error.
         self.message = text if message is None else message
-        #: What sort of mistake it is: "syntax", "unknown table", "unknown column",
+        #: The kind of the error: "syntax", "unknown table", "unknown column",
         #: "unknown tablespace", "type", "constraint", "schema", "read-only", "unsupported",
         #: "aborted", "input", "query", "out of memory", "cancelled" or "database".
         self.kind = kind
-        #: Where in the statement, both from 1; None where that is not known.
+        #: Place in the statement, both from 1; None if unknown.
         self.line = line
         self.column = column
-        #: What to do about it, or None.
+        #: Advice, or None.
         self.hint = hint
 
 
@@ -114,7 +114,7 @@ class ReadOnly(SqlError):
 
 
 class SqlOutOfMemory(SqlError, OutOfMemory):
-    """A query that needs more than queries may take: see :func:`set_query_limits`."""
+    """A query that exceeds the limits of queries: see :func:`set_query_limits`."""
 
 
 class SqlDuplicateKey(SqlError, DuplicateKey):

@@ -20,8 +20,8 @@ pub(crate) struct Connection {
 
 /// Attaches to the database that a process has published under `name`.
 ///
-/// `runtime_dir` is where names are looked up: `$ATOLL_RUNTIME_DIR`, or the user's own runtime
-/// directory, unless given.
+/// `runtime_dir` is the directory of names; the default is `$ATOLL_RUNTIME_DIR`, or the runtime
+/// directory of the user.
 #[pyfunction]
 #[pyo3(signature = (name, runtime_dir = None))]
 pub(crate) fn attach(
@@ -87,14 +87,14 @@ impl Connection {
         Ok(Snapshot::new(py.detach(|| attachment.snapshot())?))
     }
 
-    /// The snapshots of the database that are held, by whom, and what they cost.
+    /// The held snapshots of the database, their holders and their costs.
     fn snapshots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let attachment = self.attachment()?;
         let snapshots = py.detach(|| attachment.snapshots()).map_err(Fault::from)?;
         snapshot_list(py, &snapshots)
     }
 
-    /// Closes the connection. Snapshots that it gave stay as they are.
+    /// Closes the connection. Snapshots taken from it remain valid.
     fn close(&self, py: Python<'_>) {
         let attachment = self.attachment.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(attachment));

@@ -40,7 +40,7 @@ impl Column {
         self.described().data_type.to_string()
     }
 
-    /// Whether NULL may stand in it.
+    /// Whether it may contain NULL.
     #[getter]
     fn nullable(&self) -> bool {
         self.described().nullable
@@ -73,16 +73,16 @@ impl Column {
 
     /// The column as one NumPy array.
     ///
-    /// Without `copy`, a read-only array over the snapshot's memory, which it keeps: not a byte is
-    /// copied. Numbers, timestamps and `binary(n)` can be had so; dates are widened to
+    /// Without `copy`, a read-only array over the memory of the snapshot, which it keeps: no byte
+    /// is copied. This works for numbers, timestamps and `binary(n)`; dates are widened to
     /// `datetime64[D]` and so are always copied. Where rows between others were deleted, or several
-    /// threads inserted, the values are copied with a `CopyWarning` that says why; `copy=False`
-    /// raises `NotContiguous` (a `ValueError`) instead. Booleans, decimals and texts raise it
-    /// unless `copy=True`, which gives a writable array of one's own; texts, bytes and decimals as
-    /// objects.
+    /// threads inserted, the values are copied with a `CopyWarning` that gives the reason;
+    /// `copy=False` raises `NotContiguous` (a `ValueError`) instead. Booleans, decimals and texts
+    /// raise it unless `copy=True`, which returns a separate writable array; texts, bytes and
+    /// decimals are objects there.
     ///
     /// NULL is NaN in floating-point columns, and NaT in dates and in copied timestamps; other
-    /// columns with NULL in them raise `InvalidValue` (a `ValueError`) unless `masked` asks for a
+    /// columns with NULL raise `InvalidValue` (a `ValueError`) unless `masked` requests a
     /// `numpy.ma.MaskedArray`.
     #[pyo3(signature = (copy = None, *, masked = false))]
     fn to_numpy<'py>(
@@ -99,7 +99,7 @@ impl Column {
         numpy::array(py, &self.table, self.at, copying, masked)
     }
 
-    /// What `numpy.asarray` calls: shares memory where that is possible.
+    /// Called by `numpy.asarray`: shares memory where that is possible.
     #[pyo3(signature = (dtype = None, copy = None))]
     fn __array__<'py>(
         &self,

@@ -1,6 +1,7 @@
-//! Data on its way in (Arrow to rows of a table) and out (Arrow to other libraries' tables).
+//! Conversion of input (Arrow to rows of a table) and output (Arrow to tables of other libraries).
 //!
-//! `CONVERT-1`: a value goes in exactly or not at all: nothing is rounded, cut off or wrapped.
+//! `CONVERT-1`: an input value is converted exactly or refused: nothing is rounded, truncated or
+//! wrapped.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ pub(crate) fn to_polars<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
     object.py().import("polars")?.getattr("DataFrame")?.call1((object,))
 }
 
-/// A reader of what Python gave: something that exports Arrow data, or a dict of columns.
+/// A reader of an object from Python: one that exports Arrow data, or a dict of columns.
 pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Reader> {
     let py = data.py();
     let has_stream = data.hasattr(intern!(py, "__arrow_c_stream__"))?;
@@ -152,7 +153,7 @@ impl IncomingRows {
     /// Reads everything.
     ///
     /// # Errors
-    /// What the source of the data says.
+    /// Those of the source of the data.
     pub(crate) fn read(reader: Reader) -> Outcome<Self> {
         let schema = reader.schema();
         let batches = reader.collect::<Result<Vec<_>, _>>()?;
@@ -183,7 +184,7 @@ impl IncomingRows {
         Ok(Schema::new(columns, &key)?)
     }
 
-    /// The columns that hold no value and say no type.
+    /// The columns without a value and without a type.
     pub(crate) fn untyped(&self) -> Vec<String> {
         let fields = self.schema.fields().iter();
         let untyped = fields.filter(|field| is_untyped(field.data_type()));
@@ -329,7 +330,7 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Outcome<ArrayRef> {
     Ok(fitted)
 }
 
-/// Whether values of an Arrow type say nothing about the type of a column: all are NULL.
+/// Whether values of an Arrow type do not determine the type of a column: all are NULL.
 fn is_untyped(arrow: &ArrowType) -> bool {
     match arrow {
         ArrowType::Null => true,
@@ -360,7 +361,7 @@ fn fits(given: &ArrowType, wanted: DataType) -> bool {
     }
 }
 
-/// That all instants are midnights.
+/// Checks that all instants are midnights.
 fn check_midnights(array: &ArrayRef) -> Result<(), String> {
     const DAY_US: i64 = 86_400_000_000;
     let micros = ArrowType::Timestamp(TimeUnit::Microsecond, None);

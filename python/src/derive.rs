@@ -24,7 +24,7 @@ pub(crate) struct Database(Mutex<Option<Held>>);
 
 struct Held {
     db: atoll::Database,
-    /// A `threading.local`, whose attribute `session` is each thread's own.
+    /// A `threading.local`; each thread has its own attribute `session`.
     locals: Py<PyAny>,
     sessions: Arc<Sessions>,
 }
@@ -67,7 +67,7 @@ pub(crate) fn build(
 ///
 /// `memory_limit` is in bytes, by default 80 % of what the process may use; `snapshot_age_max` is
 /// in seconds; `snapshot_bytes_max` limits what snapshots keep alive together; `scheme` says how
-/// transactions are kept apart; a name that there is none of is refused with all that there are.
+/// transactions are isolated; an unknown name is refused with a list of all known ones.
 #[pyfunction]
 #[pyo3(signature = (
     memory_limit = None,
@@ -86,8 +86,8 @@ pub(crate) fn create(
     build(py, Vec::new(), options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?)
 }
 
-/// A database of one's own that shows the tables of these snapshots too; where two have a table of
-/// the same name, the earlier one's.
+/// A new database that also shows the tables of these snapshots; of two tables with the same name,
+/// that of the earlier snapshot.
 #[pyfunction]
 #[pyo3(signature = (
     snapshots,
@@ -177,7 +177,7 @@ impl Database {
         Ok(self.db()?.bases().iter().cloned().map(Snapshot::new).collect())
     }
 
-    /// What it has done and what it uses: commits, aborts, bytes copied, memory, snapshots.
+    /// Its counters and resources: commits, aborts, bytes copied, memory, snapshots.
     #[getter]
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = self.db()?.counters();
@@ -195,7 +195,7 @@ impl Database {
         Ok(facts)
     }
 
-    /// The snapshots of the database that are held, by whom, and what they cost.
+    /// The held snapshots of the database, their holders and their costs.
     fn snapshots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let db = self.db()?;
         let snapshots = py.detach(|| db.snapshots());
@@ -206,9 +206,8 @@ impl Database {
     ///
     /// `data` is anything that exports Arrow data (tables of pyarrow, polars, pandas and DuckDB, a
     /// `Result` or `Table` of this package), or a dict of columns (NumPy arrays or lists).
-    /// `primary_key` names one column or several. A column without any value becomes text, which a
-    /// warning tells. When the data cannot be loaded for what is in
-    /// it, there is no table either.
+    /// `primary_key` names one column or several. A column without any value becomes text, with a
+    /// warning. If the data cannot be loaded, no table is created.
     #[pyo3(signature = (name, data, *, primary_key))]
     fn create_table(
         &self,
@@ -249,8 +248,8 @@ impl Database {
         Ok(interrupt::run(py, |question| session.execute(statement, question))?)
     }
 
-    /// A session besides the calling thread's own, for a transaction of its own; `with` closes it,
-    /// which rolls back what is open.
+    /// A further session besides that of the calling thread, for a transaction of its own; `with`
+    /// closes it and rolls back an open transaction.
     fn session(&self, py: Python<'_>) -> PyResult<Py<Session>> {
         self.new_session(py)
     }
@@ -278,9 +277,9 @@ impl Database {
         Ok(py.detach(|| db.publish(name, runtime_dir.as_deref()))?)
     }
 
-    /// Closes the database: what is open in its sessions is rolled back, its name goes, and its
-    /// memory when the last snapshot of it in this process has gone. Snapshots of other processes
-    /// stay readable.
+    /// Closes the database: open transactions of its sessions are rolled back, its name is
+    /// released, and its memory when the last snapshot of it in this process has gone. Snapshots of
+    /// other processes stay readable.
     fn close(&self, py: Python<'_>) {
         let Some(Held { db, locals, sessions }) = self.lock().take() else { return };
         drop(locals);

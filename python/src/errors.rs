@@ -1,4 +1,4 @@
-//! Every error of the layers below as a Python exception; the only place that knows which is which.
+//! Translation of every error of the layers below to a Python exception.
 //!
 //! The classes are written in Python (`atolldb/errors.py`), because several of them are built-in
 //! exceptions too (`MemoryError`, `ValueError`, `KeyError`).
@@ -10,7 +10,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What an operation of the package can fail with.
+/// The failures of operations of the package.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// An error of the database.
@@ -19,17 +19,17 @@ pub(crate) enum Fault {
     Sql(SqlError, String),
     /// An error of Arrow.
     Arrow(ArrowError),
-    /// A use of something that was closed or released.
+    /// A use of a closed or released object.
     Closed(&'static str),
-    /// A column that the table has not.
+    /// A column that the table does not have.
     UnknownColumn(String),
-    /// Values that cannot be what was asked for.
+    /// Values that cannot be converted as requested.
     Value(String),
     /// A NumPy array that cannot share memory.
     NotContiguous(String),
     /// An argument of a type that is not understood.
     Type(String),
-    /// What Python says.
+    /// An exception of Python.
     Python(PyErr),
 }
 

@@ -1,8 +1,8 @@
 //! Signals that arrive while a statement runs, Ctrl-C above all.
 //!
-//! Python handles signals on its main thread, between two of its instructions: none while a
+//! Python handles signals on its main thread, between two of its instructions, and so not while a
 //! statement runs. So the statement asks now and then (`SqlSession::set_interrupt`), with Python's
-//! lock; what a handler raises ends the statement and is raised instead of its result.
+//! lock; an exception of a handler ends the statement and is raised instead of its result.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{Fault, Outcome};
 
-/// Runs a statement without Python's lock. `work` is given what the statement is to ask.
+/// Runs a statement without Python's lock. `work` receives the question for the statement.
 pub(crate) fn run<R: Send>(
     py: Python<'_>,
     work: impl FnOnce(Option<Arc<Question>>) -> Outcome<R> + Send,

@@ -1,17 +1,17 @@
-//! What the queries of this process may take.
+//! Limits of the queries of this process.
 
 use std::path::PathBuf;
 
 use atoll_sql::QueryLimits;
 use pyo3::prelude::*;
 
-/// Limits what the queries of this process may take together, of all its databases and snapshots.
+/// Limits the queries of this process together, for all its databases and snapshots.
 ///
-/// `memory` is in bytes and counts results that are kept, too; by default it is an eighth of what
-/// the process may use. What does not fit is spilled to files in a folder `atoll-spill-UID` in
-/// `spill_folder` (by default `$TMPDIR`, else `/var/tmp`), of no more than `spill` bytes together
-/// (by default half of what is free there), or raises `OutOfMemory`. What is not given has its
-/// default.
+/// `memory` is in bytes and includes results that are kept; the default is an eighth of the memory
+/// that the process may use. Data that does not fit is spilled to files in a folder
+/// `atoll-spill-UID` in `spill_folder` (default `$TMPDIR`, else `/var/tmp`), at most `spill` bytes
+/// together (default half of the free disk), or raises `OutOfMemory`. A limit that is not given has
+/// its default.
 #[pyfunction]
 #[pyo3(signature = (*, memory = None, spill = None, spill_folder = None))]
 pub(crate) fn set_query_limits(

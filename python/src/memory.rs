@@ -1,11 +1,11 @@
 //! Memory that Python reads in place: the only `unsafe` code of the package.
 //!
 //! Invariants
-//! - `PYMEM-1`: the bytes stay where they are, readable and unchanged as long as the object lives:
-//!   it owns the mapping of a column, which keeps the snapshot's lease, or an Arrow buffer, which
-//!   keeps whatever its bytes belong to.
-//! - `PYMEM-2`: whoever got the address holds a reference to the object: `PyBuffer_FillInfo` takes
-//!   one for the view, and Python gives it back when the view is released.
+//! - `PYMEM-1`: the bytes stay at their address, readable and unchanged as long as the object
+//!   lives: it owns the mapping of a column, which keeps the snapshot's lease, or an Arrow buffer,
+//!   which keeps the owner of its bytes.
+//! - `PYMEM-2`: the holder of the address holds a reference to the object: `PyBuffer_FillInfo`
+//!   takes one for the view, and Python returns it when the view is released.
 
 use std::ffi::{c_int, c_void};
 

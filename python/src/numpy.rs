@@ -18,7 +18,7 @@ const NOT_A_TIME: i64 = i64::MIN;
 pub(crate) enum Copying {
     /// They must not.
     Never,
-    /// If rows are missing between others, which a warning tells.
+    /// If rows are missing between others, with a warning.
     Told,
     /// If they cannot be shared.
     IfNeeded,

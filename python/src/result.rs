@@ -1,4 +1,4 @@
-//! What a statement returned.
+//! The result of a statement.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -10,14 +10,14 @@ use crate::errors::{Fault, Outcome};
 use crate::schema::Schema;
 use crate::{convert, render, stream, values};
 
-/// What a statement returned: rows as Arrow data, or what it did.
+/// The result of a statement: rows as Arrow data, or its outcome.
 #[pyclass(frozen, module = "atolldb", name = "Result")]
 pub(crate) struct QueryResult {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// As long as the rows wait here, their memory counts.
+    /// While the rows wait here, their memory counts.
     _memory: Option<QueryMemory>,
-    /// What a statement did that returns no rows.
+    /// The outcome of a statement without rows.
     done: Option<(String, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl QueryResult {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// What was done, as PostgreSQL says it: "SELECT 3", "INSERT 0 3", "CREATE TABLE".
+    /// The command tag, as in PostgreSQL: "SELECT 3", "INSERT 0 3", "CREATE TABLE".
     #[getter]
     fn tag(&self) -> String {
         match &self.done {

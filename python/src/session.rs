@@ -1,11 +1,11 @@
-//! Sessions on databases of this process: one for each thread that works on one, and more.
+//! Sessions on databases of this process: one for each thread that uses a database, and further
+//! ones.
 //!
 //! - `SESSION-1`: a session holds its database open until it, or the database, is closed; closing
-//!   the database rolls back what is open in any of its sessions. A statement that runs meanwhile
-//!   comes to its end first.
-//! - `SESSION-2`: no latch is waited for with Python's lock. A statement waits for that lock with
-//!   its session's latch, to let a handler of signals run; what that handler does with the session
-//!   is refused, for the statement would wait for itself.
+//!   the database rolls back open transactions of its sessions. A running statement ends first.
+//! - `SESSION-2`: no thread waits for a latch while it holds Python's lock. A statement waits for
+//!   that lock while it holds its session's latch, to let a handler of signals run. If that handler
+//!   uses the session, it is refused, because the statement would wait for itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -32,7 +32,7 @@ pub(crate) struct Core {
     session: SqlSession,
 }
 
-/// Where a session is until it is closed.
+/// The session until it is closed.
 pub(crate) struct Slot {
     core: Mutex<Option<Core>>,
     is_closed: AtomicBool,
@@ -72,7 +72,7 @@ impl Slot {
             *self.thread() = None;
             done
         };
-        // Whoever closed it meanwhile has left the rest to this thread.
+        // A thread that closed it meanwhile has left the rest to this one.
         if self.is_closed.load(Ordering::SeqCst) {
             drop(self.take());
         }
@@ -84,7 +84,7 @@ impl Slot {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes it: at once, or when the statement that runs has come to its end.
+    /// Closes it: at once, or when the running statement has ended.
     fn take(&self) -> Option<Core> {
         if !self.home.is_here() {
             return None;
@@ -117,15 +117,15 @@ impl Sessions {
         Session(slot)
     }
 
-    /// Closes all of them; what is returned is dropped without Python's lock.
+    /// Closes all of them; the caller drops the returned value without Python's lock.
     pub(crate) fn close_all(&self) -> Vec<Core> {
         let known = std::mem::take(&mut *self.lock());
         known.iter().filter_map(Weak::upgrade).filter_map(|slot| slot.take()).collect()
     }
 }
 
-/// A session on a database of this process: statements one after the other, with at most one
-/// transaction open at a time. Threads may share one; they take turns.
+/// A session on a database of this process: sequential statements, with at most one open
+/// transaction at a time. Threads may share one; they take turns.
 #[pyclass(frozen, module = "atolldb", name = "Session")]
 pub(crate) struct Session(Arc<Slot>);
 
@@ -145,7 +145,7 @@ impl Session {
 
     /// Inserts rows into a table.
     pub(crate) fn insert_rows(&self, name: &str, rows: IncomingRows) -> Outcome<u64> {
-        // What reads the rows may run Python code that uses this very session, so it comes before.
+        // Reading the rows may run Python code that uses this session, so it comes first.
         let table = self.0.with(|core| Ok(core.db.table(name)?))?;
         let rows = rows.fit(table.schema())?;
         self.0.with(|core| {
@@ -182,7 +182,7 @@ fn fault(error: ChangeError) -> Fault {
 
 #[pymethods]
 impl Session {
-    /// Whether a transaction is open: `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
+    /// Whether a transaction is open, between `BEGIN` and `COMMIT` or `ROLLBACK`.
     #[getter]
     fn in_transaction(&self, py: Python<'_>) -> Outcome<bool> {
         py.detach(|| self.0.with(|core| Ok(core.session.in_transaction())))
@@ -201,7 +201,7 @@ impl Session {
         Ok(py.detach(|| self.insert_rows(name, IncomingRows::read(reader)?))?)
     }
 
-    /// Closes the session. What is open in it is rolled back.
+    /// Closes the session. An open transaction is rolled back.
     fn close(&self, py: Python<'_>) {
         py.detach(|| drop(self.0.take()));
     }

@@ -11,9 +11,10 @@ use crate::interrupt;
 use crate::result::QueryResult;
 use crate::table::Table;
 
-/// A frozen, consistent view of a database: what had committed when it was taken, and nothing else.
+/// A frozen, consistent view of a database: exactly the transactions that had committed when it was
+/// taken.
 ///
-/// Tables, columns, arrays and results that came from it keep what they need of it.
+/// Tables, columns, arrays and results that came from it keep its memory.
 #[pyclass(frozen, module = "atolldb", name = "Snapshot")]
 pub(crate) struct Snapshot {
     database: String,
@@ -101,7 +102,7 @@ impl Snapshot {
         Ok(self.inner()?.bases().iter().cloned().map(Self::new).collect())
     }
 
-    /// Raises `SnapshotExpired` when it, or one that it is built on, is over a limit of its owner.
+    /// Raises `SnapshotExpired` when it, or one of its bases, exceeds a limit of its owner.
     fn check(&self) -> Outcome<()> {
         Ok(self.inner()?.check()?)
     }
@@ -131,7 +132,7 @@ impl Snapshot {
         })
     }
 
-    /// A database of one's own that shows the tables of this snapshot too.
+    /// A new database that also shows the tables of this snapshot.
     #[pyo3(signature = (
         *,
         memory_limit = None,
@@ -151,8 +152,8 @@ impl Snapshot {
         derive::build(py, vec![self.inner()?], options)
     }
 
-    /// Lets go of the snapshot. What was taken from it (tables, arrays, results) stays readable and
-    /// keeps it until that is gone too.
+    /// Releases the snapshot. Tables, arrays and results from it stay readable and keep its memory
+    /// until they are gone too.
     fn release(&self, py: Python<'_>) {
         let held = self.held().take();
         py.detach(|| drop(held));

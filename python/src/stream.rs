@@ -1,6 +1,6 @@
-//! A snapshot's table as a stream of Arrow arrays over the memory where it lies.
+//! A table of a snapshot as a stream of Arrow arrays over the memory of the snapshot.
 //!
-//! `STREAM-1`: nothing is copied unless a segment's rows lie in more than [`RUNS_MAX`] runs
+//! `STREAM-1`: nothing is copied unless the rows of a segment are in more than [`RUNS_MAX`] runs
 //! (deleted rows between them): its fixed-width values and views are then gathered into new
 //! arrays. Otherwise each run is a slice of the segment's arrays.
 
@@ -16,10 +16,10 @@ use pyo3_arrow::ffi::{ArrayIterator, ArrayReader, to_stream_pycapsule};
 
 use crate::errors::Outcome;
 
-/// Most runs of rows of a segment that are handed out as slices.
+/// Most runs of rows of a segment that become slices.
 const RUNS_MAX: usize = 8;
 
-/// What the arrays of a stream are.
+/// The contents of the arrays of a stream.
 #[derive(Clone)]
 pub(crate) enum Shape {
     /// Structs of these columns: record batches.
@@ -40,7 +40,7 @@ impl Chunks {
     /// The arrays of a table.
     ///
     /// # Errors
-    /// [`atoll::Error::SnapshotExpired`], which is better told here than in the middle of a stream.
+    /// [`atoll::Error::SnapshotExpired`], reported here rather than in the middle of a stream.
     pub(crate) fn new(table: &SnapshotTable, shape: Shape) -> Outcome<Self> {
         if table.segment_count() > 0 {
             table.segment(0)?;

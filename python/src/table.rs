@@ -132,8 +132,8 @@ impl Table {
         convert::to_arrow(slf.as_any(), views)
     }
 
-    /// The table as a `pandas.DataFrame`; what pandas cannot share it copies. Arguments go to
-    /// `pyarrow.Table.to_pandas`.
+    /// The table as a `pandas.DataFrame`; pandas copies columns that it cannot share. Arguments go
+    /// to `pyarrow.Table.to_pandas`.
     #[pyo3(signature = (**options))]
     fn to_pandas<'py>(
         slf: &Bound<'py, Self>,

@@ -1,4 +1,4 @@
-//! The command line: what the `atoll` command and its subcommands take.
+//! The command line: arguments of the `atoll` command and its subcommands.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,7 +47,7 @@ Examples:
   atoll attach bank                     read an instant snapshot of it from another process
   atoll load flights flights.parquet --key id
                                         load a file into a new database, then open the shell
-  atoll snapshots bank                  who holds which snapshot, and what that keeps in memory
+  atoll snapshots bank                  the snapshots that processes hold, and their memory
   atoll list                            the databases that are open
   atoll nodes                           what the machine looks like
 
@@ -80,14 +80,14 @@ pub struct GlobalArgs {
     )]
     pub color: ColorChoice,
 
-    /// Divide the machine into N logical nodes, to try on a small machine what a large one does;
+    /// Divide the machine into N logical nodes, to try the paths of a large machine on a small one;
     /// for a database in a folder (--data), `atoll nodes` and some benchmarks
     #[arg(long, global = true, display_order = 100, value_name = "N")]
     pub nodes: Option<usize>,
 
     /// Most memory that the database may take [default: 80% of what the process may use; with
-    /// --memory-budget sixteen times that, as far as half of the free disk goes; with --cold-node
-    /// the budget and 80% of the node]
+    /// --memory-budget sixteen times that, but at most half of the free disk; with --cold-node the
+    /// budget and 80% of the node]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
     #[arg(help_heading = LIMITS)]
     pub memory: Option<u64>,
@@ -108,13 +108,13 @@ pub struct GlobalArgs {
     #[arg(help_heading = QUERIES)]
     pub query_memory: Option<u64>,
 
-    /// Most bytes of spill files, where queries put what does not fit --query-memory [default: half
-    /// of the free disk]
+    /// Most bytes of spill files, for query data that exceeds --query-memory [default: half of the
+    /// free disk]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size::parse_bytes)]
     #[arg(help_heading = QUERIES)]
     pub spill_limit: Option<u64>,
 
-    /// Where spill files lie, in a folder atoll-spill-UID there [default: $TMPDIR, else /var/tmp]
+    /// Parent of the folder atoll-spill-UID of spill files [default: $TMPDIR, else /var/tmp]
     #[arg(long, global = true, value_name = "DIR", help_heading = QUERIES)]
     pub spill_folder: Option<PathBuf>,
 }
@@ -128,47 +128,47 @@ pub struct OwnerArgs {
     #[arg(help_heading = LIMITS)]
     pub scheme: atoll::SchemeKind,
 
-    /// Keep the database in this folder, so that it is there again after whatever has ended the
-    /// process [default: in memory only]
+    /// Keep the database in this folder, so that it survives any end of the process [default: in
+    /// memory only]
     #[arg(long, value_name = "DIR", help_heading = LIMITS, group = "beyond")]
     pub data: Option<PathBuf>,
 
-    /// Let the tablespace of the next node lie in this folder, on its own persistent memory or
-    /// disk; once for each node, when the database is made [default: in the database's folder]
+    /// Keep the tablespace of the next node in this folder, on its own persistent memory or disk;
+    /// once for each node, when the database is created [default: in the database's folder]
     #[arg(long = "node-folder", value_name = "DIR", help_heading = LIMITS, requires = "data")]
     pub node_folders: Vec<PathBuf>,
 
-    /// Touch so much free memory when the database is opened, and as much for indexes, so that no
+    /// Touch this much free memory when the database is opened, and as much for indexes, so that no
     /// transaction waits while the system clears it [default: none]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
     #[arg(help_heading = LIMITS, conflicts_with = "memory_budget")]
     pub ready_memory: Option<u64>,
 
-    /// Keep so much of the database in DRAM and what was not used for longest on the disk, in DIR
-    /// or in DIR/spill if that is there, or on the cold node [default: everything in DRAM]
+    /// Keep this much of the database in DRAM and the least recently used rest on the disk, in DIR
+    /// or in DIR/spill if that exists, or on the cold node [default: everything in DRAM]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
     #[arg(help_heading = LIMITS, requires = "beyond")]
     pub memory_budget: Option<u64>,
 
-    /// Let what is beyond --memory-budget wait on this node of slower memory (persistent or CXL
-    /// memory that the system uses as memory; `atoll nodes` lists them), and be read there
+    /// Keep data beyond --memory-budget on this node of slower memory (persistent or CXL memory
+    /// that the system uses as memory; `atoll nodes` lists them), and read it there
     #[arg(long, value_name = "NODE", help_heading = LIMITS)]
     #[arg(requires = "memory_budget", group = "beyond")]
     pub cold_node: Option<u32>,
 
-    /// Archive the logs of the database in this folder before they are used again, so that
-    /// `atoll restore` can make it as it was at any moment since a backup [default: they are gone]
+    /// Archive the logs of the database in this folder before their files are reused, so that
+    /// `atoll restore` can restore any moment since a backup [default: no archive]
     #[arg(long, value_name = "DIR", help_heading = LIMITS, requires = "data")]
     pub archive: Option<PathBuf>,
 
-    /// What a commit that was acknowledged survives. strict: the process killed and the power
-    /// lost. group, or group:N: both, but for the last 10, or N, milliseconds. none: neither; the
-    /// database is as it was at some earlier moment. In SQL: SET durability
+    /// What an acknowledged commit survives. strict: a killed process and a loss of power. group,
+    /// or group:N: both, except for the last 10, or N, milliseconds. none: neither; the database
+    /// returns to some earlier moment. In SQL: SET durability
     #[arg(long, value_name = "WHAT", default_value_t, help_heading = LIMITS, requires = "data")]
     pub durability: atoll::Durability,
 
-    /// Take a checkpoint every so many seconds in which something has changed (or 10m, 1h30m),
-    /// besides those that are taken as the logs grow [default: none]
+    /// Take a checkpoint after this time with changes (seconds, or 10m, 1h30m), besides those that
+    /// growing logs cause [default: none]
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval, requires = "data")]
     #[arg(help_heading = LIMITS)]
     pub checkpoint_every: Option<Duration>,
@@ -213,7 +213,7 @@ impl GlobalArgs {
         }
     }
 
-    /// Refuses `--nodes` where nothing would be divided, rather than to ignore it.
+    /// Refuses `--nodes` where it has no effect, rather than to ignore it.
     ///
     /// # Errors
     /// [`CliError::Said`].
@@ -256,7 +256,7 @@ impl GlobalArgs {
         }
     }
 
-    /// Sets what queries may take.
+    /// Sets the limits of queries.
     pub fn set_query_limits(&self) {
         atoll_sql::set_query_limits(QueryLimits {
             memory_bytes: self.query_memory,
@@ -295,12 +295,12 @@ pub enum Command {
     Attach(AttachArgs),
     /// Own a database and load CSV or Parquet files into it
     Load(LoadArgs),
-    /// Show who holds snapshots of a database and what they keep in memory
+    /// Show the snapshots of a database, their holders and what they keep in memory
     Snapshots(SnapshotsArgs),
     /// List the databases that are open
     #[command(alias = "names")]
     List(ListArgs),
-    /// Show the machine: nodes, CPUs, memory, distances, and what is forbidden here
+    /// Show the machine: nodes, CPUs, memory, distances, and the restrictions of this process
     Nodes(NodesArgs),
     /// Measure transactions and snapshots on this machine
     Bench(BenchArgs),
@@ -320,7 +320,7 @@ when there is an anomaly; the report says which transactions show it.")]
     Check(CheckArgs),
     /// Show the log of a database that is not open
     Log(LogArgs),
-    /// Make a database as it was at a moment, from a backup and archived logs
+    /// Restore a database as it was at a moment, from a backup and archived logs
     Restore(RestoreArgs),
     /// Replay a year of flights as transactions while two other processes analyse snapshots
     Demo(DemoArgs),
@@ -384,8 +384,8 @@ Examples:
   atoll attach bank -c 'SELECT sum(balance) FROM accounts'
   atoll attach bank --json -c 'SELECT * FROM accounts'
 
-The snapshot shows what had committed at one moment, costs the owner some microseconds, and copies
-nothing. It never changes: `refresh` in the shell lets go of it and takes one of now.")]
+The snapshot shows the commits up to one moment, costs the owner some microseconds, and copies
+nothing. It never changes: `refresh` in the shell releases it and takes a new one.")]
 pub struct AttachArgs {
     /// Name of the database
     pub name: String,
@@ -408,7 +408,7 @@ Examples:
   zcat logs.gz | atoll load db --table logs=- --format csv --key id -c 'SELECT count(*) FROM logs'
   atoll load db o.csv.zst --key id --on-conflict skip
 
-A file is loaded whole or not at all. CSV files need a first line that names the columns; their
+A file is loaded completely or not at all. CSV files need a first line that names the columns; their
 types are found by reading every line. Files may be compressed with gzip or zstd. A column has the
 name that it has in the file; SQL needs quotes for one like \"Name\", as the report says. In the
 shell, \\load FILE TABLE does the same.")]
@@ -446,7 +446,7 @@ pub struct LoadArgs {
     /// The CSV files have no line of names; their tables must exist
     #[arg(long)]
     pub no_header: bool,
-    /// What to do with a row whose key the table has already
+    /// Treatment of a row with a key that the table has already
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub on_conflict: Conflict,
     /// Cut timestamps that are finer than a microsecond [default: refuse them]
@@ -467,13 +467,13 @@ pub enum FileFormat {
     Parquet,
 }
 
-/// What becomes of a row whose key the table has.
+/// The treatment of a row with a key that the table has already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Conflict {
     /// Load nothing
     #[default]
     Fail,
-    /// Leave the row out
+    /// Skip the row
     Skip,
     /// Let the row replace the other
     Replace,
@@ -558,17 +558,17 @@ pub struct LogArgs {
 #[command(after_help = "\
 Examples:
   atoll sql bank --data ./bank --archive ./bank-logs
-                                        own a database whose logs are archived
+                                        own a database and archive its logs
   \\backup ./bank-monday                 in its shell: a copy that it can be restored from
   atoll restore ./bank-monday ./bank-again --archive ./bank-logs --to '2026-11-21 10:00:00'
-                                        as it was then, by the clock of this machine
+                                        the state of that time, by the clock of this machine
   atoll restore ./bank-monday ./bank-again --archive ./bank-logs --to '2026-11-21 10:00:00+01:00'
   atoll restore ./bank-monday ./bank-again --archive ./bank-logs --logs ./bank
                                         all of it, with what was not archived yet
 
-Moments are marked once a second: the last one that is not after the time asked for counts. The
-backup is one that nobody has opened since it was made. The archive, the backup and the folder of
---logs are read only; the database of --logs must not be open.")]
+Restore points are written once a second: the last one not after the given time counts. The
+backup must not have been opened since it was made. The archive, the backup and the folder of
+--logs are only read; the database of --logs must not be open.")]
 pub struct RestoreArgs {
     /// A backup, as `\backup` has written it
     pub backup: PathBuf,
@@ -583,13 +583,13 @@ pub struct RestoreArgs {
     /// The moment, in local time or with an offset from UTC [default: the last one there is]
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     pub to: Option<u64>,
-    /// The global sequence number up to which everything is wanted, as `atoll log` shows them
+    /// The global sequence number up to which to restore, as `atoll log` shows them
     #[arg(long, value_name = "N", conflicts_with = "to")]
     pub to_gsn: Option<u64>,
-    /// Let the tablespace of the next node lie in this folder; once for each node
+    /// Keep the tablespace of the next node in this folder; once for each node
     #[arg(long = "node-folder", value_name = "DIR")]
     pub node_folders: Vec<PathBuf>,
-    /// Keep so much of it in DRAM while it is restored, and the rest in the folder of the new
+    /// Keep this much of it in DRAM while it is restored, and the rest in the folder of the new
     /// database or in its folder spill [default: everything in DRAM]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
     pub memory_budget: Option<u64>,
@@ -622,7 +622,7 @@ Examples:
   atoll list --runtime-dir /run/user/1000/atoll
   atoll list --json
 
-A database whose owner was killed is listed as stale until its name is used again.")]
+After its owner was killed, a database is listed as stale until its name is used again.")]
 pub struct ListArgs {}
 
 /// `atoll nodes`.
@@ -681,7 +681,7 @@ Examples:
 
 Keys may repeat within a transaction. The latency of a transaction includes all its attempts.")]
     Ycsb(YcsbArgs),
-    /// Run TPC-B: transfers in a bank whose sums are checked at the end
+    /// Run TPC-B: transfers in a bank, with a check of its sums at the end
     #[command(after_help = "\
 Examples:
   atoll bench tpcb --scale 10
@@ -721,7 +721,7 @@ Examples:
 
 Measured against the time that a flush of 4 KiB takes in the same folder.")]
     Commit(CommitArgs),
-    /// Open a database with so much log behind its last checkpoint
+    /// Open a database with the given amount of log behind its last checkpoint
     #[command(after_help = "\
 Examples:
   atoll bench recovery --log-mib 1024 --rows 10000000 --data /mnt/ssd
@@ -751,7 +751,7 @@ mod tests {
         }
     }
 
-    /// What `debug_assert` finds, which is nothing where debug assertions are off.
+    /// The checks of `debug_assert`, which do nothing where debug assertions are off.
     fn check_ids(command: &clap::Command) {
         let mut ids: Vec<_> = command.get_arguments().map(|one| one.get_id().as_str()).collect();
         let mut longs: Vec<_> = command.get_arguments().filter_map(|one| one.get_long()).collect();
@@ -783,7 +783,7 @@ mod tests {
 
     #[test]
     fn every_command_that_opens_a_database_takes_a_scheme_and_its_help_knows_all_of_them() {
-        // These read what others own, read files, or do without a database.
+        // These read databases of other processes, read files, or need no database.
         let others = [
             " attach",
             " snapshots",

@@ -1,9 +1,8 @@
-//! What can go wrong with a command, and how it is told: one sentence, the place if there is one,
-//! and a hint.
+//! Errors of commands and their report: one sentence, the place if there is one, and a hint.
 //!
 //! Everything that a command does returns [`CliError`]; `main` prints it with [`report`] and ends
-//! with status 1. An output that is closed (`atoll … | head`) is not a mistake of anybody, so
-//! [`CliError::OutputClosed`] is silent. Statements that are not run for it are an error:
+//! with status 1. A closed output (`atoll … | head`) is no error of the command, so
+//! [`CliError::OutputClosed`] is silent. If statements are not run because of it, the error is
 //! [`CliError::ScriptCut`].
 
 use std::io;
@@ -22,10 +21,10 @@ const SOURCE_WIDTH: usize = 100;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CliError {
-    /// Something that is best said in words.
+    /// An error in words.
     #[error("{message}")]
     Said {
-        /// One sentence: what was wrong with which input.
+        /// One sentence about the fault and the input.
         message: String,
         /// What to do about it.
         hint: Option<String>,
@@ -42,18 +41,18 @@ pub enum CliError {
     /// A file could not be read or written.
     #[error("cannot {doing} {path}: {source}")]
     File {
-        /// What was being done: "read", "write".
+        /// The operation: "read", "write".
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The terminal cannot be used.
     #[error("the terminal cannot be used: {0}")]
     Terminal(String),
-    /// Nobody reads the output any more.
-    #[error("nobody reads the output any more")]
+    /// The reader of the output has closed it.
+    #[error("the reader of the output has closed it")]
     OutputClosed,
     /// The output was closed before a script had ended.
     #[error("the output was closed, and the rest of the script was not run")]
@@ -63,14 +62,14 @@ pub enum CliError {
     Output(io::Error),
 }
 
-/// A statement that failed, with all that is needed to show where.
+/// A statement that failed, with the data to show its place.
 #[derive(Debug)]
 pub struct FailedStatement {
     /// What was wrong.
     pub error: SqlError,
     /// The statement.
     pub sql: String,
-    /// Where the statement comes from; `None` for what was just typed.
+    /// The source of the statement; `None` for typed text.
     pub origin: Option<Origin>,
 }
 

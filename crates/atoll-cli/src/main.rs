@@ -1,7 +1,7 @@
-//! The `atoll` command: own a database, read snapshots of one, and look at both and the machine.
+//! The `atoll` command: own a database, read snapshots of one, and inspect both and the machine.
 //!
 //! `main` reads the command line, runs one of [`commands`] and turns its end into a status: 0, 1
-//! for an error that was told on the standard error output, 2 for a command line that is wrong.
+//! for an error on the standard error output, 2 for a wrong command line.
 
 #![forbid(unsafe_code)]
 

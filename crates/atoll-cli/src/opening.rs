@@ -13,12 +13,12 @@ use crate::error::Result;
 use crate::output::{Style, say};
 use crate::size;
 
-/// What takes less is not watched.
+/// Openings shorter than this show no bar.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How often it is looked how far it is.
+/// Time between two looks at the progress.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Opens the database in a folder and says what was found.
+/// Opens the database in a folder and reports what was found.
 ///
 /// # Errors
 /// Those of [`Database::open`].
@@ -44,7 +44,7 @@ pub fn open(folder: &Path, mut options: DatabaseOptions, style: Style) -> Result
     Ok(opened)
 }
 
-/// How far the part is that is being worked on, and what it is.
+/// The current part, and its progress.
 fn reached(progress: &OpenProgress) -> (f64, String) {
     let OpenProgress { checkpoint, log, indexes } = progress;
     let parts = [(indexes, "indexes"), (log, "log"), (checkpoint, "home")];
@@ -64,7 +64,7 @@ fn how(what: &str, done: u64, total: u64) -> String {
     }
 }
 
-/// What opening a folder has found, in a line.
+/// The result of opening a folder, in a line.
 fn recovered(report: &RecoveryReport) -> String {
     let RecoveryReport { checkpoint, redone, dropped, rows, notes, .. } = report;
     if report.created {
@@ -75,7 +75,7 @@ fn recovered(report: &RecoveryReport) -> String {
     let mut text =
         format!("{rows} from checkpoint {checkpoint} and {redone} of the log, in {seconds:.2} s");
     if *dropped > 0 {
-        text.push_str(&format!("; {dropped} that nobody was told of are not there"));
+        text.push_str(&format!("; {dropped} that were not acknowledged are dropped"));
     }
     for note in notes {
         text.push_str(&format!("\nwarning: {note}"));
@@ -109,7 +109,7 @@ mod tests {
         let line = "6,000,000 rows from checkpoint 7 and 1 transaction of the log, in 3.50 s";
         assert_eq!(recovered(&report), line);
         let more = RecoveryReport { dropped: 2, notes: vec!["a copy".into()], ..report.clone() };
-        let told = format!("{line}; 2 that nobody was told of are not there\nwarning: a copy");
+        let told = format!("{line}; 2 that were not acknowledged are dropped\nwarning: a copy");
         assert_eq!(recovered(&more), told);
         let new = RecoveryReport { created: true, ..report };
         assert_eq!(recovered(&new), "a new database");

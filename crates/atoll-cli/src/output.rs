@@ -1,4 +1,4 @@
-//! The standard output: colours, width, and what to do when nobody reads it.
+//! The standard output: colours, width, and the treatment of a closed reader.
 //!
 //! Everything is written through [`Output`], never by `println!`, which panics when the reading end
 //! of a pipe is closed.
@@ -54,7 +54,7 @@ impl Style {
         self.paint("1", text)
     }
 
-    /// What is said beside the matter.
+    /// Secondary remarks.
     pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
@@ -145,7 +145,7 @@ impl Write for Output {
     }
 }
 
-/// Says something to the person at the terminal that is not the result. Nobody listening is fine.
+/// Writes a remark for the user at the terminal. A closed stream is no error.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! What statements work on: a database that this process owns, or a snapshot of another's.
+//! The target of statements: a database that this process owns, or a snapshot of another process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Session {
     name: String,
     target: Target,
     sql: SqlSession,
-    /// Says whether the statement that runs is to end.
+    /// Tells whether the running statement is to end.
     question: Option<Arc<Question>>,
 }
 
@@ -75,7 +75,7 @@ impl Session {
         Ok(Self { name: name.to_owned(), target, sql, question: None })
     }
 
-    /// Sets what is asked while a statement runs, to know whether it is to end.
+    /// Sets the question that tells whether a running statement is to end.
     pub fn set_interrupt(&mut self, question: Arc<Question>) {
         self.question = Some(question);
         self.sql.set_interrupt(self.question.clone());
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Tells what goes wrong with the database in another way than on the standard error output.
+    /// Reports problems of the database in another way than on the standard error output.
     pub fn tell_by(&self, teller: Teller) {
         if let Target::Owned { watch, .. } = &self.target {
             watch.tell_by(teller);
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Lets go of the snapshot and takes one of now.
+    /// Releases the snapshot and takes a new one.
     ///
     /// # Errors
     /// [`CliError::Said`] on an owned database; those of taking a snapshot, and the old one stays.
@@ -153,12 +153,12 @@ impl Session {
     /// Runs one statement.
     ///
     /// # Errors
-    /// What was wrong with it.
+    /// Those of the statement.
     pub fn execute(&mut self, statement: &str) -> std::result::Result<Outcome, SqlError> {
         self.sql.execute(statement)
     }
 
-    /// Whether `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
+    /// Whether a transaction is open, between `BEGIN` and `COMMIT` or `ROLLBACK`.
     pub fn in_transaction(&self) -> bool {
         self.sql.in_transaction()
     }

@@ -1,5 +1,5 @@
-//! Telling the person who runs a database what is wrong with its durability: when it begins, once
-//! for each thing, and wherever it happens, since it may be long until a statement meets it.
+//! Reports problems of the durability of a database to its user: when they begin and once for each,
+//! because a statement may meet them much later.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::output::{Style, say};
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// How a line gets before the person.
+/// How a line is shown to the user.
 pub type Teller = Box<dyn FnMut(&str) + Send>;
 
 /// See the module. Looks once more when it is dropped.
@@ -46,12 +46,12 @@ impl Watch {
                 }
             }
         };
-        // Without a thread left, who commits is told all the same.
+        // Without a thread, a commit still reports the problem.
         let thread = std::thread::Builder::new().name("atoll watch".to_owned()).spawn(watching);
         Self { teller, stop: Some(stop), thread: thread.ok() }
     }
 
-    /// Tells in another way from now on.
+    /// Reports in another way from now on.
     pub fn tell_by(&self, teller: Teller) {
         *self.teller.lock().unwrap_or_else(PoisonError::into_inner) = teller;
     }

@@ -129,7 +129,7 @@ fn wait_for(child: &mut std::process::Child, text: &str) {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut lines = lines.map(|line| line.unwrap());
     assert!(lines.any(|line| line.contains(text)));
-    // What comes later is not to fail for want of a reader.
+    // Later output must not fail without a reader.
     std::thread::spawn(move || lines.for_each(drop));
 }
 

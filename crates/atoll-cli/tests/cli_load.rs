@@ -52,8 +52,8 @@ fn a_table_needs_a_key_and_a_file_must_be_there() {
     world.file("people.csv", PEOPLE);
     let err = world.run(&["load", "db", "people.csv"]).failed();
     assert!(err.contains("primary key") && err.contains("--key"), "{err}");
-    let err = world.run(&["load", "db", "nobody.csv", "--key", "id"]).failed();
-    assert!(err.contains("nobody.csv"), "{err}");
+    let err = world.run(&["load", "db", "missing.csv", "--key", "id"]).failed();
+    assert!(err.contains("missing.csv"), "{err}");
     let err = world.run(&["load", "db", "people.csv", "--key", "idd"]).failed();
     assert!(err.contains("idd"), "{err}");
     let err = world.run(&["load", "db"]).failed();

@@ -239,7 +239,7 @@ fn what_is_wrong_with_a_database_is_told_once_and_to_whoever_asks() {
     hear("nothing is wrong");
     std::fs::rename(&archive, path("elsewhere")).unwrap();
     say("INSERT INTO acc VALUES (1);\n\\checkpoint\n");
-    // Nobody has asked.
+    // No question was asked.
     assert!(err.any(|line| line.starts_with("warning: the logs could not be archived")));
     say("INSERT INTO acc VALUES (2);\n\\checkpoint\n\\health\n");
     hear("checkpoint 2");
@@ -361,7 +361,7 @@ fn indexes_are_shown_and_hold_when_the_database_is_opened_again() {
     assert!(!owner.hear("name").contains("Indexes"));
 }
 
-/// Whether a file of a folder, of those whose names begin so, holds a text.
+/// Whether a file of a folder with this prefix of its name holds a text.
 fn holds(folder: &std::path::Path, prefix: &str, text: &str) -> bool {
     let files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let files = files.filter(|file| file.file_name().to_string_lossy().starts_with(prefix));
@@ -451,7 +451,7 @@ fn nodes_are_for_what_can_be_divided() {
     }
 }
 
-/// A script whose output is closed has failed when a part of it was not run.
+/// A script with a closed output has failed if a part of it was not run.
 #[test]
 fn a_closed_output_is_an_error_where_statements_are_left() {
     let world = World::new();

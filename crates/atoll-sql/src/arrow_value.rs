@@ -1,7 +1,7 @@
-//! Values out of Arrow arrays, for Parquet files and `INSERT … SELECT`.
+//! Conversion of Arrow arrays to values, for Parquet files and `INSERT … SELECT`.
 //!
-//! `ARROW-1`: a value is taken exactly or not at all; an instant finer than a microsecond or a
-//! number out of its column's range is an error, never rounded.
+//! `ARROW-1`: the conversion is exact or an error: an instant finer than a microsecond, or a number
+//! out of the range of its column, is never rounded.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn plain(array: &ArrayRef) -> Result<ArrayRef, String> {
     arrow_cast::cast(array, values).map_err(|error| error.to_string())
 }
 
-/// The array with timestamps of nanoseconds cut to microseconds.
+/// The array with timestamps in nanoseconds truncated to microseconds.
 pub(crate) fn cut_to_micros(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
@@ -104,7 +104,7 @@ fn get<T: ArrowPrimitiveType>(array: &dyn Array, index: usize) -> T::Native {
     array.as_primitive::<T>().value(index)
 }
 
-/// An instant in a unit as microseconds; midnights stay usable as dates.
+/// Converts an instant from its unit to microseconds; midnights remain usable as dates.
 fn instant(value: i64, unit: TimeUnit) -> Result<Literal, String> {
     let micros = match unit {
         TimeUnit::Second => value.checked_mul(1_000_000),

@@ -1,8 +1,8 @@
-//! Clauses of a query that the parser reads and the planner would pass over in silence.
+//! Clauses of a query that the parser accepts and the planner would silently ignore.
 //!
-//! `CLAUSES-1`: a query does what is written in it or is refused. Here is what the planner ignores;
-//! what it refuses itself is left to it. `FETCH FIRST n ROWS ONLY`, which it refuses, and
-//! `EXPLAIN (ANALYZE)`, which it ignores, are rewritten to what it knows.
+//! `CLAUSES-1`: a query does what is written in it or is refused. This module handles the clauses
+//! that the planner ignores; the planner itself refuses others. `FETCH FIRST n ROWS ONLY`, which it
+//! refuses, and `EXPLAIN (ANALYZE)`, which it ignores, are rewritten to forms that it supports.
 
 use std::ops::ControlFlow;
 
@@ -15,8 +15,8 @@ use sqlparser::ast::{
 use crate::error::{SqlError, SqlErrorKind};
 use crate::names;
 
-/// Refuses the clauses that would be ignored, and rewrites those that can be said otherwise.
-/// `is_scalar` says whether a function of this name works on single values.
+/// Refuses the clauses that would be ignored, and rewrites those with an equivalent form.
+/// `is_scalar` tells whether a function of this name is a scalar function.
 ///
 /// # Errors
 /// A clause that is not supported, named.
@@ -65,7 +65,7 @@ fn explain(statement: &mut Statement) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// What PostgreSQL takes for true and false in an option.
+/// The spellings of true and false that PostgreSQL accepts in an option.
 fn truth(value: &Expr) -> Option<bool> {
     let word = match value {
         Expr::Identifier(word) => word.value.clone(),
@@ -274,7 +274,7 @@ fn of_alias(alias: Option<&TableAlias>) -> Checked {
     }
 }
 
-/// A length that would not be kept to.
+/// A length that would be ignored.
 fn of_type(data_type: &SqlType) -> Checked {
     let has_length = match data_type {
         SqlType::Char(length)

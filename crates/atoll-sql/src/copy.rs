@@ -1,7 +1,7 @@
 //! `COPY … FROM`: a file into a table, as one transaction.
 //!
-//! `COPY-1`: a file is loaded whole or not at all. Malformed input names its line (or row), column
-//! and value, and the table is left as it was.
+//! `COPY-1`: a file is loaded completely or not at all. Malformed input names its line (or row),
+//! column and value, and the table is left as it was.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,17 +20,17 @@ use crate::{csv, dml, names, parquet};
 /// Rows between two reports of progress.
 pub(crate) const ROWS_PER_REPORT: u64 = 8192;
 
-/// What a file holds.
+/// The format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// Lines of fields; fields may stand in double quotes.
+    /// Lines of fields; fields may be in double quotes.
     Csv {
         /// Whether the first line names the columns.
         header: bool,
         /// The ASCII character between two fields.
         delimiter: u8,
-        /// What a field without a value holds; in quotes it is text.
+        /// The text of a field without a value; in quotes it is text.
         null: String,
     },
     /// Apache Parquet.
@@ -38,13 +38,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// Comma-separated values whose first line names the columns.
+    /// Comma-separated values with the names of the columns in the first line.
     pub fn csv() -> Self {
         Self::Csv { header: true, delimiter: b',', null: String::new() }
     }
 
-    /// The format that a file's name tells, `.csv`, `.tsv` (both with a header) or `.parquet`,
-    /// perhaps with the ending of a compressed file behind it.
+    /// The format that the name of a file implies, `.csv`, `.tsv` (both with a header) or
+    /// `.parquet`, perhaps with the ending of a compressed file behind it.
     pub fn of_path(path: &Path) -> Option<Self> {
         const PACKED: [&str; 8] = ["gz", "gzip", "zst", "zstd", "bz2", "xz", "lz4", "zip"];
         let ending = |path: &Path| Some(path.extension()?.to_str()?.to_ascii_lowercase());
@@ -62,34 +62,34 @@ impl Format {
     }
 }
 
-/// What happens to a row whose key the table has already, perhaps from the same file.
+/// The treatment of a row with a key that the table has already, perhaps from the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnConflict {
     /// The load fails, and nothing is loaded.
     #[default]
     Fail,
-    /// The row is left out. So is one whose values another row has in a unique index.
+    /// The row is skipped. So is a row with values that another row has in a unique index.
     Skip,
-    /// The row replaces the one with its primary key. A row whose values another row has in a
+    /// The row replaces the one with its primary key. A row with values that another row has in a
     /// unique index still makes the load fail.
     Replace,
 }
 
-/// What is done about rows and values that are refused otherwise.
+/// The treatment of rows and values that are refused by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadOptions {
-    /// About keys that exist.
+    /// For keys that exist.
     pub on_conflict: OnConflict,
-    /// Cuts timestamps that are finer than a microsecond.
+    /// Truncates timestamps that are finer than a microsecond.
     pub truncate_timestamps: bool,
 }
 
-/// What became of the rows of a file.
+/// The outcome of a load, by rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Loaded {
     /// Rows that are new in the table.
     pub inserted: u64,
-    /// Rows that were left out.
+    /// Rows that were skipped.
     pub skipped: u64,
     /// Rows that replaced another.
     pub replaced: u64,
@@ -120,17 +120,17 @@ pub(crate) struct Source {
     pub(crate) table: Table,
     /// The file.
     pub(crate) input: Input,
-    /// What the file holds.
+    /// The format of the file.
     pub(crate) format: Format,
     /// Positions of the columns that the statement names, in its order.
     pub(crate) columns: Option<Vec<usize>>,
-    /// What is done about rows and values that are refused otherwise.
+    /// The treatment of rows and values that are refused by default.
     pub(crate) options: LoadOptions,
-    /// What became of the rows, by the last attempt to load them.
+    /// The outcome of the last attempt to load the rows.
     pub(crate) tally: Tally,
 }
 
-/// Where a load tells what became of its rows.
+/// The place where a load reports its outcome.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Arc<Mutex<Loaded>>);
 
@@ -212,16 +212,16 @@ fn with_way_out(error: SqlError) -> SqlError {
 pub(crate) struct Inserter<'s> {
     source: &'s Source,
     interrupt: &'s Interrupt,
-    /// Unique indexes, whose rows are looked for before: where one is found too late, the
-    /// transaction cannot go on.
+    /// Unique indexes. Conflicting rows are searched for before each insert: the transaction cannot
+    /// continue after a conflict that the insert itself finds.
     unique: Vec<(Index, Vec<usize>)>,
-    /// What became of the rows so far.
+    /// The outcome so far.
     pub(crate) loaded: Loaded,
 }
 
 impl Inserter<'_> {
-    /// Inserts one row, or does what is to be done about its key; `place` says where it stands in
-    /// the file.
+    /// Inserts one row, or applies the chosen treatment if its key exists; `place` is its position
+    /// in the file.
     pub(crate) fn insert(
         &mut self,
         transaction: &mut Transaction,
@@ -262,7 +262,7 @@ impl Inserter<'_> {
     }
 }
 
-/// Whether a table has a row with the values that a row is to have in a unique index.
+/// Whether a table has a row with the values that a new row has in a unique index.
 fn has_row(
     transaction: &mut Transaction,
     index: &Index,
@@ -293,14 +293,14 @@ fn within(error: TxnError, place: impl Fn() -> String) -> Stop {
     }
 }
 
-/// Loads a file into a table as one transaction and says what became of its rows.
+/// Loads a file into a table as one transaction and returns the outcome.
 ///
 /// With a CSV header, and in Parquet, columns are found by name; a column that may be NULL may be
-/// missing. `question` is asked between rows whether to end, as that of a session is.
+/// missing. `question` is called between rows and tells whether to end, as that of a session.
 ///
 /// # Errors
-/// An unknown table, a file that cannot be read or holds what the table cannot, and a key that
-/// exists already. The table is then as it was before.
+/// An unknown table, a file that cannot be read or holds values that the table cannot, and a key
+/// that exists already. The table is then unchanged.
 pub fn copy_from(
     db: &Database,
     table: &str,

@@ -15,14 +15,14 @@ use crate::records::{Record, Records, Text};
 use crate::txn::Stop;
 use crate::{names, text};
 
-/// How a CSV file is written.
+/// The dialect of a CSV file.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape<'a> {
     /// Whether the first line names the columns.
     pub(crate) header: bool,
     /// The byte between two fields.
     pub(crate) delimiter: u8,
-    /// What a field without a value holds.
+    /// The text of a field without a value.
     pub(crate) null: &'a str,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn load(
     Ok(inserter.loaded)
 }
 
-/// In a file of one column a blank line before others is a row without a value.
+/// In a file with one column a blank line before others is a row without a value.
 fn check_blank(record: &Record<'_>, schema: &Schema, targets: &[usize]) -> Result<(), SqlError> {
     match (targets, record.blank_line) {
         ([column], Some(line)) => Err(null_in(&schema.columns()[*column].name, line)),
@@ -87,7 +87,7 @@ pub(crate) fn null_in(column: &str, line: u64) -> SqlError {
     SqlError::new(SqlErrorKind::Constraint, message)
 }
 
-/// Sets a value to what a field holds.
+/// Sets a value from a field.
 fn set_value(
     source: &Source,
     column: usize,
@@ -125,7 +125,7 @@ fn set_value(
     Ok(())
 }
 
-/// A timestamp without what is finer than a microsecond.
+/// A timestamp truncated to microseconds.
 pub(crate) fn cut_to_micros(timestamp: &str) -> Cow<'_, str> {
     let Some(point) = timestamp.find('.') else { return Cow::Borrowed(timestamp) };
     let digits = timestamp[point + 1..].bytes().take_while(u8::is_ascii_digit).count();

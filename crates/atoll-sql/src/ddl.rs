@@ -1,5 +1,5 @@
 //! `CREATE TABLE`: columns, `NOT NULL`, a primary key, ordered indexes, unique or not, and a
-//! tablespace, and nothing that would be ignored.
+//! tablespace. No clause is ignored.
 //!
 //! ```text
 //! CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [PRIMARY KEY] [UNIQUE], …
@@ -8,8 +8,8 @@
 //!     [TABLESPACE node0 | node1 | …]
 //! ```
 //!
-//! A table without the last clause goes to a tablespace that the database chooses. Its indexes are
-//! made with it: the database adds none to a table that is there, and removes none.
+//! Without the last clause the database chooses the tablespace. Indexes are created with their
+//! table: the database adds none to an existing table and removes none.
 //!
 //! `DDL-1`: a clause that Atoll does not carry out is an error, never silently dropped.
 
@@ -114,7 +114,7 @@ fn schema(
     Ok((schema, index_specs(table, indexes)))
 }
 
-/// Indexes with their names; those without one get PostgreSQL's, with a number if it is taken.
+/// Indexes with their names; an unnamed one gets PostgreSQL's, with a number if it is taken.
 fn index_specs(table: &str, indexes: Vec<(Option<String>, Vec<String>, bool)>) -> Vec<IndexSpec> {
     let mut taken: Vec<String> = indexes.iter().filter_map(|(name, ..)| name.clone()).collect();
     let specs = indexes.into_iter().map(|(name, columns, unique)| {
@@ -131,7 +131,7 @@ fn index_specs(table: &str, indexes: Vec<(Option<String>, Vec<String>, bool)>) -
     specs.collect()
 }
 
-/// What is carried out of a constraint: an equal one has nothing else (`DDL-1`).
+/// The supported part of a constraint: an equal one has nothing else (`DDL-1`).
 fn plain(constraint: &TableConstraint) -> TableConstraint {
     let mut plain = constraint.clone();
     match &mut plain {
@@ -177,7 +177,7 @@ fn one_key(key: &[String], span: Span) -> Result<(), SqlError> {
         .with_hint(Some("for a key of several columns write PRIMARY KEY (a, b)".to_owned())))
 }
 
-/// What is said of a column.
+/// The declarations of a column.
 struct Described {
     column: Column,
     /// It is the primary key.
@@ -278,7 +278,7 @@ fn refuse_clauses(statement: &CreateTable, span: Span) -> Result<(), SqlError> {
         .with_hint(hint))
 }
 
-/// What is carried out of a statement: an equal one has no other clause (`DDL-1`).
+/// The supported part of a statement: an equal one has no other clause (`DDL-1`).
 fn without_clauses(statement: &CreateTable) -> CreateTable {
     CreateTableBuilder::new(statement.name.clone())
         .if_not_exists(statement.if_not_exists)
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(error.message(), "tablespace \"node2\" does not exist");
         assert_eq!(error.hint(), Some("the tablespaces are node0, node1"));
         assert_eq!(error.position(), Some((2, 14)));
-        // NAME-1: quoted, it is taken as it stands.
+        // NAME-1: a quoted name is not folded.
         let error = create(&db, "CREATE TABLE t (a int PRIMARY KEY) TABLESPACE \"NODE1\"");
         assert_eq!(error.unwrap_err().kind(), SqlErrorKind::UnknownTablespace);
         assert!(db.tables().is_empty());

@@ -1,7 +1,7 @@
 //! `INSERT`, `UPDATE` and `DELETE`: from a syntax tree to a change, and from a change to the rows.
 //!
-//! A statement is checked as far as it can be before its transaction begins: names, types, ranges,
-//! NULLs. What is left for the transaction is the database's business: keys and conflicts.
+//! Names, types, ranges and NULLs of a statement are checked before its transaction begins. Keys
+//! and conflicts are left to the transaction.
 //!
 //! `DML-1`: a [`Change`] can be applied again from the start, so an aborted attempt costs nothing
 //! but time.
@@ -34,7 +34,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Carries the change out and says how many rows it touched.
+    /// Carries the change out and returns the number of rows that it touched.
     pub(crate) fn apply(
         &self,
         transaction: &mut Transaction,
@@ -48,7 +48,7 @@ impl Change {
                 }
                 Ok(rows.len() as u64)
             }
-            // A key that is NULL equals no row's.
+            // A NULL key equals the key of no row.
             Self::Update { key: None, .. } | Self::Delete { key: None, .. } => Ok(0),
             Self::Update { table, key: Some(key), assignments } => {
                 update(transaction, table, key, assignments)
@@ -84,7 +84,7 @@ fn update(
     Ok(u64::from(transaction.update(table, key, &changes)?))
 }
 
-/// The value that an expression has in a column.
+/// The value of an expression as the type of a column.
 fn assigned(row: Row<'_>, column: usize, expr: &Expr) -> Result<Value, SqlError> {
     let literal = eval::evaluate(expr, Some(row))?;
     column_value(row.schema, column, literal).map_err(|error| error.at(expr.span()))
@@ -127,7 +127,7 @@ pub(crate) fn insert_table(insert: &Insert) -> Result<(String, Span), SqlError> 
     Err(SqlError::unsupported(format!("{clause} is not supported in INSERT")).at(span))
 }
 
-/// The literal rows of an `INSERT`, or `None` if a query is to deliver them.
+/// The literal rows of an `INSERT`, or `None` if a query delivers them.
 pub(crate) fn insert_values(insert: &Insert) -> Result<Option<&Values>, SqlError> {
     let Some(source) = &insert.source else {
         return Err(SqlError::unsupported("INSERT … DEFAULT VALUES is not supported")

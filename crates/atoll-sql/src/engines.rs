@@ -1,10 +1,11 @@
-//! Engines that wait for a query, of whatever session.
+//! A pool of idle query engines that all sessions share.
 //!
-//! An engine has a thread for each CPU, so a session borrows one for each query instead of keeping
-//! one: there are as many as there are queries at a time.
+//! An engine has a thread for each CPU. A session borrows one for each query instead of keeping
+//! one, so there are as many engines as concurrent queries.
 //!
-//! `ENGINES-1`: a forked child has none of its parent's engines, whose threads do not exist there.
-//! No fork begins while one is made or the list is used, so a child can make its own.
+//! `ENGINES-1`: a forked child uses none of its parent's engines, because their threads do not
+//! exist there. No fork begins while an engine is made or the list is used, so a child can make its
+//! own.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,7 +19,7 @@ const IDLE_MAX: usize = 4;
 
 static IDLE: Mutex<Vec<Here<Engine>>> = Mutex::new(Vec::new());
 
-/// Does something with the engines that wait, all of which are this process's.
+/// Runs a function on the idle engines, all of which belong to this process.
 fn with_idle<R>(work: impl FnOnce(&mut Vec<Here<Engine>>) -> R) -> R {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     idle.retain(|engine| engine.mark().is_here());
@@ -28,13 +29,13 @@ fn with_idle<R>(work: impl FnOnce(&mut Vec<Here<Engine>>) -> R) -> R {
 /// Lends an engine to `query`.
 ///
 /// # Errors
-/// No threads could be had for one; those of `query`.
+/// The threads of an engine cannot be started; those of `query`.
 pub(crate) fn lend<R>(query: impl FnOnce(&Engine) -> Result<R, SqlError>) -> Result<R, SqlError> {
     let engine = {
         let _no_fork = fork::delay();
         match with_idle(Vec::pop) {
             Some(engine) => engine,
-            // Here too: what DataFusion sets up once would stay half made in a child.
+            // Here too: one-time initialisation of DataFusion would stay half done in a child.
             None => Here::new(Engine::new()?),
         }
     };

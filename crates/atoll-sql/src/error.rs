@@ -1,8 +1,8 @@
-//! What can go wrong with a statement, where, and what to do about it.
+//! Errors of statements, with their place and with advice.
 //!
 //! A [`SqlError`] is one sentence with a kind, a place in the statement where it is known, and a
-//! hint where one helps. Errors of the layers below and of DataFusion are translated here, in one
-//! place; `wording` puts what they say into the words of SQL.
+//! hint where one helps. This module translates errors of the layers below and of DataFusion;
+//! `wording` puts their messages into the words of SQL.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use sqlparser::tokenizer::{Location, Span, TokenizerError};
 use crate::wording::sentence;
 use crate::{limits, names, wording};
 
-/// What sort of mistake an error is.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SqlErrorKind {
@@ -34,27 +34,27 @@ pub enum SqlErrorKind {
     Schema,
     /// A change on a session that reads a snapshot.
     ReadOnly,
-    /// Something that SQL has and Atoll has not.
+    /// A feature of SQL that Atoll does not support.
     Unsupported,
     /// The transaction lost against others, or an earlier statement of it failed.
     Aborted,
     /// The snapshot outlived its limits.
     Expired,
-    /// The database belongs to the process that this one was forked from.
+    /// The database belongs to the parent of this forked process.
     ForkedChild,
-    /// A file could not be read, or does not hold what it should.
+    /// A file that could not be read or has wrong contents.
     Input,
     /// A query that failed while it was planned or run.
     Query,
     /// A query that needs more memory, or more spill files, than queries may take.
     OutOfMemory,
-    /// A statement that was ended before it had come to its end.
+    /// A statement that was cancelled.
     Cancelled,
     /// An error of the database itself.
     Database,
 }
 
-/// What a program may treat in its own way, more closely than by [`SqlErrorKind`].
+/// Causes that a program may treat separately, finer than [`SqlErrorKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
@@ -64,7 +64,7 @@ pub enum Cause {
     FineTimestamp,
 }
 
-/// What was wrong with a statement.
+/// An error of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlError {
     kind: SqlErrorKind,
@@ -80,7 +80,7 @@ impl SqlError {
         Self { kind, cause: None, message: message.into(), position: None, hint: None }
     }
 
-    /// An error for something that SQL has and Atoll has not.
+    /// An error for a feature of SQL that Atoll does not support.
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(SqlErrorKind::Unsupported, message)
     }
@@ -105,23 +105,23 @@ impl SqlError {
         self
     }
 
-    /// The same error, its message behind a prefix that says which row it is about.
+    /// The same error, with a prefix that names the row.
     pub(crate) fn within(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
 
-    /// What sort of mistake it is.
+    /// The kind of the error.
     pub fn kind(&self) -> SqlErrorKind {
         self.kind
     }
 
-    /// Its cause, if it is one of those that are told apart.
+    /// Its cause, if it is one of those that are distinguished.
     pub fn cause(&self) -> Option<Cause> {
         self.cause
     }
 
-    /// One sentence that says what was wrong.
+    /// One sentence about the error.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -131,7 +131,7 @@ impl SqlError {
         self.position
     }
 
-    /// What to do about it.
+    /// Advice for the user.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -169,12 +169,12 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
-/// Why a change that is not a statement was not made.
+/// Why a change that is not a statement failed.
 #[derive(Debug)]
 pub enum ChangeError {
-    /// The session, or the transaction that is open in it, does not take it.
+    /// The session, or its open transaction, refuses it.
     Session(SqlError),
-    /// The database does not.
+    /// The database refuses it.
     Database(atoll::Error),
 }
 
@@ -314,7 +314,7 @@ fn translate(error: &DataFusionError) -> SqlError {
             }
             other => wording::of_query(&other.to_string()),
         },
-        // `LIMITS-2`: only our pool refuses, whatever the operator says of it.
+        // `LIMITS-2`: only our pool refuses, whatever the operator reports.
         DataFusionError::ResourcesExhausted(_) => limits::exhausted("the query needs"),
         DataFusionError::IoError(error) => of_spill(error),
         DataFusionError::NotImplemented(text) => wording::of_missing(text),
@@ -332,7 +332,7 @@ fn translate(error: &DataFusionError) -> SqlError {
             ArrowError::NotYetImplemented(text) => wording::of_missing(text),
             other => wording::of_query(&other.to_string()),
         },
-        // What DataFusion never expects, unless it is the last part of a message that is known.
+        // An internal error of DataFusion, unless it is the last part of a known message.
         DataFusionError::Internal(text) => wording::of_internal(text),
         DataFusionError::ExecutionJoin(_) => wording::fault(),
         other => wording::of_query(&other.message()),

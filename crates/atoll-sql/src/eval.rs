@@ -1,8 +1,8 @@
 //! Constant expressions: literals, casts and simple arithmetic, over one row's columns or none.
 //!
-//! This is for `INSERT … VALUES`, `UPDATE … SET` and conditions on keys, where going through a
-//! planner would cost more than the statement. Whatever is not known here is an error that points
-//! to `INSERT … SELECT`, where everything is.
+//! This module serves `INSERT … VALUES`, `UPDATE … SET` and conditions on keys, where a planner
+//! would cost more than the statement. An unsupported expression is an error that recommends
+//! `INSERT … SELECT`, which supports all of them.
 
 use atoll::{Schema, Value};
 use sqlparser::ast::{BinaryOperator, CastKind, Expr, Ident, Spanned, UnaryOperator};
@@ -14,7 +14,7 @@ use crate::rules::arith::{self, DecimalShape};
 use crate::rules::number::{self, Number, Operation};
 use crate::{names, rules, text, types};
 
-/// The row that names in an expression stand for.
+/// The row to which names in an expression refer.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a> {
     /// Name of the table.
@@ -189,8 +189,8 @@ fn operation(op: &BinaryOperator) -> Operation {
     }
 }
 
-/// Arithmetic by the rules of [`rules::arith`], but integers of 128 bits: the column for which the
-/// result is checks its range.
+/// Arithmetic by the rules of [`rules::arith`], but with integers of 128 bits: the column of the
+/// result checks its range.
 fn numbers(left: &Literal, operation: Operation, right: &Literal) -> Result<Literal, SqlError> {
     let (result, number) = match (left, right) {
         (Literal::Integer(a), Literal::Integer(b)) => {

@@ -1,9 +1,9 @@
-//! The type of a CSV column, from what its fields hold.
+//! Inference of the type of a CSV column from its fields.
 //!
-//! `GUESS-1`: no field loses anything by being read as the type that is chosen. A sign, a leading
-//! zero or a digit that the value would not show again makes the column text, or decimal instead of
-//! double precision. What a value shows in another way than its field (`1.50`, `1e3`, `TRUE`,
-//! a `T` between date and time) is the same value.
+//! `GUESS-1`: no field loses information in the chosen type. A sign, a leading zero or a digit that
+//! the value would not show again makes the column text, or decimal instead of double precision. A
+//! different spelling of the same value (`1.50`, `1e3`, `TRUE`, a `T` between date and time) is no
+//! loss.
 
 use atoll::DataType;
 
@@ -11,7 +11,7 @@ use crate::csv::cut_to_micros;
 use crate::records::Text;
 use crate::text;
 
-/// Types that a field may be of, a bit for each, the one to prefer first.
+/// Possible types of a field, a bit for each, the preferred one first.
 const INTEGER: u8 = 1;
 const FLOAT: u8 = 1 << 1;
 const DECIMAL: u8 = 1 << 2;
@@ -24,17 +24,17 @@ const DECIMAL_PRECISION_MAX: usize = 38;
 /// Every number of so many significant digits comes back from a double unless it is near the ends
 /// of its range.
 const FLOAT_DIGITS: usize = 15;
-/// Exponents for which that holds.
+/// Exponents for which this holds.
 const FLOAT_EXPONENT: i64 = 290;
 
 /// Infinite and undefined numbers as programs write them; other spellings may be codes.
 const WORDS: [&str; 10] =
     ["NaN", "nan", "inf", "-inf", "Inf", "-Inf", "infinity", "-infinity", "Infinity", "-Infinity"];
 
-/// What the fields of a column so far have in common.
+/// The possible types of a column, from its fields so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Guess {
-    /// Types that all of them may be of; `None` before the first.
+    /// Types that all of them may have; `None` before the first.
     could: Option<u8>,
     /// One of them is a number with digits.
     has_digits: bool,
@@ -48,19 +48,19 @@ impl Guess {
         Self { could: None, has_digits: false, whole: 0, fraction: 0 }
     }
 
-    /// Takes a field that is not NULL into account; `truncate` says whether timestamps may lose
-    /// what is finer than a microsecond.
+    /// Takes a field that is not NULL into account; `truncate` tells whether timestamps may lose
+    /// digits finer than a microsecond.
     pub(crate) fn add(&mut self, field: Text<'_>, truncate: bool) {
         let could = self.could.unwrap_or(u8::MAX);
         self.could = Some(if could == 0 { 0 } else { could & self.types(field.text, truncate) });
     }
 
-    /// Whether no field has come that is not NULL.
+    /// Whether all fields so far were NULL.
     pub(crate) fn is_blank(&self) -> bool {
         self.could.is_none()
     }
 
-    /// The type that takes all fields.
+    /// The type that holds all fields.
     pub(crate) fn data_type(&self) -> DataType {
         let could = self.could.unwrap_or(0);
         let is = |bit| could & bit != 0;
@@ -82,7 +82,7 @@ impl Guess {
         }
     }
 
-    /// The types that a field may be of.
+    /// The possible types of a field.
     fn types(&mut self, field: &str, truncate: bool) -> u8 {
         let is_bare = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_graphic);
         let bytes = field.as_bytes();
@@ -114,8 +114,7 @@ fn word(field: &str) -> u8 {
     if WORDS.contains(&field) { FLOAT } else { 0 }
 }
 
-/// Whether a field is a date or a timestamp in UTC, in the one way to write them that cannot be
-/// mistaken.
+/// Whether a field is a date or a timestamp in UTC, in the unambiguous format.
 fn moment(field: &str, truncate: bool) -> u8 {
     let Some((day, rest)) = field.split_at_checked(10) else { return 0 };
     // With these, all other characters of a date can only be digits.
@@ -133,8 +132,8 @@ fn moment(field: &str, truncate: bool) -> u8 {
     if is_utc && text::parse(given, DataType::Timestamp).is_ok() { TIMESTAMP } else { 0 }
 }
 
-/// What [`Number`] says of most numbers, in one pass: digits before and behind the point, and
-/// types. `None` for numbers that it has to look at, and for what is none.
+/// A fast path for most numbers, in one pass: digits before and behind the point, and types. `None`
+/// for numbers that [`Number`] must examine, and for text that is no number.
 fn short_number(bytes: &[u8]) -> Option<(usize, usize, u8)> {
     let negative = bytes.first() == Some(&b'-');
     let digits = if negative { &bytes[1..] } else { bytes };

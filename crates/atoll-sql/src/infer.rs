@@ -1,8 +1,7 @@
-//! A table for a file: column names and types from what the file holds.
+//! Creation of a table for a file: column names and types from its contents.
 //!
-//! Parquet files say their types. Of a CSV file every line is read, so that a table made for it
-//! takes all of it ([`crate::guess`]). Whatever can be wrong with the columns is found before the
-//! table is made.
+//! Parquet files have types. Every line of a CSV file is read, so that the table can hold all of it
+//! ([`crate::guess`]). All errors of columns are found before the table is created.
 
 use arrow_schema::{DataType as ArrowType, FieldRef, TimeUnit};
 use atoll::{COLUMNS_MAX, Column, DataType, Database, Schema, Table};
@@ -26,14 +25,14 @@ pub struct Created {
     pub untyped: Vec<String>,
 }
 
-/// Creates an empty table whose columns are those of a file; [`crate::copy_from`] then loads it.
+/// Creates an empty table with the columns of a file; [`crate::copy_from`] then loads it.
 ///
-/// Columns may be NULL unless they are in `key`, the primary key. They have the names that they
-/// have in the file; `key` may name them in other capitals where that is not ambiguous.
+/// Columns may be NULL unless they are in `key`, the primary key. They keep their names in the
+/// file; `key` may differ in capitals where that is not ambiguous.
 ///
 /// # Errors
-/// A file that cannot be read, a CSV file without header, more columns than a table has, a column
-/// type that no table has, a key that the file has not or that is NULL in it, and a table of the
+/// A file that cannot be read, a CSV file without header, more columns than a table may have, an
+/// unsupported column type, a key that the file lacks or that is NULL in it, and a table of the
 /// same name.
 pub fn create_table_from(
     db: &Database,
@@ -77,8 +76,7 @@ struct Columns {
     untyped: Vec<String>,
 }
 
-/// Positions of the columns of a primary key, once the columns are known to be no more than a table
-/// has.
+/// Positions of the columns of a primary key, once the number of columns is known to be permitted.
 fn check_columns(names: &[String], table: &str, key: &[&str]) -> Result<Vec<usize>, SqlError> {
     if let Some(first) = names.get(COLUMNS_MAX) {
         let count = names.len();

@@ -1,9 +1,9 @@
-//! What is loaded: a file, or a stream that can be read only once.
+//! The input of a load: a file, or a stream that can be read only once.
 //!
 //! `INPUT-1`: an input is read from its start as often as needed: once to infer the types of its
 //! columns, once to insert its rows, and again when the transaction is aborted. A pipe is therefore
 //! spooled first, into memory up to [`SPOOL_MEMORY_BYTES`] and then into a temporary file without a
-//! name. `INPUT-2`: compression is told by the first bytes, not by the name; damaged or truncated
+//! name. `INPUT-2`: the first bytes determine the compression, not the name; damaged or truncated
 //! data is an error that names the file.
 
 use std::cell::Cell;
@@ -20,12 +20,12 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::error::{SqlError, SqlErrorKind};
 
-/// Bytes of a stream that are kept in memory; what is longer goes to a temporary file.
+/// Bytes of a stream that are kept in memory; a longer one goes to a temporary file.
 const SPOOL_MEMORY_BYTES: usize = 64 << 20;
 /// Bytes that are read from a stream at once.
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// A file or a stream that tables are made of and loaded from.
+/// A file or a stream from which tables are created and loaded.
 ///
 /// Gzip and Zstandard data is decompressed. A stream, such as a pipe, is read to its end when it is
 /// opened.
@@ -80,7 +80,7 @@ impl Input {
         Self::of_content(name, Content::File(Arc::new(file), meta.len()))
     }
 
-    /// Reads a stream to its end; `name` is told with errors.
+    /// Reads a stream to its end; errors report `name`.
     ///
     /// # Errors
     /// As [`Input::open`], and a temporary file that cannot be written.
@@ -105,7 +105,7 @@ impl Input {
         Ok(Self { name, content, packing })
     }
 
-    /// The name that is told with errors.
+    /// The name in errors.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -168,7 +168,7 @@ impl Reader {
     /// Reads some bytes; 0 at the end.
     ///
     /// # Errors
-    /// What the system says, and compressed data that is damaged or truncated.
+    /// Errors of the system, and compressed data that is damaged or truncated.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize, SqlError> {
         loop {
             match self.inner.read(into) {
@@ -260,7 +260,7 @@ impl ChunkReader for Content {
     }
 }
 
-/// Keeps a stream, so that it can be read again.
+/// Spools a stream, so that it can be read again.
 fn spool(name: &str, mut stream: impl Read, memory_bytes: usize) -> Result<Content, SqlError> {
     let mut next = |into: &mut [u8]| loop {
         match stream.read(into) {
@@ -309,7 +309,7 @@ fn stream_error(name: &str, error: io::Error) -> SqlError {
     }
 }
 
-/// How data is compressed that begins like this.
+/// The compression of data with this beginning.
 fn packing(name: &str, first: &[u8]) -> Result<Option<Packing>, SqlError> {
     let is = |magic: &[u8]| first.starts_with(magic);
     let other = if is(&[0x1f, 0x8b, 8]) {

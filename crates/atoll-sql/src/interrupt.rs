@@ -1,8 +1,9 @@
-//! Statements that are to end before they have come to their end.
+//! Cancellation of statements.
 //!
 //! A session may have a question ([`crate::SqlSession::set_interrupt`]). The thread that runs a
-//! statement asks it every [`PERIOD`] while it waits for other threads, and between rows. After
-//! "yes" the statement ends with [`SqlErrorKind::Cancelled`] and has changed nothing (`SQL-2`).
+//! statement asks it every [`PERIOD`] while it waits for other threads, and between rows. If the
+//! answer is yes, the statement ends with [`SqlErrorKind::Cancelled`] and has changed nothing
+//! (`SQL-2`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,28 +12,28 @@ use std::time::Duration;
 
 use crate::error::{SqlError, SqlErrorKind};
 
-/// How often it is asked whether a statement is to end.
+/// Time between two checks for cancellation.
 pub(crate) const PERIOD: Duration = Duration::from_millis(20);
-/// Rows after which it is asked.
+/// Rows between two checks.
 const ROWS: u32 = 4096;
 
-/// Says whether the statement that runs is to end.
+/// Tells whether the running statement is to end.
 pub type Question = dyn Fn() -> bool + Send + Sync;
 
 /// Whether a statement is to end.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt {
     question: Option<Arc<Question>>,
-    /// For threads that work for the one that asks.
+    /// For threads that work for the asking thread.
     is_cancelled: Arc<AtomicBool>,
     rows: Arc<AtomicU32>,
 }
 
-/// Why an answer did not come.
+/// Why there is no answer.
 pub(crate) enum NoAnswer {
     /// The statement is to end.
     Cancelled,
-    /// Whatever was to answer has ended.
+    /// The answering thread has ended.
     Gone,
 }
 
@@ -50,12 +51,12 @@ impl Interrupt {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// What is set when the statement is to end, if it can be.
+    /// The flag that is set when the statement is to end, if it can be cancelled.
     pub(crate) fn flag(&self) -> Option<Arc<AtomicBool>> {
         self.question.as_ref().map(|_| Arc::clone(&self.is_cancelled))
     }
 
-    /// The same for a thread that works for the one that asks, which waits meanwhile.
+    /// The same for a thread that works for the asking thread, which waits meanwhile.
     pub(crate) fn for_helper(&self) -> Self {
         Self { question: None, ..self.clone() }
     }
@@ -85,7 +86,7 @@ impl Interrupt {
     }
 }
 
-/// The error of a statement that was ended.
+/// The error of a cancelled statement.
 pub(crate) fn cancelled() -> SqlError {
     SqlError::new(SqlErrorKind::Cancelled, "the statement was cancelled and has changed nothing")
 }

@@ -2,13 +2,13 @@
 //!
 //! `CREATE TABLE`, `INSERT`, `UPDATE`, `DELETE` and `COPY` are carried out here, each as one
 //! transaction of the facade ([`atoll::Database`]). `SELECT` and its relatives are planned and run
-//! by DataFusion over the segments of a snapshot, which it reads where they lie: a scan hands out
-//! the snapshot's own Arrow buffers.
+//! by DataFusion over the segments of a snapshot, in place: a scan returns the Arrow buffers of the
+//! snapshot itself.
 //!
 //! The life of a statement: text → tokens with positions (`parse`) → a syntax tree in the
 //! PostgreSQL dialect → either a `dml::Change` applied inside a transaction (`txn`) or a plan over
-//! a snapshot (`query`). Every error is a [`SqlError`] that says what was wrong and, where it is
-//! known, at which line and column.
+//! a snapshot (`query`). Every error is a [`SqlError`] with a message and, where it is known, line
+//! and column.
 //!
 //! `SQL-1`: a `SELECT` reads and writes no file but spill files (`limits`), and does not change the
 //! session: its plans are refused when they contain anything but reading the snapshot's tables.

@@ -1,7 +1,7 @@
-//! Values before they know their column: what a literal, a cast or a file's value is.
+//! Values without a column: literals, casts and values of files.
 //!
 //! A [`Literal`] is as exact as it was written. It becomes a [`Value`] when the type of its column
-//! is known, and that is where ranges are checked and where lost digits are an error.
+//! is known. That step checks ranges, and lost digits are an error there.
 
 use atoll::{DataType, Value};
 
@@ -17,13 +17,13 @@ pub(crate) enum Literal {
     Bool(bool),
     /// A whole number.
     Integer(i128),
-    /// Digits, and how many of them stand behind the point.
+    /// Digits, and how many of them are behind the point.
     Decimal(i128, u8),
     /// A floating-point number of 64 bits.
     Float(f64),
     /// A floating-point number of 32 bits.
     Real(f32),
-    /// Text, which in a column of another type means what the text says.
+    /// Text, which a column of another type parses.
     Text(String),
     /// Days since 1970-01-01.
     Date(i32),
@@ -34,7 +34,7 @@ pub(crate) enum Literal {
 }
 
 impl Literal {
-    /// The number that digits stand for, as exact as they are written.
+    /// The number of the digits, as exact as they are written.
     pub(crate) fn number(digits: &str) -> Option<Self> {
         if let Ok(integer) = digits.parse() {
             return Some(Self::Integer(integer));
@@ -45,7 +45,7 @@ impl Literal {
         }
     }
 
-    /// The literal for a value that stands in a column.
+    /// The literal for the value of a column.
     pub(crate) fn of(value: Value, data_type: DataType) -> Self {
         match value {
             Value::Null => Self::Null,
@@ -66,7 +66,7 @@ impl Literal {
         }
     }
 
-    /// The value as it stands in a column of a type.
+    /// The value in a column of a type.
     ///
     /// # Errors
     /// One clause that says why the literal is not a value of that type.

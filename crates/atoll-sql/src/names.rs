@@ -1,10 +1,10 @@
-//! Names in statements: folding as PostgreSQL does it, and the names near a mistyped one.
+//! Names in statements: folding as in PostgreSQL, and suggestions for mistyped names.
 //!
 //! `NAME-1`: in a name without quotes the letters A to Z are folded to lower case, as PostgreSQL
-//! does with UTF-8; all other letters, and quoted names, are taken as they stand. Definitions,
+//! does with UTF-8; all other letters, and quoted names, are not changed. Definitions,
 //! changes and queries fold by this rule alone.
-//! `NAME-2`: a column that is made for a file has the name that it has there; SQL needs quotes for
-//! it unless it is a plain lower-case identifier.
+//! `NAME-2`: a column that is created for a file keeps its name; SQL needs quotes for it unless it
+//! is a plain lower-case identifier.
 
 use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, Statement};
 use sqlparser::keywords::RESERVED_FOR_COLUMN_ALIAS;
@@ -22,7 +22,7 @@ const NEAR_MAX: usize = 3;
 /// Most names that an error lists.
 const LIST_MAX: usize = 12;
 
-/// The name that an identifier stands for.
+/// The name that an identifier denotes.
 pub(crate) fn fold(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
@@ -30,7 +30,7 @@ pub(crate) fn fold(ident: &Ident) -> String {
     }
 }
 
-/// The table that a possibly qualified name stands for, and where it stands.
+/// The table that a possibly qualified name denotes, and its place.
 pub(crate) fn table_name(name: &ObjectName) -> Result<(String, Span), SqlError> {
     let idents: Option<Vec<&Ident>> = name.0.iter().map(|part| part.as_ident()).collect();
     let idents = idents.unwrap_or_default();
@@ -113,7 +113,7 @@ fn is_plain(name: &str) -> bool {
         [SelectItem::UnnamedExpr(Expr::Identifier(ident))] if ident.value == name)
 }
 
-/// The column that a name without qualifier stands for.
+/// The column that a name without qualifier denotes.
 pub(crate) fn column_name(name: &ObjectName) -> Result<&Ident, SqlError> {
     match name.0.as_slice() {
         [part] => part.as_ident(),
@@ -127,7 +127,7 @@ pub fn tablespace_name(number: u32) -> String {
     format!("node{number}")
 }
 
-/// The number of the tablespace that an identifier stands for, of so many.
+/// The number of the tablespace that an identifier denotes, of so many.
 pub(crate) fn tablespace(ident: &Ident, count: usize) -> Result<u32, SqlError> {
     let name = fold(ident);
     let all: Vec<String> = (0..).take(count).map(tablespace_name).collect();
@@ -176,7 +176,7 @@ pub(crate) fn unknown_qualifier<'a>(
     ))
 }
 
-/// "did you mean", or the list of what there is where nothing is near and the list is short.
+/// "did you mean", or the list of known names if none is near and the list is short.
 fn hint<'a>(
     name: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -196,7 +196,7 @@ pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<
     let allowed = (lower.chars().count() / 3).max(1);
     let mut found: Vec<(usize, &str)> = known
         .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
-        // What was written is there, but not for this statement: no use to propose it.
+        // The name exists, but not for this statement: a proposal would not help.
         .filter(|(distance, candidate)| *distance <= allowed && *candidate != name)
         .collect();
     found.sort();

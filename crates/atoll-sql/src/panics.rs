@@ -1,8 +1,8 @@
-//! Panics of queries: an error of the statement, and no noise.
+//! Panics of queries become errors of their statement.
 //!
-//! A query runs on the threads of its engine. A panic on any of them ends the query, is told as one
-//! error, and is not printed unless `RUST_BACKTRACE` asks for it.
-//! Panics of other threads are treated as before.
+//! A query runs on the threads of its engine. A panic on any of them ends the query, is reported as
+//! one error, and is not printed unless `RUST_BACKTRACE` asks for it. Panics of other threads are
+//! treated as before.
 
 use std::panic;
 use std::sync::Once;
@@ -11,7 +11,7 @@ use std::thread;
 /// The name of an engine's threads.
 pub(crate) const THREADS: &str = "atoll-sql query";
 
-/// Lets panics of queries be quiet from now on.
+/// Silences panics of queries from now on.
 pub(crate) fn keep_quiet() {
     static ONCE: Once = Once::new();
     // The hook cannot be changed while this thread unwinds.

@@ -94,7 +94,7 @@ pub(crate) fn load(
     Ok(inserter.loaded)
 }
 
-/// The batch without what is finer than a microsecond in its timestamps.
+/// The batch with timestamps truncated to microseconds.
 fn cut_to_micros(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     // A dictionary of timestamps is taken apart later, and cannot be cut before.
     let plain = batch.columns().iter().map(|array| {
@@ -111,8 +111,8 @@ fn cut_to_micros(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new_with_options(schema, arrays, &options)
 }
 
-/// Hands every row of a batch on as values of the table's columns; `columns` says which column of
-/// the table each of the batch is, and `before` how many rows came before.
+/// Passes every row of a batch on as values of the table's columns; `columns` maps columns of the
+/// batch to columns of the table, and `before` is the number of rows before.
 pub(crate) fn for_each_row(
     schema: &Schema,
     columns: &[usize],
@@ -190,7 +190,7 @@ fn pair(
     Ok(pairs)
 }
 
-/// What a Parquet error says, without the name of its kind.
+/// The message of a Parquet error, without the name of its kind.
 fn reason(error: &ParquetError) -> String {
     let text = error.to_string();
     let text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);

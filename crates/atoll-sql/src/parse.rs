@@ -1,8 +1,8 @@
 //! From text to statements, with the place of every token kept.
 //!
-//! A script is cut into tokens once and then into statements at its semicolons, so that lines and
-//! columns count from the start of what the user wrote, and a statement is parsed only when those
-//! before it have been carried out.
+//! A script is split into tokens once and then into statements at its semicolons. Lines and columns
+//! thus count from the start of the script, and a statement is parsed only after those before it
+//! have been carried out.
 
 use sqlparser::ast::table_constraints::IndexConstraint;
 use sqlparser::ast::{CopyOption, CreateTableOptions, Expr, Ident, SqlOption, Statement};
@@ -22,7 +22,7 @@ pub(crate) const TABLESPACE: &str = "TABLESPACE";
 /// The tokens of one statement, without its semicolon.
 pub(crate) type StatementTokens = Vec<TokenWithSpan>;
 
-/// Cuts a script into the tokens of its statements; empty statements are left out.
+/// Splits a script into the tokens of its statements and drops empty statements.
 ///
 /// # Errors
 /// Text that is not made of tokens, such as a string without its end.
@@ -183,9 +183,9 @@ fn extra_option(words: &[&TokenWithSpan], known: &[Keyword]) -> Option<CopyOptio
     Some(CopyOption::ForceQuote(idents))
 }
 
-/// Takes `INDEX name (column, …)` out of `CREATE TABLE … (…)`. PostgreSQL, whose dialect is parsed,
-/// has no such clause and would take it for a column with the name index, which it may be still:
-/// the type of a column has no name in its parentheses.
+/// Takes `INDEX name (column, …)` out of `CREATE TABLE … (…)`. The dialect of PostgreSQL has no
+/// such clause and would read a column with the name index. It may still be one: the type of a
+/// column has no name in its parentheses.
 fn take_indexes(tokens: &mut StatementTokens) -> Result<Vec<IndexConstraint>, ParserError> {
     let is = |token: &Token, wanted| matches!(token, Token::Word(word) if word.keyword == wanted);
     let mut words = tokens.iter().filter(|token| !is_space(token));
@@ -262,7 +262,7 @@ fn is_space(token: &TokenWithSpan) -> bool {
 
 /// The statement with the name behind `TABLESPACE` as it was written. The parser keeps neither its
 /// quotes nor its place; where it has found the clause and nothing else behind the columns, the
-/// name is the last token. What is written otherwise is left as it is, to be refused.
+/// name is the last token. Other statements are left unchanged and refused later.
 fn with_tablespace(mut statement: Statement, last: Option<TokenWithSpan>) -> Statement {
     if let Statement::CreateTable(create) = &mut statement
         && let CreateTableOptions::Plain(options) = &mut create.table_options

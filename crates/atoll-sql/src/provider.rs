@@ -1,4 +1,4 @@
-//! A snapshot as DataFusion sees it: one catalog, one schema, and its tables.
+//! The DataFusion catalog of a snapshot: one catalog, one schema, and its tables.
 
 use std::fmt;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl TableProvider for SnapshotProvider {
         let mut kept = Vec::with_capacity(total);
         let mut rows = 0;
         for (segment, _) in segments.into_iter().zip(keep).filter(|(_, keep)| *keep) {
-            // A limit comes without filters, so the first rows there are will do.
+            // A limit comes without filters, so any first rows suffice.
             if limit.is_some_and(|limit| rows >= limit) {
                 break;
             }

@@ -1,7 +1,7 @@
-//! Which segments a filter can match at all, from the minimum and maximum of their columns.
+//! Pruning of segments by the minimum and maximum of their columns.
 //!
-//! `PRUNE-1`: pruning only ever leaves out segments that hold no matching row. A zone may be wider
-//! than the rows it stands for, never narrower, and the filter is applied to the rows afterwards.
+//! `PRUNE-1`: pruning removes only segments without a matching row. A zone may be wider than the
+//! values of its rows, never narrower, and the filter is applied to the rows afterwards.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, utils::conjunction};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 
-/// For each segment whether it may hold a row that all the filters let through.
+/// For each segment, whether it may hold a row that passes all filters.
 pub(crate) fn may_match(
     session: &dyn Session,
     schema: &Schema,

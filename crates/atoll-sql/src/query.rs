@@ -1,7 +1,7 @@
 //! Queries: planned and run by DataFusion over the tables of one snapshot.
 //!
-//! The engine is made once for a session; a statement lends it a snapshot and takes it back, so
-//! that no lease outlives its statement unless the result still refers to its bytes.
+//! A statement lends an engine a snapshot and takes it back, so that no lease outlives its
+//! statement unless the result still refers to its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,12 +40,12 @@ use crate::{clauses, panics, watch, wording};
 
 /// Stack of a thread that plans and runs queries.
 const STACK_BYTES: usize = 8 << 20;
-/// How long the threads of a query that has failed are waited for,
+/// Longest wait for the threads of a failed query,
 const GRACE: Duration = Duration::from_millis(20);
 /// and between two looks at them.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// What a query returned. Its buffers may be the snapshot's; they keep the snapshot's lease.
+/// The result of a query. Its buffers may belong to the snapshot; they keep the snapshot's lease.
 #[derive(Debug, Clone)]
 pub struct QueryResult {
     schema: SchemaRef,
@@ -74,8 +74,8 @@ impl QueryResult {
         &self.batches
     }
 
-    /// What it keeps of the memory of queries. It counts as long as this lives, so it is kept
-    /// beside batches that are given away.
+    /// The query memory that it holds. It counts as long as this value lives, so it is kept beside
+    /// batches that are given away.
     pub fn memory(&self) -> Option<QueryMemory> {
         self.memory.clone()
     }
@@ -91,11 +91,11 @@ impl QueryResult {
     }
 }
 
-/// The planner and the threads of a session's queries.
+/// A planner and the threads of its queries.
 pub(crate) struct Engine {
     context: SessionContext,
     runtime: Option<Runtime>,
-    /// Whether a query that was ended has threads that have not noticed yet.
+    /// Whether a cancelled query has threads that have not noticed yet.
     is_busy: AtomicBool,
     /// Whether a query has panicked, which may have left the engine half changed.
     is_broken: AtomicBool,
@@ -105,14 +105,14 @@ impl Engine {
     /// An engine with a thread for each CPU that the process may use.
     ///
     /// # Errors
-    /// No thread could be had.
+    /// A thread cannot be started.
     pub(crate) fn new() -> Result<Self, SqlError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let fault = |what: String| SqlError::new(SqlErrorKind::Database, what);
         panics::keep_quiet();
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
-            // Plans are made there, and deep ones want as much as on a main thread.
+            // Plans are made there, and deep ones need as much stack as on a main thread.
             .thread_stack_size(STACK_BYTES)
             .thread_name(panics::THREADS)
             .build()
@@ -129,7 +129,7 @@ impl Engine {
         parser.collect_spans = true;
         // As in PostgreSQL, 0.1 is exactly one tenth.
         parser.parse_float_as_decimal = true;
-        // SQL-1: a query has no business in the file system but to spill.
+        // SQL-1: a query uses the file system for spilling only.
         let environment = limits::environment()?;
         let mut state = SessionStateBuilder::new()
             .with_config(config)
@@ -173,8 +173,8 @@ impl Engine {
     /// Runs a query on a snapshot.
     ///
     /// # Errors
-    /// What DataFusion finds wrong with it, translated; anything but reading tables; that it was
-    /// ended, or needs more than queries may take.
+    /// Translated errors of DataFusion; anything but reading tables; a query that was cancelled or
+    /// exceeds the limits.
     pub(crate) fn run(
         &self,
         snapshot: &Snapshot,
@@ -223,7 +223,7 @@ impl Engine {
         result
     }
 
-    /// Waits a moment for what works on a query that has failed, which gives its memory back then.
+    /// Waits a moment for the threads of a failed query, which then return its memory.
     fn settle(&self, runtime: &Runtime) {
         let begin = Instant::now();
         let is_busy = loop {
@@ -294,9 +294,9 @@ async fn physical(
     Ok(state.create_physical_plan(&plan).await?)
 }
 
-/// DataFusion's rules for physical plans, without those that push filters down: they take columns
-/// of a join for those of its input that have the same name (DataFusion 55, its issue 25296), and
-/// what can be pushed has been pushed by the rules for logical plans.
+/// DataFusion's rules for physical plans, without filter pushdown: it confuses columns of a join
+/// with those of its input that have the same name (DataFusion 55, its issue 25296), and the rules
+/// for logical plans have pushed filters down already.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
@@ -315,7 +315,7 @@ fn analyzers(guards: bool) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 }
 
 impl Drop for Engine {
-    /// Lets go of the threads without waiting, which is allowed everywhere.
+    /// Detaches the threads without waiting, which is permitted everywhere.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -323,7 +323,7 @@ impl Drop for Engine {
     }
 }
 
-/// Checks the tables that a query names, to say better what is wrong than the planner would.
+/// Checks the tables that a query names, for better messages than those of the planner.
 fn check_tables(statement: &Statement, snapshot: &Snapshot) -> Result<(), SqlError> {
     let known = snapshot.tables();
     let local = common_table_names(statement);

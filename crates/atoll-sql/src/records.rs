@@ -1,4 +1,4 @@
-//! The records of a CSV file: fields cut at delimiters, each with whether it stood in quotes.
+//! The records of a CSV file: fields split at delimiters, each with a flag for quotes.
 //!
 //! The rules are those of RFC 4180, as PostgreSQL and the other common readers extend it:
 //!
@@ -9,7 +9,7 @@
 //! - A byte-order mark at the start of the file is skipped.
 //!
 //! `CSV-1`: a quote that does not close, and text behind a closing quote, are errors with the line
-//! where the quoted field begins: what follows would be read otherwise than it was meant.
+//! where the quoted field begins: the following text would be misread.
 //! `CSV-2`: at most [`RECORD_BYTES_MAX`] bytes are kept in memory, whatever the file holds.
 
 use memchr::{memchr, memchr3};
@@ -29,7 +29,7 @@ pub(crate) struct Records {
     reader: Reader,
     delimiter: u8,
     buffer: Vec<u8>,
-    /// What of the buffer has been read from the file and belongs to no record yet.
+    /// The part of the buffer that has been read from the file and belongs to no record yet.
     start: usize,
     end: usize,
     /// The file has been read to its end.
@@ -38,7 +38,7 @@ pub(crate) struct Records {
     /// The line at `start`, from 1.
     line: u64,
     fields: Vec<Field>,
-    /// Texts of fields that do not stand in the buffer as they are.
+    /// Texts of fields that differ from the bytes in the buffer.
     copied: String,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Records {
 struct Field {
     start: usize,
     end: usize,
-    /// The end of what follows the closing quote, while the record is being read.
+    /// The end of the bytes behind the closing quote, while the record is being read.
     tail: usize,
     quoted: bool,
     /// It is in [`Records::copied`], because it had doubled quotes or blanks behind the last one.
@@ -68,9 +68,9 @@ pub(crate) struct Record<'a> {
 /// The text of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Text<'a> {
-    /// What it holds.
+    /// Its text.
     pub(crate) text: &'a str,
-    /// Whether it stood in quotes.
+    /// Whether it was quoted.
     pub(crate) quoted: bool,
 }
 
@@ -102,9 +102,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What was found at the start of the bytes that are not read yet.
+/// The item at the start of the unread bytes.
 enum Found {
-    /// A record, its bytes with and without what ends it, and the line breaks in it.
+    /// A record, its bytes with and without its terminator, and the line breaks in it.
     Record { all: usize, text: usize, breaks: u64 },
     /// A blank line of so many bytes.
     Blank(usize),
@@ -138,7 +138,7 @@ impl Records {
     /// Reads the next record; `None` at the end of the file.
     ///
     /// # Errors
-    /// `CSV-1`, text that is not UTF-8, and what the reader says.
+    /// `CSV-1`, text that is not UTF-8, and errors of the reader.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>, SqlError> {
         if !self.begun {
             self.begin()?;
@@ -287,7 +287,7 @@ impl Records {
     }
 }
 
-/// The quote that closes a field whose text begins at a place, and whether there are doubled ones
+/// The quote that closes a field with text from a place on, and whether there are doubled quotes
 /// before it. A quote at the very end of the bytes may be the first of two unless they are all.
 fn closing_quote(bytes: &[u8], from: usize, ended: bool) -> Option<(usize, bool)> {
     let (mut from, mut doubled) = (from, false);

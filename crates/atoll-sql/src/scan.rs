@@ -1,8 +1,8 @@
 //! Reading a table of a snapshot: one record batch for each segment, its buffers the snapshot's.
 //!
-//! `SCAN-1`: a column's bytes are not copied unless deleted rows lie scattered between present
-//! ones; rows that lie together are slices of the segment. `SCAN-2`: before each segment the
-//! snapshot is asked whether it still holds, so a query on an expired one ends with an error.
+//! `SCAN-1`: the bytes of a column are copied only if deleted rows are scattered between present
+//! ones; adjacent rows are slices of the segment. `SCAN-2`: the scan checks before each segment
+//! that the snapshot is still valid, so a query on an expired one ends with an error.
 
 use std::fmt;
 use std::ops::Range;
@@ -29,7 +29,7 @@ use datafusion::physical_plan::{
 
 use crate::provider::external;
 
-/// Most runs of present rows that are handed out as slices; with more, rows are gathered.
+/// Most runs of present rows that become slices; with more, rows are gathered.
 const SLICES_MAX: usize = 4;
 
 /// The plan node that reads segments.
@@ -78,7 +78,7 @@ impl SnapshotScan {
         })
     }
 
-    /// The same scan in as many parts as are wanted and there are segments for.
+    /// The same scan in at most the given number of parts, one segment each at least.
     pub(crate) fn with_partitions(mut self, wanted: usize) -> Self {
         let segments = self.segments.len();
         let count = wanted.clamp(1, segments.max(1));
@@ -94,7 +94,7 @@ impl SnapshotScan {
         self
     }
 
-    /// The same scan, of whose rows no more than these are wanted.
+    /// The same scan with a limit of rows.
     pub(crate) fn with_limit(mut self, limit: Option<usize>) -> Self {
         self.limit = limit;
         self
@@ -306,7 +306,7 @@ impl SegmentReader {
         };
         let runs: Vec<(usize, usize)> = presence.set_slices().take(SLICES_MAX + 1).collect();
         if runs.len() > SLICES_MAX {
-            // Absent rows may lack what the schema promises, so they go before it is applied.
+            // Absent rows may violate the schema, so they are removed before it is applied.
             let loose = Arc::new(nullable(&self.schema));
             let all = RecordBatch::try_new(loose, columns)?;
             let present = filter_record_batch(&all, &BooleanArray::new(presence, None))?;

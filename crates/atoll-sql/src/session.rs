@@ -1,4 +1,4 @@
-//! A session: statements one after the other, on a live database or on one snapshot.
+//! A session: sequential statements on a live database or on one snapshot.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::settings::{self, Assignment, Chosen, Setting};
 use crate::txn::{self, OpenTransaction};
 use crate::{copy, ddl, engines, parquet};
 
-/// What a statement did.
+/// The outcome of a statement.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Outcome {
     /// A query returned rows.
     Rows(QueryResult),
-    /// Anything else was carried out.
+    /// Any other statement was carried out.
     Done {
-        /// What it was, as PostgreSQL says it: `CREATE TABLE`, `INSERT 0 3`, `UPDATE 1`.
+        /// The command tag, as in PostgreSQL: `CREATE TABLE`, `INSERT 0 3`, `UPDATE 1`.
         tag: String,
         /// Rows that it touched.
         rows: u64,
@@ -43,7 +43,7 @@ impl Outcome {
     }
 }
 
-/// What a session works on.
+/// The target of a session.
 enum Target {
     Database { db: Database, open: Option<OpenTransaction> },
     Snapshot(Snapshot),
@@ -51,13 +51,13 @@ enum Target {
 
 /// A session. It may move between threads; it runs one statement at a time.
 ///
-/// In a child that is forked from its process, one on a snapshot goes on working, and one on a
-/// database is refused ([`SqlErrorKind::ForkedChild`]).
+/// In a forked child a session on a snapshot continues to work, and one on a database is refused
+/// ([`SqlErrorKind::ForkedChild`]).
 pub struct SqlSession {
     target: Target,
-    /// What its commits are to survive.
+    /// The durability of its commits.
     chosen: Chosen,
-    /// Says whether the statement that runs is to end.
+    /// Tells whether the running statement is to end.
     question: Option<Arc<Question>>,
 }
 
@@ -76,23 +76,23 @@ impl SqlSession {
         Self { target, chosen: Chosen::default(), question: None }
     }
 
-    /// Sets what is asked while a statement runs, some fifty times a second and on the thread that
-    /// runs it, and answers whether the statement is to end. It then fails with
-    /// [`SqlErrorKind::Cancelled`]. A commit is not ended, nor what is made of a file before its
-    /// first row. `None` asks nothing.
+    /// Sets the question that tells whether a running statement is to end. The thread that runs the
+    /// statement asks it some fifty times a second. If the answer is yes, the statement fails with
+    /// [`SqlErrorKind::Cancelled`]. A commit does not end early, nor the work on a file before its
+    /// first row. `None` removes the question.
     pub fn set_interrupt(&mut self, question: Option<Arc<Question>>) {
         self.question = question;
     }
 
-    /// Whether a transaction is open: `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
+    /// Whether a transaction is open, between `BEGIN` and `COMMIT` or `ROLLBACK`.
     pub fn in_transaction(&self) -> bool {
         matches!(self.target, Target::Database { open: Some(_), .. })
     }
 
-    /// Runs exactly one statement; a semicolon at its end is welcome.
+    /// Runs exactly one statement, with or without a semicolon at its end.
     ///
     /// # Errors
-    /// What was wrong with it. It has then changed nothing.
+    /// Those of the statement, which has then changed nothing.
     pub fn execute(&mut self, sql: &str) -> Result<Outcome, SqlError> {
         let parsed = parse::one(sql);
         self.carry_out(parsed)
@@ -117,14 +117,14 @@ impl SqlSession {
         outcomes
     }
 
-    /// Makes a change that is not a statement: inside the transaction that is open, or as one of
-    /// its own, which is tried again when others make it abort. `body` says how many rows it
+    /// Makes a change that is not a statement: inside the open transaction, or as a transaction of
+    /// its own, which is tried again after an abort. `body` returns the number of rows that it
     /// touched.
     ///
     /// # Errors
-    /// [`ChangeError::Database`] with what `body` or the commit failed with, nothing of it has been
-    /// changed then; [`ChangeError::Session`] for a session on a snapshot and a transaction that
-    /// takes no further statement. An open transaction takes none after any of these.
+    /// [`ChangeError::Database`] with the error of `body` or of the commit, without any change;
+    /// [`ChangeError::Session`] for a session on a snapshot and a transaction that takes no further
+    /// statement. An open transaction takes none after any of these.
     pub fn change(
         &mut self,
         mut body: impl FnMut(&mut Transaction) -> TxnResult<u64> + Send + 'static,
@@ -146,17 +146,17 @@ impl SqlSession {
         }
     }
 
-    /// That no transaction is open, for something that cannot be part of one and is not a
+    /// Checks that no transaction is open, for an operation that cannot be part of one and is not a
     /// statement.
     ///
     /// # Errors
-    /// There is one, or the session reads a snapshot, or [`SqlErrorKind::ForkedChild`].
+    /// A transaction is open, or the session reads a snapshot, or [`SqlErrorKind::ForkedChild`].
     pub fn check_no_transaction(&self, what: &str) -> Result<(), SqlError> {
         self.check_owner()?;
         self.outside_transaction(what).map(drop)
     }
 
-    /// That the database is this process's own: the thread of a transaction that is open does not
+    /// Checks that the database belongs to this process: the thread of an open transaction does not
     /// exist in a forked child.
     fn check_owner(&self) -> Result<(), SqlError> {
         match &self.target {

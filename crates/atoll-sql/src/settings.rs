@@ -1,4 +1,4 @@
-//! Settings of a session: what the commits of its transactions are to survive.
+//! Settings of a session: the durability of its commits.
 //!
 //! ```text
 //! SET [SESSION] durability = 'strict' | 'group' | 'group 5ms' | 'none' | DEFAULT
@@ -7,8 +7,8 @@
 //! SHOW durability
 //! ```
 //!
-//! As in PostgreSQL, what is `SET` inside a transaction stays when that commits and is gone when it
-//! is rolled back. PostgreSQL's `synchronous_commit` is another name: what waits for a log there is
+//! As in PostgreSQL, a `SET` inside a transaction stays after its commit and is gone after its
+//! rollback. PostgreSQL's `synchronous_commit` is another name: its values that wait for a log are
 //! strict here, and `off` is group.
 
 use atoll::Durability;
@@ -19,7 +19,7 @@ use sqlparser::ast::{
 use crate::error::{SqlError, SqlErrorKind};
 use crate::names;
 
-/// What can be set.
+/// The settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     Durability,
@@ -29,7 +29,7 @@ pub(crate) enum Setting {
 /// A durability that is chosen; `None` is the database's.
 pub(crate) type Choice = Option<Durability>;
 
-/// What `SET` or `RESET` says.
+/// A parsed `SET` or `RESET`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Assignment {
     pub(crate) choice: Choice,
@@ -67,7 +67,7 @@ impl Setting {
         }
     }
 
-    /// What a value means; `default` is that of the database.
+    /// The meaning of a value; `default` is that of the database.
     fn read(self, value: &Expr, default: Choice) -> Result<Choice, SqlError> {
         let (text, is_word) = text(value)?;
         if is_word && text == "default" {
@@ -123,7 +123,7 @@ fn no_value(text: &str) -> SqlError {
     SqlError::new(SqlErrorKind::Syntax, format!("{text} is no value of a setting; quote a text"))
 }
 
-/// What a `SET` says.
+/// Parses a `SET`.
 ///
 /// # Errors
 /// Anything but one setting that there is, and a value that it cannot have.
@@ -145,7 +145,7 @@ pub(crate) fn assignment(set: &Set, default: Choice) -> Result<Assignment, SqlEr
     Ok(Assignment { choice, is_local })
 }
 
-/// What a `RESET` says.
+/// Parses a `RESET`.
 ///
 /// # Errors
 /// A setting that there is not.
@@ -168,7 +168,7 @@ fn unknown(what: &str) -> SqlError {
         .with_hint(Some("the settings are durability and synchronous_commit".to_owned()))
 }
 
-/// What has been chosen in a session.
+/// The choices of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
     session: Choice,
@@ -179,7 +179,7 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// What counts now.
+    /// The current choice.
     pub(crate) fn now(&self) -> Choice {
         self.local.or(self.pending).unwrap_or(self.session)
     }

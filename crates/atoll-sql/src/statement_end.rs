@@ -1,11 +1,11 @@
-//! Where a statement ends in a text that comes piece by piece.
+//! Detection of the end of a statement in a text that arrives in pieces.
 //!
-//! A semicolon ends a statement unless it stands in a string, a quoted name or a comment. The
-//! scanner looks at each byte once and keeps between pieces what it is inside of, so a statement of
-//! any length that comes line by line costs time in proportion to its length. It agrees with the
-//! tokenizer that later cuts the statement (`parse`).
+//! A semicolon ends a statement unless it is in a string, a quoted name or a comment. The scanner
+//! reads each byte once and keeps its state between pieces, so a statement that arrives line by
+//! line costs time in proportion to its length. It agrees with the tokenizer that later splits the
+//! statement (`parse`).
 
-/// What the scanner is inside of.
+/// The state of the scanner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// Between words.
@@ -124,7 +124,7 @@ impl StatementScanner {
         false
     }
 
-    /// Takes a byte that is inside of nothing.
+    /// Takes a byte outside of strings, names and comments.
     fn plain(&mut self, byte: u8) -> bool {
         self.state = match byte {
             b';' => return true,

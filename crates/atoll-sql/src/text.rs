@@ -1,4 +1,4 @@
-//! From text to values: what a CSV field or a quoted literal means in a column.
+//! Parsing of text to values: the meaning of a CSV field or a quoted literal in a column.
 //!
 //! `TEXT-1`: no digit of a number is lost. A decimal with more digits behind the point than its
 //! column has, or a timestamp finer than a microsecond, is an error unless the digits are zeros.

@@ -1,9 +1,9 @@
 //! Transactions of statements: one for each statement by itself, or one that a session holds open
 //! between `BEGIN` and `COMMIT`.
 //!
-//! A transaction of the facade belongs to the thread that began it, and a session may move between
-//! threads. So an open transaction lives on a thread of its own, which is sent one change after the
-//! other and answers each; dropping the session ends the thread, and that rolls back.
+//! A transaction of the facade belongs to the thread that began it, but a session may move between
+//! threads. So an open transaction lives on its own thread, which receives changes one by one and
+//! answers each. Dropping the session ends the thread, and that rolls back.
 //!
 //! `TXN-1`: an abort of a statement's own transaction is tried again from its start, never from the
 //! middle. `TXN-2`: after an error an open transaction takes no further change, and its `COMMIT`
@@ -21,7 +21,7 @@ use crate::error::{ChangeError, SqlError, SqlErrorKind};
 use crate::interrupt::{self, Interrupt, NoAnswer};
 use crate::settings::Choice;
 
-/// Attempts before a statement gives up against others.
+/// Attempts before a statement fails because of conflicts.
 const ATTEMPTS_MAX: u32 = 1000;
 /// Longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
@@ -49,7 +49,7 @@ impl From<SqlError> for Stop {
     }
 }
 
-/// Runs a change as one transaction, again and again while others make it abort.
+/// Runs a change as one transaction, and repeats it after an abort.
 ///
 /// # Errors
 /// Those of the change, and [`SqlErrorKind::Aborted`] when the attempts are used up.
@@ -118,7 +118,7 @@ impl OpenTransaction {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// No thread could be had for it, or too many transactions are open.
+    /// Its thread cannot be started, or too many transactions are open.
     pub(crate) fn begin(db: &Database) -> Result<Self, SqlError> {
         let (requests, received) = channel();
         let (answers, replies) = channel();
@@ -135,7 +135,7 @@ impl OpenTransaction {
         Ok(Self { line: Here::new(line), failed: false })
     }
 
-    /// Applies a change and says how many rows it touched.
+    /// Applies a change and returns the number of rows that it touched.
     ///
     /// # Errors
     /// Those of the change; from then on, and after an abort, that the transaction has failed.
@@ -144,7 +144,7 @@ impl OpenTransaction {
         self.ask(request, interrupt).map_err(SqlError::from)
     }
 
-    /// Makes a change that is not a statement, and says how many rows it touched.
+    /// Makes a change that is not a statement, and returns the number of rows that it touched.
     ///
     /// # Errors
     /// As [`OpenTransaction::apply`].
@@ -159,7 +159,7 @@ impl OpenTransaction {
         reply
     }
 
-    /// Says whether the transaction still takes statements.
+    /// Checks that the transaction still takes statements.
     ///
     /// # Errors
     /// An earlier statement of it failed.
@@ -179,8 +179,8 @@ impl OpenTransaction {
         self.failed = true;
     }
 
-    /// Commits, to survive what is said; `false` if an earlier statement failed and the transaction
-    /// was rolled back instead.
+    /// Commits with the given durability; `false` if an earlier statement failed and the
+    /// transaction was rolled back instead.
     ///
     /// # Errors
     /// The transaction was aborted at its end.
@@ -232,7 +232,7 @@ fn gone() -> SqlError {
 fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Reply>) {
     let mut transaction = match db.begin() {
         Ok(transaction) => {
-            // The first answer is for `begin`; if nobody waits for it, the loop ends at once.
+            // The first answer is for `begin`; without a receiver the loop ends at once.
             let _ = answers.send(Ok(0));
             transaction
         }
@@ -251,7 +251,7 @@ fn serve(db: &Database, requests: &Receiver<Request>, answers: &Sender<Reply>) {
                 transaction.set_durability(durability);
                 let committed = transaction.commit().map(|()| 0);
                 let result = committed.map_err(|error| failure(error.into()).into());
-                // If nobody listens any more, nobody is left to be told.
+                // Without a receiver the answer has no use.
                 let _ = answers.send(result);
                 return;
             }

@@ -1,4 +1,4 @@
-//! SQL's names of types and the types of columns.
+//! SQL's type names, and the types of columns that they denote.
 
 use atoll::DataType;
 use sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};

@@ -1,12 +1,12 @@
-//! Joins that end when their query is to end.
+//! Cancellation of joins.
 //!
-//! A query is cancelled by dropping it, which its threads notice when an operator waits. Sources do
-//! that every so many batches, but a join can make billions of rows of a single batch, or look at
-//! as many and find none that fits. So joins are watched at two places:
+//! A query is cancelled by dropping it, and its threads notice that when an operator yields.
+//! Sources yield after some batches, but a join can make billions of rows of a single batch, or
+//! compare as many without a match. So joins are watched at two places:
 //!
-//! - `WATCH-1`: behind each batch that a join gives, it waits now and then, as sources do.
-//! - `WATCH-2`: where the filter of a join is evaluated, and behind each batch, the flag of the
-//!   query is looked at; if it is set, the join fails.
+//! - `WATCH-1`: after each batch, a join yields now and then, as sources do.
+//! - `WATCH-2`: where its filter is evaluated, and after each batch, the join reads the flag of the
+//!   query and fails if it is set.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -37,7 +37,7 @@ use crate::interrupt::cancelled;
 /// Set when a query is to end.
 type Flag = Arc<AtomicBool>;
 
-/// The same plan, whose joins end when the flag is set.
+/// The same plan with joins that end when the flag is set.
 pub(crate) fn joins(plan: Arc<dyn ExecutionPlan>, flag: &Flag) -> Result<Arc<dyn ExecutionPlan>> {
     let watched = plan.transform_up(|node| {
         if !node.name().contains("Join") {
@@ -85,7 +85,7 @@ fn check(flag: &Flag) -> Result<()> {
     }
 }
 
-/// A join and what looks at its batches.
+/// A join and the watcher of its batches.
 #[derive(Debug)]
 struct Watched {
     input: Arc<dyn ExecutionPlan>,

@@ -1,14 +1,14 @@
-//! What the libraries below say about a query, in the words of SQL.
+//! Messages of libraries about a query, in the words of SQL.
 //!
-//! `WORDING-1`: no message names a library, its types, its plans or its faults. A message that is
-//! known gets a sentence of its own here; in the others the types and values of Arrow are written
-//! as SQL writes them. What then still shows the insides of a library is told as what it is: a
-//! part of SQL that is not supported, or a fault in Atoll.
+//! `WORDING-1`: no message names a library, its types, its plans or its faults. A known message
+//! gets its own sentence here; in the others the types and values of Arrow are written as in SQL. A
+//! message that still shows internals of a library is reported as an unsupported part of SQL, or as
+//! a fault in Atoll.
 
 use crate::error::{SqlError, SqlErrorKind};
 use crate::names;
 
-/// What is told when Atoll or a library below it has failed, and not the statement.
+/// The message when Atoll or a library below it has failed, and not the statement.
 const FAULT: &str = "the query failed because of a fault in Atoll; please report it";
 
 /// The error of a query that failed through no fault of its statement.
@@ -17,7 +17,7 @@ pub(crate) fn fault() -> SqlError {
         .with_hint(Some("the report needs the statement and the tables that it reads".to_owned()))
 }
 
-/// The error that a library's message about a query is.
+/// Translates the message of a library about a query.
 pub(crate) fn of_query(text: &str) -> SqlError {
     known(text).unwrap_or_else(|| {
         let told = in_sql(sentence(text).as_str());
@@ -28,7 +28,7 @@ pub(crate) fn of_query(text: &str) -> SqlError {
     })
 }
 
-/// The same for something that a library says it has not.
+/// The same for a feature that a library does not have.
 pub(crate) fn of_missing(text: &str) -> SqlError {
     if let Some(error) = known(text) {
         return error;
@@ -43,7 +43,7 @@ pub(crate) fn of_missing(text: &str) -> SqlError {
     SqlError::unsupported(format!("{told}{is_not}"))
 }
 
-/// The error that a message about what a library never expects is: as a rule a fault.
+/// Translates an internal error of a library: as a rule a fault.
 pub(crate) fn of_internal(text: &str) -> SqlError {
     known(text).unwrap_or_else(fault)
 }
@@ -54,7 +54,7 @@ fn first_part(text: &str) -> &str {
     text.split(".\nThis issue was likely caused").next().unwrap_or(text).trim()
 }
 
-/// Messages that have a sentence of ours.
+/// Known messages with their sentences.
 fn known(text: &str) -> Option<SqlError> {
     let text = text.split("\n\nbacktrace:").next().unwrap_or(text).trim();
     let query = |message: String, hint: &str| {
@@ -301,7 +301,7 @@ fn is_generic(word: &str) -> bool {
     list.contains(&word) || ["FixedSizeBinary", "List", "LargeList", "Dictionary"].contains(&word)
 }
 
-/// What a library says about a value or a type, in the words of SQL.
+/// A library's message about a value or a type, in the words of SQL.
 pub fn in_words_of_sql(text: &str) -> String {
     in_sql(&sentence(text))
 }

@@ -9,7 +9,7 @@ use crate::shell::Shell;
 /// Runs the command.
 ///
 /// # Errors
-/// A name that nobody owns, a snapshot that is refused, and the first error of a script.
+/// A name without an owner, a snapshot that is refused, and the first error of a script.
 pub fn run(args: &AttachArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_database_limits("attach")?;
     global.refuse_nodes("`atoll attach`")?;

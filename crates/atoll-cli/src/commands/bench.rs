@@ -1,4 +1,4 @@
-//! `atoll bench`: benchmarks, told on the standard error output while they run.
+//! `atoll bench`: benchmarks, with progress on the standard error output.
 
 use std::fmt::Display;
 
@@ -14,7 +14,7 @@ use crate::output::{Output, Style};
 /// Runs the command.
 ///
 /// # Errors
-/// A benchmark that does not fit this machine, or whose result is wrong.
+/// A benchmark that does not fit this machine, or with a wrong result.
 pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("bench")?;
     if !matches!(args.bench, Bench::Ycsb(_) | Bench::Tpcb(_) | Bench::Tpcc(_)) {
@@ -50,7 +50,7 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, output: &mut Output) -> Result
     }
 }
 
-/// Writes a report once its progress is off the screen.
+/// Writes a report after its progress was cleared from the screen.
 fn show<R: Serialize + Display>(
     output: &mut Output,
     report: std::result::Result<R, BenchError>,

@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::shell::Shell;
 use crate::size;
 
-/// The file that stands for the standard input.
+/// The file name that denotes the standard input.
 const STANDARD_INPUT: &str = "-";
 
 /// A file on its way into a table.
@@ -34,9 +34,9 @@ pub struct Job {
     pub key: Vec<String>,
     /// Whether the table is created if there is none.
     pub create: bool,
-    /// What the file holds.
+    /// The format of the file.
     pub format: Format,
-    /// What is done about rows and values that are refused otherwise.
+    /// The treatment of rows and values that are refused by default.
     pub options: LoadOptions,
 }
 
@@ -50,7 +50,7 @@ pub struct Done {
     replaced: u64,
     bytes: u64,
     seconds: f64,
-    /// Columns of a table made for the file that SQL takes in quotes only.
+    /// Columns of a table created for the file that need quotes in SQL.
     quoted: Vec<String>,
     /// Columns of it that have no name in the file, with the name that they were given.
     named: Vec<String>,
@@ -77,7 +77,7 @@ pub fn run(args: &LoadArgs, global: &GlobalArgs, output: &mut Output) -> Result<
     work(&mut shell, &args.name, args.serve, &args.script)
 }
 
-/// What a command line asks to load.
+/// The loads that a command line requests.
 fn jobs(args: &LoadArgs) -> Result<Vec<Job>> {
     let mut files = args.files.iter();
     let mut pairs: Vec<(String, PathBuf)> = Vec::new();
@@ -127,7 +127,7 @@ fn options(args: &LoadArgs) -> LoadOptions {
     LoadOptions { on_conflict, truncate_timestamps: args.truncate_timestamps }
 }
 
-/// The primary key of each table; that of all tables stands under the empty name.
+/// The primary key of each table; that of all tables has the empty name.
 fn keys(keys: &[String], pairs: &[(String, PathBuf)]) -> Result<HashMap<String, Vec<String>>> {
     let mut found = HashMap::new();
     for key in keys {
@@ -142,7 +142,7 @@ fn keys(keys: &[String], pairs: &[(String, PathBuf)]) -> Result<HashMap<String, 
     Ok(found)
 }
 
-/// The names of a list; what stands in double quotes may have commas in it.
+/// The names of a list; a name in double quotes may contain commas.
 pub fn split_names(list: &str) -> Vec<String> {
     let mut quoted = false;
     let parts = list.split(|c| {
@@ -157,7 +157,7 @@ pub fn split_names(list: &str) -> Vec<String> {
     parts.map(bare).collect()
 }
 
-/// The name that a table gets from its file: what stands before the first dot, in lower case.
+/// The name that a table gets from its file: the part before the first dot, in lower case.
 fn table_of(file: &Path) -> Result<String> {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -194,7 +194,7 @@ fn format(args: &LoadArgs, file: &Path) -> Result<Format> {
     }
 }
 
-/// The error for a file whose name does not tell what it holds.
+/// The error for a file name that does not imply a format.
 pub fn unknown_format(file: &Path) -> CliError {
     CliError::with_hint(
         format!("the name of {} does not tell its format", file.display()),
@@ -206,7 +206,7 @@ pub fn unknown_format(file: &Path) -> CliError {
 /// Loads a file with a progress bar on the standard error output, if that is a terminal.
 ///
 /// # Errors
-/// What was wrong with the file, and a table that cannot be made. Nothing is loaded then.
+/// Errors of the file, and a table that cannot be created. Nothing is loaded then.
 pub fn load(database: &Database, job: &Job, question: Option<Arc<Question>>) -> Result<Done> {
     let begin = Instant::now();
     let input = open(&job.file)?;
@@ -264,7 +264,7 @@ fn open(file: &Path) -> Result<Input> {
     })
 }
 
-/// The option with which a load that has failed goes on, if there is one.
+/// The option with which a failed load would succeed, if there is one.
 fn way_out(error: &SqlError) -> Option<String> {
     let hint = match error.cause()? {
         Cause::DuplicateKey => {
@@ -305,7 +305,7 @@ fn progress_bar(bytes: u64) -> ProgressBar {
     ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr()).with_style(style)
 }
 
-/// Tells of a file that was loaded.
+/// Reports a loaded file.
 ///
 /// # Errors
 /// Those of writing.
@@ -326,7 +326,7 @@ pub fn write(output: &mut Output, done: &Done) -> Result<()> {
     output.line(&text)?;
     if done.skipped > 0 {
         let rows = size::counted(done.skipped, "row");
-        output.line(&format!("  {rows} skipped, whose key was there already"))?;
+        output.line(&format!("  {rows} skipped, with keys that existed already"))?;
     }
     if done.replaced > 0 {
         let rows = size::counted(done.replaced, "row");

@@ -21,11 +21,11 @@ use crate::error::{CliError, Result};
 use crate::output::say;
 use crate::shell::Shell;
 
-/// Runs the scripts of a command that owns a database, lets others or the person before the
-/// terminal work on it, and closes it at last.
+/// Runs the scripts of a command that owns a database, serves it or opens a shell, and closes it at
+/// last.
 ///
 /// # Errors
-/// The first error of a script, and what could not be made durable, or archived.
+/// The first error of a script, and failures to make the database durable or to archive it.
 pub fn work(shell: &mut Shell<'_>, name: &str, serves: bool, script: &ScriptArgs) -> Result<()> {
     let database = shell.session().database()?.clone();
     if serves {
@@ -38,7 +38,7 @@ pub fn work(shell: &mut Shell<'_>, name: &str, serves: bool, script: &ScriptArgs
 }
 
 /// Keeps a published database until Ctrl-C, a request to terminate, or the end of its terminal
-/// (unless that is ignored, as `nohup` has it).
+/// (unless that signal is ignored, as under `nohup`).
 ///
 /// # Errors
 /// Signals that cannot be waited for.
@@ -51,13 +51,13 @@ fn serve(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether this process ignores a signal. What cannot be found out is taken for no.
+/// Whether this process ignores a signal; false if that is unknown.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored(&status).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// The signals that a process ignores, a bit for each, out of what the kernel says of it.
+/// The signals that a process ignores, a bit for each, from the status that the kernel reports.
 fn ignored(status: &str) -> Option<u64> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()

@@ -1,7 +1,7 @@
-//! `atoll nodes`: what the machine looks like, and what this process may not do here.
+//! `atoll nodes`: the topology of the machine, and the restrictions of this process.
 //!
-//! What a container forbids is found by trying it: a thread is pinned, a page is bound, a barrier
-//! is asked for. A machine that is read from a folder is only described.
+//! Restrictions of a container are found by trial: the command pins a thread, binds a page and
+//! issues a barrier. A machine that is read from a folder is only described.
 
 use std::path::Path;
 
@@ -109,7 +109,7 @@ fn write_nodes(output: &mut Output, topology: &Topology) -> Result<()> {
         ("free", Align::Right),
     ];
     if logical {
-        heads.push(("lies on", Align::Right));
+        heads.push(("is on", Align::Right));
     }
     let mut grid = Grid::new(heads);
     for node in &topology.nodes {
@@ -160,7 +160,7 @@ fn write_remarks(
     }
     if topology.nodes.iter().any(|node| node.logical) {
         output.line(&style.dim(
-            "logical nodes share memory and caches of the node that they lie on; \
+            "logical nodes share memory and caches of their real node; \
              they show that code is right, not that it is fast",
         ))?;
     }
@@ -184,7 +184,7 @@ fn far_warnings(far: &[FarPair]) -> Vec<String> {
         far.iter().map(|pair| format!("{}-{}", pair.nodes.0, pair.nodes.1)).collect();
     vec![format!(
         "{} pairs of nodes are up to {ratio:.1} times as far from each other as from their own \
-         memory ({}); keep tables and the workers that use them on one node of a pair",
+         memory ({}); Atoll does not bind tables or workers to nodes: numactl can bind a process",
         far.len(),
         pairs.join(", ")
     )]
@@ -206,7 +206,7 @@ fn cpu_list(cpus: &[CpuId]) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// What this process may not do, each with what follows from it.
+/// The restrictions of this process, each with its consequence.
 fn forbidden(topology: &Topology) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(hidden_parts(topology));
@@ -226,9 +226,9 @@ fn forbidden(topology: &Topology) -> Vec<String> {
     found
 }
 
-/// CPUs and nodes of the machine that this process does not get.
+/// CPUs and nodes of the machine that this process may not use.
 fn hidden_parts(topology: &Topology) -> Vec<String> {
-    // A machine that hides its description hides nothing that could be told here.
+    // Without the description of the machine there is nothing to compare with.
     let Ok(whole) = Topology::from_sysfs(Path::new("/sys")) else { return Vec::new() };
     let (have, all) = (topology.cpus().len(), whole.cpus().len());
     let mut found = Vec::new();
@@ -248,7 +248,7 @@ fn pinning() -> Option<String> {
     let tried = std::thread::spawn(|| pin_current_thread(allowed_cpus()?)).join();
     match tried {
         Ok(Err(error)) => {
-            Some(format!("pinning threads ({error}): workers may move to other nodes"))
+            Some(format!("pinning threads ({error}): checkpoints and benchmarks run unpinned"))
         }
         _ => None,
     }
@@ -266,7 +266,7 @@ fn binding(topology: &Topology) -> Option<String> {
         }
         Err(error) => error.to_string(),
     };
-    Some(format!("binding memory to a node ({why}): data may lie on another node than its workers"))
+    Some(format!("binding memory to a node ({why}): Atoll does not bind tables to nodes yet"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The progress of a benchmark, or of what else takes long, on the standard error output: lines
-//! that stay, and a bar below them.
+//! The progress of a benchmark or another long operation on the standard error output: permanent
+//! lines, and a bar below them.
 //!
-//! Where that is no terminal, there is no bar; how it goes is told every few seconds.
+//! Without a terminal there is no bar but a line every few seconds.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! `atoll snapshots`: who holds which snapshot of a database, and what that costs.
+//! `atoll snapshots`: the snapshots of a database, their holders and their costs.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::size;
 /// Runs the command.
 ///
 /// # Errors
-/// A name that nobody owns, and an owner that does not answer.
+/// A name without an owner, and an owner that does not answer.
 pub fn run(args: &SnapshotsArgs, global: &GlobalArgs, output: &mut Output) -> Result<()> {
     global.refuse_limits("snapshots")?;
     global.refuse_nodes("`atoll snapshots`")?;

@@ -1,4 +1,4 @@
-//! `atoll torture`: looks for anomalies; told on the standard error output while it runs.
+//! `atoll torture`: looks for anomalies, with progress on the standard error output.
 
 use atoll_bench::crash::{self, CrashArgs};
 use atoll_bench::torture::{self, TortureArgs};

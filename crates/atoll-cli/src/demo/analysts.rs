@@ -1,10 +1,10 @@
 //! The other processes of the demo: Python programs that attach to the database by its name.
 //!
-//! A program writes one JSON object for each thing that it has to tell on its standard output
-//! ([`Message`]) and waits for words on its standard input. That pipe carries no data of the
-//! database; the data is shared memory. What a program writes to its standard error output is kept
-//! and shown if it fails. A program that the demo started ends with the demo: its input is closed,
-//! and if it does not end by itself it is killed. No other process is ever touched.
+//! A program writes one JSON object for each message to its standard output ([`Message`]) and waits
+//! for words on its standard input. That pipe carries no data of the database; the data is in
+//! shared memory. The standard error output of a program is kept and shown if it fails. A program
+//! that the demo started ends with the demo: its input is closed, and if it does not end by itself
+//! it is killed. No other process is ever touched.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,13 +24,13 @@ const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How long a program that has closed its output may take to end.
 const FAILS_WITHIN: Duration = Duration::from_secs(1);
 
-/// What a program tells.
+/// A message of a program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Message {
     /// It has loaded its libraries and waits.
     Ready,
-    /// What it is at.
+    /// The step that it works on.
     Doing {
         /// For the live line.
         text: String,
@@ -42,13 +42,13 @@ pub enum Message {
     },
     /// It has taken a snapshot.
     Snapshot(Taken),
-    /// It has looked whether something is as it must be.
+    /// It has made a check.
     Check {
-        /// What must be so.
+        /// The condition that must hold.
         name: String,
-        /// Whether it is.
+        /// Whether it holds.
         passed: bool,
-        /// What was seen.
+        /// The observation.
         detail: String,
     },
     /// It has published a database.
@@ -56,11 +56,11 @@ pub enum Message {
         /// Its name.
         name: String,
     },
-    /// It has come to the end of what was asked.
+    /// It has finished the request.
     Done,
-    /// A library is not there.
+    /// A library is missing.
     Missing {
-        /// What Python says.
+        /// The message of Python.
         text: String,
     },
     /// It has ended; never sent by a program itself.
@@ -81,7 +81,7 @@ pub struct Taken {
     pub attach_us: f64,
     /// Whether it was the program's first, for which it had to map the store.
     pub first: bool,
-    /// Bytes of its arrays that lay elsewhere than in the owner's memory.
+    /// Bytes of its arrays outside of the owner's memory.
     pub bytes_copied: u64,
     /// Bytes copied because a transaction was open when it was taken.
     pub bytes_patched: u64,
@@ -111,13 +111,13 @@ pub struct Program {
     who: Who,
     child: Child,
     input: Option<ChildStdin>,
-    /// What it wrote to its standard error output.
+    /// Its standard error output.
     complaints: Option<JoinHandle<String>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Program {
-    /// Starts a program; what it tells comes through `to`, last of all [`Message::Ended`].
+    /// Starts a program; its messages come through `to`, last of all [`Message::Ended`].
     ///
     /// # Errors
     /// The interpreter cannot be started, or there are no threads.
@@ -177,7 +177,7 @@ impl Program {
     /// Tells it to go on.
     pub fn tell(&mut self, word: &str) {
         if let Some(input) = &mut self.input {
-            // If it has ended, its end is on the way already and says more than this would.
+            // If it has ended, the message about that is on its way and says more.
             let _ = writeln!(input, "{word}").and_then(|()| input.flush());
         }
     }
@@ -185,7 +185,7 @@ impl Program {
     /// Waits for its end, which it was told or which has come.
     ///
     /// # Errors
-    /// It failed: what it wrote to its standard error output.
+    /// It failed: its standard error output.
     pub fn finish(&mut self) -> Result<()> {
         self.end()
     }

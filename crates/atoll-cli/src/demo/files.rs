@@ -1,7 +1,7 @@
 //! The rows of a Parquet file, read once and looked up at random.
 //!
-//! The file is loaded into a small database of its own and read from a snapshot of that, where it
-//! lies: what the demo shows of the product, it uses itself.
+//! The file is loaded into a small database and read in place from a snapshot of it: the demo
+//! itself uses the features that it shows.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::error::{CliError, Result};
 /// Name of the one table of the small database.
 const TABLE: &str = "file";
 
-/// The rows of a file. Its arrays keep the memory that they lie in.
+/// The rows of a file. Its arrays keep their memory.
 pub struct Rows {
     schema: Schema,
     segments: Vec<Vec<ArrayRef>>,
@@ -27,7 +27,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Reads a file whose rows are told apart by the column `key`.
+    /// Reads a file with the primary key `key`.
     ///
     /// # Errors
     /// A file that cannot be read or has no such column.

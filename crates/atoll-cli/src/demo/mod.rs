@@ -1,4 +1,4 @@
-//! `atoll demo`: a year of flights as transactions, and two other processes that look at them.
+//! `atoll demo`: a year of flights as transactions, and two other processes that analyse them.
 //!
 //! 1. This process owns the database `board`, creates its tables and loads the reference tables.
 //! 2. Workers replay the flights of 2013 as transactions, and go on with later years.
@@ -67,7 +67,7 @@ pub struct DemoArgs {
     /// Settings of the database.
     #[command(flatten)]
     pub owner: OwnerArgs,
-    /// Folder with the demo's Parquet files; the Python programs lie in the folder above
+    /// Folder with the demo's Parquet files; the Python programs are in the folder above
     #[arg(long, value_name = "DIR", default_value = "demo/data")]
     pub flights: PathBuf,
     /// Folder for the charts and summary.json
@@ -85,7 +85,7 @@ pub struct DemoArgs {
     pub seconds: u16,
 }
 
-/// What follows from the arguments.
+/// Settings derived from the arguments.
 struct Plan {
     owner: OwnerArgs,
     files: Files,
@@ -131,7 +131,7 @@ impl Plan {
         if !script.is_file() {
             return Err(CliError::with_hint(
                 format!("{} is missing", script.display()),
-                "the Python programs of the demo lie in the folder above that of its data",
+                "the Python programs of the demo are in the folder above that of its data",
             ));
         }
         let mut options: Vec<(&str, &OsStr)> = match who {
@@ -171,7 +171,7 @@ pub fn run(args: &DemoArgs, global: &GlobalArgs, output: &mut Output) -> Result<
 }
 
 fn play(plan: &Plan, global: &GlobalArgs, screen: &Screen) -> Result<Results> {
-    global.refuse_nodes("the demonstration, whose database is in memory only")?;
+    global.refuse_nodes("the demonstration: its database is in memory only")?;
     let db = Database::create(global.database_options(&plan.owner))?;
     let board = Board::create(db.clone())?;
     db.publish(BOARD, plan.runtime_dir.as_deref())?;
@@ -189,7 +189,7 @@ fn play(plan: &Plan, global: &GlobalArgs, screen: &Screen) -> Result<Results> {
     let stage = Stage::new(screen, &db, replay, from);
     let mut programs = [analyst, painter];
     act(plan, &board, stage, &mut programs, &begin).map_err(|error| {
-        // A program that failed says more than that it is gone.
+        // The error of a failed program says more than its absence.
         programs.iter_mut().find_map(Program::failure).unwrap_or(error)
     })
 }
@@ -224,7 +224,7 @@ fn act(
     let kept = db.counters();
     let (tally, heard) = stage.stop()?;
     let mut checks = heard.checks;
-    // Somebody else may look at the board too, and keep something of it.
+    // Other processes may attach to the board too, and keep some of its memory.
     checks.add(
         "leases ended with their processes, and nothing is kept for them",
         left == 0 && (kept.snapshots > 0 || kept.memory_kept_bytes == 0),

@@ -3,8 +3,8 @@
 //!
 //! An event is one transaction: a flight is scheduled (insert), departs (update), arrives (update
 //! of the flight and of the running totals of its airline and both airports), is diverted or
-//! cancelled (update). All flights leave from three airports, so arrivals meet on few rows; whoever
-//! loses there is aborted and tries again.
+//! cancelled (update). All flights leave from three airports, so arrivals meet on few rows; a
+//! transaction that loses there aborts and tries again.
 //!
 //! - `REPLAY-1`: an airport's or airline's totals change only in the transaction that turns a
 //!   flight into `arrived`. So at every moment they are the sums over the flights of that status.
@@ -20,7 +20,7 @@ use super::board::Board;
 use super::timetable::{Event, Kind, Timetable, date_of};
 use crate::error::{CliError, Result};
 
-/// Positions of the columns that events change, and where a flight's columns lie in the file.
+/// Positions of the columns that events change, and positions of a flight's columns in the file.
 struct Columns {
     /// For each column of the table: the file's; `None` for those that only the table has.
     sources: Vec<Option<usize>>,
@@ -100,7 +100,7 @@ pub struct Tally {
     pub events: u64,
 }
 
-/// What one worker shows of itself while it works.
+/// The published progress of one worker.
 #[derive(Default)]
 struct Shown {
     scheduled: AtomicU64,
@@ -192,7 +192,7 @@ impl Replay {
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        // Whoever cares for the outcome has called `stop`.
+        // A caller that needs the outcome has called `stop`.
         let _ = self.stop();
     }
 }
@@ -269,7 +269,7 @@ impl Worker {
         values
     }
 
-    /// What an update of a flight writes: these columns from the file, and the state.
+    /// The values that an update of a flight writes: these columns from the file, and the state.
     fn changes(&self, row: usize, columns: &[usize], status: &str) -> Vec<(usize, Value)> {
         let file = &self.timetable.flights;
         let filled = columns.iter().filter_map(|at| {
@@ -306,7 +306,7 @@ impl Worker {
         Err(CliError::new(format!("flight {key:?}, its airports or its airline are not there")))
     }
 
-    /// What an arrival adds to the running totals.
+    /// The amounts that an arrival adds to the running totals.
     fn totals(&self, row: usize) -> [Total<'_>; 3] {
         let (columns, board, file) = (&self.columns, &self.board, &self.timetable.flights);
         let number = |column| file.number(row, column).unwrap_or(0);

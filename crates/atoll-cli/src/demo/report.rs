@@ -1,4 +1,4 @@
-//! What the demo has measured and checked, as a table for people and `summary.json` for programs.
+//! The measurements and checks of the demo, as a table for people and `summary.json` for programs.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -70,16 +70,16 @@ impl Phase {
     }
 }
 
-/// Something that must be so, and how often it was looked at.
+/// A check, and how often it was made.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
-    /// What must be so.
+    /// The condition that must hold.
     pub name: String,
-    /// How often it was.
+    /// How often it held.
     pub passed: u64,
-    /// How often it was looked at.
+    /// How often it was checked.
     pub total: u64,
-    /// What was seen when it was not, the first time.
+    /// The observation of the first failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -89,7 +89,7 @@ pub struct Check {
 pub struct Checks(Vec<Check>);
 
 impl Checks {
-    /// Counts one; returns whether it was so.
+    /// Counts one; returns whether it held.
     pub fn add(&mut self, name: &str, passed: bool, detail: &str) -> bool {
         let at = self.0.iter().position(|check| check.name == name).unwrap_or_else(|| {
             self.0.push(Check { name: name.to_owned(), passed: 0, total: 0, failure: None });

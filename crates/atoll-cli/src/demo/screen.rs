@@ -1,7 +1,7 @@
-//! What is seen while the demo runs: a bar for each file, then one line that is alive.
+//! The display while the demo runs: a bar for each file, then one live line.
 //!
-//! All of it goes to the standard error output. Where that is no terminal, the lines that stay are
-//! written and what moves is left out.
+//! All of it goes to the standard error output. Without a terminal only the permanent lines are
+//! written.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Screen {
         Self { style, live }
     }
 
-    /// Says something that stays, under a heading.
+    /// Writes a permanent line under a heading.
     pub fn note(&self, heading: &str, text: &str) {
         let line = format!("{} {text}", self.style.bold(&format!("{heading:>9}")));
         self.live.suspend(|| say(&line));

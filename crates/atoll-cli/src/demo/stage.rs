@@ -14,10 +14,10 @@ use crate::size;
 
 /// How often the live line is drawn.
 const TICK: Duration = Duration::from_millis(200);
-/// How long nothing may be heard of a program that is waited for.
+/// Longest silence of a program that the stage waits for.
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 
-/// Everything that the programs have told.
+/// All messages of the programs.
 #[derive(Default)]
 pub struct Heard {
     /// Whether the analyst and the painter have loaded their libraries.
@@ -74,12 +74,12 @@ impl<'a> Stage<'a> {
         Self { screen, db, replay, from, heard, phase, last, rate: 0.0, drawn: now }
     }
 
-    /// Says something that stays.
+    /// Writes a permanent line.
     pub fn note(&self, heading: &str, text: &str) {
         self.screen.note(heading, text);
     }
 
-    /// Says what a phase was like.
+    /// Reports a phase.
     pub fn say(&self, heading: &str, phase: &Phase) {
         let (rate, time) = (size::count(phase.txn_s() as u64), phase.time.as_secs_f64());
         let copied = size::bytes(phase.bytes_copied_on_write);
@@ -92,12 +92,12 @@ impl<'a> Stage<'a> {
         self.phase = Reading::of(self.db);
     }
 
-    /// What was since [`Stage::begin_phase`].
+    /// The measurements since [`Stage::begin_phase`].
     pub fn end_phase(&self) -> Phase {
         self.phase.phase(self.db)
     }
 
-    /// Measures for some time and says what it was like.
+    /// Measures for some time and reports it.
     ///
     /// # Errors
     /// As [`Stage::wait`].
@@ -212,7 +212,7 @@ impl<'a> Stage<'a> {
         self.screen.show(text);
     }
 
-    /// Stops the load and gives what was heard.
+    /// Stops the load and returns the messages.
     ///
     /// # Errors
     /// A worker failed.

@@ -54,7 +54,7 @@ pub fn write_rows(out: &mut impl Write, schema: &Schema, batches: &[RecordBatch]
     Ok(writeln!(out, "]}}")?)
 }
 
-/// Writes what a statement without rows did.
+/// Writes the outcome of a statement without rows.
 ///
 /// # Errors
 /// Those of writing.

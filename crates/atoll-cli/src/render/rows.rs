@@ -33,7 +33,7 @@ pub fn grid(
     Ok(grid)
 }
 
-/// Hands the first `most` rows on as texts, `None` for NULL.
+/// Passes on the first `most` rows as texts, `None` for NULL.
 ///
 /// # Errors
 /// A type that cannot be shown, and what `each` returns.
@@ -79,7 +79,7 @@ fn cannot_show(error: ArrowError) -> CliError {
     )
 }
 
-/// On which side values of a type stand.
+/// The alignment of values of a type.
 fn align(data_type: &DataType) -> Align {
     match data_type {
         numeric if numeric.is_numeric() => Align::Right,

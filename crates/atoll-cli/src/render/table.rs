@@ -1,8 +1,8 @@
 //! Aligned tables in a box.
 //!
 //! A table that is wider than the terminal is fitted: first the widest texts are cut (numbers and
-//! dates never are, a cut number would be a wrong one), then columns at the right are left out.
-//! Both are told in [`Fit`]. Control characters are written as escapes, so no value can move the
+//! dates never are, because a cut number would be a wrong one), then columns at the right are left
+//! out. [`Fit`] reports both. Control characters are written as escapes, so no value can move the
 //! cursor or break the box.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use crate::output::Style;
 /// Columns of the screen below which a text is not cut.
 const TEXT_MIN: usize = 8;
 
-/// On which side of its column a value stands.
+/// The alignment of a value in its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Texts, which may be cut.
@@ -34,7 +34,7 @@ pub struct Grid {
     rows: Vec<Vec<Option<String>>>,
 }
 
-/// What did not fit.
+/// The parts that did not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fit {
     /// Columns that were left out.

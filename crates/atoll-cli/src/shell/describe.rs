@@ -1,4 +1,4 @@
-//! What `\d`, `\memory` and `\health` show.
+//! The output of `\d`, `\memory` and `\health`.
 
 use atoll::{IndexSpec, Schema};
 use serde::Serialize;
@@ -158,7 +158,7 @@ struct Memory {
     budget: Option<atoll::Budget>,
 }
 
-/// Writes what the database has done and what it uses.
+/// Writes the counters and the memory of the database.
 ///
 /// # Errors
 /// [`CliError::Said`] on a snapshot; those of writing.
@@ -209,7 +209,7 @@ struct Health {
     checkpoints_failed: u64,
 }
 
-/// Writes what is wrong with the durability of the database.
+/// Writes the problems of the durability of the database.
 ///
 /// # Errors
 /// [`CliError::Said`] on a snapshot; those of writing.

@@ -16,7 +16,7 @@ use rustyline::{Editor, Helper};
 /// Lines that are kept.
 pub const LINES_MAX: usize = 10_000;
 
-/// Where the history lies; `None` where there is no home directory.
+/// Path of the history; `None` without a home directory.
 pub fn path() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     choose(variable("XDG_STATE_HOME"), variable("HOME"))
@@ -42,7 +42,7 @@ pub fn load<H: Helper>(editor: &mut Editor<H, FileHistory>) -> Result<(), Readli
     }
 }
 
-/// Adds what was typed since the last call to the file.
+/// Appends the lines typed since the last call to the file.
 ///
 /// # Errors
 /// Why it cannot be written.

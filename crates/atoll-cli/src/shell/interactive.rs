@@ -1,7 +1,7 @@
 //! The shell for a person at a terminal.
 //!
 //! Statements may have several lines: Enter sends a text only when its statement has ended, and the
-//! history keeps it as one. What Ctrl-C does is said in [`super::interrupt`].
+//! history keeps it as one. [`super::interrupt`] describes Ctrl-C.
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;

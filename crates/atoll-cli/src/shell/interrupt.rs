@@ -1,9 +1,8 @@
-//! Ctrl-C at a terminal: it ends the statement that runs, and pressed twice the shell.
+//! Ctrl-C at a terminal: it ends the running statement, and pressed twice the shell.
 //!
 //! While a statement runs, the first one cancels it and the second one has the shell end after it,
 //! in its usual way: a database in a folder is closed. At an empty prompt two in a row do the same;
-//! one that discards a line that was being typed does not count, so that no database goes by a slip
-//! of the hand.
+//! one that discards a typed line does not count, so that no database is closed by accident.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,7 +20,7 @@ const SECOND: &str = "\nthe shell ends when the statement has; Ctrl-\\ ends this
                       at once, and what is only in its memory is lost";
 const AT_PROMPT: &str = "Ctrl-C again, Ctrl-D or \\q ends the shell";
 
-/// What has been pressed.
+/// The state of the key presses.
 #[derive(Debug, Default)]
 struct State {
     /// Whether a statement runs.
@@ -55,7 +54,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// What a session asks while it runs a statement.
+    /// The question that a session asks while it runs a statement.
     pub fn question(&self) -> Arc<Question> {
         let state = Arc::clone(&self.0);
         Arc::new(move || state.presses.load(Ordering::Relaxed) > 0)

@@ -14,16 +14,16 @@ use crate::size;
 pub const COMMANDS: [(&str, &str); 15] = [
     (r"\?", "this help"),
     (r"\backup DIR", "a copy of the database in an empty folder, as it is now"),
-    (r"\checkpoint", "write what has changed home, so that opening again is fast"),
+    (r"\checkpoint", "take a checkpoint, so that opening again is fast"),
     (r"\d [TABLE]", "the tables, or the columns and key of one"),
-    (r"\health", "what is wrong with its files, if anything is"),
+    (r"\health", "problems of its files, if there are any"),
     (r"\i FILE", "run the statements of a file"),
     (r"\load FILE TABLE [KEY]", "load a CSV or Parquet file; KEY (a,b) creates the table"),
-    (r"\memory", "what the database has done and what it uses"),
+    (r"\memory", "counters and memory of the database"),
     (r"\q", "end (as Ctrl-D)"),
     (r"\refresh", "take a newer snapshot (in `atoll attach`)"),
     (r"\rows N|all", "how many rows of a result are shown"),
-    (r"\snapshots", "who holds which snapshot"),
+    (r"\snapshots", "the snapshots and their holders"),
     (r"\timing [on|off]", "tell how long each statement takes"),
     (r"\x [on|off]", "write each row as lines of names and values"),
     ("help, refresh, quit", "the same as \\?, \\refresh and \\q"),
@@ -80,8 +80,7 @@ pub fn is_quit(line: &str) -> bool {
     matches!(parse(line), Ok(Meta::Quit))
 }
 
-/// The command on the last line of a statement that has not ended: a way out for whoever does not
-/// know what is missing.
+/// The command on the last line of an unfinished statement, as a way out of it.
 pub fn behind_statement(text: &str) -> Option<&str> {
     let (statement, last) = text.trim_end().rsplit_once('\n')?;
     (last.starts_with('\\') && !atoll_sql::statement_is_complete(statement)).then_some(last)
@@ -163,7 +162,7 @@ fn switch(name: &str, value: &[&str]) -> Result<Option<bool>> {
     }
 }
 
-/// Cuts a line at its spaces; what is in quotes, single or double, stays together.
+/// Splits a line at its spaces; text in single or double quotes stays together.
 fn words(line: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -184,7 +183,7 @@ fn words(line: &str) -> Result<Vec<String>> {
 /// Carries a command out.
 ///
 /// # Errors
-/// What was wrong with it.
+/// Those of the command.
 pub fn run(shell: &mut Shell<'_>, meta: Meta) -> Result<Flow> {
     match meta {
         Meta::Help => help(shell)?,

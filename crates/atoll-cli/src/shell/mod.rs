@@ -5,7 +5,7 @@
 //! says that a statement has ended. Statements run one at a time, and each result is written before
 //! the next statement starts.
 //!
-//! A script stops at its first error. A person is told of the error and goes on.
+//! A script stops at its first error. An interactive shell reports the error and continues.
 
 pub mod complete;
 pub mod describe;
@@ -45,7 +45,7 @@ pub enum Flow {
     Quit,
 }
 
-/// What can be set in a shell.
+/// The settings of a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Whether the time of each statement is told.
@@ -66,13 +66,13 @@ pub struct Shell<'a> {
 }
 
 impl<'a> Shell<'a> {
-    /// A shell whose results go to `output`.
+    /// A shell with results to `output`.
     pub fn new(session: Session, output: &'a mut Output) -> Self {
         let settings = Settings { timing: false, expanded: false, rows: None };
         Self { session, output, settings, scripts: 0 }
     }
 
-    /// What the shell works on.
+    /// The target of the shell.
     pub fn session(&self) -> &Session {
         &self.session
     }
@@ -82,8 +82,8 @@ impl<'a> Shell<'a> {
         self.output
     }
 
-    /// Runs what the command line says: its scripts, or the standard input if it is not a terminal,
-    /// or the shell for a person.
+    /// Runs the scripts of the command line, or the standard input if it is not a terminal, or the
+    /// interactive shell.
     ///
     /// # Errors
     /// The first error of a script.
@@ -105,7 +105,7 @@ impl<'a> Shell<'a> {
     /// The first error.
     pub fn run_scripts(&mut self, script: &ScriptArgs) -> Result<()> {
         let mut left = script.scripts.len() + script.commands.len();
-        // What comes behind a source whose output was closed is not run.
+        // After the output was closed, further sources are not run.
         let mut cut = |done: Result<Flow>| {
             left -= 1;
             match done {
@@ -149,7 +149,7 @@ impl<'a> Shell<'a> {
         self.run_script(BufReader::new(file), Some(&path.display().to_string()))
     }
 
-    /// Runs a script; `name` is told with its errors.
+    /// Runs a script; its errors report `name`.
     fn run_script(&mut self, reader: impl BufRead, name: Option<&str>) -> Result<Flow> {
         if self.scripts == SCRIPTS_DEEP_MAX {
             return Err(CliError::new(format!(
@@ -264,7 +264,7 @@ impl<'a> Shell<'a> {
     }
 }
 
-/// What is said under a table of which not all is shown.
+/// The remark under a table that is not shown completely.
 fn notes(fit: &Fit, rows: usize, shown: Option<usize>) -> Vec<String> {
     const NAMES_MAX: usize = 8;
     let mut notes = Vec::new();

@@ -8,7 +8,7 @@ use atoll_sql::StatementScanner;
 use crate::error::{CliError, Origin, Result};
 use crate::shell::meta;
 
-/// What comes next in a script.
+/// The next item of a script.
 pub enum Item {
     /// A line that is a command of the shell.
     Command(String),
@@ -28,7 +28,7 @@ pub struct Script<'n, R> {
 }
 
 impl<'n, R: BufRead> Script<'n, R> {
-    /// A script; `name` is told with its errors.
+    /// A script; its errors report `name`.
     pub fn new(reader: R, name: Option<&'n str>) -> Self {
         let (bytes, pending) = (Vec::new(), Pending::default());
         Self { reader, name, lines: 0, bytes, pending }
@@ -67,8 +67,8 @@ impl<'n, R: BufRead> Script<'n, R> {
         }
     }
 
-    /// The error of a script whose output was closed: one that it has not run to its end, if it
-    /// goes on.
+    /// The error of a script with a closed output: that it has not run to its end, if statements
+    /// are left.
     pub fn cut(&mut self) -> CliError {
         match self.next() {
             Ok(Some(Item::Command(line))) if meta::is_quit(&line) => CliError::OutputClosed,

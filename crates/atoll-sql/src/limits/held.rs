@@ -1,4 +1,4 @@
-//! The memory that a result keeps.
+//! Accounting of the memory that a result holds.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use super::exhausted;
 use crate::error::SqlError;
 
-/// What a result keeps of the memory of queries; given back with its last clone.
+/// The query memory that a result holds; its last clone returns it.
 #[derive(Clone)]
 pub struct QueryMemory(Arc<Here<MemoryReservation>>);
 
@@ -24,10 +24,10 @@ impl QueryMemory {
         self.0.size()
     }
 
-    /// Takes more, for what is made of the result.
+    /// Takes more, for data derived from the result.
     ///
     /// # Errors
-    /// There is not so much.
+    /// Not enough memory is left.
     pub(crate) fn grow(&self, bytes: usize) -> Result<(), SqlError> {
         self.0.try_grow(bytes).map_err(|_| exhausted("the rows to be inserted need"))
     }
@@ -43,12 +43,12 @@ impl std::fmt::Debug for QueryMemory {
 pub(crate) struct Ledger {
     snapshot: Snapshot,
     memory: Here<MemoryReservation>,
-    /// Where buffers lie that were counted: batches share them.
+    /// Addresses of the counted buffers: batches share them.
     counted: HashSet<usize>,
 }
 
 impl Ledger {
-    /// For a result whose batches may show the bytes of a snapshot.
+    /// For a result with batches that may refer to bytes of a snapshot.
     pub(crate) fn new(snapshot: Snapshot, context: &TaskContext) -> Self {
         let memory = MemoryConsumer::new("the result").register(context.memory_pool());
         Self { snapshot, memory: Here::new(memory), counted: HashSet::new() }
@@ -57,7 +57,7 @@ impl Ledger {
     /// Counts a batch.
     ///
     /// # Errors
-    /// There is not so much memory for queries.
+    /// Not enough query memory is left.
     pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         let bytes: usize =
             batch.columns().iter().map(|column| self.of_array(&column.to_data())).sum();
@@ -77,7 +77,7 @@ impl Ledger {
         if is_new { buffer.capacity() } else { 0 }
     }
 
-    /// What the result keeps.
+    /// The memory that the result holds.
     pub(crate) fn close(self) -> QueryMemory {
         QueryMemory(Arc::new(self.memory))
     }

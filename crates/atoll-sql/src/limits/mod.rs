@@ -1,12 +1,12 @@
-//! What the queries of a process may take: memory, of which there is one pool for all of them, and
-//! spill files for what does not fit it.
+//! Limits of the queries of a process: one pool of memory for all of them, and spill files for data
+//! beyond it.
 //!
-//! - `LIMITS-1`: whatever a query keeps counts, its result included until that is dropped. Bytes
-//!   that lie in the store of a snapshot do not: they are there anyway.
-//! - `LIMITS-2`: what does not fit is spilled, or is an error that names the limit and leaves the
-//!   session as it was.
-//! - `LIMITS-3`: the pool is this process's. A forked child has one of its own, and never gives
-//!   back to that of its parent, whose latch may be held for ever.
+//! - `LIMITS-1`: all memory that a query holds counts, its result included until that is dropped.
+//!   Bytes in the store of a snapshot do not count: they exist anyway.
+//! - `LIMITS-2`: data that does not fit is spilled, or causes an error that names the limit and
+//!   leaves the session as it was.
+//! - `LIMITS-3`: the pool belongs to this process. A forked child has its own and never returns
+//!   memory to the pool of its parent, because a latch there may be held for ever.
 
 mod held;
 mod pool;
@@ -29,14 +29,14 @@ pub use held::QueryMemory;
 use pool::Pool;
 use spill::{Factory, Spill};
 
-/// Share of the memory that a process may use which its queries take by default. With what a
-/// database takes by default (four fifths) something is left for everything else.
+/// Default share of the memory of the process that its queries may take. With the default of a
+/// database (four fifths) some memory is left for everything else.
 const MEMORY_SHARE: u64 = 8;
 
 /// Share of the memory of queries that all parts of a sort keep for merging, at most.
 const SORT_SHARE: usize = 4;
 
-/// What the queries of this process may take. What is not set has its default.
+/// Limits of the queries of this process. A limit that is not set has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryLimits {
     /// Bytes of memory for all queries together, their results included; by default an eighth of
@@ -45,7 +45,7 @@ pub struct QueryLimits {
     /// Bytes of all spill files together; by default half of what is free on their disk when the
     /// first is made.
     pub spill_bytes: Option<u64>,
-    /// Where spill files lie, in a folder `atoll-spill-UID` there; by default `$TMPDIR`, else
+    /// The place of the folder `atoll-spill-UID` of spill files; by default `$TMPDIR`, else
     /// `/var/tmp`.
     pub spill_folder: Option<PathBuf>,
 }
@@ -97,15 +97,15 @@ fn spill_parent(chosen: &QueryLimits) -> PathBuf {
     }
     match std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty()) {
         Some(folder) => PathBuf::from(folder),
-        // `/tmp` often lies in memory, which is what spilling is to save.
+        // `/tmp` is often in memory, which spilling is to save.
         None => Some(Path::new("/var/tmp"))
             .filter(|folder| folder.is_dir())
             .map_or_else(std::env::temp_dir, Path::to_owned),
     }
 }
 
-/// Sets what the queries of this process may take, of all its databases and snapshots. Queries that
-/// run keep what they have.
+/// Sets the limits of the queries of this process, for all its databases and snapshots. Running
+/// queries keep the memory that they have.
 pub fn set_query_limits(limits: QueryLimits) {
     let _no_fork = fork::delay();
     let mut state = state();
@@ -116,27 +116,27 @@ pub fn set_query_limits(limits: QueryLimits) {
     shared.spill.set(spill_parent(&chosen), chosen.spill_bytes);
 }
 
-/// What [`set_query_limits`] was given last.
+/// The last arguments of [`set_query_limits`].
 pub fn query_limits() -> QueryLimits {
     let _no_fork = fork::delay();
     state().chosen.clone()
 }
 
-/// The surroundings of an engine, while no fork begins.
+/// The environment of an engine; no fork begins meanwhile.
 pub(crate) fn environment() -> Result<Arc<RuntimeEnv>> {
     let Shared { pool, spill } = state().shared().clone();
     let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(Factory(spill)));
     RuntimeEnvBuilder::new().with_memory_pool(pool).with_disk_manager_builder(disk).build_arc()
 }
 
-/// What the plan of a query runs in.
+/// The environment in which the plan of a query runs.
 pub(crate) fn context(state: &SessionState) -> TaskContext {
     let context = TaskContext::from(state);
     let limit = match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(bytes) => bytes,
         _ => usize::MAX,
     };
-    // What each part of a sort keeps for merging what it has spilled: not all there is.
+    // Memory that each part of a sort reserves for merging spilled data: not all there is.
     let usual = state.config().options().execution.sort_spill_reservation_bytes;
     let most = limit / (SORT_SHARE * state.config().target_partitions().max(1));
     if most >= usual {
@@ -145,7 +145,7 @@ pub(crate) fn context(state: &SessionState) -> TaskContext {
     context.with_session_config(state.config().clone().with_sort_spill_reservation_bytes(most))
 }
 
-/// The error of a query that needs more memory than there is; `what` of it needs it.
+/// The error of a query that needs more memory than there is; `what` names its part.
 pub(crate) fn exhausted(what: &str) -> SqlError {
     let limit = {
         let _no_fork = fork::delay();
@@ -159,7 +159,7 @@ pub(crate) fn exhausted(what: &str) -> SqlError {
     SqlError::new(SqlErrorKind::OutOfMemory, message).with_hint(Some(hint.to_owned()))
 }
 
-/// Bytes as they are shown: in the largest unit of which they are a whole number.
+/// Bytes for display: in the largest unit of which they are a multiple.
 fn shown(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit) {

@@ -1,9 +1,9 @@
-//! The memory of all queries of the process.
+//! The memory pool of all queries of the process.
 //!
-//! - `POOL-1`: what cannot spill takes what is free, first come, first served; an operator that can
-//!   spill gets no more than an even share of what those leave, so it spills before it can starve
-//!   another.
-//! - `POOL-2`: what is refused changes nothing. Operators that can spill do so when they are
+//! - `POOL-1`: an operator that cannot spill takes free memory, first come, first served; an
+//!   operator that can spill gets at most an even share of the rest, so it spills before it can
+//!   starve another.
+//! - `POOL-2`: a refused request changes nothing. Operators that can spill do so when they are
 //!   refused with [`DataFusionError::ResourcesExhausted`]; for all others it ends their query.
 
 use std::fmt;
@@ -26,7 +26,7 @@ pub(super) struct Pool {
 struct State {
     /// Operators that can spill.
     spillers: usize,
-    /// Bytes of those, and of all others.
+    /// Bytes of these operators, and of all others.
     spillable: usize,
     fixed: usize,
 }
@@ -40,7 +40,7 @@ impl Pool {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// Queries that take more already keep it, and get no more.
+    /// A query above the new limit keeps its memory and gets no more.
     pub(super) fn set_limit(&self, bytes: usize) {
         self.limit_bytes.store(bytes, Ordering::Relaxed);
     }

@@ -1,10 +1,10 @@
-//! Spill files: where queries put what does not fit their memory.
+//! Spill files: query data that does not fit in memory.
 //!
-//! - `SPILL-1`: the files lie in a folder `atoll-spill-UID` of their own, which belongs to this
-//!   user and has the mode 0700. It is made, or emptied, before the first file of the process.
+//! - `SPILL-1`: the files are in a folder `atoll-spill-UID`, which belongs to this user and has the
+//!   mode 0700. It is created, or emptied, before the first file of the process.
 //! - `SPILL-2`: a file has no name, so it goes with the last descriptor, however its process ends.
-//!   Where a file system cannot have such a file, it has a name for a moment; what a process that
-//!   was killed then has left is what the emptying removes.
+//!   Where a file system does not support such a file, it has a name for a moment; the emptying
+//!   removes files of processes that were killed at that moment.
 //! - `SPILL-3`: bytes are counted before they are written, and no longer when their file has gone.
 
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::error::{SqlError, SqlErrorKind};
 
 /// Bytes that are read of a spill file at a time.
 const READ_BYTES: usize = 128 << 10;
-/// The share of what is free on the disk that spill files take by default.
+/// The default share of the free disk that spill files may take.
 const DISK_SHARE: u64 = 2;
 
 /// The spill files of the process.
@@ -40,10 +40,10 @@ pub(super) struct Spill {
 
 #[derive(Debug, Clone)]
 struct Chosen {
-    /// The folder that the folder of spill files lies in.
+    /// The parent of the folder of spill files.
     parent: PathBuf,
     limit_bytes: Option<u64>,
-    /// The folder, once it is made, and the limit.
+    /// The folder, once it exists, and the limit.
     ready: Option<(PathBuf, u64)>,
 }
 
@@ -101,7 +101,7 @@ fn make_folder(parent: &Path) -> Result<PathBuf, SqlError> {
     Ok(folder)
 }
 
-/// That a folder is one, and this user's.
+/// Checks that the path is a folder of this user.
 fn check(folder: &Path, found: &Metadata, user: u32) -> Result<(), SqlError> {
     let reason = match (found.is_dir(), found.uid() == user) {
         (true, true) => return Ok(()),
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(make_folder(parent.path()).unwrap(), folder);
         assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o7777, 0o700);
         assert_eq!(names(&folder), 0);
-        // What lies beside it is another's.
+        // Files beside it belong to others.
         fs::write(parent.path().join("mine"), "").unwrap();
         make_folder(parent.path()).unwrap();
         assert_eq!(names(parent.path()), 2);

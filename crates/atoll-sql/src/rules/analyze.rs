@@ -1,8 +1,8 @@
 //! The walk over a plan that gives every expression the types of PostgreSQL.
 //!
 //! The rule runs before DataFusion's own coercion, from the leaves of a plan to its root, so that
-//! an expression sees the final types of its inputs. Columns that a subquery takes from outside get
-//! their final types when the walk enters the subquery.
+//! an expression sees the final types of its inputs. Outer columns of a subquery get their final
+//! types when the walk enters the subquery.
 //!
 //! `ANALYZE-1`: output columns keep their names; only types and expressions change.
 
@@ -33,7 +33,7 @@ use super::operands::{self, Typed};
 use super::{cast, extreme, guard, merging, plan_error, sum, temporal};
 use crate::error::SqlErrorKind;
 
-/// What a plan is in.
+/// The surroundings of a plan.
 #[derive(Clone, Copy)]
 struct Outer<'a> {
     /// The schemas of the queries around a subquery, the nearest last.
@@ -49,7 +49,7 @@ impl Outer<'_> {
     }
 }
 
-/// DataFusion's rule that carries the walk out.
+/// The analyzer rule that performs the walk.
 #[derive(Debug)]
 pub(crate) struct Analyzer {
     /// Whether operands that can fail are guarded.
@@ -233,7 +233,7 @@ fn window_numbers(plan: LogicalPlan) -> Result<LogicalPlan> {
     with_types(plan, &wanted)
 }
 
-/// A plan whose columns have the given types; `None` leaves a column as it is.
+/// A plan with the given types of columns; `None` leaves a column unchanged.
 fn with_types(plan: LogicalPlan, wanted: &[Option<ArrowType>]) -> Result<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
     let is_same =
@@ -349,7 +349,7 @@ fn recursive(query: RecursiveQuery, outer: Outer<'_>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::RecursiveQuery(RecursiveQuery { static_term, recursive_term, ..query }))
 }
 
-/// What the expressions of a node can refer to.
+/// The columns that the expressions of a node can refer to.
 struct Scope<'a> {
     schema: DFSchemaRef,
     outer: Outer<'a>,
@@ -364,7 +364,7 @@ impl Scope<'_> {
         Typed::new(expr, &self.schema)
     }
 
-    /// A node whose children are done.
+    /// A node with finished children.
     fn node(&self, expr: Expr) -> Result<Expr> {
         match expr {
             Expr::OuterReferenceColumn(field, column) => {
@@ -589,7 +589,7 @@ impl Scope<'_> {
             return Ok(arguments);
         }
         if of_values {
-            // The others say how far and how many.
+            // The others are distances and counts.
             let mut arguments = arguments;
             if let Some(value) = arguments.first_mut() {
                 *value = self.typed(std::mem::take(value))?.narrowed()?.expr;

@@ -1,4 +1,4 @@
-//! One form for floating-point numbers that count as the same.
+//! A canonical form for equal floating-point numbers.
 //!
 //! `COMPARE-1`: as in PostgreSQL, `-0.0` equals `0.0`, and all NaN are equal and above every
 //! number. Arrow compares and groups zeros that way, but it sorts by bits, and a NaN with its sign

@@ -1,4 +1,4 @@
-//! Casts between the types of columns, as PostgreSQL carries them out.
+//! Casts between the types of columns, with PostgreSQL's semantics.
 //!
 //! `CAST-1`: a cast that an expression asks for rounds as PostgreSQL does (a floating-point number
 //! to the nearest even integer, a decimal half away from zero); it never truncates.
@@ -33,7 +33,7 @@ use crate::text;
 const EXACT_INTEGER_MAX: u128 = 1 << 53;
 const EXACT_POWER_MAX: u8 = 22;
 
-/// The type of a column whose values have exactly this Arrow type.
+/// The type of a column with values of exactly this Arrow type.
 pub(crate) fn column_type(arrow: &ArrowType) -> Option<DataType> {
     Some(match arrow {
         ArrowType::Int16 => DataType::Int16,

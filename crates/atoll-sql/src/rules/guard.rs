@@ -1,11 +1,11 @@
-//! Operands that are evaluated only for the rows for which they count.
+//! Evaluation of operands only for the rows for which they count.
 //!
 //! In PostgreSQL `x <> 0 AND 10 / x > 1` never divides by zero. DataFusion evaluates both sides of
 //! AND and OR for whole batches, and turns a CASE of truth values into AND and OR. That is faster
 //! and gives the same result, unless a side fails for a row that the other side excludes. So a
 //! query runs as it is first, and a second time with guards if it fails: each AND, OR and CASE with
-//! an operand that can fail then becomes a CASE of numbers, whose branches DataFusion evaluates for
-//! the rows that reach them.
+//! an operand that can fail then becomes a CASE of numbers. DataFusion evaluates the branches of
+//! such a CASE only for the rows that reach them.
 
 use arrow_schema::DataType as ArrowType;
 use datafusion::common::tree_node::TreeNode;
@@ -85,7 +85,7 @@ pub(crate) fn filtered(arguments: Vec<Expr>, filter: &Expr) -> Vec<Expr> {
     arguments.into_iter().map(guarded).collect()
 }
 
-/// A CASE of truth values whose branches are guarded; any other CASE as it is.
+/// A CASE of truth values with guarded branches; any other CASE unchanged.
 ///
 /// # Errors
 /// An expression without a type.

@@ -1,5 +1,5 @@
-//! `coalesce`, `greatest` and `least` while a statement is planned: they say which type they will
-//! have once their quoted literals have the type of the other arguments.
+//! `coalesce`, `greatest` and `least` while a statement is planned: they return the type that they
+//! will have once their quoted literals have the type of the other arguments.
 
 use std::sync::Arc;
 

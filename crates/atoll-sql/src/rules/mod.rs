@@ -3,14 +3,14 @@
 //! DataFusion plans and runs queries, but its types follow other rules than PostgreSQL's: a double
 //! beside a decimal becomes a decimal, sums and products wrap, casts truncate. This module replaces
 //! those rules. [`Analyzer`] rewrites a plan before DataFusion's own coercion sees it, so that
-//! every operator has operands of the types that PostgreSQL would give them; the functions that it
-//! puts in are those that `INSERT` and `UPDATE` use for single values.
+//! every operator has operands of the types that PostgreSQL would give them. It inserts the same
+//! functions that `INSERT` and `UPDATE` use for single values.
 //!
 //! In reading order: [`number`] (types of numbers), [`arith`] (operators), [`cast`] and [`show`]
 //! (casts and text), [`temporal`] (dates and times), [`operands`] (which types operands get),
-//! [`analyze`] (the walk over a plan), [`guard`] (what is evaluated when), [`subqueries`] (IN, ANY
-//! and ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`] (what is rewritten
-//! before and while a statement is planned).
+//! [`analyze`] (the walk over a plan), [`guard`] (order of evaluation), [`subqueries`] (IN, ANY and
+//! ALL), [`sum`] and [`extreme`] (aggregates), [`prepare`] and [`merging`] (rewriting before and
+//! during planning).
 
 pub(crate) mod analyze;
 pub(crate) mod arith;

@@ -1,8 +1,8 @@
-//! Which types the operands of an operator get, and which type several values merge into.
+//! The types of operands, and the common type of several values.
 //!
 //! PostgreSQL's rules (its manual, chapter 10): a quoted literal without a type takes the type of
-//! what it stands beside; numbers take the types of [`Number`]; text is never taken for a number,
-//! nor a number for text.
+//! the other operand; numbers take the types of [`Number`]; text is never converted to a number,
+//! nor a number to text.
 
 use arrow_schema::{DataType as ArrowType, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};

@@ -1,4 +1,4 @@
-//! What a statement's text says that DataFusion's planner cannot read.
+//! Rewriting of statements that DataFusion's planner would misread.
 
 use std::ops::ControlFlow;
 

@@ -8,8 +8,8 @@
 //!
 //! Integers and decimals are added up in 128 bits, which the integers of no table overflow.
 //! Floating-point numbers and intervals are DataFusion's own, except in moving windows: there a sum
-//! is made of the values in the window, and none is subtracted, because what a NaN or an infinity
-//! has touched cannot be taken out again.
+//! is made of the values in the window, and none is subtracted, because a NaN or an infinity cannot
+//! be subtracted again.
 //!
 //! `SUM-1`: the digits of a sum are exact, or the statement fails.
 
@@ -39,7 +39,7 @@ use super::number::{DIGITS_MAX, Number, Operation};
 use super::{external, plan_error};
 use crate::error::{SqlError, SqlErrorKind};
 
-/// What is made of a total.
+/// The result that a total becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Sum,
@@ -51,8 +51,8 @@ pub(crate) fn aggregates() -> Vec<AggregateUDF> {
     [Kind::Sum, Kind::Average].map(|kind| AggregateUDF::from(Total::new(kind, false))).to_vec()
 }
 
-/// The function as it runs: DataFusion splits aggregates with the name "sum" into sums of sums,
-/// whose types differ here, so a sum runs under another name.
+/// The function as it runs. DataFusion splits aggregates with the name "sum" into sums of sums,
+/// which have other types here, so a sum runs under another name.
 pub(crate) fn hidden(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.inner().downcast_ref::<Total>() {
         Some(Total { kind, .. }) => Arc::new(AggregateUDF::from(Total::new(*kind, true))),

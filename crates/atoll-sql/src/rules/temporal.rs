@@ -1,6 +1,6 @@
 //! Dates, timestamps and the names of types in expressions.
 //!
-//! `TIME-1`: a timestamp is microseconds since 1970 in 64 bits wherever it comes from, so every
+//! `TIME-1`: a timestamp is microseconds since 1970 in 64 bits, from any source, so every
 //! date from year 1 to 9999 works in every expression. DataFusion's own default, nanoseconds, ends
 //! in 2262.
 
@@ -29,10 +29,10 @@ use crate::types;
 
 /// Marks the type `numeric` without digits; the value that is cast decides how many it gets.
 const NUMERIC: &str = "atoll.numeric";
-/// Digits behind the point of a `numeric` whose value does not tell them.
+/// Digits behind the point of a `numeric` where the value does not determine them.
 const NUMERIC_SCALE: u8 = 16;
 
-/// The types that SQL's names stand for in casts: those of columns.
+/// The types that SQL's names denote in casts: those of columns.
 #[derive(Debug)]
 pub(crate) struct TypeNames;
 
@@ -59,7 +59,7 @@ impl TypePlanner for TypeNames {
     }
 }
 
-/// The type that a cast to a field gives a value of a type.
+/// The type of a value after a cast to a field.
 pub(crate) fn wanted_type(field: &Field, from: &ArrowType) -> ArrowType {
     match (field.metadata().contains_key(NUMERIC), Number::of(from)) {
         (true, Some(Number::Decimal { .. })) => from.clone(),
@@ -184,7 +184,7 @@ where
         .collect()
 }
 
-/// The units that a timestamp can be cut to.
+/// The units to which a timestamp can be truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     /// So many microseconds.
