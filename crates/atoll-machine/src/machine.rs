@@ -4,8 +4,10 @@
 //! and prefetches through this trait alone. The same code therefore runs on the real machine
 //! ([`Native`](crate::Native)) and on a simulated one that counts cycles.
 //!
-//! - MACHINE-1: code above this layer never calls the operating system's clock, an atomic type or
-//!   a spin hint directly; a simulator that implements the trait sees every one of them.
+//! - MACHINE-1: schemes call no clock of the operating system, no atomic type and no spin hint
+//!   directly, so an implementation of the trait sees each of these. It does not yet hold for the
+//!   layers around them: tables, indexes, the gate and the timestamp counter use `std` atomics and
+//!   mutexes.
 //! - MACHINE-2: the trait is type-level. An implementation that needs state keeps it per thread, so
 //!   that no shared handle causes cache traffic of its own.
 //!

@@ -269,7 +269,7 @@ impl fmt::Display for FarPair {
         write!(
             out,
             "nodes {a} and {b} are {:.1} times as far from each other as from their own memory; \
-             keep tables and the workers that use them on one node",
+             a transaction is faster if its table and its thread are on one node",
             self.ratio
         )
     }

@@ -2,8 +2,8 @@
 //!
 //! DataFusion makes joins of `IN`, `ANY`, `ALL` and `EXISTS`. A join says whether there is a match
 //! and never NULL, and it takes a column of the outer query for one of the subquery where both read
-//! the same table. So a comparison becomes `EXISTS` over a filter of the subquery, once for TRUE and
-//! once for NULL, and the subquery's column gets a name of its own (ISO 9075-2, 8.4 and 8.9):
+//! the same table. So a comparison becomes `EXISTS` over a filter of the subquery, once for TRUE
+//! and once for NULL, and the column of the subquery gets a name of its own (ISO 9075-2, 8.4, 8.9):
 //!
 //! ```text
 //! x op ANY (q)   CASE WHEN EXISTS (q: x op c) THEN TRUE
