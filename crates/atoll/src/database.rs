@@ -10,22 +10,22 @@ use atoll_memory::lease::{RuntimeDir, Server};
 use atoll_storage::Schema;
 use atoll_txn::{Component, SchemeKind, TableOptions};
 
+use crate::acknowledger::Acknowledger;
+use crate::core::Core;
 use crate::counters::{Accounting, Counters};
+use crate::durability::Durability;
 use crate::durable::flusher::{Flusher, Policy};
 use crate::durable::health::{Health, Notes};
 use crate::durable::open::OpenOptions;
-use crate::durable::restore_point::{RestorePoint, now_us};
-use crate::durable::{
-    self, Acknowledger, BackupReport, CheckpointReport, Durability, RecoveryReport,
-};
+use crate::durable::{self, BackupReport, CheckpointReport, RecoveryReport};
 use crate::error::{Error, Result, TxnResult};
 use crate::evictor::{Budget, Evictor};
-use crate::inner::Inner;
 use crate::keeper::Keeper;
 use crate::lanes::Lanes;
 use crate::leases::SnapshotInfo;
 use crate::options::DatabaseOptions;
 use crate::publish::Publication;
+use crate::restore_point::{RestorePoint, now_us};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
@@ -50,7 +50,8 @@ struct Handle {
     /// What its threads have met.
     notes: Arc<Notes>,
     recovery: Option<RecoveryReport>,
-    inner: Arc<Inner>,
+    core: Arc<Core>,
+    bases: Vec<Snapshot>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -80,9 +81,10 @@ impl Database {
     /// # Errors
     /// As [`Database::create`]; [`Error::SnapshotExpired`].
     pub fn derive(bases: Vec<Snapshot>, options: DatabaseOptions) -> Result<Self> {
-        let inner = Inner::new(bases, &options, None)?;
-        inner.make_ready(options.ready_bytes)?;
-        Ok(Self::of(inner, None, None))
+        bases.iter().try_for_each(Snapshot::check)?;
+        let core = Core::new(&options, None)?;
+        core.make_ready(options.ready_bytes)?;
+        Ok(Self::of(core, bases, None, None))
     }
 
     /// Opens the database in a folder, or makes a new one there. Everything that was acknowledged
@@ -114,9 +116,9 @@ impl Database {
         archive: Option<Arc<dyn Medium>>,
         options: DatabaseOptions,
     ) -> Result<Self> {
-        let inner = Inner::new(Vec::new(), &options, medium.on_file_system())?;
+        let core = Core::new(&options, medium.on_file_system())?;
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let tablespaces = options.tablespaces.unwrap_or(inner.topology.working_nodes());
+        let tablespaces = options.tablespaces.unwrap_or(core.topology.working_nodes());
         let most = atoll_log::logs::TABLESPACES_MAX;
         let tablespaces = tablespaces.clamp(1, most);
         let folders = options.node_folders;
@@ -133,30 +135,35 @@ impl Database {
             threads,
             progress,
         };
-        let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
+        let (checkpointer, report) = durable::open::open(medium, &core.engine, &how)?;
         let logs = checkpointer.logs();
         let durability = options.durability;
         let due = Arc::default();
         let acknowledger =
             Acknowledger { logs: Arc::clone(&logs), durability, due: Arc::clone(&due) };
-        let is_first = inner.acknowledger.set(acknowledger).is_ok();
+        let is_first = core.acknowledger.set(acknowledger).is_ok();
         debug_assert!(is_first);
-        inner.engine.record_to(logs);
-        inner.make_ready(options.ready_bytes)?;
+        core.engine.record_to(logs);
+        core.make_ready(options.ready_bytes)?;
         let policy = Policy {
             durability,
             checkpoint_log_bytes: options.checkpoint_log_bytes,
             checkpoint_interval: options.checkpoint_interval,
         };
-        let flusher = Flusher::start(&inner, checkpointer, policy, due);
-        Ok(Self::of(inner, Some(flusher), Some(report)))
+        let flusher = Flusher::start(&core, checkpointer, policy, due);
+        Ok(Self::of(core, Vec::new(), Some(flusher), Some(report)))
     }
 
-    fn of(inner: Arc<Inner>, flusher: Option<Flusher>, recovery: Option<RecoveryReport>) -> Self {
-        let (server, _keeper) = (Mutex::default(), Keeper::start(&inner));
+    fn of(
+        core: Arc<Core>,
+        bases: Vec<Snapshot>,
+        flusher: Option<Flusher>,
+        recovery: Option<RecoveryReport>,
+    ) -> Self {
+        let (server, _keeper) = (Mutex::default(), Keeper::start(&core));
         let notes = flusher.as_ref().map(Flusher::notes).unwrap_or_default();
         let flusher = Mutex::new(flusher);
-        let handle = Handle { server, _keeper, flusher, notes, recovery, inner };
+        let handle = Handle { server, _keeper, flusher, notes, recovery, core, bases };
         Self(Arc::new(Here::new(handle)))
     }
 
@@ -170,15 +177,15 @@ impl Database {
     }
 
     #[inline]
-    fn owned(&self) -> Result<&Arc<Inner>> {
-        let inner = &self.0.inner;
-        inner.check_owner().map(|()| inner)
+    fn owned(&self) -> Result<&Arc<Core>> {
+        let core = &self.0.core;
+        core.check_owner().map(|()| core)
     }
 
     /// What commits survive that do not ask for something else; `None` for a database that is in
     /// memory only.
     pub fn durability(&self) -> Option<Durability> {
-        self.0.inner.acknowledger.get().map(|acknowledger| acknowledger.durability)
+        self.0.core.acknowledger.get().map(|acknowledger| acknowledger.durability)
     }
 
     /// Bytes that have been written into the logs since it was opened.
@@ -203,9 +210,9 @@ impl Database {
     /// [`Error::NotDurable`], [`Error::Log`], those of [`Database::snapshot`]. The checkpoint
     /// before counts then.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        let inner = self.owned()?;
+        let core = self.owned()?;
         let flusher = lock(&self.0.flusher);
-        flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(inner)
+        flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(core)
     }
 
     /// Writes a copy into a folder that is empty or is made: a database of its own, as this one is
@@ -224,9 +231,9 @@ impl Database {
     /// # Errors
     /// As there.
     pub fn backup_on(&self, medium: &dyn Medium) -> Result<BackupReport> {
-        let inner = self.owned()?;
+        let core = self.owned()?;
         let flusher = lock(&self.0.flusher);
-        flusher.as_ref().ok_or(Error::NotDurable)?.backup(inner, medium)
+        flusher.as_ref().ok_or(Error::NotDurable)?.backup(core, medium)
     }
 
     /// Marks this moment in the logs, so that the database can be restored to it: with exactly what
@@ -245,12 +252,12 @@ impl Database {
     /// What is wrong with its durability: flushes, files and checkpoints that have failed, also
     /// where no transaction waits for them. Never waits for any of them.
     pub fn health(&self) -> Health {
-        let Handle { notes, inner, .. } = &**self.0;
-        if !inner.is_owner() {
+        let Handle { notes, core, .. } = &**self.0;
+        if !core.is_owner() {
             return Health::default();
         }
-        let logs = inner.acknowledger.get().map(|acknowledger| &*acknowledger.logs);
-        let spill = inner.check_spill().err().map(|error| error.to_string());
+        let logs = core.acknowledger.get().map(|acknowledger| &*acknowledger.logs);
+        let spill = core.check_spill().err().map(|error| error.to_string());
         notes.health(logs, spill)
     }
 
@@ -266,8 +273,8 @@ impl Database {
 
     /// Flushes of the logs so far; 0 for a database that is in memory only.
     pub fn flushes(&self) -> u64 {
-        let Ok(inner) = self.owned() else { return 0 };
-        inner.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
+        let Ok(core) = self.owned() else { return 0 };
+        core.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
     }
 
     /// Checkpoints since it was opened, those taken by itself included; 0 for a database that is in
@@ -303,16 +310,16 @@ impl Database {
     /// [`Error::SnapshotExpired`] or [`Error::LocalBase`] when it is built on a snapshot that
     /// cannot be handed on.
     pub fn publish(&self, name: &str, runtime_dir: Option<&Path>) -> Result<()> {
-        let inner = self.owned()?;
+        let core = self.owned()?;
         let mut server = lock(&self.0.server);
         if let Some(server) = &*server {
             return Err(Error::Published(server.name().to_owned()));
         }
-        for base in &inner.bases {
+        for base in self.bases() {
             base.check()?;
             base.descriptor()?;
         }
-        let publication = Arc::new(Publication::new(inner));
+        let publication = Arc::new(Publication::new(core, self.bases().to_vec()));
         *server = Some(Server::start(name, &RuntimeDir::open(runtime_dir)?, publication)?);
         Ok(())
     }
@@ -325,7 +332,7 @@ impl Database {
 
     /// The snapshots that it is built on.
     pub fn bases(&self) -> &[Snapshot] {
-        &self.0.inner.bases
+        &self.0.bases
     }
 
     /// Adds a table, at once and outside any transaction.
@@ -353,7 +360,7 @@ impl Database {
             return Err(LogError::NoTablespace(wanted, count).into());
         }
         let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
-        if let Some(acknowledger) = self.0.inner.acknowledger.get() {
+        if let Some(acknowledger) = self.0.core.acknowledger.get() {
             acknowledger.acknowledge_all()?;
         }
         Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
@@ -375,17 +382,17 @@ impl Database {
 
     /// The names of its own tables in the order of creation.
     pub fn tables(&self) -> Vec<String> {
-        let Ok(inner) = self.owned() else { return Vec::new() };
-        let tables = inner.engine.all_tables();
+        let Ok(core) = self.owned() else { return Vec::new() };
+        let tables = core.engine.all_tables();
         tables.iter().map(|table| table.name().to_owned()).collect()
     }
 
     /// How many tablespaces it has: those of its folder, or one for each node with CPUs when it is
     /// in memory only, where they are no more than a number.
     pub fn tablespaces(&self) -> usize {
-        let inner = &self.0.inner;
-        let logs = inner.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
-        logs.unwrap_or(inner.topology.working_nodes())
+        let core = &self.0.core;
+        let logs = core.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
+        logs.unwrap_or(core.topology.working_nodes())
     }
 
     /// Begins a transaction. A thread may have several, as long as none waits for what another of
@@ -403,8 +410,8 @@ impl Database {
     /// [`Error::TooManyTransactions`]; [`Error::Transaction`] for a partition that does not exist;
     /// [`Error::Aborted`] when the scheme does not let it begin.
     pub fn begin_with(&self, options: &TransactionOptions) -> Result<Transaction> {
-        let inner = &self.0.inner;
-        let mut transaction = Transaction::new(Arc::clone(inner), inner.worker()?);
+        let core = &self.0.core;
+        let mut transaction = Transaction::new(Arc::clone(core), core.worker()?);
         transaction.restart(options)?;
         Ok(transaction)
     }
@@ -414,8 +421,8 @@ impl Database {
     /// # Errors
     /// [`Error::TooManyTransactions`].
     pub fn session(&self) -> Result<Session> {
-        let inner = &self.0.inner;
-        Ok(Session::new(Transaction::new(Arc::clone(inner), inner.worker()?)))
+        let core = &self.0.core;
+        Ok(Session::new(Transaction::new(Arc::clone(core), core.worker()?)))
     }
 
     /// So many lanes, at least one: what a thread uses that works on many transactions in turns.
@@ -423,10 +430,10 @@ impl Database {
     /// # Errors
     /// [`Error::TooManyTransactions`].
     pub fn lanes(&self, count: usize) -> Result<Lanes> {
-        let inner = &self.0.inner;
-        let transaction = |_| Ok(Transaction::new(Arc::clone(inner), inner.worker()?));
+        let core = &self.0.core;
+        let transaction = |_| Ok(Transaction::new(Arc::clone(core), core.worker()?));
         let transactions = (0..count.max(1)).map(transaction).collect::<Result<_>>()?;
-        Ok(Lanes::new(transactions, inner.scheme.is_partitioned()))
+        Ok(Lanes::new(transactions, core.scheme.is_partitioned()))
     }
 
     /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again, see
@@ -441,12 +448,12 @@ impl Database {
 
     /// The scheme that keeps its transactions apart.
     pub fn scheme(&self) -> SchemeKind {
-        self.0.inner.scheme
+        self.0.core.scheme
     }
 
     /// What its transactions have spent their time on.
     pub fn accounting(&self) -> Accounting {
-        let counts = self.owned().map(|inner| inner.engine.counts()).unwrap_or_default();
+        let counts = self.owned().map(|core| core.engine.counts()).unwrap_or_default();
         let reasons = atoll_txn::AbortReason::ALL.iter().map(|reason| reason.name());
         let components = Component::ALL.iter().map(|component| component.name());
         Accounting {
@@ -462,18 +469,18 @@ impl Database {
     /// [`Error::SnapshotLimit`], [`Error::TooManySnapshots`], [`Error::Memory`],
     /// [`Error::SnapshotExpired`] for a base.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.owned()?.snapshot(self.name().unwrap_or_default(), false)
+        Snapshot::take(self.owned()?, self.bases(), self.name().unwrap_or_default(), false)
     }
 
     /// The snapshots that are held, and by whom.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
-        let Ok(inner) = self.owned() else { return Vec::new() };
-        lock(&inner.leases).list(inner.memory())
+        let Ok(core) = self.owned() else { return Vec::new() };
+        lock(&core.leases).list(core.memory())
     }
 
     /// What it has done and what it uses.
     pub fn counters(&self) -> Counters {
-        self.owned().map(|inner| inner.counters()).unwrap_or_default()
+        self.owned().map(|core| core.counters()).unwrap_or_default()
     }
 
     /// What its budget of memory is and how it is kept; `None` without one. Takes a look at every
@@ -487,7 +494,7 @@ impl Database {
 
     /// The machine that it runs on.
     pub fn topology(&self) -> &Topology {
-        &self.0.inner.topology
+        &self.0.core.topology
     }
 }
 
@@ -521,11 +528,11 @@ mod tests {
         }
         std::thread::sleep(Duration::from_millis(100));
         // The keeper may be looking at one of them just now.
-        let waits = (0..1000).any(|_| db.0.inner.idle_workers() == (2, 2));
+        let waits = (0..1000).any(|_| db.0.core.idle_workers() == (2, 2));
         assert!(waits, "the reader may still need them");
         drop(reader);
         let began = Instant::now();
-        while db.0.inner.idle_workers() != (3, 0) {
+        while db.0.core.idle_workers() != (3, 0) {
             assert!(began.elapsed() < Duration::from_secs(60), "nobody has taken them away");
             std::thread::sleep(Duration::from_millis(5));
         }

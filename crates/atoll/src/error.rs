@@ -9,7 +9,7 @@ use atoll_memory::lease::LeaseError;
 use atoll_storage::StorageError;
 use atoll_txn::{AbortReason, OpError};
 
-use crate::durable::restore::RestoreError;
+use crate::restore_point::RestorePoint;
 
 /// An error of a database: the world's or the caller's, never a normal outcome of a transaction.
 #[derive(Debug, thiserror::Error)]
@@ -219,6 +219,59 @@ pub enum Error {
     BadStatus {
         /// Its name.
         name: String,
+    },
+}
+
+/// Why a database cannot be restored to a moment.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// A folder that a database cannot be restored from.
+    #[error(
+        "{path} is no backup as it was made (it has been opened since, or never was one); name a \
+         folder that `\\backup` has written and nobody has opened"
+    )]
+    NoBackup {
+        /// The folder.
+        path: String,
+    },
+    /// A part of the logs is missing.
+    #[error(
+        "the archive has a gap: {file} is missing, or not all of it is there, while later files \
+         are; bring it back, or restore to a moment before it, the last of which is {last}"
+    )]
+    Gap {
+        /// The file.
+        file: String,
+        /// The last moment before it.
+        last: RestorePoint,
+    },
+    /// The archive ends before the backup was made.
+    #[error(
+        "the archive in {path} ends before the backup was made, on {made}; open the backup itself, \
+         or name the folder of the database too if it is still there"
+    )]
+    Behind {
+        /// The archive.
+        path: String,
+        /// The backup's moment.
+        made: RestorePoint,
+    },
+    /// A moment that is not between the backup and the end of the logs.
+    #[error(
+        "{wanted} cannot be restored: the backup and the logs have the moments from {first} to \
+         {last} and changes up to GSN {known}; ask for one of them, use an older backup, or name \
+         the folder of the database too if it is still there"
+    )]
+    OutOfReach {
+        /// What was asked for.
+        wanted: String,
+        /// The backup's moment.
+        first: RestorePoint,
+        /// The last moment known.
+        last: RestorePoint,
+        /// The GSN up to which the logs are known.
+        known: u64,
     },
 }
 

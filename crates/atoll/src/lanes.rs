@@ -20,12 +20,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use atoll_txn::Committed;
 
 use crate::error::{Error, Result, TxnError, TxnResult};
 use crate::transaction::{Attempts, Transaction, TransactionOptions};
+use crate::turn::Turn;
 
 /// Turns that others have before an aborted transaction is tried again, at most.
 const TURNS_MAX: u32 = 64;
@@ -304,26 +305,5 @@ fn take_turns<F: Future<Output = ()>>(mut lanes: Vec<Option<Pin<Box<F>>>>) {
                 left -= 1;
             }
         }
-    }
-}
-
-/// Completes when it is polled for the second time: the others have had their turns then.
-#[derive(Default)]
-pub(crate) struct Turn {
-    is_over: bool,
-}
-
-impl Future for Turn {
-    type Output = ();
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let turn = self.get_mut();
-        if std::mem::replace(&mut turn.is_over, true) {
-            return Poll::Ready(());
-        }
-        // For runtimes other than lanes.
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }

@@ -14,26 +14,33 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod acknowledger;
 mod attach;
+mod core;
 mod counters;
 mod database;
+mod durability;
 mod durable;
+mod errands;
 mod error;
 mod evictor;
 mod export;
-mod inner;
 mod keeper;
 mod lanes;
 mod leases;
 mod memory_setup;
 mod options;
+mod progress;
 mod publish;
 mod reservation;
+pub mod restore;
+mod restore_point;
 mod session;
 mod snapshot;
 mod snapshot_table;
 mod table;
 mod transaction;
+mod turn;
 
 #[doc(hidden)]
 pub use atoll_log::Planted;
@@ -51,17 +58,18 @@ pub use atoll_txn::{
 pub use attach::{Attachment, attach};
 pub use counters::{Accounting, Counters};
 pub use database::Database;
+pub use durability::{Durability, UnknownDurability};
 pub use durable::health::{CheckpointFailure, Health};
 pub use durable::inspect;
-pub use durable::progress::{OpenPart, OpenProgress};
-pub use durable::restore::{self, RestoreError, RestoreReport, Until};
-pub use durable::restore_point::RestorePoint;
-pub use durable::{BackupReport, CheckpointReport, Durability, RecoveryReport, UnknownDurability};
-pub use error::{Error, Expiry, Result, TxnError, TxnResult};
+pub use durable::{BackupReport, CheckpointReport, RecoveryReport};
+pub use error::{Error, Expiry, RestoreError, Result, TxnError, TxnResult};
 pub use evictor::Budget;
 pub use lanes::{Lanes, Request};
 pub use leases::SnapshotInfo;
 pub use options::DatabaseOptions;
+pub use progress::{OpenPart, OpenProgress};
+pub use restore::{RestoreReport, Until};
+pub use restore_point::RestorePoint;
 pub use session::Session;
 pub use snapshot::Snapshot;
 pub use snapshot_table::{Contiguous, SnapshotSegment, SnapshotTable};

@@ -8,8 +8,8 @@ use atoll_log::LogsOptions;
 use atoll_machine::NodeId;
 use atoll_txn::{SchemeKind, SchemeOptions, TimestampKind};
 
-use crate::durable::Durability;
-use crate::durable::progress::OpenProgress;
+use crate::durability::Durability;
+use crate::progress::OpenProgress;
 
 /// After so many bytes of log a checkpoint is taken.
 const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;

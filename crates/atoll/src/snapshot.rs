@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_buffer::Buffer;
 use atoll_machine::fork::{Here, Legacy, Mark};
-use atoll_memory::lease::{Descriptor, LeaseId, dup_tree};
+use atoll_machine::{Machine, Native};
+use atoll_memory::lease::{Descriptor, LeaseId, Peer, dup_tree};
 use atoll_memory::{MemoryError, Store, View};
 use atoll_storage::reader::{self, TableView};
 use atoll_storage::undo::{self, Entry};
 use atoll_storage::{StorageError, TableId};
 
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inner::Inner;
 use crate::leases;
-use crate::snapshot_table::SnapshotTable;
 
 /// Largest patch that a reader accepts, in bytes.
 const PATCH_BYTES_MAX: u64 = 1 << 32;
@@ -38,7 +38,7 @@ pub(crate) enum Origin {
 
 /// A lease in the book of a database of this process; ends when dropped.
 pub(crate) struct LocalLease {
-    pub(crate) inner: Here<Arc<Inner>>,
+    pub(crate) core: Here<Arc<Core>>,
     pub(crate) id: LeaseId,
     /// What forked children may go on reading.
     pub(crate) legacy: Option<Legacy>,
@@ -47,8 +47,8 @@ pub(crate) struct LocalLease {
 impl Drop for LocalLease {
     fn drop(&mut self) {
         // The book is the owner's: a forked child ends nothing.
-        if self.inner.is_owner() && self.inner.let_go(self.id, self.legacy.take()) {
-            self.inner.memory().reclaim();
+        if self.core.is_owner() && self.core.let_go(self.id, self.legacy.take()) {
+            self.core.memory().reclaim();
         }
     }
 }
@@ -113,6 +113,37 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
+    /// Takes a snapshot of a database of this process, which is built on `bases`.
+    pub(crate) fn take(
+        core: &Arc<Core>,
+        bases: &[Self],
+        name: String,
+        is_own: bool,
+    ) -> Result<Self> {
+        core.check_owner()?;
+        // Before there is anything to be read. What is the database's own no child can reach.
+        let legacy = (!is_own).then(Legacy::new);
+        let begin = Native::now_ns();
+        let id = core.local_lease_id();
+        let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
+        bases.iter().try_for_each(Self::check)?;
+        let taken = core.take(id, holder, is_own)?;
+        let lease = LocalLease { core: Here::new(Arc::clone(core)), id, legacy };
+        let origin = Origin::Here { _lease: lease };
+        Self::open(SnapshotParts {
+            database: name,
+            store: Arc::clone(core.memory().store()),
+            root: taken.root,
+            epoch: taken.epoch,
+            patch: taken.patch,
+            line: taken.line,
+            take_ns: taken.take_ns,
+            attach_ns: Native::now_ns() - begin,
+            origin,
+            bases: bases.to_vec(),
+        })
+    }
+
     /// A snapshot from parts that may come from another process.
     ///
     /// # Errors
@@ -197,23 +228,8 @@ impl Snapshot {
         names
     }
 
-    /// Its own tables, in the order of their numbers.
-    pub(crate) fn own_tables(&self) -> impl Iterator<Item = SnapshotTable> {
-        let table = |table| SnapshotTable::new(Arc::clone(&self.0), Arc::clone(table));
-        self.0.tables.iter().map(table)
-    }
-
-    /// A table by name.
-    ///
-    /// # Errors
-    /// [`Error::Storage`] when there is none, [`Error::SnapshotExpired`].
-    pub fn table(&self, name: &str) -> Result<SnapshotTable> {
-        self.check()?;
-        if let Some(table) = self.0.tables.iter().find(|table| table.name == name) {
-            return Ok(SnapshotTable::new(Arc::clone(&self.0), Arc::clone(table)));
-        }
-        let unknown = || StorageError::UnknownTable(name.to_owned()).into();
-        self.bases().iter().find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
@@ -243,6 +259,11 @@ impl Drop for Shared {
 }
 
 impl Shared {
+    /// The snapshot's own tables, in the order of their numbers.
+    pub(crate) fn tables(&self) -> &[Arc<TableView>] {
+        &self.tables
+    }
+
     pub(crate) fn view(&self) -> &View {
         &self.view
     }

@@ -8,11 +8,11 @@ use arrow_schema::{Field, SchemaRef};
 use atoll_memory::stitch::{Piece, Stitched};
 use atoll_storage::reader::{SegmentView, TableView};
 use atoll_storage::undo::Was;
-use atoll_storage::{Column, SEGMENT_ROWS, Schema, TableId, Value};
+use atoll_storage::{Column, SEGMENT_ROWS, Schema, StorageError, TableId, Value};
 
 use crate::error::{Error, Result};
 use crate::export::{self, ColumnSource};
-use crate::snapshot::Shared;
+use crate::snapshot::{Shared, Snapshot};
 
 /// A table of a snapshot; keeps the snapshot.
 #[derive(Clone)]
@@ -40,6 +40,27 @@ pub struct Contiguous {
     rows: usize,
     column: Column,
     _shared: Arc<Shared>,
+}
+
+impl Snapshot {
+    /// Its own tables, in the order of their numbers.
+    pub(crate) fn own_tables(&self) -> impl Iterator<Item = SnapshotTable> {
+        let table = |table| SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table));
+        self.shared().tables().iter().map(table)
+    }
+
+    /// A table by name.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when there is none, [`Error::SnapshotExpired`].
+    pub fn table(&self, name: &str) -> Result<SnapshotTable> {
+        self.check()?;
+        if let Some(table) = self.shared().tables().iter().find(|table| table.name == name) {
+            return Ok(SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table)));
+        }
+        let unknown = || StorageError::UnknownTable(name.to_owned()).into();
+        self.bases().iter().find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+    }
 }
 
 impl SnapshotTable {

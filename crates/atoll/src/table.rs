@@ -6,8 +6,8 @@ use atoll_machine::Native;
 use atoll_machine::fork::Here;
 use atoll_storage::Schema;
 
+use crate::core::Engine;
 use crate::error::{Error, Result};
-use crate::inner::Engine;
 
 /// An ordered index of a table; cheap to clone.
 #[derive(Clone)]

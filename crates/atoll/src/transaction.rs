@@ -12,11 +12,11 @@ use atoll_txn::{
     AbortReason, Begin, Buffers, Committed, OpError, Range, RowAccess, RowOp, RowPrefetch, Want,
 };
 
-use crate::durable::Durability;
+use crate::core::{Core, CoreWorker};
+use crate::durability::Durability;
 use crate::error::{Error, TxnError, TxnResult};
-use crate::inner::{CoreWorker, Inner};
-use crate::lanes::Turn;
 use crate::table::{Index, Table};
+use crate::turn::Turn;
 
 /// A row while it is being read.
 pub type Row<'a> = atoll_txn::Row<'a, Native>;
@@ -103,7 +103,7 @@ pub struct TransactionOptions {
 /// It belongs to one thread: a worker is at work for it.
 pub struct Transaction {
     /// Never the last to let go of it in a forked child.
-    inner: Here<Arc<Inner>>,
+    core: Here<Arc<Core>>,
     /// No other has it.
     number: u64,
     worker: Option<CoreWorker>,
@@ -114,12 +114,12 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: Arc<Inner>, worker: CoreWorker) -> Self {
+    pub(crate) fn new(core: Arc<Core>, worker: CoreWorker) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (worker, durability) = (Some(worker), None);
-        let inner = Here::new(inner);
-        Self { inner, number, worker, failed: false, durability, _not_send: PhantomData }
+        let core = Here::new(core);
+        Self { core, number, worker, failed: false, durability, _not_send: PhantomData }
     }
 
     /// Says which one it is, for [`Transaction::check_is`].
@@ -162,15 +162,15 @@ impl Transaction {
         self.with(body)
     }
 
-    /// As [`Inner::check_owner`], with a mark that no other thread's cache line holds.
+    /// As [`Core::check_owner`], with a mark that no other thread's cache line holds.
     #[inline]
     fn check_owner(&self) -> TxnResult<()> {
-        if self.is_owner() { Ok(()) } else { Ok(self.inner.check_owner()?) }
+        if self.is_owner() { Ok(()) } else { Ok(self.core.check_owner()?) }
     }
 
     #[inline]
     fn is_owner(&self) -> bool {
-        self.inner.mark().is_here()
+        self.core.mark().is_here()
     }
 
     /// Inserts a row, its values in the order of the columns.
@@ -575,13 +575,13 @@ impl Transaction {
 
     /// Whether a commit may be told of without waiting.
     pub(crate) fn is_acknowledged(&self, committed: Committed) -> bool {
-        let acknowledger = self.inner.acknowledger.get();
+        let acknowledger = self.core.acknowledger.get();
         acknowledger.is_none_or(|one| one.is_acknowledged(committed, self.durability))
     }
 
     /// Waits until a commit may be told of.
     pub(crate) fn acknowledge(&self, committed: Committed) -> TxnResult<()> {
-        match self.inner.acknowledger.get() {
+        match self.core.acknowledger.get() {
             Some(acknowledger) => Ok(acknowledger.acknowledge(committed, self.durability)?),
             None => Ok(()),
         }
@@ -668,7 +668,7 @@ impl Drop for Transaction {
         let Some(mut worker) = self.worker.take() else { return };
         if self.is_owner() {
             worker.abort(AbortReason::Requested);
-            self.inner.give_back(worker);
+            self.core.give_back(worker);
         } else {
             // Its rows, locks and undo are the parent's, which rolls back or commits by itself.
             std::mem::forget(worker);

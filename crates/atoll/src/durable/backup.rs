@@ -4,7 +4,7 @@
 //! has no log yet. Until that is whole its control file has another name, so a backup that was cut
 //! short is none. Nobody takes another checkpoint meanwhile, so no block that is being read is
 //! written. It remembers where in the logs it begins ([`atoll_log::origin`]), for
-//! [`super::restore`].
+//! [`crate::restore`].
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use atoll_machine::medium::Locked;
 
 use super::checkpoint::Checkpointer;
 use super::open::{check_may_create, folder_name};
-use super::restore_point::now_us;
 use crate::error::{Error, Result};
+use crate::restore_point::now_us;
 
 /// The life of a database that has been written and not opened.
-pub(super) const FIRST_INCARNATION: u32 = 1;
-pub(super) const CHECKPOINT: u64 = 1;
+pub(crate) const FIRST_INCARNATION: u32 = 1;
+pub(crate) const CHECKPOINT: u64 = 1;
 
 /// Locks a folder in which a database is to be made of another's files, if nothing is there.
-pub(super) fn lock_empty(root: &dyn Medium) -> Result<Box<dyn Locked>> {
+pub(crate) fn lock_empty(root: &dyn Medium) -> Result<Box<dyn Locked>> {
     let check = || -> Result<()> {
         if root.names()?.iter().any(|name| name == control::FILE || name == control::NEW) {
             return Err(LogError::NotEmpty { path: root.path("") }.into());
@@ -47,7 +47,7 @@ pub(super) fn lock(root: &dyn Medium) -> Result<Box<dyn Locked>> {
 }
 
 /// Keeps those away from a folder who would change it while it is read.
-pub(super) fn lock_to_read(root: &dyn Medium) -> Result<Box<dyn Locked>> {
+pub(crate) fn lock_to_read(root: &dyn Medium) -> Result<Box<dyn Locked>> {
     root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })
 }
 

@@ -23,7 +23,7 @@ use atoll_txn::describe;
 use serde::Serialize;
 
 use super::backup::FIRST_INCARNATION;
-use super::inspect::{existing, lock, scan};
+use super::closed::{existing, lock, scan};
 use super::open::folder_name;
 use crate::error::Result;
 

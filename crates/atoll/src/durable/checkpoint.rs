@@ -37,10 +37,10 @@ use atoll_storage::TableId;
 use atoll_txn::describe;
 
 use super::CheckpointReport;
-use super::restore_point::now_us;
 use super::segment_writer::{self, Before};
+use crate::core::Core;
 use crate::error::Result;
-use crate::inner::Inner;
+use crate::restore_point::now_us;
 use crate::snapshot::Snapshot;
 use crate::snapshot_table::SnapshotTable;
 
@@ -126,7 +126,7 @@ pub(super) enum Form {
 
 /// A tablespace's part of a checkpoint that is being written.
 struct Writing<'w> {
-    inner: &'w Inner,
+    core: &'w Core,
     tablespace: usize,
     snapshot: &'w Snapshot,
     is_step: bool,
@@ -212,23 +212,23 @@ impl Checkpointer {
     /// # Errors
     /// [`crate::Error::Log`] and those of [`crate::Database::snapshot`]; the checkpoint before
     /// counts then.
-    pub(super) fn take(&mut self, inner: &Arc<Inner>, form: Form) -> Result<CheckpointReport> {
+    pub(super) fn take(&mut self, core: &Arc<Core>, form: Form) -> Result<CheckpointReport> {
         if self.locked.is_none() {
             return Err(LogError::Closed.into());
         }
         self.logs.begin()?;
         self.write_control()?; // What the last one has left undone.
-        inner.check_spill()?;
+        core.check_spill()?;
         let begin = Instant::now();
         let starts = self.logs.starts(); // before the cut: CHECKPOINT-2
         let ends = self.logs.ends();
-        let snapshot = inner.snapshot(String::new(), true)?;
+        let snapshot = Snapshot::take(core, &[], String::new(), true)?;
         // Whoever is making a table that the snapshot shows has made it when this returns.
-        inner.engine.all_tables();
+        core.engine.all_tables();
         let horizon = self.logs.clock();
         self.logs.settle(horizon)?; // CHECKPOINT-1
         let number = self.control.checkpoints.first().map_or(0, |last| last.number) + 1;
-        let written = self.write_stores(inner, &snapshot, form, number)?;
+        let written = self.write_stores(core, &snapshot, form, number)?;
         let mut report = CheckpointReport { number, ..CheckpointReport::default() };
         written.iter().for_each(|store| report.add(&store.report));
         let parts = starts.iter().zip(&self.chains).zip(&written).map(|((start, chain), store)| {
@@ -236,7 +236,7 @@ impl Checkpointer {
             CheckpointPart { start: *start, base, file: store.file }
         });
         let parts = parts.collect();
-        inner.check_spill()?; // What was written may have come from there.
+        core.check_spill()?; // What was written may have come from there.
         let mut control = self.control.clone();
         control.horizon = horizon;
         let incarnation = control.incarnation;
@@ -305,7 +305,7 @@ impl Checkpointer {
     /// Writes the parts of all tablespaces beside each other, each on the node that it is of.
     fn write_stores(
         &self,
-        inner: &Inner,
+        core: &Core,
         snapshot: &Snapshot,
         form: Form,
         checkpoint: u64,
@@ -314,13 +314,13 @@ impl Checkpointer {
         let write = |tablespace: usize| {
             let is_step =
                 form == Form::Any && self.baseline.is_some() && self.chains[tablespace].may_grow();
-            let writing = Writing { inner, tablespace, snapshot, is_step, is_given_up };
+            let writing = Writing { core, tablespace, snapshot, is_step, is_given_up };
             let written = self.write_store(&writing, checkpoint);
             is_given_up.fetch_or(written.is_err(), Ordering::Relaxed);
             written
         };
         let write_there = |tablespace: usize| {
-            let working = inner.topology.nodes.iter().filter(|node| !node.cpus.is_empty());
+            let working = core.topology.nodes.iter().filter(|node| !node.cpus.is_empty());
             let node = working.cycle().nth(tablespace);
             // Who may not run there writes from elsewhere.
             let _ = node.map(|node| pin_current_thread(&node.cpus));
@@ -351,14 +351,14 @@ impl Checkpointer {
     /// Writes a tablespace's part of a checkpoint; `None` when it was given up.
     fn write_store(&self, writing: &Writing<'_>, checkpoint: u64) -> Result<Option<Written>> {
         let mut report = CheckpointReport::default();
-        let Writing { inner, tablespace, snapshot, is_step, is_given_up } = *writing;
+        let Writing { core, tablespace, snapshot, is_step, is_given_up } = *writing;
         let kept: Vec<&Map> = self.maps.iter().map(|maps| &maps[tablespace]).collect();
         let (store, chain) = (&self.stores[tablespace], &self.chains[tablespace]);
         let mut writer = store.writer(&kept, &chain.waiting, is_step);
         let known = kept.first().copied();
         let (mut map, mut steps) = (Map::default(), Vec::new());
         for table in snapshot.own_tables() {
-            let options = inner.engine.table_options(table.id());
+            let options = core.engine.table_options(table.id());
             if options.tablespace.unwrap_or(0) as usize != tablespace {
                 continue;
             }

@@ -8,12 +8,13 @@ use atoll_log::Logs;
 use atoll_machine::Medium;
 
 use super::checkpoint::{self, Checkpointer, Form, Progress};
-use super::due::Due;
 use super::health::Notes;
-use super::restore_point::now_us;
-use super::{BackupReport, CheckpointReport, Durability, PERIOD_MIN};
+use super::{BackupReport, CheckpointReport};
+use crate::acknowledger::due::Due;
+use crate::core::Core;
+use crate::durability::{Durability, PERIOD_MIN};
 use crate::error::{Error, Result};
-use crate::inner::Inner;
+use crate::restore_point::now_us;
 
 /// How often it looks whether there is something to do.
 const PERIOD_MAX: Duration = Duration::from_millis(50);
@@ -65,7 +66,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Flusher {
     pub(crate) fn start(
-        inner: &Arc<Inner>,
+        core: &Arc<Core>,
         checkpointer: Checkpointer,
         policy: Policy,
         due: Arc<Due>,
@@ -87,8 +88,8 @@ impl Flusher {
             move || shared.flush_until_stopped(policy.durability)
         };
         let checkpointing = {
-            let (shared, inner) = (Arc::clone(&shared), Arc::downgrade(inner));
-            move || shared.checkpoint_until_stopped(&inner, policy)
+            let (shared, core) = (Arc::clone(&shared), Arc::downgrade(core));
+            move || shared.checkpoint_until_stopped(&core, policy)
         };
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(body).ok()
@@ -104,8 +105,8 @@ impl Flusher {
         Self { shared, threads: threads.into_iter().flatten().collect() }
     }
 
-    pub(crate) fn checkpoint(&self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
-        self.shared.checkpoint(&mut lock(&self.shared.checkpointer), inner)
+    pub(crate) fn checkpoint(&self, core: &Arc<Core>) -> Result<CheckpointReport> {
+        self.shared.checkpoint(&mut lock(&self.shared.checkpointer), core)
     }
 
     /// Checkpoints taken so far, by itself and by others.
@@ -114,9 +115,9 @@ impl Flusher {
     }
 
     /// Takes a checkpoint and copies it.
-    pub(crate) fn backup(&self, inner: &Arc<Inner>, root: &dyn Medium) -> Result<BackupReport> {
+    pub(crate) fn backup(&self, core: &Arc<Core>, root: &dyn Medium) -> Result<BackupReport> {
         let mut checkpointer = lock(&self.shared.checkpointer);
-        let checkpoint = self.shared.take(&mut checkpointer, inner, Form::Map)?;
+        let checkpoint = self.shared.take(&mut checkpointer, core, Form::Map)?;
         let bytes = checkpointer.copy_to(root)?;
         Ok(BackupReport { checkpoint, bytes })
     }
@@ -156,10 +157,10 @@ impl Drop for Flusher {
 
 /// Whether something has been logged, and the logs have grown enough, the last checkpoint is long
 /// ago, or what it keeps alive takes much memory.
-fn is_due(inner: &Inner, progress: &Progress, logs: &Logs, policy: Policy) -> bool {
+fn is_due(core: &Core, progress: &Progress, logs: &Logs, policy: Policy) -> bool {
     let log = progress.log_bytes(logs);
     let is_long_ago = policy.checkpoint_interval.is_some_and(|time| progress.elapsed() >= time);
-    let memory = inner.memory();
+    let memory = core.memory();
     let keeps_much = memory.kept_bytes_all() > memory.store().limit_bytes() / KEPT_SHARE;
     log > 0 && (log >= policy.checkpoint_log_bytes || is_long_ago || keeps_much)
 }
@@ -201,19 +202,19 @@ impl Shared {
         }
     }
 
-    fn checkpoint_until_stopped(&self, inner: &Weak<Inner>, policy: Policy) {
+    fn checkpoint_until_stopped(&self, core: &Weak<Core>, policy: Policy) {
         let mut pause = policy.period();
         let mut after_failure = PAUSE;
         while !self.wait(pause) {
             pause = policy.period();
-            let Some(inner) = inner.upgrade() else { return };
+            let Some(core) = core.upgrade() else { return };
             // Decided while nobody else takes one, so that none is taken for what that one shows.
             let mut checkpointer = lock(&self.checkpointer);
-            let due = is_due(&inner, &self.progress, &self.logs, policy);
+            let due = is_due(&core, &self.progress, &self.logs, policy);
             if !due {
                 continue;
             }
-            match self.checkpoint(&mut checkpointer, &inner) {
+            match self.checkpoint(&mut checkpointer, &core) {
                 Ok(_) => after_failure = PAUSE,
                 Err(_) => {
                     // The logs go on; perhaps there is space, or memory, later.
@@ -228,10 +229,10 @@ impl Shared {
     fn checkpoint(
         &self,
         checkpointer: &mut Checkpointer,
-        inner: &Arc<Inner>,
+        core: &Arc<Core>,
     ) -> Result<CheckpointReport> {
         let before = checkpointer.baseline.is_some();
-        let done = self.take(checkpointer, inner, Form::Any);
+        let done = self.take(checkpointer, core, Form::Any);
         if before && matches!(done, Err(Error::SnapshotLimit { .. } | Error::Memory(_))) {
             checkpointer.baseline = None; // What it keeps may be what is missing.
         }
@@ -242,10 +243,10 @@ impl Shared {
     fn take(
         &self,
         checkpointer: &mut Checkpointer,
-        inner: &Arc<Inner>,
+        core: &Arc<Core>,
         form: Form,
     ) -> Result<CheckpointReport> {
-        let done = self.try_to_take(checkpointer, inner, form);
+        let done = self.try_to_take(checkpointer, core, form);
         self.notes.note_checkpoint(&done);
         self.notes.note_archive(checkpointer.not_archived.clone());
         done
@@ -254,7 +255,7 @@ impl Shared {
     fn try_to_take(
         &self,
         checkpointer: &mut Checkpointer,
-        inner: &Arc<Inner>,
+        core: &Arc<Core>,
         form: Form,
     ) -> Result<CheckpointReport> {
         // What the checkpoint itself would have to flush would look as if it had come after it, and
@@ -265,7 +266,7 @@ impl Shared {
         }
         let _ = self.logs.flush();
         let end = checkpoint::end(&self.logs); // before the cut
-        let report = checkpointer.take(inner, form)?;
+        let report = checkpointer.take(core, form)?;
         self.progress.reset(end);
         Ok(report)
     }

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atoll_log::block::{Header, Kind};
-use atoll_log::control::{self, Control, ControlFile};
-use atoll_log::scan::Scan;
+use atoll_log::control::{Control, ControlFile};
 use atoll_log::{LogError, block, time_mark};
 use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
@@ -14,9 +13,9 @@ use atoll_txn::describe;
 use serde::Serialize;
 
 pub use super::check::{CheckReport, Damage, check};
-use super::open::folder_name;
-use super::restore_point::utc;
-use crate::error::{Error, Result};
+use super::closed::{existing, lock, scan};
+use crate::error::Result;
+use crate::restore_point::utc;
 
 /// A block of a log, for people.
 #[derive(Debug, Clone, Serialize)]
@@ -46,40 +45,6 @@ struct Folder {
     _locked: Box<dyn Locked>,
 }
 
-/// Takes the folder of a database to look at it; nobody else may have it open to work.
-pub(super) fn lock(root: &FileMedium) -> Result<Box<dyn Locked>> {
-    let has = |wanted: &str| -> Result<bool> { Ok(root.names()?.iter().any(|it| it == wanted)) };
-    let is_known = has(control::FILE)? || has(control::NEW)? || has(control::COPY)?;
-    if !is_known && !root.folders()?.contains(&folder_name(0)) {
-        return Err(LogError::NoDatabase { path: root.path("") }.into());
-    }
-    let locked = root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })?;
-    // Only now: who was making it may have finished.
-    let path = root.path("");
-    if has(control::FILE)? {
-        Ok(locked)
-    } else if has(control::COPY)? {
-        Err(LogError::CutShort { path }.into())
-    } else if has(control::NEW)? {
-        Err(LogError::Unfinished { path }.into())
-    } else {
-        Ok(locked)
-    }
-}
-
-/// The folder of a tablespace.
-pub(super) fn existing(
-    root: &FileMedium,
-    folder: &Path,
-    tablespace: usize,
-) -> std::result::Result<Arc<dyn Medium>, LogError> {
-    let name = folder_name(tablespace);
-    let medium = FileMedium::existing(&folder.join(&name));
-    medium.map(|medium| Arc::new(medium) as _).map_err(|error| {
-        if error.is_missing() { LogError::Missing { file: root.path(&name) } } else { error.into() }
-    })
-}
-
 fn look(folder: &Path) -> Result<Folder> {
     let root = FileMedium::existing(folder)?;
     let _locked = lock(&root)?;
@@ -87,19 +52,6 @@ fn look(folder: &Path) -> Result<Folder> {
     let media = (0..control.tablespaces).map(|tablespace| existing(&root, folder, tablespace));
     let media = media.collect::<std::result::Result<_, _>>()?;
     Ok(Folder { control, media, _locked })
-}
-
-pub(super) fn scan(
-    medium: &Arc<dyn Medium>,
-    tablespace: usize,
-    control: &Control,
-) -> std::result::Result<Scan, LogError> {
-    let oldest = control.checkpoints.last();
-    let start = oldest.map_or(0, |checkpoint| checkpoint.parts[tablespace].start);
-    let mut scan = Scan::open(Arc::clone(medium), tablespace as u8, control.file_bytes, start)?;
-    scan.cut(control.incarnation, control.cuts[tablespace]);
-    scan.reach(control.ring_bytes);
-    Ok(scan)
 }
 
 /// Calls `body` with the blocks of a tablespace's log, or of all logs one after the other, from the

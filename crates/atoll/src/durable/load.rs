@@ -13,9 +13,9 @@ use atoll_storage::Change;
 use atoll_storage::restore::{ColumnImage, SegmentImage};
 use atoll_txn::describe;
 
-use super::progress::OpenPart;
+use crate::core::Engine;
 use crate::error::{Error, Result};
-use crate::inner::Engine;
+use crate::progress::OpenPart;
 
 pub(super) fn member(engine: &Engine) -> Result<Member> {
     let most = atoll_memory::gate::MEMBERS_MAX;

@@ -15,10 +15,10 @@ use atoll_machine::Medium;
 use atoll_machine::medium::{Open, file};
 
 use super::checkpoint::{Chain, Checkpointer, spare_files};
-use super::progress::{OpenPart, OpenProgress};
 use super::{RecoveryReport, load, recover};
+use crate::core::Engine;
 use crate::error::{Error, Result};
-use crate::inner::Engine;
+use crate::progress::{OpenPart, OpenProgress};
 
 /// How a database is opened.
 pub(crate) struct OpenOptions {
@@ -46,7 +46,7 @@ pub(crate) fn folder_name(tablespace: usize) -> String {
 
 /// The folders of the tablespaces. One that is missing, or has lost its home, is perhaps not
 /// mounted, and must not be made.
-pub(super) fn existing_media(
+pub(crate) fn existing_media(
     root: &dyn Medium,
     tablespaces: usize,
 ) -> Result<Vec<Arc<dyn Medium>>> {
@@ -185,7 +185,7 @@ fn open_archive(root: &dyn Medium, control: &Control) -> Result<Archive> {
 }
 
 /// That no folder for a tablespace is named in vain.
-pub(super) fn check_folders(folders: &[PathBuf], tablespaces: usize) -> Result<()> {
+pub(crate) fn check_folders(folders: &[PathBuf], tablespaces: usize) -> Result<()> {
     let folders = folders.len();
     if folders > tablespaces {
         return Err(Error::TooManyFolders { folders, tablespaces });

@@ -30,9 +30,9 @@ use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
 use atoll_txn::describe;
 
 use super::load::member;
-use super::progress::OpenPart;
+use crate::core::Engine;
 use crate::error::{Error, Result};
-use crate::inner::Engine;
+use crate::progress::OpenPart;
 
 /// Commits are passed on when they have so many bytes together, and so many batches may wait.
 const BATCH_BYTES: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use atoll_machine::fork::{Here, Legacy, Mark};
+use atoll_machine::fork::{Legacy, Mark};
 use atoll_machine::{Machine, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer};
 use atoll_memory::{Memory, Purpose};
@@ -11,15 +11,14 @@ use atoll_storage::{Directory, undo};
 use atoll_txn::any::{self, AnyEngine, AnyWorker};
 use atoll_txn::{SchemeKind, SchemeOptions};
 
+use crate::acknowledger::Acknowledger;
 use crate::counters::Counters;
-use crate::durable::Acknowledger;
+use crate::errands::Errands;
 use crate::error::{Error, Result};
 use crate::evictor::Evictor;
-use crate::keeper::Errands;
 use crate::leases::{Leases, NewLease};
 use crate::memory_setup::MemorySetup;
 use crate::options::DatabaseOptions;
-use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
 
 /// Most values that are stored again in one go to empty sparse blocks.
 const COMPACT_VALUES_MAX: usize = 16_384;
@@ -35,12 +34,11 @@ pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
 pub(crate) type CoreWorker = Box<dyn AnyWorker<Native>>;
 
 /// A database and everything of it that snapshots in this process keep alive.
-pub(crate) struct Inner {
+pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) scheme: SchemeKind,
     pub(crate) leases: Mutex<Leases>,
     workers: Mutex<Vec<CoreWorker>>,
-    pub(crate) bases: Vec<Snapshot>,
     pub(crate) topology: Topology,
     /// One snapshot is taken at a time.
     taking: Mutex<()>,
@@ -70,14 +68,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Inner {
+impl Core {
     /// `folder` is where the database is kept, if that is on a file system.
-    pub(crate) fn new(
-        bases: Vec<Snapshot>,
-        options: &DatabaseOptions,
-        folder: Option<&Path>,
-    ) -> Result<Arc<Self>> {
-        bases.iter().try_for_each(Snapshot::check)?;
+    pub(crate) fn new(options: &DatabaseOptions, folder: Option<&Path>) -> Result<Arc<Self>> {
         let topology = match options.nodes {
             Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
             None => Topology::discover()?,
@@ -100,7 +93,6 @@ impl Inner {
             scheme: options.scheme,
             leases,
             workers: Mutex::default(),
-            bases,
             topology,
             taking: Mutex::default(),
             errands: Arc::default(),
@@ -183,10 +175,14 @@ impl Inner {
         lock(&self.workers).push(worker);
     }
 
+    /// A number for a lease within this process.
+    pub(crate) fn local_lease_id(&self) -> LeaseId {
+        lock(&self.leases).local_id()
+    }
+
     /// Takes a snapshot for `holder`: the cut, the patch that undoes what was open at it, and a
     /// line in the book. No limit is set to what is the database's own.
     pub(crate) fn take(&self, id: LeaseId, holder: Peer, is_own: bool) -> Result<Taken> {
-        self.bases.iter().try_for_each(Snapshot::check)?;
         let memory = self.memory();
         self.end_inherited();
         let _taking = lock(&self.taking);
@@ -257,30 +253,6 @@ impl Inner {
         let ended: Vec<_> =
             lock(&self.inherited).extract_if(.., |(_, legacy)| !legacy.has_readers()).collect();
         ended.iter().fold(false, |any, (id, _)| self.end_lease(*id) | any)
-    }
-
-    pub(crate) fn snapshot(self: &Arc<Self>, name: String, is_own: bool) -> Result<Snapshot> {
-        self.check_owner()?;
-        // Before there is anything to be read. What is the database's own no child can reach.
-        let legacy = (!is_own).then(Legacy::new);
-        let begin = Native::now_ns();
-        let id = lock(&self.leases).local_id();
-        let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
-        let taken = self.take(id, holder, is_own)?;
-        let lease = LocalLease { inner: Here::new(Arc::clone(self)), id, legacy };
-        let origin = Origin::Here { _lease: lease };
-        Snapshot::open(SnapshotParts {
-            database: name,
-            store: Arc::clone(self.memory().store()),
-            root: taken.root,
-            epoch: taken.epoch,
-            patch: taken.patch,
-            line: taken.line,
-            take_ns: taken.take_ns,
-            attach_ns: Native::now_ns() - begin,
-            origin,
-            bases: self.bases.clone(),
-        })
     }
 
     /// Empties blocks of long texts that few values keep.

@@ -12,7 +12,7 @@ use atoll_log::origin::Origin;
 use atoll_log::scan::Scan;
 use atoll_log::time_mark;
 
-use super::restore_point::RestorePoint;
+use crate::restore_point::RestorePoint;
 
 /// See the module.
 #[derive(Debug)]

@@ -13,6 +13,8 @@
 //! - `RESTORE-2`: until it is whole its control file has another name, so what was cut short is no
 //!   database.
 
+mod survey;
+
 use std::path::Path;
 
 use atoll_log::LogError;
@@ -24,70 +26,18 @@ use atoll_log::origin::{self, Origin};
 use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
 
-use super::backup::{CHECKPOINT, FIRST_INCARNATION, lock_empty, lock_to_read};
-use super::open::{check_folders, existing_media, folder_name};
-use super::restore_point::{RestorePoint, utc};
-use super::survey::{self, Survey};
-use super::{CheckpointReport, RecoveryReport};
+use self::survey::Survey;
 use crate::database::Database;
+use crate::durable::backup::{CHECKPOINT, FIRST_INCARNATION, lock_empty, lock_to_read};
+use crate::durable::open::{check_folders, existing_media, folder_name};
+use crate::durable::{CheckpointReport, RecoveryReport};
+pub use crate::error::RestoreError;
 use crate::error::Result;
 use crate::options::DatabaseOptions;
+use crate::restore_point::{RestorePoint, utc};
 
 /// What is copied at once.
 const COPY_BYTES: u64 = 1 << 20;
-
-/// Why a database cannot be restored to a moment.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum RestoreError {
-    /// A folder that a database cannot be restored from.
-    #[error(
-        "{path} is no backup as it was made (it has been opened since, or never was one); name a \
-         folder that `\\backup` has written and nobody has opened"
-    )]
-    NoBackup {
-        /// The folder.
-        path: String,
-    },
-    /// A part of the logs is missing.
-    #[error(
-        "the archive has a gap: {file} is missing, or not all of it is there, while later files \
-         are; bring it back, or restore to a moment before it, the last of which is {last}"
-    )]
-    Gap {
-        /// The file.
-        file: String,
-        /// The last moment before it.
-        last: RestorePoint,
-    },
-    /// The archive ends before the backup was made.
-    #[error(
-        "the archive in {path} ends before the backup was made, on {made}; open the backup itself, \
-         or name the folder of the database too if it is still there"
-    )]
-    Behind {
-        /// The archive.
-        path: String,
-        /// The backup's moment.
-        made: RestorePoint,
-    },
-    /// A moment that is not between the backup and the end of the logs.
-    #[error(
-        "{wanted} cannot be restored: the backup and the logs have the moments from {first} to \
-         {last} and changes up to GSN {known}; ask for one of them, use an older backup, or name \
-         the folder of the database too if it is still there"
-    )]
-    OutOfReach {
-        /// What was asked for.
-        wanted: String,
-        /// The backup's moment.
-        first: RestorePoint,
-        /// The last moment known.
-        last: RestorePoint,
-        /// The GSN up to which the logs are known.
-        known: u64,
-    },
-}
 
 /// How far a database is to be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
