@@ -9,9 +9,10 @@
 mod attach;
 mod column;
 mod convert;
-mod derive;
+mod database;
 mod errors;
 mod interrupt;
+mod leases;
 mod limits;
 mod memory;
 mod numpy;
@@ -19,7 +20,6 @@ mod render;
 mod result;
 mod schema;
 mod session;
-mod snapshot;
 mod stream;
 mod table;
 mod values;
@@ -33,15 +33,15 @@ fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     atoll::machine::fork::prepare();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attach::Connection>()?;
-    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<database::snapshot::Snapshot>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<result::QueryResult>()?;
     module.add_class::<schema::Schema>()?;
-    module.add_class::<derive::Database>()?;
+    module.add_class::<database::Database>()?;
     module.add_class::<session::Session>()?;
     module.add_function(wrap_pyfunction!(attach::attach, module)?)?;
-    module.add_function(wrap_pyfunction!(derive::create, module)?)?;
+    module.add_function(wrap_pyfunction!(database::create, module)?)?;
     module.add_function(wrap_pyfunction!(limits::set_query_limits, module)?)?;
-    module.add_function(wrap_pyfunction!(derive::derive, module)?)
+    module.add_function(wrap_pyfunction!(database::derive, module)?)
 }

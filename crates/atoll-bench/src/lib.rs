@@ -8,6 +8,7 @@ pub mod crash;
 pub mod durable;
 mod error;
 pub mod floor;
+pub mod folder;
 pub mod keys;
 pub mod machine_facts;
 pub mod oltp;

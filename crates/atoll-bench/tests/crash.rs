@@ -4,7 +4,8 @@
 use atoll::machine::medium::crash::lines::Skipped;
 use atoll::machine::medium::{SECTOR_BYTES, WORD_BYTES};
 use atoll::{Planted, SchemeKind};
-use atoll_bench::crash::run::{Crashes, How, Run, run};
+use atoll_bench::crash::plan::{Crashes, How};
+use atoll_bench::crash::run::{Run, run};
 
 const UNITS: [u64; 2] = [SECTOR_BYTES, WORD_BYTES];
 

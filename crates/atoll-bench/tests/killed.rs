@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use atoll::{Database, SchemeKind};
 use atoll_bench::crash::judge::judge;
-use atoll_bench::crash::run::How;
+use atoll_bench::crash::plan::How;
 use atoll_bench::crash::scene::{self, Tables};
 use atoll_bench::keys::Random;
 

@@ -11,11 +11,13 @@
 //! |---|---|
 //! | [`scene`] | the tables and what transactions do |
 //! | [`judge`] | what must be true of what is found |
+//! | [`plan`] | the settings of a run |
 //! | [`run`] | one run and its crashes |
 //! | [`report`], [`args`] | what is told and asked |
 
 pub mod args;
 pub mod judge;
+pub mod plan;
 pub mod report;
 pub mod run;
 pub mod scene;
@@ -54,9 +56,9 @@ pub fn run(args: &CrashArgs, progress: Progress<'_>) -> Result<CrashReport, Benc
                         return;
                     }
                     let seed = args.first_seed.wrapping_add(number);
-                    let (crashes, lazy) = (run::Crashes::Random(args.crashes), seed % 4 == 3);
+                    let (crashes, lazy) = (plan::Crashes::Random(args.crashes), seed % 4 == 3);
                     let unit = args.medium.unit(seed);
-                    let how = run::How { crashes, lazy, unit, ..run::How::default() };
+                    let how = plan::How { crashes, lazy, unit, ..plan::How::default() };
                     let run = run::run(kind, seed, &how);
                     found.fetch_add(run.violations.len(), Ordering::Relaxed);
                     report.lock().unwrap_or_else(PoisonError::into_inner).add(run);

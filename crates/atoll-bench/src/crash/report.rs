@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::run::Run;
+use super::run::{Run, Violation};
 
 /// Everything that one call tried.
 #[derive(Debug, Clone, Serialize)]
@@ -42,19 +42,6 @@ pub struct SchemeCrashes {
     pub checkpoints: u64,
     /// What was wrong.
     pub found: Vec<Violation>,
-}
-
-/// Something wrong after a crash.
-#[derive(Debug, Clone, Serialize)]
-pub struct Violation {
-    /// Seed of the run.
-    pub seed: u64,
-    /// Behind which event the crash was, of how many.
-    pub event: usize,
-    /// See there.
-    pub events: usize,
-    /// What is wrong.
-    pub text: String,
 }
 
 impl SchemeCrashes {

@@ -6,12 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll::machine::CrashMedium;
-use atoll::machine::medium::SECTOR_BYTES;
-use atoll::machine::medium::crash::lines::Skipped;
-use atoll::{Database, Error, Planted, SchemeKind};
+use atoll::{Database, Error, SchemeKind};
+use serde::Serialize;
 
 use super::judge::judge;
-use super::report::Violation;
+use super::plan::{Crashes, How};
 use super::scene::{self, Tables};
 use crate::keys::Random;
 
@@ -23,41 +22,17 @@ const UNITS_MAX: u32 = 5;
 /// Subsets that are tried where there are more.
 const SUBSETS: u64 = 2;
 
-/// Which crashes are tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Crashes {
-    /// So many behind random events, each followed by a random one inside its recovery.
-    Random(u64),
-    /// Behind every event, of which every so manieth is crashed behind every event of its recovery
-    /// too; wherever few units are unsynced, with every subset of them.
-    Every(usize),
-}
-
-/// What is asked of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct How {
-    /// Threads.
-    pub threads: u64,
-    /// Transactions of each.
-    pub transactions: u64,
-    /// Crashes that are tried.
-    pub crashes: Crashes,
-    /// Nobody waits for a flush, so that the logs are apart, and nothing is acknowledged.
-    pub lazy: bool,
-    /// Bytes that the medium writes whole or not at all, see [`CrashMedium::with_unit`].
-    pub unit: u64,
-    /// What is wrong with the database.
-    pub planted: Planted,
-    /// What persistent memory is not told.
-    pub skipped: Option<Skipped>,
-}
-
-impl Default for How {
-    fn default() -> Self {
-        let (unit, planted) = (SECTOR_BYTES, Planted::Nothing);
-        let (crashes, skipped) = (Crashes::Random(50), None);
-        Self { threads: 3, transactions: 12, crashes, lazy: false, unit, planted, skipped }
-    }
+/// Something wrong after a crash.
+#[derive(Debug, Clone, Serialize)]
+pub struct Violation {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Behind which event the crash was, of how many.
+    pub event: usize,
+    /// See there.
+    pub events: usize,
+    /// What is wrong.
+    pub text: String,
 }
 
 /// What came of a run.

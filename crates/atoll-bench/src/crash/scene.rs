@@ -10,7 +10,7 @@ use atoll::{
     SchemeKind, Session, Table, TableOptions, TxnResult, Value,
 };
 
-use super::run::How;
+use super::plan::How;
 use crate::keys::Random;
 
 /// Tablespaces.

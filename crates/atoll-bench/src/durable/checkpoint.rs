@@ -9,8 +9,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::accounts;
-use super::folder::Folder;
 use crate::error::BenchError;
+use crate::folder::Folder;
 use crate::keys::Random;
 use crate::oltp::args::as_text;
 use crate::progress::Progress;

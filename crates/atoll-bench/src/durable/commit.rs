@@ -17,10 +17,10 @@ use atoll::{
 use clap::Args;
 use serde::Serialize;
 
-use super::folder::Folder;
 use super::pm::EmulatedPm;
 use super::{accounts, probe};
 use crate::error::BenchError;
+use crate::folder::Folder;
 use crate::keys::Random;
 use crate::oltp::args::as_text;
 use crate::oltp::histogram::{Histogram, Latency};

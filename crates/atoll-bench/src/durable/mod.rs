@@ -5,13 +5,12 @@
 //! | [`commit`] | clients that wait for their commits |
 //! | [`recovery`] | opening a database with so much log |
 //! | [`checkpoint`] | what a checkpoint writes after random updates |
-//! | [`folder`], [`pm`], [`probe`] | where the files lie, and what the medium can do |
+//! | [`pm`], [`probe`] | emulated persistent memory, and what the medium can do |
 //! | [`accounts`] | the table |
 
 pub mod accounts;
 pub mod checkpoint;
 pub mod commit;
-pub mod folder;
 pub mod pm;
 pub mod probe;
 pub mod recovery;

@@ -8,9 +8,9 @@ use atoll::{Database, DatabaseOptions, Durability, RecoveryReport, SchemeKind, V
 use clap::Args;
 use serde::Serialize;
 
-use super::folder::Folder;
 use super::{accounts, probe};
 use crate::error::BenchError;
+use crate::folder::Folder;
 use crate::keys::Random;
 use crate::oltp::args::as_text;
 use crate::progress::Progress;

@@ -10,8 +10,8 @@ use serde::Serialize;
 use atoll::machine::NodeId;
 use atoll::{Database, DatabaseOptions, Durability, SchemeKind, TimestampKind};
 
-use crate::durable::folder::Folder;
 use crate::error::BenchError;
+use crate::folder::Folder;
 
 /// Most threads of a workload.
 const THREADS_MAX: usize = 1024;

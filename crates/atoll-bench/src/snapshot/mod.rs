@@ -27,8 +27,9 @@ mod writer;
 pub use args::SnapshotArgs;
 pub use reader::reader_main_if_asked;
 pub use report::{
-    Check, CopyCost, CurvePoint, FillReport, ForkReport, SizeReport, SnapshotReport, SocketReport,
+    Check, CopyCost, CurvePoint, ForkReport, SizeReport, SnapshotReport, SocketReport,
 };
+pub use rows::FillReport;
 
 use std::time::Duration;
 

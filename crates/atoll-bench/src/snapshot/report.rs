@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::args::Plan;
-use super::rows::Loaded;
+use super::rows::{FillReport, Loaded};
 use crate::machine_facts::MachineFacts;
 use crate::stats::Spread;
 
@@ -35,21 +35,6 @@ pub struct CopyCost {
     pub fresh_us: f64,
     /// The former as bandwidth.
     pub gib_per_s: f64,
-}
-
-/// How filling the table went.
-#[derive(Debug, Clone, Serialize)]
-pub struct FillReport {
-    /// How long it took.
-    pub seconds: f64,
-    /// By so many threads.
-    pub threads: usize,
-    /// Microseconds of one thread for one row.
-    pub us_per_row: f64,
-    /// Bytes of this process in memory afterwards.
-    pub resident_bytes: u64,
-    /// Bytes that the store takes.
-    pub store_bytes: u64,
 }
 
 /// A whole snapshot was read and found right.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use atoll::{Column, DataType, Database, DatabaseOptions, Schema, Table, TxnResult, Value};
+use serde::Serialize;
 
 use super::args::Plan;
-use super::report::FillReport;
 use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::machine_facts::resident_bytes;
@@ -32,6 +32,21 @@ const BATCH: u64 = 1000;
 /// Bytes beside the values of a row: its lock, and its entry in the index at half load, old and
 /// new while that grows.
 const BESIDE_BYTES: u64 = 8 + 32;
+
+/// How filling the table went.
+#[derive(Debug, Clone, Serialize)]
+pub struct FillReport {
+    /// How long it took.
+    pub seconds: f64,
+    /// By so many threads.
+    pub threads: usize,
+    /// Microseconds of one thread for one row.
+    pub us_per_row: f64,
+    /// Bytes of this process in memory afterwards.
+    pub resident_bytes: u64,
+    /// Bytes that the store takes.
+    pub store_bytes: u64,
+}
 
 /// A filled and published database.
 pub struct Loaded {

@@ -8,7 +8,8 @@ use atoll_txn::{Scheme, TimestampKind};
 
 use super::hesitant::Hesitant;
 use super::machine::Stepped;
-use super::run::{Rules, Run, failed, run_native, run_seed};
+use super::rules::Rules;
+use super::run::{Run, failed, run_native, run_seed};
 use super::stage::words;
 use crate::error::BenchError;
 

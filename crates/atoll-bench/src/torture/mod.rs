@@ -15,8 +15,9 @@
 //! | [`workload`] | what transactions do |
 //! | [`hands`], [`truths`] | the table that they do it to, and what is always true of it |
 //! | [`actor`], [`scene`] | doing it, and recording what came of it |
+//! | `verdict` | what is wrong with a run |
 //! | [`mod@run`] | one run |
-//! | [`lineup`] | the schemes, and how each is judged |
+//! | [`lineup`], [`rules`] | the schemes, and how each is judged |
 //! | [`report`], [`args`] | what is told and asked |
 
 pub mod actor;
@@ -27,10 +28,12 @@ pub mod hesitant;
 pub mod lineup;
 pub mod machine;
 pub mod report;
+pub mod rules;
 pub mod run;
 pub mod scene;
 pub mod stage;
 pub mod truths;
+mod verdict;
 pub mod workload;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -10,6 +10,7 @@ use atoll_txn::history::History;
 use super::actor::Actor;
 use super::hesitant;
 use super::machine::{Stepped, step, wait};
+use super::rules::Rules;
 use super::scene::{Scene, Tally};
 use super::stage::{Ended, Part, Turn, play};
 use super::truths::Fault;
@@ -22,36 +23,6 @@ const STEPS_MAX: u64 = 1_000_000;
 const NATIVE_PLANS: u64 = 400;
 /// Snapshots of one native run.
 const NATIVE_SNAPSHOTS: usize = 60;
-
-/// How a scheme is judged.
-#[derive(Debug, Clone, Copy)]
-pub struct Rules {
-    /// Whether what ended before another began must come before it.
-    pub strict: bool,
-    /// Whether snapshots leave out what had not committed; they must.
-    pub patched: bool,
-    /// Partitions of the table; only some schemes look at them.
-    pub partitions: u32,
-    /// Whether the index of names refuses a name that another row has; it must.
-    pub unique: bool,
-    /// Whether the history is checked; without it, only what is always true of rows is.
-    pub history: bool,
-    /// Whether the whole run is kept, for a comparison.
-    pub keep: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            strict: true,
-            patched: true,
-            partitions: 1,
-            unique: true,
-            history: true,
-            keep: false,
-        }
-    }
-}
 
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]

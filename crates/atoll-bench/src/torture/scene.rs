@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll::machine::Machine;
-use atoll_txn::history::{self, End, History, Item, Recorder, Transaction};
+use atoll_txn::history::{End, History, Item, Recorder, Transaction};
 use atoll_txn::{EngineOptions, Scheme};
 
-use super::actor::Actor;
 use super::hands::{AMOUNT, ByName, Ground, Halt, ID, NAME, NAMED, Row, VERSION};
-use super::run::Rules;
+use super::rules::Rules;
 use super::truths::{
     Fault, amount_of, check_row, check_rows, first_row, initial, name_item, row_of_crowd,
 };
-use super::workload::{Cast, FLOOD, NAMES, Plan, Step, Walk};
+use super::workload::{Cast, FLOOD, NAMES, Plan};
 
 /// First version of a run; those that are there at first are below.
 const FIRST_VERSION: u64 = 1000;
@@ -113,6 +112,14 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         add(&mut lock(&self.tally));
     }
 
+    pub(super) fn tally(&self) -> Tally {
+        *lock(&self.tally)
+    }
+
+    pub(super) fn first_fault(&self) -> Option<Fault> {
+        lock(&self.faults).first().cloned()
+    }
+
     /// Takes a snapshot, see [`Ground::snapshot`], and writes down what it shows.
     pub fn snapshot(&self, thread: u32, patched: bool, pause: impl FnMut()) {
         let shown = self.recorder.begin(thread);
@@ -161,35 +168,6 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
     /// All transactions so far.
     pub fn history(&self) -> History {
         self.recorder.history(initial(&self.cast))
-    }
-
-    /// Looks at everything once more, by every index, and says what is wrong with the run.
-    pub fn verdict(self: &Arc<Self>, rules: &Rules) -> (Tally, Option<Fault>) {
-        let all = |end: i64| Walk { from: 0, to: end, descending: false, limit: usize::MAX };
-        let mut steps = vec![Step::Audit, Step::ScanPlaces(all(i64::MAX))];
-        if self.cast.named {
-            steps.push(Step::ScanNames(all(i64::MAX)));
-        }
-        steps.extend((0..self.cast.keys_end + FLOOD).map(Step::Read));
-        let plan = Plan { steps, read_only: true, hurried: false, rolls_back: false };
-        match Actor::new(self, u32::MAX) {
-            Ok(mut actor) => actor.run(&plan),
-            Err(text) => self.fault(Fault { kind: "error".to_owned(), text }),
-        }
-        self.snapshot(u32::MAX, true, || ());
-        let tally = *lock(&self.tally);
-        if rules.history
-            && let Err(anomaly) = history::check(&self.history(), rules.strict)
-        {
-            let kind = anomaly.kind.to_string();
-            return (tally, Some(Fault { kind, text: anomaly.text }));
-        }
-        let (bytes, leases) = self.ground.kept();
-        if (bytes, leases) != (0, 0) {
-            let text = format!("{leases} leases and {bytes} bytes are kept for no snapshot");
-            self.fault(Fault { kind: "leak".to_owned(), text });
-        }
-        (tally, lock(&self.faults).first().cloned())
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use atoll::{Buffers, Range, Row, RowEdit, RowOp, Transaction, TxnResult, Value, Visit, Want};
 
 use super::args::ReadColumns;
-use super::client::Field;
+use super::field::Field;
 use super::rows;
 
 /// What a transaction does with a row.

@@ -2,90 +2,21 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use atoll::machine::{Machine, Native};
-use atoll::{Buffers, Index, Lanes, Request, RowOp, Session, Table, TransactionOptions, Value};
+use atoll::{Buffers, Lanes, Session, Table, Value};
 
 use super::access::{self, Access, ClientBuffers, Operation};
-use super::args::{Letter, Plan, ReadColumns};
+use super::args::{Letter, ReadColumns};
 use super::choice::Choice;
+use super::drawn::{Drawn, Form};
+use super::field::Field;
 use super::pool::Pool;
 use super::rows;
 use crate::error::BenchError;
 use crate::keys::{Random, Zipf};
 use crate::oltp::{Client, LaneWatch, Outcome};
-
-/// What all threads share.
-pub struct Field {
-    pub plan: Plan,
-    pub table: Table,
-    /// Positions of the columns beside the key.
-    pub columns: Vec<usize>,
-    /// The ordered index on the key, for scans.
-    pub index: Option<Index>,
-    /// The next key that is inserted.
-    pub next: AtomicU64,
-}
-
-/// A transaction as it was drawn.
-#[derive(Default)]
-pub struct Drawn {
-    pub accesses: Vec<Access>,
-    pub keys: Vec<Value>,
-    /// What the accesses are, if each of them is one operation.
-    pub ops: Vec<RowOp>,
-    pub options: TransactionOptions,
-    pub form: Form,
-    /// When it was begun for the first time, and how often it has been begun.
-    begun_ns: u64,
-    attempts: u64,
-}
-
-impl Request for Drawn {
-    fn options(&self) -> &TransactionOptions {
-        &self.options
-    }
-}
-
-/// What the accesses of a transaction are together.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Form {
-    /// Each is one operation.
-    are_ops: bool,
-    read_only: bool,
-    inserts: u64,
-}
-
-impl Form {
-    pub fn of(accesses: &[Access], field: &Field) -> Self {
-        use Operation::{Insert, Read, Update};
-        let all = |is_it: fn(Operation) -> bool| accesses.iter().all(|one| is_it(one.operation));
-        let reads_one =
-            field.plan.read_columns != ReadColumns::All || all(|operation| operation != Read);
-        Self {
-            are_ops: reads_one && all(|operation| matches!(operation, Read | Update)),
-            read_only: all(|operation| !operation.writes()),
-            inserts: accesses.iter().filter(|one| one.operation == Insert).count() as u64,
-        }
-    }
-}
-
-impl Drawn {
-    /// Says what its accesses are together.
-    pub fn complete(&mut self, form: Form) {
-        (self.form, self.options.read_only) = (form, form.read_only);
-        self.ops.clear();
-        if form.are_ops {
-            self.ops.extend(self.accesses.iter().map(|access| access.op()));
-        }
-    }
-
-    /// Its type: what its only access does.
-    fn kind(&self) -> usize {
-        if let [access] = &self.accesses[..] { access.operation as usize } else { 0 }
-    }
-}
 
 /// Draws transactions.
 struct Drawer {

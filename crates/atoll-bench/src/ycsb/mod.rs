@@ -17,6 +17,8 @@ mod access;
 mod args;
 mod choice;
 mod client;
+mod drawn;
+mod field;
 mod pool;
 mod rows;
 
@@ -27,7 +29,8 @@ use access::OPERATIONS;
 use args::Plan;
 pub use args::{Letter, Mix, ReadColumns, YcsbArgs};
 use choice::{Choice, Layout, Spread};
-use client::{Field, YcsbClient};
+use client::YcsbClient;
+use field::Field;
 
 use crate::error::BenchError;
 use crate::floor;

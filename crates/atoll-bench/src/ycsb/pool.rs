@@ -10,7 +10,7 @@ use atoll::Value;
 use atoll::machine::{Machine, Native};
 
 use super::access::Access;
-use super::client::{Drawn, Form};
+use super::drawn::{Drawn, Form};
 
 /// See the module.
 #[derive(Default)]
@@ -78,7 +78,7 @@ mod tests {
 
     use super::super::access::Operation;
     use super::super::args::plan_of;
-    use super::super::client::Field;
+    use super::super::field::Field;
     use super::super::rows;
     use super::*;
 

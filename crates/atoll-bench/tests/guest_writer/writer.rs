@@ -16,7 +16,7 @@ use std::time::Duration;
 use atoll::machine::{MediumKind, lines};
 use atoll::{Database, DatabaseOptions, SchemeKind};
 use atoll_bench::crash::judge::judge;
-use atoll_bench::crash::run::How;
+use atoll_bench::crash::plan::How;
 use atoll_bench::crash::scene::{self, TABLESPACES, Tables};
 use atoll_bench::keys::Random;
 

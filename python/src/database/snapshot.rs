@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use atoll_sql::SqlSession;
 use pyo3::prelude::*;
 
-use crate::derive::{self, Database};
+use super::Database;
 use crate::errors::{Fault, Outcome};
 use crate::interrupt;
 use crate::result::QueryResult;
@@ -147,8 +147,8 @@ impl Snapshot {
         snapshot_bytes_max: Option<u64>,
         scheme: Option<&str>,
     ) -> Outcome<Database> {
-        let options = derive::options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
-        derive::build(py, vec![self.inner()?], options)
+        let options = super::options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
+        super::build(py, vec![self.inner()?], options)
     }
 
     /// Lets go of the snapshot. What was taken from it (tables, arrays, results) stays readable and

@@ -1,5 +1,7 @@
 //! Databases of this process: empty ones, and ones built on snapshots.
 
+pub(crate) mod snapshot;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,13 +11,13 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::attach::snapshot_list;
+use self::snapshot::Snapshot;
 use crate::convert::{self, IncomingRows};
 use crate::errors::{Fault, Outcome};
 use crate::interrupt;
+use crate::leases::snapshot_list;
 use crate::result::QueryResult;
 use crate::session::{Session, Sessions};
-use crate::snapshot::Snapshot;
 use crate::table::Table;
 
 /// A database that this process owns, perhaps built on snapshots of others.
