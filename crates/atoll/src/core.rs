@@ -1,4 +1,8 @@
-//! What a database is made of, and what snapshots of it keep alive.
+//! The core of a database: its engine, its memory, its leases and its pool of workers.
+//!
+//! Transactions, snapshots and the services (keeper, evictor, flusher) work on the core and share
+//! it; the core depends on none of them, except that it owns the evictor: a snapshot that outlives
+//! the [`Database`](crate::Database) keeps the core, and its store must stay within the budget.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,37 +24,38 @@ use crate::leases::{Leases, NewLease};
 use crate::memory_setup::MemorySetup;
 use crate::options::DatabaseOptions;
 
-/// Most values that are stored again in one go to empty sparse blocks.
+/// Most values that [`Core::compact`] stores again for one table in one call.
 const COMPACT_VALUES_MAX: usize = 16_384;
-/// Most rows and entries that the keeper has one worker take away at a time: a millisecond or two.
+/// Most rows and entries that [`Core::collect_garbage`] collects from one worker in one call; this
+/// takes a millisecond or two.
 const COLLECT_MAX: usize = 4096;
 
-/// Most partitions; each has a queue with a place for every worker.
+/// Most partitions; each has a queue with one entry for every worker.
 const PARTITIONS_MAX: u32 = 4096;
 
-/// The engine, of whatever scheme.
+/// The engine of any scheme.
 pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
-/// Its workers.
+/// A worker of the engine.
 pub(crate) type CoreWorker = Box<dyn AnyWorker<Native>>;
 
-/// A database and everything of it that snapshots in this process keep alive.
+/// See the module. Snapshots in this process keep it alive.
 pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) scheme: SchemeKind,
     pub(crate) leases: Mutex<Leases>,
     workers: Mutex<Vec<CoreWorker>>,
     pub(crate) topology: Topology,
-    /// One snapshot is taken at a time.
+    /// Serializes the taking of snapshots.
     taking: Mutex<()>,
     pub(crate) errands: Arc<Errands>,
-    /// Of a database with a budget of memory.
+    /// Set for a database with a memory budget.
     pub(crate) evictor: Option<Evictor>,
-    /// Of a durable database.
+    /// Set for a durable database.
     pub(crate) acknowledger: OnceLock<Acknowledger>,
-    /// The process that owns it.
+    /// Identifies the process that owns the database.
     mark: Mark,
     pid: u32,
-    /// Leases that this process has let go of and forked children may be reading from.
+    /// Leases whose snapshot was dropped in this process while forked children may still read it.
     inherited: Mutex<Vec<(LeaseId, Legacy)>>,
 }
 
@@ -69,7 +74,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Core {
-    /// `folder` is where the database is kept, if that is on a file system.
+    /// `folder` is the folder of the database if it is on a file system.
     pub(crate) fn new(options: &DatabaseOptions, folder: Option<&Path>) -> Result<Arc<Self>> {
         let topology = match options.nodes {
             Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
@@ -104,9 +109,9 @@ impl Core {
         }))
     }
 
-    /// That this process owns the database. In a child that was forked from its owner all of it is
-    /// refused: shared memory would be changed behind the owner's back, and whatever latches were
-    /// held at the fork are held for ever.
+    /// Checks that this process owns the database. A child that was forked from the owner may not
+    /// use it: the child would change shared memory without the owner's knowledge, and a latch that
+    /// another thread held at the fork stays locked in the child for ever.
     ///
     /// # Errors
     /// [`Error::ForkedChild`].
@@ -134,7 +139,8 @@ impl Core {
             return Ok(());
         }
         let bytes = self.memory().swing().make_ready(bytes)?;
-        // Beyond the limit of the store, so the machine must have it twice.
+        // Indexes and row states are outside the store and its limit, so the machine needs the
+        // amount twice.
         let free_bytes = atoll_machine::memory_allowed().available_bytes / 2;
         let bytes = bytes.min(free_bytes).try_into().unwrap_or(usize::MAX);
         atoll_machine::huge_pages::make_ready(bytes);
@@ -170,7 +176,7 @@ impl Core {
         }
     }
 
-    /// A worker that has no open transaction is used again.
+    /// Returns a worker that has no open transaction to the pool.
     pub(crate) fn give_back(&self, worker: CoreWorker) {
         lock(&self.workers).push(worker);
     }
@@ -180,8 +186,9 @@ impl Core {
         lock(&self.leases).local_id()
     }
 
-    /// Takes a snapshot for `holder`: the cut, the patch that undoes what was open at it, and a
-    /// line in the book. No limit is set to what is the database's own.
+    /// Takes a snapshot for `holder`: the cut, the patch that undoes the transactions that were
+    /// open at the cut, and a line in the book of leases. A lease with `is_own` belongs to the
+    /// database itself and has no limits.
     pub(crate) fn take(&self, id: LeaseId, holder: Peer, is_own: bool) -> Result<Taken> {
         let memory = self.memory();
         self.end_inherited();
@@ -225,7 +232,7 @@ impl Core {
         Ok((extent.offset, bytes))
     }
 
-    /// A lease has ended. Returns whether memory can be reclaimed now.
+    /// Ends a lease. Returns whether memory can be reclaimed now.
     pub(crate) fn end_lease(&self, id: LeaseId) -> bool {
         let memory = self.memory();
         let Some(lease) = lock(&self.leases).remove(memory, id) else { return false };
@@ -235,8 +242,9 @@ impl Core {
         memory.release(lease.epoch)
     }
 
-    /// A snapshot in this process has gone. Returns whether memory can be reclaimed now: its lease
-    /// goes on while a child that was forked meanwhile may be reading.
+    /// Called when a snapshot in this process is dropped. The lease goes on while a child that was
+    /// forked meanwhile may read the snapshot; otherwise it ends. Returns whether memory can be
+    /// reclaimed now.
     pub(crate) fn let_go(&self, id: LeaseId, legacy: Option<Legacy>) -> bool {
         match legacy {
             Some(legacy) if legacy.has_readers() => {
@@ -247,28 +255,29 @@ impl Core {
         }
     }
 
-    /// Ends the leases that only children have read from that are gone by now. Returns whether
-    /// memory can be reclaimed.
+    /// Ends the leases that only forked children were reading, once those children are gone.
+    /// Returns whether memory can be reclaimed.
     pub(crate) fn end_inherited(&self) -> bool {
         let ended: Vec<_> =
             lock(&self.inherited).extract_if(.., |(_, legacy)| !legacy.has_readers()).collect();
         ended.iter().fold(false, |any, (id, _)| self.end_lease(*id) | any)
     }
 
-    /// Empties blocks of long texts that few values keep.
+    /// Moves long values out of heap blocks that are mostly empty, so that those blocks can be
+    /// freed.
     pub(crate) fn compact(&self) {
         for table in self.engine.all_tables() {
             if !table.may_be_sparse() {
                 continue;
             }
-            // Without a place at the gate it is left for another time.
+            // Without a free slot at the gate, a later call compacts the table.
             let Ok(mut worker) = self.worker() else { return };
             worker.compact(&table, COMPACT_VALUES_MAX);
             self.give_back(worker);
         }
     }
 
-    /// Takes away what waits in workers that nobody uses, and what those that are gone have left.
+    /// Collects the garbage queues of idle workers, and the garbage that ended workers have left.
     pub(crate) fn collect_garbage(&self) {
         let mut from = 0;
         loop {
@@ -278,7 +287,8 @@ impl Core {
             let mut worker = workers.remove(at);
             drop(workers);
             worker.collect_garbage(COLLECT_MAX);
-            // Where it was: those at the end are in use and have all they need in caches.
+            // Put the worker back at its position: workers at the end of the pool are used most and
+            // have their data in caches.
             let mut workers = lock(&self.workers);
             let at = at.min(workers.len());
             workers.insert(at, worker);
@@ -292,14 +302,14 @@ impl Core {
         }
     }
 
-    /// How many workers nobody uses, and how many of them are untidy.
+    /// The number of idle workers, and how many of them have garbage.
     #[cfg(test)]
     pub(crate) fn idle_workers(&self) -> (usize, usize) {
         let workers = lock(&self.workers);
         (workers.len(), workers.iter().filter(|worker| worker.has_garbage()).count())
     }
 
-    /// That what does not fit memory is where it was put.
+    /// Checks that the data beyond the memory budget could be written out.
     pub(crate) fn check_spill(&self) -> Result<()> {
         self.evictor.as_ref().map_or(Ok(()), Evictor::check)
     }

@@ -31,23 +31,25 @@ use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::transaction::{Transaction, TransactionOptions};
 
-/// A database, owned by this process and in its memory. Clones are the same database; its memory
-/// goes when the last clone and the last snapshot in this process have gone.
+/// A database that this process owns and keeps in its memory. Clones are handles of the same
+/// database; its memory is freed when the last clone and the last snapshot in this process are
+/// dropped.
 ///
-/// A child that is forked from this process cannot use it: whatever can fail does so there, with
-/// [`Error::ForkedChild`], the rest shows a database without tables that has done nothing, and
-/// dropping it there changes nothing. A child reads snapshots that were taken before the fork,
-/// attaches by name like any other process, and has databases of its own.
+/// A child that is forked from this process cannot use the database: calls that can fail return
+/// [`Error::ForkedChild`], other calls show a database without tables and with all counters at
+/// zero, and dropping the handle changes nothing. The child can read snapshots that were taken
+/// before the fork, attach by name like any other process, and create databases of its own.
 #[derive(Clone)]
 pub struct Database(Arc<Here<Handle>>);
 
+/// The core of a database and the services that work on it.
 struct Handle {
-    /// Stops before the rest goes.
+    /// Stops before the other fields are dropped.
     server: Mutex<Option<Server>>,
     _keeper: Keeper,
-    /// Of a durable database; stops before the rest goes.
+    /// Set for a durable database; stops before the fields below are dropped.
     flusher: Mutex<Option<Flusher>>,
-    /// What its threads have met.
+    /// Failures that the flusher's threads have met.
     notes: Arc<Notes>,
     recovery: Option<RecoveryReport>,
     core: Arc<Core>,
@@ -66,17 +68,17 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A new, empty database.
+    /// Creates an empty database.
     ///
     /// # Errors
-    /// [`Error::Memory`] when its store cannot be made, [`Error::Machine`];
+    /// [`Error::Memory`] when its store cannot be created, [`Error::Machine`];
     /// [`Error::BudgetWithoutFolder`], [`Error::ColdNodeWithoutBudget`], [`Error::NoColdNode`].
     pub fn create(options: DatabaseOptions) -> Result<Self> {
         Self::derive(Vec::new(), options)
     }
 
-    /// A new database that also shows the tables of the given snapshots. Its own tables lie in a
-    /// store of its own; the snapshots are read where they are.
+    /// Creates a database that also shows the tables of the given snapshots. Its own tables are in
+    /// a store of its own; the snapshots are read in place.
     ///
     /// # Errors
     /// As [`Database::create`]; [`Error::SnapshotExpired`].
@@ -87,13 +89,13 @@ impl Database {
         Ok(Self::of(core, bases, None, None))
     }
 
-    /// Opens the database in a folder, or makes a new one there. Everything that was acknowledged
-    /// is there, whatever has stopped it; see [`crate::Durability`].
+    /// Opens the database in a folder, or creates one there. It contains every acknowledged commit,
+    /// however the process before it ended; see [`crate::Durability`].
     ///
     /// # Errors
-    /// As [`Database::create`]; [`Error::InUse`] when it is open; [`Error::TooManyFolders`];
-    /// [`Error::Log`] when the folder cannot be read or written, is not a database's, or is
-    /// damaged: nothing is changed then.
+    /// As [`Database::create`]; [`Error::InUse`] when it is open already;
+    /// [`Error::TooManyFolders`]; [`Error::Log`] when the folder cannot be read or written, is not
+    /// the folder of a database, or is damaged: nothing is changed then.
     pub fn open(folder: &Path, options: DatabaseOptions) -> Result<Self> {
         Self::open_on(&FileMedium::new(folder)?, options)
     }
@@ -101,16 +103,17 @@ impl Database {
     /// As [`Database::open`], on any medium.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Database::open`].
     pub fn open_on(medium: &dyn Medium, options: DatabaseOptions) -> Result<Self> {
         let archive = options.archive.as_deref().map(FileMedium::new).transpose()?;
         Self::open_archived_on(medium, archive.map(|archive| Arc::new(archive) as _), options)
     }
 
-    /// As [`Database::open_on`], with the logs archived on any medium.
+    /// As [`Database::open_on`], and archives the logs on any medium.
     ///
     /// # Errors
-    /// As there; [`Error::Log`] with [`LogError::NoArchive`] or [`LogError::AnotherDatabase`].
+    /// As [`Database::open`]; [`Error::Log`] with [`LogError::NoArchive`] or
+    /// [`LogError::AnotherDatabase`].
     pub fn open_archived_on(
         medium: &dyn Medium,
         archive: Option<Arc<dyn Medium>>,
@@ -167,8 +170,8 @@ impl Database {
         Self(Arc::new(Here::new(handle)))
     }
 
-    /// That this process owns it, and is not a child that was forked from the owner. Everything
-    /// that can fail begins with that.
+    /// Checks that this process owns the database and is not a child that was forked from the
+    /// owner. Every fallible call makes this check first.
     ///
     /// # Errors
     /// [`Error::ForkedChild`].
@@ -182,13 +185,13 @@ impl Database {
         core.check_owner().map(|()| core)
     }
 
-    /// What commits survive that do not ask for something else; `None` for a database that is in
+    /// The durability of commits that do not ask for another one; `None` for a database that is in
     /// memory only.
     pub fn durability(&self) -> Option<Durability> {
         self.0.core.acknowledger.get().map(|acknowledger| acknowledger.durability)
     }
 
-    /// Bytes that have been written into the logs since it was opened.
+    /// Bytes that were written into the logs since the database was opened.
     ///
     /// # Errors
     /// [`Error::NotDurable`].
@@ -197,31 +200,33 @@ impl Database {
         Ok(acknowledger.logs.bytes())
     }
 
-    /// What opening has found and done; `None` for a database that is in memory only.
+    /// What recovery found and did; `None` for a database that is in memory only.
     pub fn recovery(&self) -> Option<&RecoveryReport> {
         self.0.recovery.as_ref()
     }
 
-    /// Writes what has changed home, so that opening again needs less of the logs. Transactions go
-    /// on meanwhile. Taken by itself as the logs grow, and every
+    /// Takes a checkpoint: writes the blocks that have changed to the checkpoint stores, so that
+    /// the next recovery reads less log. Transactions go on meanwhile. The database takes
+    /// checkpoints by itself too, as the logs grow and every
     /// [`DatabaseOptions::checkpoint_interval`].
     ///
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`], those of [`Database::snapshot`]. The checkpoint
-    /// before counts then.
+    /// before stays valid then.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
         let core = self.owned()?;
         let flusher = lock(&self.0.flusher);
         flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(core)
     }
 
-    /// Writes a copy into a folder that is empty or is made: a database of its own, as this one is
-    /// at some moment during the call, which is opened as any other. Transactions go on meanwhile;
-    /// checkpoints wait.
+    /// Writes a copy of the database into a folder that is empty or does not exist yet. The copy
+    /// shows the database as it was at some moment during the call, and is opened like any other.
+    /// Transactions go on meanwhile; checkpoints wait.
     ///
     /// # Errors
-    /// [`Error::NotDurable`]; [`Error::Log`] for a folder that holds something, or cannot be
-    /// written; those of [`Database::checkpoint`]. What was written then is no database.
+    /// [`Error::NotDurable`]; [`Error::Log`] for a folder that is not empty or cannot be written;
+    /// those of [`Database::checkpoint`]. The files that were written then are not a valid
+    /// database.
     pub fn backup(&self, folder: &Path) -> Result<BackupReport> {
         self.backup_on(&FileMedium::new(folder)?)
     }
@@ -229,16 +234,17 @@ impl Database {
     /// As [`Database::backup`], on any medium.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Database::backup`].
     pub fn backup_on(&self, medium: &dyn Medium) -> Result<BackupReport> {
         let core = self.owned()?;
         let flusher = lock(&self.0.flusher);
         flusher.as_ref().ok_or(Error::NotDurable)?.backup(core, medium)
     }
 
-    /// Marks this moment in the logs, so that the database can be restored to it: with exactly what
-    /// had been committed. Durable when this returns. A moment is marked every second in any case,
-    /// if something has been logged, and when the database is closed.
+    /// Records a restore point in the logs: the database can be restored to exactly what had been
+    /// committed at this moment. The restore point is durable when the call returns. The database
+    /// also records one every second if something was logged since the last one, and one when it is
+    /// closed.
     ///
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`].
@@ -249,8 +255,8 @@ impl Database {
         Ok(RestorePoint { gsn: mark.gsn, time_us: mark.time_us })
     }
 
-    /// What is wrong with its durability: flushes, files and checkpoints that have failed, also
-    /// where no transaction waits for them. Never waits for any of them.
+    /// Reports flushes, files and checkpoints that have failed, including those that no transaction
+    /// waits for. Does not wait for any of them.
     pub fn health(&self) -> Health {
         let Handle { notes, core, .. } = &**self.0;
         if !core.is_owner() {
@@ -261,8 +267,7 @@ impl Database {
         notes.health(logs, spill)
     }
 
-    /// Waits until everything that has been committed is durable, whatever durability was asked
-    /// for.
+    /// Waits until every commit so far is durable, whatever its durability.
     ///
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`].
@@ -277,8 +282,8 @@ impl Database {
         core.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
     }
 
-    /// Checkpoints since it was opened, those taken by itself included; 0 for a database that is in
-    /// memory only.
+    /// Checkpoints since the database was opened, including those that it took by itself; 0 for a
+    /// database that is in memory only.
     pub fn checkpoints(&self) -> u64 {
         if self.owned().is_err() {
             return 0;
@@ -286,12 +291,12 @@ impl Database {
         lock(&self.0.flusher).as_ref().map_or(0, Flusher::checkpoints)
     }
 
-    /// Makes everything durable and says on the medium that the database was closed. Dropping the
-    /// last clone does the same and cannot tell of an error.
+    /// Makes every commit durable and records in the control file that the database was closed.
+    /// Dropping the last clone does the same but cannot report an error.
     ///
     /// # Errors
-    /// [`Error::Log`]: what was committed without [`crate::Durability::Strict`] may be lost; with
-    /// [`LogError::NotArchived`] it is closed, and only the archive lacks something.
+    /// [`Error::Log`]: commits without [`crate::Durability::Strict`] may be lost; with
+    /// [`LogError::NotArchived`] the database is closed and only the archive is incomplete.
     pub fn close(self) -> Result<()> {
         self.owned()?;
         match lock(&self.0.flusher).as_mut() {
@@ -302,13 +307,13 @@ impl Database {
 }
 
 impl Database {
-    /// Gives the database a name by which other processes attach to it, in `runtime_dir` or the
-    /// user's own.
+    /// Gives the database a name by which other processes attach to it, in `runtime_dir` or in the
+    /// user's own runtime directory.
     ///
     /// # Errors
-    /// [`Error::Lease`] for a name that is taken or bad; [`Error::Published`];
-    /// [`Error::SnapshotExpired`] or [`Error::LocalBase`] when it is built on a snapshot that
-    /// cannot be handed on.
+    /// [`Error::Lease`] for a name that is taken or invalid; [`Error::Published`];
+    /// [`Error::SnapshotExpired`] or [`Error::LocalBase`] when the database is built on a snapshot
+    /// that cannot be given to another process.
     pub fn publish(&self, name: &str, runtime_dir: Option<&Path>) -> Result<()> {
         let core = self.owned()?;
         let mut server = lock(&self.0.server);
@@ -324,26 +329,26 @@ impl Database {
         Ok(())
     }
 
-    /// The name that it is published by.
+    /// The name under which the database is published.
     pub fn name(&self) -> Option<String> {
         self.owned().ok()?;
         lock(&self.0.server).as_ref().map(|server| server.name().to_owned())
     }
 
-    /// The snapshots that it is built on.
+    /// The snapshots that the database is built on.
     pub fn bases(&self) -> &[Snapshot] {
         &self.0.bases
     }
 
-    /// Adds a table, at once and outside any transaction.
+    /// Creates a table at once, outside any transaction.
     ///
     /// # Errors
-    /// [`Error::Storage`] for a name that exists or cannot be one; [`Error::Memory`].
+    /// [`Error::Storage`] for a name that exists or is invalid; [`Error::Memory`].
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<Table> {
         self.create_table_with(name, schema, &TableOptions::default())
     }
 
-    /// Adds a table with ordered indexes, or in a tablespace, at once and outside any transaction.
+    /// Creates a table with ordered indexes, or in a tablespace, at once, outside any transaction.
     ///
     /// # Errors
     /// As [`Database::create_table`]; [`Error::Log`] with [`LogError::NoTablespace`].
@@ -355,7 +360,7 @@ impl Database {
     ) -> Result<Table> {
         let engine = &self.owned()?.engine;
         let count = self.tablespaces();
-        // Checked here too, because in memory there is no log that would.
+        // The log checks this too, but a database in memory has no log.
         if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
             return Err(LogError::NoTablespace(wanted, count).into());
         }
@@ -366,11 +371,11 @@ impl Database {
         Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
     }
 
-    /// A table of its own by name, which can be changed.
+    /// One of the database's own tables by name, which can be changed.
     ///
     /// # Errors
-    /// [`Error::Storage`] when there is none; [`Error::InheritedTable`] for one of a snapshot that
-    /// the database is built on.
+    /// [`Error::Storage`] when there is none; [`Error::InheritedTable`] for a table of a snapshot
+    /// that the database is built on.
     pub fn table(&self, name: &str) -> Result<Table> {
         let engine = &self.owned()?.engine;
         let core = engine.table(name).map_err(|unknown| {
@@ -380,23 +385,23 @@ impl Database {
         Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
     }
 
-    /// The names of its own tables in the order of creation.
+    /// The names of the database's own tables in the order of creation.
     pub fn tables(&self) -> Vec<String> {
         let Ok(core) = self.owned() else { return Vec::new() };
         let tables = core.engine.all_tables();
         tables.iter().map(|table| table.name().to_owned()).collect()
     }
 
-    /// How many tablespaces it has: those of its folder, or one for each node with CPUs when it is
-    /// in memory only, where they are no more than a number.
+    /// The number of tablespaces: those of the folder, or one for each node with CPUs when the
+    /// database is in memory only; there a tablespace is no more than a number.
     pub fn tablespaces(&self) -> usize {
         let core = &self.0.core;
         let logs = core.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
         logs.unwrap_or(core.topology.working_nodes())
     }
 
-    /// Begins a transaction. A thread may have several, as long as none waits for what another of
-    /// them holds: it would wait for ever, or be tried again for ever.
+    /// Begins a transaction. A thread may have several open, as long as none waits for what another
+    /// of them holds: it would wait, or be retried, for ever.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`].
@@ -404,7 +409,7 @@ impl Database {
         self.begin_with(&TransactionOptions::default())
     }
 
-    /// Begins a transaction of which something is known.
+    /// Begins a transaction with options.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`]; [`Error::Transaction`] for a partition that does not exist;
@@ -416,7 +421,7 @@ impl Database {
         Ok(transaction)
     }
 
-    /// A session: what a thread uses that runs many transactions.
+    /// A session, by which a thread runs many transactions one after the other.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`].
@@ -425,7 +430,7 @@ impl Database {
         Ok(Session::new(Transaction::new(Arc::clone(core), core.worker()?)))
     }
 
-    /// So many lanes, at least one: what a thread uses that works on many transactions in turns.
+    /// A number of lanes, at least one, by which a thread interleaves many transactions.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`].
@@ -436,22 +441,22 @@ impl Database {
         Ok(Lanes::new(transactions, core.scheme.is_partitioned()))
     }
 
-    /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again, see
+    /// Runs `body` in a transaction and commits; retries it when a conflict aborts it, see
     /// [`Session::transaction`].
     ///
     /// # Errors
     /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body`
-    /// rolled it back, or an error ended the transaction and `body` passed over it.
+    /// rolled it back, or when an error ended the transaction and `body` ignored it.
     pub fn transaction<R>(&self, body: impl FnMut(&mut Transaction) -> TxnResult<R>) -> Result<R> {
         self.session()?.transaction(body)
     }
 
-    /// The scheme that keeps its transactions apart.
+    /// The concurrency-control scheme.
     pub fn scheme(&self) -> SchemeKind {
         self.0.core.scheme
     }
 
-    /// What its transactions have spent their time on.
+    /// The time that transactions have spent, by component, and the reasons of aborts.
     pub fn accounting(&self) -> Accounting {
         let counts = self.owned().map(|core| core.engine.counts()).unwrap_or_default();
         let reasons = atoll_txn::AbortReason::ALL.iter().map(|reason| reason.name());
@@ -472,27 +477,27 @@ impl Database {
         Snapshot::take(self.owned()?, self.bases(), self.name().unwrap_or_default(), false)
     }
 
-    /// The snapshots that are held, and by whom.
+    /// The snapshots that are held, with their holders.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
         let Ok(core) = self.owned() else { return Vec::new() };
         lock(&core.leases).list(core.memory())
     }
 
-    /// What it has done and what it uses.
+    /// Counters of the database's work and memory.
     pub fn counters(&self) -> Counters {
         self.owned().map(|core| core.counters()).unwrap_or_default()
     }
 
-    /// What its budget of memory is and how it is kept; `None` without one. Takes a look at every
-    /// page: microseconds for a MiB.
+    /// The DRAM budget and its current state; `None` without a budget. Looks at every page of the
+    /// store, which takes microseconds for each MiB.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the system does not tell.
+    /// [`Error::Memory`] when the system cannot report it.
     pub fn budget(&self) -> Result<Option<Budget>> {
         self.owned()?.evictor.as_ref().map(Evictor::budget).transpose()
     }
 
-    /// The machine that it runs on.
+    /// The machine on which the database runs.
     pub fn topology(&self) -> &Topology {
         &self.0.core.topology
     }
@@ -505,8 +510,8 @@ mod tests {
 
     use crate::{Column, DataType, Database, DatabaseOptions, Schema, Value};
 
-    /// Rows that were deleted while somebody might still need them do not wait for their worker to
-    /// be used again.
+    /// Deleted rows that another transaction might still have needed are collected even if their
+    /// worker is not used again.
     #[test]
     fn what_an_idle_worker_has_let_go_is_taken_away() {
         let options =
@@ -527,7 +532,7 @@ mod tests {
             writer.commit().unwrap();
         }
         std::thread::sleep(Duration::from_millis(100));
-        // The keeper may be looking at one of them just now.
+        // The keeper may be working on one of the workers at this moment.
         let waits = (0..1000).any(|_| db.0.core.idle_workers() == (2, 2));
         assert!(waits, "the reader may still need them");
         drop(reader);

@@ -1,33 +1,36 @@
-//! What an acknowledged commit survives.
+//! Durability: which crashes an acknowledged commit survives.
 
 use std::time::Duration;
 
-/// What a commit that was acknowledged survives.
+/// Which crashes an acknowledged commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Process killed: all. Power lost, or the operating system stopped: all. `commit` returns when
-    /// the transaction, and everything that it has seen, is on the medium.
+    /// If the process is killed, or the power or the operating system fails, every commit survives.
+    /// `commit` returns when the transaction, and every commit that it has seen, is on the medium.
     #[default]
     Strict,
-    /// Process killed, or power lost: all but about the last so much time. `commit` returns at
-    /// once, and what was committed is flushed together within this bound. What is lost is the end
-    /// of the history: never one transaction without a later one that depends on it.
+    /// If the process is killed or the power fails, every commit survives except about those of the
+    /// last interval of this length. `commit` returns at once, and one flush within this bound
+    /// makes the commits of the interval durable. Only the end of the history is lost: if a
+    /// transaction is lost, every later one that depends on it is lost too.
     Group(Duration),
-    /// Process killed, or power lost: all up to some earlier moment, since it is flushed once in a
-    /// while. A database that was closed is whole.
+    /// If the process is killed or the power fails, every commit up to some earlier moment
+    /// survives, because the logs are flushed now and then. A database that was closed keeps all
+    /// commits.
     None,
 }
 
-/// How long at most what was committed waits for a flush without [`Durability`].
+/// Time between two flushes for commits with [`Durability::None`], and when [`Durability::Strict`]
+/// leaves something that no transaction waits for.
 const LAZY: Duration = Duration::from_secs(1);
-/// The shortest time between two flushes that nobody waits for, however short a bound is.
+/// Shortest time between two flushes that no transaction waits for, however short a bound is.
 pub(crate) const PERIOD_MIN: Duration = Duration::from_millis(1);
 
 impl Durability {
-    /// [`Durability::Group`] without a bound of its own: 10 milliseconds.
+    /// [`Durability::Group`] with the default bound: 10 milliseconds.
     pub const GROUP: Self = Self::Group(Duration::from_millis(10));
 
-    /// How often everything is flushed that nobody waits for.
+    /// Time between two flushes that no transaction waits for.
     pub(crate) fn period(self) -> Duration {
         match self {
             Self::Group(bound) => bound,
@@ -59,7 +62,7 @@ impl std::str::FromStr for Durability {
     }
 }
 
-/// A text that names no [`Durability`].
+/// A text that is not the name of a [`Durability`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{0}\" is no durability; use strict, group (at most 10 ms are lost), group:N with N from 1 \

@@ -3,8 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What others leave for the keeper to do. Freeing the thousands of extents of a snapshot takes a
-/// millisecond, which the thread that answers other processes must not spend.
+/// See the module. To free the thousands of extents of a snapshot takes a millisecond, which the
+/// thread that answers other processes must not spend.
 #[derive(Default)]
 pub(crate) struct Errands {
     state: Mutex<State>,
@@ -28,7 +28,7 @@ impl Errands {
         self.changed.notify_one();
     }
 
-    /// Memory can be reclaimed.
+    /// Tells the keeper that memory can be reclaimed.
     pub(crate) fn reclaim(&self) {
         self.lock().reclaim = true;
         self.changed.notify_one();

@@ -1,4 +1,4 @@
-//! The thread that sees to a database's limits and tidiness while nobody calls it.
+//! The keeper: a background thread that enforces limits on snapshots and frees memory.
 
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -9,17 +9,17 @@ use crate::errands::Errands;
 
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Expires snapshots that are over their limits, frees what ended leases kept, returns memory that
-/// nobody waits for, writes long values again that keep mostly empty blocks, and has deleted rows
-/// taken away that wait in workers which nobody uses. Stops when dropped.
+/// The thread expires snapshots that are over a limit, ends leases that forked children no longer
+/// read, frees what ended leases kept, returns free memory to the system, compacts heap blocks that
+/// are mostly empty, and collects the garbage queues of idle workers. It stops when dropped.
 pub(crate) struct Keeper {
     errands: Arc<Errands>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keeper {
-    /// Starts the thread; without one (no threads left) limits are seen to when snapshots are
-    /// taken.
+    /// Starts the thread. If the system has no thread left, limits are enforced only when a
+    /// snapshot is taken.
     pub(crate) fn start(core: &Arc<Core>) -> Self {
         let errands = Arc::clone(&core.errands);
         let core: Weak<Core> = Arc::downgrade(core);
@@ -48,7 +48,7 @@ impl Drop for Keeper {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there has been reported; there is nothing to add here.
+            // The panic was reported by its own thread.
             let _ = thread.join();
         }
     }

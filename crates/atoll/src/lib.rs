@@ -1,14 +1,13 @@
-//! Atoll: a database for one big machine.
+//! Atoll: an embedded database engine for one big machine.
 //!
-//! Transactions run on all nodes at once, and any other process takes an instant, isolated,
+//! Transactions run on all NUMA nodes at once, and any other process takes an instant, isolated,
 //! zero-copy snapshot of the live database as Arrow data.
 //!
-//! [`Database::create`] makes one in memory, [`Database::open`] one in a folder, which is there
-//! again after whatever has ended the process; [`Database::transaction`] changes it,
-//! [`Database::snapshot`] freezes a version of it; the README has an example.
-//! [`Database::publish`] gives it a name;
-//! another process calls [`attach`] and takes snapshots there, and can build on them with
-//! [`Database::derive`].
+//! [`Database::create`] creates a database in memory and [`Database::open`] one in a folder, from
+//! which it is recovered after a crash. [`Database::transaction`] changes it and
+//! [`Database::snapshot`] takes a snapshot of it; the README has an example. [`Database::publish`]
+//! gives the database a name; another process calls [`attach`] with that name, takes snapshots, and
+//! can build a database on them with [`Database::derive`].
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

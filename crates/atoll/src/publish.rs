@@ -1,4 +1,4 @@
-//! A database under a name: what other processes ask of it.
+//! A published database: the answers to requests of other processes.
 
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -8,7 +8,8 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::snapshot::Snapshot;
 
-/// Answers the lease server. Keeps no database alive: the server goes with the database's handle.
+/// Answers the requests that the lease server receives. It holds the core weakly: the server is
+/// dropped with the database's handle.
 pub(crate) struct Publication {
     core: Weak<Core>,
     bases: Vec<Snapshot>,

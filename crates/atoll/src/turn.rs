@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Completes when it is polled for the second time: the others have had their turns then.
+/// Completes when it is polled for the second time: the other lanes have had their turns then.
 #[derive(Default)]
 pub(crate) struct Turn {
     is_over: bool,
@@ -18,7 +18,7 @@ impl Future for Turn {
         if std::mem::replace(&mut turn.is_over, true) {
             return Poll::Ready(());
         }
-        // For runtimes other than lanes.
+        // Lanes poll again by themselves; other runtimes need the wake-up.
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -1,4 +1,4 @@
-//! Acknowledgement of commits: how long a transaction waits until the logs are durable.
+//! Acknowledgement of commits: how long a transaction waits until its commit is durable.
 
 pub(crate) mod due;
 
@@ -11,7 +11,7 @@ use self::due::Due;
 use crate::durability::{Durability, PERIOD_MIN};
 use crate::error::Result;
 
-/// What a transaction needs of the logs.
+/// The logs as transactions see them.
 pub(crate) struct Acknowledger {
     pub(crate) logs: Arc<Logs>,
     pub(crate) durability: Durability,
@@ -19,19 +19,19 @@ pub(crate) struct Acknowledger {
 }
 
 impl Acknowledger {
-    /// Waits until all that can be seen is durable, if commits do.
+    /// Waits until every visible commit is durable, if the database's durability is strict.
     pub(crate) fn acknowledge_all(&self) -> Result<()> {
         self.acknowledge(Committed { gsn: self.logs.clock(), has_changes: true }, None)
     }
 
-    /// As [`Acknowledger::acknowledge_all`], for somebody who only looks.
+    /// As [`Acknowledger::acknowledge_all`], for a caller that only reads.
     pub(crate) fn show_all(&self) {
-        // As in `acknowledge`.
+        // A failed flush does not prevent reads, as in `acknowledge`.
         let _ = self.acknowledge_all();
     }
 
-    /// Whether a commit is told of when it is durable. One that is not is flushed within the bound
-    /// that was asked for.
+    /// Whether a commit is acknowledged only when it is durable. For a commit with a shorter bound
+    /// than the database's, sets the deadline of the next flush.
     fn is_strict(&self, committed: Committed, wanted: Option<Durability>) -> bool {
         match wanted.unwrap_or(self.durability) {
             Durability::Strict => return true,
@@ -46,15 +46,15 @@ impl Acknowledger {
         false
     }
 
-    /// Whether a commit needs no waiting.
+    /// Whether a commit can be acknowledged without waiting.
     pub(crate) fn is_acknowledged(&self, committed: Committed, wanted: Option<Durability>) -> bool {
-        // One that never will be is not waited for either.
+        // If the log has failed, the commit never becomes durable; waiting would not help.
         !self.is_strict(committed, wanted)
             || self.logs.horizon() >= committed.gsn
             || self.logs.is_poisoned()
     }
 
-    /// Waits as long as the durability asked for says.
+    /// Waits as long as the requested durability demands.
     pub(crate) fn acknowledge(
         &self,
         committed: Committed,
@@ -64,7 +64,7 @@ impl Acknowledger {
             return Ok(());
         }
         match self.logs.settle(committed.gsn) {
-            // When a flush has failed, what is in memory can still be read.
+            // After a failed flush, a transaction can still read what is in memory.
             Err(_) if !committed.has_changes => Ok(()),
             done => Ok(done?),
         }

@@ -12,7 +12,7 @@ use atoll_machine::{FileMedium, Medium};
 use super::open::folder_name;
 use crate::error::{Error, Result};
 
-/// Takes the folder of a database to look at it; nobody else may have it open to work.
+/// Locks the folder of a database for reading; fails if a process has the database open.
 pub(super) fn lock(root: &FileMedium) -> Result<Box<dyn Locked>> {
     let has = |wanted: &str| -> Result<bool> { Ok(root.names()?.iter().any(|it| it == wanted)) };
     let is_known = has(control::FILE)? || has(control::NEW)? || has(control::COPY)?;
@@ -20,7 +20,7 @@ pub(super) fn lock(root: &FileMedium) -> Result<Box<dyn Locked>> {
         return Err(LogError::NoDatabase { path: root.path("") }.into());
     }
     let locked = root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })?;
-    // Only now: who was making it may have finished.
+    // Checked under the lock, because a process that was creating the database may have finished.
     let path = root.path("");
     if has(control::FILE)? {
         Ok(locked)
@@ -33,7 +33,7 @@ pub(super) fn lock(root: &FileMedium) -> Result<Box<dyn Locked>> {
     }
 }
 
-/// The folder of a tablespace.
+/// The medium of a tablespace, whose folder must exist.
 pub(super) fn existing(
     root: &FileMedium,
     folder: &Path,

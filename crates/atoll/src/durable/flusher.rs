@@ -1,4 +1,5 @@
-//! The threads that flush what nobody waits for, prepare files of the logs and take checkpoints.
+//! The background threads of a durable database: they flush commits that no transaction waits for,
+//! prepare log files, and take checkpoints.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{JoinHandle, park_timeout};
@@ -16,14 +17,14 @@ use crate::durability::{Durability, PERIOD_MIN};
 use crate::error::{Error, Result};
 use crate::restore_point::now_us;
 
-/// How often it looks whether there is something to do.
+/// Longest time between two looks for work.
 const PERIOD_MAX: Duration = Duration::from_millis(50);
-/// How often a moment is marked at most.
+/// Shortest time between two restore points.
 const MARK_PERIOD: Duration = Duration::from_secs(1);
-/// Share of the memory that a checkpoint may keep alive before the next is taken.
+/// The next checkpoint is taken when the last one keeps this share of the memory alive.
 const KEPT_SHARE: u64 = 8;
-/// Pause after a checkpoint that failed; twice as long after each that fails as well, up to the
-/// greatest, since each may have written a home in vain.
+/// Pause after a failed checkpoint; doubled after each further failure up to [`PAUSE_MAX`], since
+/// each attempt may have written a whole checkpoint store without effect.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
@@ -31,14 +32,14 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) durability: Durability,
-    /// After so many bytes of log.
+    /// After this many bytes of log.
     pub(crate) checkpoint_log_bytes: u64,
-    /// So long after the last one, if anything has been logged since.
+    /// This long after the last one, if something was logged since.
     pub(crate) checkpoint_interval: Option<Duration>,
 }
 
 impl Policy {
-    /// How often it is looked whether a checkpoint is due.
+    /// Time between two looks whether a checkpoint is due.
     fn period(&self) -> Duration {
         self.checkpoint_interval.map_or(PERIOD_MAX, |time| time.clamp(PERIOD_MIN, PERIOD_MAX))
     }
@@ -78,7 +79,7 @@ impl Flusher {
         let notes = Arc::default();
         let shared = Shared { checkpointer, logs, progress, notes, due, stopped, stop };
         let shared = Arc::new(shared);
-        // Apart, so that neither files nor a checkpoint keep a flush waiting.
+        // Separate threads, so that neither preparing files nor a checkpoint delays a flush.
         let preparing = {
             let shared = Arc::clone(&shared);
             move || shared.prepare_until_stopped()
@@ -94,7 +95,7 @@ impl Flusher {
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(body).ok()
         };
-        // Without threads left, commits flush for themselves and the logs grow.
+        // If the system has no thread left, transactions flush by themselves and the logs grow.
         let flusher = spawn("atoll-flusher", Box::new(flushing));
         flusher.iter().for_each(|thread| shared.due.served_by(thread.thread()));
         let threads = [
@@ -109,7 +110,7 @@ impl Flusher {
         self.shared.checkpoint(&mut lock(&self.shared.checkpointer), core)
     }
 
-    /// Checkpoints taken so far, by itself and by others.
+    /// Number of checkpoints so far, by the thread and by callers.
     pub(crate) fn checkpoints(&self) -> u64 {
         self.shared.progress.taken()
     }
@@ -122,7 +123,7 @@ impl Flusher {
         Ok(BackupReport { checkpoint, bytes })
     }
 
-    /// What its threads meet, to be asked for while they are at work.
+    /// The failures that the threads record.
     pub(crate) fn notes(&self) -> Arc<Notes> {
         Arc::clone(&self.shared.notes)
     }
@@ -133,13 +134,13 @@ impl Flusher {
         self.shared.due.wake();
         for thread in self.threads.drain(..) {
             if thread.thread().id() != std::thread::current().id() {
-                // A panic there has been reported; there is nothing to add here.
+                // The panic was reported by its own thread.
                 let _ = thread.join();
             }
         }
     }
 
-    /// Ends the threads and says on the medium that the database is closed.
+    /// Ends the threads and records in the control file that the database is closed.
     pub(crate) fn close(&mut self) -> Result<()> {
         self.stop();
         let mut checkpointer = lock(&self.shared.checkpointer);
@@ -150,13 +151,14 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        // Who wants to know calls `Database::close`. What was acknowledged is durable anyway.
+        // A caller that needs the result calls `Database::close`. Acknowledged commits are durable
+        // anyway.
         let _ = self.close();
     }
 }
 
-/// Whether something has been logged, and the logs have grown enough, the last checkpoint is long
-/// ago, or what it keeps alive takes much memory.
+/// Whether something was logged, and the logs have grown enough, the last checkpoint is long ago,
+/// or it keeps much memory alive.
 fn is_due(core: &Core, progress: &Progress, logs: &Logs, policy: Policy) -> bool {
     let log = progress.log_bytes(logs);
     let is_long_ago = policy.checkpoint_interval.is_some_and(|time| progress.elapsed() >= time);
@@ -166,7 +168,7 @@ fn is_due(core: &Core, progress: &Progress, logs: &Logs, policy: Policy) -> bool
 }
 
 impl Shared {
-    /// Waits; true when it is time to stop.
+    /// Waits; returns true when the thread is to stop.
     fn wait(&self, most: Duration) -> bool {
         let stopped = lock(&self.stopped);
         let waited = self.stop.wait_timeout_while(stopped, most, |stopped| !*stopped);
@@ -183,7 +185,8 @@ impl Shared {
             if *lock(&self.stopped) {
                 return;
             }
-            // A log that fails says so: to those who wait for a flush, and in `Health`.
+            // A failed log reports its error to every transaction that waits for a flush, and in
+            // `Health`.
             if marked.elapsed() >= MARK_PERIOD && self.logs.has_unmarked() {
                 let _ = self.logs.mark(now_us);
                 marked = Instant::now();
@@ -208,7 +211,8 @@ impl Shared {
         while !self.wait(pause) {
             pause = policy.period();
             let Some(core) = core.upgrade() else { return };
-            // Decided while nobody else takes one, so that none is taken for what that one shows.
+            // Decided under the lock, so that it does not take a checkpoint for log that a
+            // concurrent checkpoint covers.
             let mut checkpointer = lock(&self.checkpointer);
             let due = is_due(&core, &self.progress, &self.logs, policy);
             if !due {
@@ -217,7 +221,7 @@ impl Shared {
             match self.checkpoint(&mut checkpointer, &core) {
                 Ok(_) => after_failure = PAUSE,
                 Err(_) => {
-                    // The logs go on; perhaps there is space, or memory, later.
+                    // The logs go on; a later attempt may find space or memory.
                     pause = after_failure;
                     after_failure = (2 * after_failure).min(PAUSE_MAX);
                 }
@@ -225,7 +229,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::take`]; lets go of what the last one keeps if memory is short.
+    /// As [`Shared::take`]; drops the snapshot of the last checkpoint if memory is short.
     fn checkpoint(
         &self,
         checkpointer: &mut Checkpointer,
@@ -234,12 +238,12 @@ impl Shared {
         let before = checkpointer.baseline.is_some();
         let done = self.take(checkpointer, core, Form::Any);
         if before && matches!(done, Err(Error::SnapshotLimit { .. } | Error::Memory(_))) {
-            checkpointer.baseline = None; // What it keeps may be what is missing.
+            checkpointer.baseline = None; // It may keep the missing memory.
         }
         done
     }
 
-    /// Takes a checkpoint and notes how that went.
+    /// Takes a checkpoint and records the result.
     fn take(
         &self,
         checkpointer: &mut Checkpointer,
@@ -258,9 +262,8 @@ impl Shared {
         core: &Arc<Core>,
         form: Form,
     ) -> Result<CheckpointReport> {
-        // What the checkpoint itself would have to flush would look as if it had come after it, and
-        // so would a moment that is marked for what comes before. A failure is told when it gets
-        // there.
+        // Without this mark and flush, blocks that the checkpoint itself causes to be written would
+        // count as log after it. The checkpoint itself returns an error, if there is one.
         if self.logs.has_unmarked() {
             let _ = self.logs.mark(now_us);
         }

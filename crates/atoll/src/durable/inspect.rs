@@ -1,4 +1,4 @@
-//! Looking at the files of a database that is not open.
+//! Shows the contents of the logs of a database that is not open.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::closed::{existing, lock, scan};
 use crate::error::Result;
 use crate::restore_point::utc;
 
-/// A block of a log, for people.
+/// A block of a log in readable form.
 #[derive(Debug, Clone, Serialize)]
 pub struct LogRecord {
     /// Number of the tablespace.
@@ -28,14 +28,14 @@ pub struct LogRecord {
     pub bytes: u64,
     /// Global sequence number.
     pub gsn: u64,
-    /// How often the database had been opened.
+    /// The incarnation: how often the database had been opened.
     #[serde(rename = "life")]
     pub incarnation: u32,
     /// Epoch of the commit.
     pub epoch: u64,
-    /// What it is: `commit`, `piece`, `rest`, `table`, `open`, `time`.
+    /// The kind: `commit`, `piece`, `rest`, `table`, `open`, `time`.
     pub kind: &'static str,
-    /// What it says.
+    /// The contents.
     pub changes: Vec<String>,
 }
 
@@ -54,11 +54,11 @@ fn look(folder: &Path) -> Result<Folder> {
     Ok(Folder { control, media, _locked })
 }
 
-/// Calls `body` with the blocks of a tablespace's log, or of all logs one after the other, from the
-/// oldest that opening could need, until it breaks.
+/// Calls `body` with the blocks of one tablespace's log, or of all logs one after the other, from
+/// the oldest block that recovery could need, until `body` breaks.
 ///
 /// # Errors
-/// [`Error::Log`] when the folder cannot be read, and at the first place that is damaged.
+/// [`Error::Log`] when the folder cannot be read, and at the first damaged block.
 pub fn log_records(
     folder: &Path,
     tablespace: Option<usize>,
@@ -84,9 +84,9 @@ pub fn log_records(
 
 fn record(header: &Header, payload: &[u8]) -> LogRecord {
     let changes = match header.kind {
-        Kind::Commit if header.transaction == 0 => {
-            Changes::new(payload).map(|change| change.map_or("?".to_owned(), tell)).collect()
-        }
+        Kind::Commit if header.transaction == 0 => Changes::new(payload)
+            .map(|change| change.map_or("?".to_owned(), display_change))
+            .collect(),
         Kind::Commit | Kind::Piece => {
             vec![format!("{} bytes of transaction {}", payload.len(), header.transaction)]
         }
@@ -119,7 +119,7 @@ fn record(header: &Header, payload: &[u8]) -> LogRecord {
     }
 }
 
-fn tell(change: atoll_storage::redo::Change<'_>) -> String {
+fn display_change(change: atoll_storage::redo::Change<'_>) -> String {
     let (segment, slot) = (change.head.row.segment(), change.head.row.slot());
     let what = match change.head.kind {
         Change::Put => "put",
@@ -128,7 +128,7 @@ fn tell(change: atoll_storage::redo::Change<'_>) -> String {
     };
     let cells = change.cells.iter().map(|(column, plain)| match plain {
         None => format!(" {column}=NULL"),
-        Some(bytes) => format!(" {column}={}", show(bytes)),
+        Some(bytes) => format!(" {column}={}", display_bytes(bytes)),
     });
     format!(
         "{what} table {} row {segment}/{slot}{}",
@@ -137,8 +137,8 @@ fn tell(change: atoll_storage::redo::Change<'_>) -> String {
     )
 }
 
-/// A value as people read it: the log does not know its type.
-fn show(bytes: &[u8]) -> String {
+/// A readable form of a value, whose type the log does not record.
+fn display_bytes(bytes: &[u8]) -> String {
     const SHOWN: usize = 24;
     let start = &bytes[..bytes.len().min(SHOWN)];
     let more = if bytes.len() > SHOWN { "…" } else { "" };

@@ -1,21 +1,22 @@
-//! Durable databases: what joins tables, log and home.
+//! Durable databases: joins tables, logs and checkpoint stores.
 //!
-//! | module | room for |
+//! | module | contents |
 //! |---|---|
-//! | [`open`] | opening a folder: a new database, or one that is recovered |
-//! | [`load`] | making the tables of a checkpoint, and indexes |
-//! | [`recover`] | applying again what the logs have behind it |
-//! | [`checkpoint`] | writing what has changed home, so that the logs can be short |
-//! | [`check`] | looking for damage in the files of a database that is not open |
-//! | [`inspect`] | showing what its logs have |
-//! | [`backup`] | a copy of a database that is open |
-//! | [`segment_writer`] | the bytes of a segment of a snapshot |
-//! | [`flusher`] | the thread that flushes, prepares files and takes checkpoints |
-//! | [`health`] | what goes wrong meanwhile, for whoever runs the database |
+//! | [`open`] | opens a folder: creates a database, or recovers one |
+//! | [`load`] | loads the tables of a checkpoint, and builds the indexes |
+//! | [`recover`] | redoes the commits that the logs hold behind the checkpoint |
+//! | [`checkpoint`] | writes changed blocks to the checkpoint stores, so that logs can be truncated |
+//! | [`closed`] | access to the files of a database that is not open |
+//! | [`check`] | looks for damage in those files |
+//! | [`inspect`] | shows the contents of the logs |
+//! | [`backup`] | copies an open database |
+//! | [`segment_writer`] | writes the bytes of a segment of a snapshot |
+//! | [`flusher`] | the threads that flush, prepare log files and take checkpoints |
+//! | [`health`] | failures of an open database, for its operator |
 //!
-//! A checkpoint is a snapshot, so it shows committed data only and nothing ever has to be undone at
-//! recovery: a commit that the logs hold up to the durable horizon is applied again, anything else
-//! is as if it had never been (`docs/decisions/2026-11-21-redo-only.md`).
+//! A checkpoint is a snapshot, so it contains only committed data and recovery needs no undo: it
+//! redoes the commits that the logs hold up to the durable horizon, and ignores everything else in
+//! them (`docs/decisions/2026-11-21-redo-only.md`).
 
 pub(crate) mod backup;
 mod check;
@@ -29,37 +30,37 @@ pub(crate) mod open;
 mod recover;
 mod segment_writer;
 
-/// What opening a database has found and done.
+/// What recovery found and did when a database was opened.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct RecoveryReport {
-    /// It was new.
+    /// The database was new.
     pub created: bool,
-    /// It had been closed, so the logs held nothing that the homes did not.
+    /// The database had been closed, so the logs ended where it was closed.
     pub was_closed: bool,
-    /// What each tablespace lies on, see [`atoll_machine::MediumKind::name`].
+    /// The medium of each tablespace, see [`atoll_machine::MediumKind::name`].
     pub media: Vec<&'static str>,
-    /// Number of the checkpoint that it was made from, 0 when there was none.
+    /// Number of the checkpoint from which recovery began, 0 if there was none.
     pub checkpoint: u64,
     /// Bytes of the logs that were read.
     pub log_bytes: u64,
-    /// Transactions that were applied again.
+    /// Transactions that were redone.
     pub redone: u64,
-    /// Transactions that the logs hold in part or above the durable horizon, and that nobody was
-    /// told of: they were dropped.
+    /// Transactions that the logs hold in part or above the durable horizon. None of them was
+    /// acknowledged; they were dropped.
     pub dropped: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Seconds for reading the homes, for the logs, and for the indexes.
+    /// Seconds for reading the checkpoint stores.
     pub home_s: f64,
-    /// See there.
+    /// Seconds for reading the logs and redoing their commits.
     pub log_s: f64,
-    /// See there.
+    /// Seconds for building the indexes.
     pub index_s: f64,
-    /// What was not as it should be and could be helped.
+    /// Problems that recovery found and could repair.
     pub notes: Vec<String>,
 }
 
-/// What a backup holds.
+/// The result of a backup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct BackupReport {
     /// The checkpoint that was taken for it.
@@ -68,31 +69,31 @@ pub struct BackupReport {
     pub bytes: u64,
 }
 
-/// What a checkpoint has done.
+/// The result of a checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct CheckpointReport {
     /// Its number.
     pub number: u64,
-    /// Segments that had changed since the one before.
+    /// Segments that have changed since the checkpoint before.
     pub segments_changed: u64,
     /// Segments in all.
     pub segments: u64,
-    /// Bytes of blocks that were written home.
+    /// Bytes of blocks that were written to the checkpoint stores.
     pub bytes: u64,
-    /// Bytes of the files that say what the checkpoint holds: maps, or what is different from the
-    /// one before, with lines of blocks of which only few have changed.
+    /// Bytes of maps and steps. A step also holds the changed lines of blocks of which only few
+    /// lines have changed.
     pub file_bytes: u64,
     /// Bytes of logs that were copied into the archive, if there is one.
     pub archived_bytes: u64,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What nobody needs any more could not be removed or used again; it is tried again with the
-    /// next one.
+    /// Log files or checkpoint files that are not needed any more could not be removed or recycled;
+    /// the next checkpoint tries again.
     pub has_leftovers: bool,
 }
 
 impl CheckpointReport {
-    /// What a tablespace's part of it has done.
+    /// Adds the part of one tablespace.
     fn add(&mut self, part: &Self) {
         self.segments_changed += part.segments_changed;
         self.segments += part.segments;
