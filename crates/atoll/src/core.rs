@@ -55,7 +55,7 @@ pub(crate) struct Core {
     /// Identifies the process that owns the database.
     mark: Mark,
     pid: u32,
-    /// Leases whose snapshot was dropped in this process while forked children may still read it.
+    /// Leases of snapshots that this process has dropped while forked children may still read it.
     inherited: Mutex<Vec<(LeaseId, Legacy)>>,
 }
 
@@ -139,8 +139,8 @@ impl Core {
             return Ok(());
         }
         let bytes = self.memory().swing().make_ready(bytes)?;
-        // Indexes and row states are outside the store and its limit, so the machine needs the
-        // amount twice.
+        // This memory is outside the store and its limit, so at most half of what the machine still
+        // has is touched.
         let free_bytes = atoll_machine::memory_allowed().available_bytes / 2;
         let bytes = bytes.min(free_bytes).try_into().unwrap_or(usize::MAX);
         atoll_machine::huge_pages::make_ready(bytes);

@@ -538,7 +538,7 @@ mod tests {
         drop(reader);
         let began = Instant::now();
         while db.0.core.idle_workers() != (3, 0) {
-            assert!(began.elapsed() < Duration::from_secs(60), "nobody has taken them away");
+            assert!(began.elapsed() < Duration::from_secs(60), "their garbage was not collected");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

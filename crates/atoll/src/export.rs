@@ -230,9 +230,9 @@ fn patched_column(
         let slot = entry.row.slot();
         let (valid, image) = match &entry.was {
             Was::Value { column, valid, image } if usize::from(*column) == at => (valid, image),
-            // The snapshot undoes an insert. The patch entries before this one restore a view whose
-            // block may be freed already, if the cut was taken during the rollback; so the view
-            // becomes NULL.
+            // The snapshot undoes an insert. The patch entries before this one restore a view into
+            // a block that may be freed already, if the cut was taken during the rollback; so the
+            // view becomes NULL.
             Was::Presence(false) if data_type.is_view() => (&false, &vec![0; data_type.width()]),
             _ => continue,
         };

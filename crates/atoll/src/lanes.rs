@@ -14,9 +14,9 @@
 //! - `LANES-2`: a lane that has been aborted many times is *starving*: the other lanes begin no
 //!   request until its request has ended. So they release what they hold, and the starving lane
 //!   competes only with other threads.
-//! - `LANES-3`: a lane whose commit is not durable yet lets the other lanes run. When all lanes of
-//!   the thread wait for durability, the thread waits, so that one flush covers the commits of all
-//!   of them.
+//! - `LANES-3`: a lane that waits for its commit to become durable lets the other lanes run. When
+//!   all lanes of the thread wait for durability, the thread waits, so that one flush covers the
+//!   commits of all of them.
 //! - `LANES-4`: where transactions lock partitions before they begin, a lane does not begin while
 //!   another lane of its thread holds or waits for one of its partitions: it could only wait for
 //!   its own thread.
@@ -217,7 +217,8 @@ impl Shared {
     async fn acknowledge(&self, transaction: &Transaction, committed: Committed) -> TxnResult<()> {
         let _waiting = Counted::begin(&self.waiting);
         while !transaction.is_acknowledged(committed) {
-            // Give up the turn first, so that lanes whose wait is over begin their next request.
+            // Give up the turn first, so that lanes that need not wait any more begin their next
+            // request.
             Turn::default().await;
             if self.waiting.get() == self.working.get() {
                 break;

@@ -12,7 +12,7 @@ pub struct OpenProgress {
     /// Bytes of the logs that were read. The end of a log that was not closed is known only when it
     /// has been read; until then the total is estimated from its files.
     pub log: OpenPart,
-    /// Segments whose rows have been entered into the indexes.
+    /// Segments that have been entered into the indexes.
     pub indexes: OpenPart,
 }
 

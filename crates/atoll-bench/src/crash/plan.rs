@@ -1,35 +1,36 @@
-//! The settings of a run: its threads and transactions, and which crashes are tried.
+//! The settings of a run: its threads and transactions, and the crashes that are tried.
 
 use atoll::Planted;
 use atoll::machine::medium::SECTOR_BYTES;
 use atoll::machine::medium::crash::lines::Skipped;
 
-/// Which crashes are tried.
+/// The crashes that are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crashes {
-    /// So many behind random events, each followed by a random one inside its recovery.
+    /// This many crashes behind random events, each followed by a crash behind a random event of
+    /// its recovery.
     Random(u64),
-    /// Behind every event, of which every so manieth is crashed behind every event of its recovery
-    /// too; wherever few units are unsynced, with every subset of them.
+    /// A crash behind every event; for one event in this many, also a crash behind every event of
+    /// its recovery. Wherever few units are unsynced, every subset of them survives once.
     Every(usize),
 }
 
-/// What is asked of a run.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct How {
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Transactions of each.
+    /// Number of transactions of each thread.
     pub transactions: u64,
-    /// Crashes that are tried.
+    /// The crashes that are tried.
     pub crashes: Crashes,
-    /// Nobody waits for a flush, so that the logs are apart, and nothing is acknowledged.
+    /// No transaction waits for a flush, so the logs drift apart, and no commit is acknowledged.
     pub lazy: bool,
-    /// Bytes that the medium writes whole or not at all, see [`CrashMedium::with_unit`].
+    /// Bytes that the medium writes atomically, see [`CrashMedium::with_unit`].
     pub unit: u64,
-    /// What is wrong with the database.
+    /// A fault planted in the database.
     pub planted: Planted,
-    /// What persistent memory is not told.
+    /// An instruction that is not passed on to persistent memory.
     pub skipped: Option<Skipped>,
 }
 

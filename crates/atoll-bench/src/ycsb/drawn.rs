@@ -1,4 +1,4 @@
-//! A transaction that was drawn: its accesses, their keys, and what they are together.
+//! A drawn transaction: its accesses, their keys, and its form.
 
 use atoll::{Request, RowOp, TransactionOptions, Value};
 
@@ -6,17 +6,18 @@ use super::access::{Access, Operation};
 use super::args::ReadColumns;
 use super::field::Field;
 
-/// A transaction as it was drawn.
+/// See the module.
 #[derive(Default)]
 pub struct Drawn {
     pub accesses: Vec<Access>,
     pub keys: Vec<Value>,
-    /// What the accesses are, if each of them is one operation.
+    /// The accesses as [`RowOp`]s, if each of them is one.
     pub ops: Vec<RowOp>,
     pub options: TransactionOptions,
     pub form: Form,
-    /// When it was begun for the first time, and how often it has been begun.
+    /// The time of the first attempt,
     pub(super) begun_ns: u64,
+    /// and the number of attempts.
     pub(super) attempts: u64,
 }
 
@@ -26,10 +27,10 @@ impl Request for Drawn {
     }
 }
 
-/// What the accesses of a transaction are together.
+/// The form of a transaction: properties of all its accesses together.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
-    /// Each is one operation.
+    /// Whether each access is one [`RowOp`].
     are_ops: bool,
     read_only: bool,
     pub(super) inserts: u64,
@@ -50,7 +51,7 @@ impl Form {
 }
 
 impl Drawn {
-    /// Says what its accesses are together.
+    /// Sets the form, and what follows from it.
     pub fn complete(&mut self, form: Form) {
         (self.form, self.options.read_only) = (form, form.read_only);
         self.ops.clear();
@@ -59,7 +60,7 @@ impl Drawn {
         }
     }
 
-    /// Its type: what its only access does.
+    /// The transaction type: the operation of its only access.
     pub(super) fn kind(&self) -> usize {
         if let [access] = &self.accesses[..] { access.operation as usize } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! What all threads of a run share.
+//! State that all threads of a run share.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,10 +10,10 @@ use super::args::Plan;
 pub struct Field {
     pub plan: Plan,
     pub table: Table,
-    /// Positions of the columns beside the key.
+    /// Positions of the columns other than the key.
     pub columns: Vec<usize>,
     /// The ordered index on the key, for scans.
     pub index: Option<Index>,
-    /// The next key that is inserted.
+    /// The key of the next insert.
     pub next: AtomicU64,
 }

@@ -1,7 +1,7 @@
 //! Backups: copies a checkpoint into a database of its own while transactions go on.
 //!
-//! The last checkpoint is copied, part by part, into the checkpoint stores of a new database whose
-//! logs are empty. The control file has another name until the copy is complete, so an interrupted
+//! The last checkpoint is copied, part by part, into the checkpoint stores of a new database with
+//! empty logs. The control file has another name until the copy is complete, so an interrupted
 //! backup does not open as a database. No other checkpoint is taken meanwhile, so no block is
 //! overwritten while it is read. The backup records the positions in the logs at which it begins
 //! ([`atoll_log::origin`]), for [`crate::restore`].

@@ -30,7 +30,7 @@ use crate::error::Result;
 /// The result of a check.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CheckReport {
-    /// Checkpoints whose maps and blocks were read.
+    /// Checkpoints of which the maps and blocks were read.
     pub checkpoints: u64,
     /// Blocks of the checkpoint stores.
     pub home_blocks: u64,
@@ -251,7 +251,7 @@ impl CheckReport {
         }
     }
 
-    /// `owned` is the database whose logs the archive should hold, if it is known.
+    /// `owned` is the identity of the database that should own the archived logs, if it is known.
     fn check_archive(&mut self, root: &FileMedium, owned: Option<u64>) -> Checked {
         let owner = Owner::read(root)?;
         if owned.is_some_and(|id| id != owner.id) {

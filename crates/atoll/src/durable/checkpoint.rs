@@ -2,7 +2,7 @@
 //! truncated.
 //!
 //! A checkpoint takes a snapshot and compares it with the snapshot of the checkpoint before, which
-//! is held until then. A segment whose node is the same has not changed. Of a changed segment, only
+//! is held until then. A segment with the same node has not changed. Of a changed segment, only
 //! blocks with other bytes are written, or only lines of a block of which few lines have changed.
 //! So a writer marks nothing when it changes a row, and no worker ever waits for a checkpoint; the
 //! cost for the workers is that of any snapshot. The thread that takes the checkpoint coordinates;
@@ -60,7 +60,7 @@ pub(crate) struct Checkpointer {
     pub(super) stores: Vec<CheckpointStore>,
     pub(super) file: Arc<Mutex<ControlFile>>,
     pub(super) control: Control,
-    /// What the last checkpoint showed; gone when memory was short.
+    /// The snapshot of the last checkpoint; `None` after memory was short.
     pub(super) baseline: Option<Snapshot>,
     /// The maps of the checkpoints that are kept, the newest first, by tablespace.
     pub(super) maps: Vec<Vec<Map>>,

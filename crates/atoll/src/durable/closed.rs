@@ -33,7 +33,7 @@ pub(super) fn lock(root: &FileMedium) -> Result<Box<dyn Locked>> {
     }
 }
 
-/// The medium of a tablespace, whose folder must exist.
+/// The medium of a tablespace; its folder must exist.
 pub(super) fn existing(
     root: &FileMedium,
     folder: &Path,

@@ -137,7 +137,7 @@ fn display_change(change: atoll_storage::redo::Change<'_>) -> String {
     )
 }
 
-/// A readable form of a value, whose type the log does not record.
+/// A readable form of a value; the log does not record its type.
 fn display_bytes(bytes: &[u8]) -> String {
     const SHOWN: usize = 24;
     let start = &bytes[..bytes.len().min(SHOWN)];

@@ -5,7 +5,7 @@
 //! | [`open`] | opens a folder: creates a database, or recovers one |
 //! | [`load`] | loads the tables of a checkpoint, and builds the indexes |
 //! | [`recover`] | redoes the commits that the logs hold behind the checkpoint |
-//! | [`checkpoint`] | writes changed blocks to the checkpoint stores, so that logs can be truncated |
+//! | [`checkpoint`] | writes changed blocks to the checkpoint stores |
 //! | [`closed`] | access to the files of a database that is not open |
 //! | [`check`] | looks for damage in those files |
 //! | [`inspect`] | shows the contents of the logs |

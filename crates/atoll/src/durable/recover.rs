@@ -151,7 +151,7 @@ struct Applier {
     member: Member,
     /// This applier's part, and the number of parts, among which segments are divided.
     part: (u64, u64),
-    /// A table that is not there may still be read, in another log than its own.
+    /// Whether to wait for a table that the reader of the first log may still find.
     may_wait: bool,
     /// The tables that have been looked up.
     tables: Vec<Option<Arc<Table<Native>>>>,

@@ -12,8 +12,8 @@
 //!
 //! - `RESTORE-1`: the database contains exactly the commits with a GSN up to the bound
 //!   (`RECOVER-1`).
-//! - `RESTORE-2`: the control file has another name until everything is copied, so a folder whose
-//!   restore was interrupted does not open as a database.
+//! - `RESTORE-2`: the control file has another name until everything is copied, so the folder of an
+//!   interrupted restore does not open as a database.
 
 mod survey;
 
