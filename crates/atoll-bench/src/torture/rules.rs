@@ -3,17 +3,17 @@
 /// How a scheme is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Whether what ended before another began must come before it.
+    /// Whether a transaction that ended before another began must precede it in the serial order.
     pub strict: bool,
-    /// Whether snapshots leave out what had not committed; they must.
+    /// Whether snapshots undo what had not committed; false is a planted fault.
     pub patched: bool,
-    /// Partitions of the table; only some schemes look at them.
+    /// Number of partitions of the table; only some schemes use them.
     pub partitions: u32,
-    /// Whether the index of names refuses a name that another row has; it must.
+    /// Whether the index of names refuses a name that another row has; false is a planted fault.
     pub unique: bool,
-    /// Whether the history is checked; without it, only what is always true of rows is.
+    /// Whether the history is checked; if not, only the invariants of rows are.
     pub history: bool,
-    /// Whether the whole run is kept, for a comparison.
+    /// Whether the complete run is kept, for a comparison.
     pub keep: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A table, what has happened to it, and what is wrong with that.
+//! The scene of a run: a table, the recorded history, and the faults found.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,20 +14,20 @@ use super::truths::{
 };
 use super::workload::{Cast, FLOOD, NAMES, Plan};
 
-/// First version of a run; those that are there at first are below.
+/// First version that a run assigns; initial rows have smaller ones.
 const FIRST_VERSION: u64 = 1000;
 
-/// So many rows are inserted before the first ones and deleted at once: the table has then seen
-/// enough keys in their order to guess where rows lie. It is right for those that are there at
-/// first, and wrong for those that are deleted and come again in another slot.
+/// This many rows are inserted before the initial rows and then deleted, so that the key predictor
+/// has seen enough keys in ascending order to predict slots. Its predictions are right for the
+/// initial rows, and wrong for rows that are deleted and inserted again into another slot.
 const FORERUNNERS: i64 = 70;
 
-/// How many transactions ended how.
+/// Counts of transactions by their end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     /// Committed.
     pub committed: u64,
-    /// Attempts that were rolled back because of others.
+    /// Attempts that a conflict rolled back.
     pub aborted: u64,
     /// Rolled back on purpose.
     pub rolled_back: u64,
@@ -38,7 +38,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds another.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: Self) {
         self.committed += other.committed;
         self.aborted += other.aborted;
@@ -48,7 +48,7 @@ impl Tally {
     }
 }
 
-/// A table, and what happened to it.
+/// See the module.
 pub struct Scene<S: Scheme<M>, M: Machine> {
     pub(super) ground: Ground<S, M>,
     pub(super) cast: Cast,
@@ -62,10 +62,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl<S: Scheme<M>, M: Machine> Scene<S, M> {
-    /// A table with its first rows.
+    /// A table with its initial rows.
     ///
     /// # Errors
-    /// What the engine refused.
+    /// An error of the engine.
     pub fn new(scheme: S, rules: &Rules, cast: Cast) -> Result<Arc<Self>, String> {
         let by_name = match (cast.named, rules.unique) {
             (false, _) => ByName::Missing,
@@ -120,7 +120,7 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         lock(&self.faults).first().cloned()
     }
 
-    /// Takes a snapshot, see [`Ground::snapshot`], and writes down what it shows.
+    /// Takes a snapshot, see [`Ground::snapshot`], and records what it shows.
     pub fn snapshot(&self, thread: u32, patched: bool, pause: impl FnMut()) {
         let shown = self.recorder.begin(thread);
         self.shows(shown, self.ground.snapshot(patched, pause));
@@ -160,7 +160,7 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         self.count(|tally| tally.snapshots += 1);
     }
 
-    /// Frees what waits for workers only.
+    /// Frees extents that wait only until no worker reads them.
     pub fn reclaim(&self) {
         self.ground.reclaim();
     }
@@ -186,13 +186,13 @@ mod tests {
     const CAST: Cast =
         Cast { keys_end: 22, guests_from: 17, named: true, crowded: false, rows_in_section: 2 };
 
-    /// A scene in which nothing is wrong.
+    /// A scene without a fault.
     fn scene(cast: Cast) -> Quiet {
         let scheme = NoWait::new(&SchemeOptions::default());
         Scene::new(scheme, &Rules::default(), cast).expect("there is memory for some rows")
     }
 
-    /// What the verdict is after `harm`.
+    /// The verdict after `harm`.
     fn after(harm: impl FnOnce(&Quiet)) -> Option<String> {
         let scene = scene(CAST);
         harm(&scene);
@@ -243,7 +243,7 @@ mod tests {
         assert!(hands.commit().is_ok());
         hands.collect_garbage(usize::MAX);
         assert!(!crowded.ground.is_exact(0));
-        // One of those that nobody touches.
+        // A row of the crowd, which no transaction of a run accesses.
         let gone = hands.begin(None, &Plan::default()).and_then(|()| hands.delete(-1));
         assert!(matches!(gone, Ok(true)));
         assert!(hands.commit().is_ok());

@@ -13,7 +13,7 @@ use super::truths::Fault;
 use super::workload::{FLOOD, Plan, Step, Walk};
 
 impl<S: Scheme<M>, M: Machine> Scene<S, M> {
-    /// Looks at everything once more, by every index, and says what is wrong with the run.
+    /// Reads everything once more, by every index, and returns the first fault of the run.
     pub fn verdict(self: &Arc<Self>, rules: &Rules) -> (Tally, Option<Fault>) {
         let all = |end: i64| Walk { from: 0, to: end, descending: false, limit: usize::MAX };
         let mut steps = vec![Step::Audit, Step::ScanPlaces(all(i64::MAX))];
