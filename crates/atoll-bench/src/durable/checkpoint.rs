@@ -41,13 +41,13 @@ pub struct CheckpointArgs {
 pub struct CheckpointRun {
     /// Rows updated.
     pub updates: u64,
-    /// Bytes of the changed groups of adjacent cache lines: the least that could be written.
+    /// Bytes of the cache lines that changed: the least that could be written.
     pub cla_bytes: u64,
     /// Bytes of the blocks of 4 KiB that changed.
     pub block_bytes: u64,
     /// Bytes of the extents that changed.
     pub extent_bytes: u64,
-    /// Bytes written, divided by the bytes of the changed areas.
+    /// Bytes written, divided by those of the changed cache lines.
     pub ratio: f64,
     /// The report of the database.
     pub checkpoint: CheckpointReport,

@@ -113,9 +113,9 @@ pub fn read_mib_s(files: &[PathBuf]) -> Result<f64, BenchError> {
     Ok(bytes as f64 / (1 << 20) as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// Seconds that memory needs for the stores of a recovery and nothing else: `rows` rows are stored
-/// `changes` times in random order by `threads` threads, each with its own share of the rows; a
-/// store is a word and a filler, in arrays of their own, with prefetches that overlap.
+/// Seconds that memory needs for the stores of a recovery and nothing else: `changes` stores into
+/// `rows` rows in random order, by `threads` threads, each with its own share of both; a store is a
+/// word and a filler, in arrays of their own, with prefetches that overlap.
 pub fn store_s(rows: u64, changes: u64, threads: usize) -> f64 {
     const WORD: usize = 8;
     const FILLER: usize = super::accounts::FILLER_BYTES as usize;
