@@ -21,8 +21,8 @@ pub(crate) struct Connection {
 
 /// Attaches to the database that a process has published under `name`.
 ///
-/// `runtime_dir` is where names are looked up: `$ATOLL_RUNTIME_DIR`, or the user's own runtime
-/// directory, unless given.
+/// Names are looked up in `runtime_dir`, by default `$ATOLL_RUNTIME_DIR` or the user's own runtime
+/// directory.
 #[pyfunction]
 #[pyo3(signature = (name, runtime_dir = None))]
 pub(crate) fn attach(
@@ -66,14 +66,14 @@ impl Connection {
         Ok(Snapshot::new(py.detach(|| attachment.snapshot())?))
     }
 
-    /// The snapshots of the database that are held, by whom, and what they cost.
+    /// The snapshots of the database that are held, with their holders and their costs.
     fn snapshots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let attachment = self.attachment()?;
         let snapshots = py.detach(|| attachment.snapshots()).map_err(Fault::from)?;
         snapshot_list(py, &snapshots)
     }
 
-    /// Closes the connection. Snapshots that it gave stay as they are.
+    /// Closes the connection. Its snapshots stay as they are.
     fn close(&self, py: Python<'_>) {
         let attachment = self.attachment.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(attachment));

@@ -40,7 +40,7 @@ impl Column {
         self.described().data_type.to_string()
     }
 
-    /// Whether NULL may stand in it.
+    /// Whether it may contain NULL.
     #[getter]
     fn nullable(&self) -> bool {
         self.described().nullable
@@ -73,16 +73,16 @@ impl Column {
 
     /// The column as one NumPy array.
     ///
-    /// Without `copy`, a read-only array over the snapshot's memory, which it keeps: not a byte is
-    /// copied. Numbers, timestamps and `binary(n)` can be had so; dates are widened to
-    /// `datetime64[D]` and so are always copied. Where rows between others were deleted, or several
-    /// threads inserted, the values are copied with a `CopyWarning` that says why; `copy=False`
-    /// raises `NotContiguous` (a `ValueError`) instead. Booleans, decimals and texts raise it
-    /// unless `copy=True`, which gives a writable array of one's own; texts, bytes and decimals as
-    /// objects.
+    /// Without `copy`, returns a read-only array over the snapshot's memory, which it keeps: not a
+    /// byte is copied. This is possible for numbers, timestamps and `binary(n)`; dates are widened
+    /// to `datetime64[D]` and so are always copied. Where rows between others were deleted, or
+    /// several threads inserted, the values are copied, with a `CopyWarning` that gives the reason;
+    /// `copy=False` raises `NotContiguous` (a `ValueError`) instead. Booleans, decimals and texts
+    /// raise it unless `copy=True`, which returns a writable array; texts, bytes and decimals are
+    /// objects in it.
     ///
     /// NULL is NaN in floating-point columns, and NaT in dates and in copied timestamps; other
-    /// columns with NULL in them raise `InvalidValue` (a `ValueError`) unless `masked` asks for a
+    /// columns that contain NULL raise `InvalidValue` (a `ValueError`) unless `masked` requests a
     /// `numpy.ma.MaskedArray`.
     #[pyo3(signature = (copy = None, *, masked = false))]
     fn to_numpy<'py>(
@@ -99,7 +99,7 @@ impl Column {
         numpy::array(py, &self.table, self.at, copying, masked)
     }
 
-    /// What `numpy.asarray` calls: shares memory where that is possible.
+    /// Called by `numpy.asarray`: shares memory where that is possible.
     #[pyo3(signature = (dtype = None, copy = None))]
     fn __array__<'py>(
         &self,
@@ -109,7 +109,7 @@ impl Column {
     ) -> PyResult<Bound<'py, PyAny>> {
         let copying = match copy {
             Some(true) => Copying::Always,
-            // A date is always a copy, and this caller said that none will do.
+            // A date is always copied, and this caller does not accept a copy.
             Some(false) if self.described().data_type == DataType::Date => {
                 return Err(Fault::NotContiguous(
                     "dates are 32 bits wide here and 64 in NumPy, so they are copied".to_owned(),

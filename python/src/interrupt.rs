@@ -1,8 +1,8 @@
-//! Signals that arrive while a statement runs, Ctrl-C above all.
+//! Signals that arrive while a statement runs, especially Ctrl-C.
 //!
-//! Python handles signals on its main thread, between two of its instructions: none while a
-//! statement runs. So the statement asks now and then (`SqlSession::set_interrupt`), with Python's
-//! lock; what a handler raises ends the statement and is raised instead of its result.
+//! Python runs signal handlers on its main thread, between two bytecode instructions, so none runs
+//! while a statement does. So the statement polls (`SqlSession::set_interrupt`) with the GIL held;
+//! an exception of a handler ends the statement and is raised instead of its result.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{Fault, Outcome};
 
-/// Runs a statement without Python's lock. `work` is given what the statement is to ask.
+/// Runs a statement without the GIL. `work` receives the function that the statement must poll.
 pub(crate) fn run<R: Send>(
     py: Python<'_>,
     work: impl FnOnce(Option<Arc<Question>>) -> Outcome<R> + Send,
@@ -32,7 +32,7 @@ pub(crate) fn run<R: Send>(
     raised.map_or(done, |raised| Err(Fault::Python(raised)))
 }
 
-/// Whether this is the thread that handles signals.
+/// Whether this is the main thread, which runs signal handlers.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;

@@ -1,4 +1,4 @@
-//! The snapshots that a database has given, as Python dictionaries.
+//! The leases of a database as Python dictionaries.
 
 use atoll::SnapshotInfo;
 use pyo3::prelude::*;

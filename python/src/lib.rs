@@ -1,8 +1,8 @@
 //! The compiled half of the Python package `atolldb`.
 //!
 //! Python programs attach to databases of other processes, read their snapshots as Arrow data or
-//! NumPy arrays over the very memory of the owner, and build databases of their own on them.
-//! Nothing here holds Python's lock while it waits, reads a table or runs a query.
+//! NumPy arrays in the owner's memory, and build databases of their own on them. No function holds
+//! the GIL while it waits, reads a table or runs a query.
 
 #![deny(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ use pyo3::prelude::*;
 /// The compiled half of the package `atolldb`; import `atolldb` instead.
 #[pymodule]
 fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Python's lock is held, so no other thread forks meanwhile.
+    // The GIL is held, so no other thread forks meanwhile.
     atoll::machine::fork::prepare();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attach::Connection>()?;

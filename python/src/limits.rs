@@ -1,17 +1,17 @@
-//! What the queries of this process may take.
+//! Limits of the queries of this process.
 
 use std::path::PathBuf;
 
 use atoll_sql::QueryLimits;
 use pyo3::prelude::*;
 
-/// Limits what the queries of this process may take together, of all its databases and snapshots.
+/// Sets limits for all queries of this process together, on all its databases and snapshots.
 ///
-/// `memory` is in bytes and counts results that are kept, too; by default it is an eighth of what
-/// the process may use. What does not fit is spilled to files in a folder `atoll-spill-UID` in
-/// `spill_folder` (by default `$TMPDIR`, else `/var/tmp`), of no more than `spill` bytes together
-/// (by default half of what is free there), or raises `OutOfMemory`. What is not given has its
-/// default.
+/// `memory` is in bytes and includes results that are kept; by default it is an eighth of what the
+/// process may use. What does not fit is spilled to files in a folder `atoll-spill-UID` in
+/// `spill_folder` (by default `$TMPDIR`, else `/var/tmp`), with at most `spill` bytes together (by
+/// default half of the free space there), or raises `OutOfMemory`. An argument that is not given is
+/// set to its default.
 #[pyfunction]
 #[pyo3(signature = (*, memory = None, spill = None, spill_folder = None))]
 pub(crate) fn set_query_limits(

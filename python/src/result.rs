@@ -1,4 +1,4 @@
-//! What a statement returned.
+//! The result of a statement.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -10,14 +10,14 @@ use crate::errors::{Fault, Outcome};
 use crate::schema::Schema;
 use crate::{convert, render, stream, values};
 
-/// What a statement returned: rows as Arrow data, or what it did.
+/// The result of a statement: rows as Arrow data, or what it did.
 #[pyclass(frozen, module = "atolldb", name = "Result")]
 pub(crate) struct QueryResult {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// As long as the rows wait here, their memory counts.
+    /// Accounts for the memory of the rows while they are kept here.
     _memory: Option<QueryMemory>,
-    /// What a statement did that returns no rows.
+    /// The effect of a statement that returns no rows.
     done: Option<(String, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl QueryResult {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// What was done, as PostgreSQL says it: "SELECT 3", "INSERT 0 3", "CREATE TABLE".
+    /// The effect in PostgreSQL's form: "SELECT 3", "INSERT 0 3", "CREATE TABLE".
     #[getter]
     fn tag(&self) -> String {
         match &self.done {
@@ -92,14 +92,14 @@ impl QueryResult {
         Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, self.schema.as_ref())?)
     }
 
-    /// The rows as a `pyarrow.Table`. Many functions of pyarrow do not know the
-    /// view types of texts and bytes yet; with `views=False` these are copied into the older ones.
+    /// The rows as a `pyarrow.Table`. Many functions of pyarrow do not support the view types of
+    /// texts and bytes yet; with `views=False` these are copied into the older types.
     #[pyo3(signature = (*, views = true))]
     fn to_arrow<'py>(slf: &Bound<'py, Self>, views: bool) -> PyResult<Bound<'py, PyAny>> {
         convert::to_arrow(slf.as_any(), views)
     }
 
-    /// The rows as a `pandas.DataFrame`. Arguments go to `pyarrow.Table.to_pandas`.
+    /// The rows as a `pandas.DataFrame`. The arguments are passed to `pyarrow.Table.to_pandas`.
     #[pyo3(signature = (**options))]
     fn to_pandas<'py>(
         slf: &Bound<'py, Self>,

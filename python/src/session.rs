@@ -1,11 +1,12 @@
-//! Sessions on databases of this process: one for each thread that works on one, and more.
+//! Sessions on databases of this process: one for each thread that uses a database, and further
+//! ones.
 //!
 //! - `SESSION-1`: a session holds its database open until it, or the database, is closed; closing
-//!   the database rolls back what is open in any of its sessions. A statement that runs meanwhile
-//!   comes to its end first.
-//! - `SESSION-2`: no latch is waited for with Python's lock. A statement waits for that lock with
-//!   its session's latch, to let a handler of signals run; what that handler does with the session
-//!   is refused, for the statement would wait for itself.
+//!   the database rolls back the open transactions of all its sessions. A running statement
+//!   completes first.
+//! - `SESSION-2`: no thread waits for a latch while it holds the GIL. A statement acquires the GIL
+//!   while it holds its session's latch, to run a signal handler; if the handler uses the same
+//!   session, this is refused, because the statement would wait for itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -32,13 +33,13 @@ pub(crate) struct Core {
     session: SqlSession,
 }
 
-/// Where a session is until it is closed.
+/// The place of a session until it is closed.
 pub(crate) struct Slot {
     core: Mutex<Option<Core>>,
     is_closed: AtomicBool,
-    /// The thread that works with it.
+    /// The thread that is using it.
     thread: Mutex<Option<ThreadId>>,
-    /// The process that it belongs to, in which its latch works.
+    /// The process that it belongs to; its latch works only there.
     home: Mark,
     pid: u32,
 }
@@ -57,7 +58,7 @@ impl Slot {
         if self.home.is_here() { Ok(()) } else { Err(forked().into()) }
     }
 
-    /// Works with the session, one caller after the other.
+    /// Runs `work` on the session; callers take turns.
     fn with<R>(&self, work: impl FnOnce(&mut Core) -> Outcome<R>) -> Outcome<R> {
         self.check_home()?;
         let me = Some(std::thread::current().id());
@@ -72,19 +73,19 @@ impl Slot {
             *self.thread() = None;
             done
         };
-        // Whoever closed it meanwhile has left the rest to this thread.
+        // A caller that closed the session meanwhile has left the rest to this thread.
         if self.is_closed.load(Ordering::SeqCst) {
             drop(self.take());
         }
         done
     }
 
-    /// For a moment only.
+    /// Locked only briefly.
     fn thread(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes it: at once, or when the statement that runs has come to its end.
+    /// Closes it at once, or when the running statement has completed.
     fn take(&self) -> Option<Core> {
         if !self.home.is_here() {
             return None;
@@ -103,7 +104,8 @@ impl Slot {
 pub(crate) struct Sessions(Mutex<Vec<Weak<Slot>>>);
 
 impl Sessions {
-    /// With Python's lock, and without waiting, so that a fork finds it free (`SESSION-2`).
+    /// Locked while this thread holds the GIL, and without waiting, so that a fork finds it
+    /// unlocked (`SESSION-2`).
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<Slot>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,20 +119,20 @@ impl Sessions {
         Session(slot)
     }
 
-    /// Closes all of them; what is returned is dropped without Python's lock.
+    /// Closes all of them; the caller drops the returned sessions without the GIL.
     pub(crate) fn close_all(&self) -> Vec<Core> {
         let known = std::mem::take(&mut *self.lock());
         known.iter().filter_map(Weak::upgrade).filter_map(|slot| slot.take()).collect()
     }
 }
 
-/// A session on a database of this process: statements one after the other, with at most one
-/// transaction open at a time. Threads may share one; they take turns.
+/// A session on a database of this process: statements one after the other, with at most one open
+/// transaction. Threads may share a session; they take turns.
 #[pyclass(frozen, module = "atolldb", name = "Session")]
 pub(crate) struct Session(Arc<Slot>);
 
 impl Session {
-    /// Runs a statement, which asks whether it is to end.
+    /// Runs a statement; `question` decides whether it is to be interrupted.
     pub(crate) fn execute(
         &self,
         statement: &str,
@@ -145,7 +147,8 @@ impl Session {
 
     /// Inserts rows into a table.
     pub(crate) fn insert_rows(&self, name: &str, rows: IncomingRows) -> Outcome<u64> {
-        // What reads the rows may run Python code that uses this very session, so it comes before.
+        // Reading the rows may run Python code that uses this session, so the rows were read
+        // before.
         let table = self.0.with(|core| Ok(core.db.table(name)?))?;
         let rows = rows.fit(table.schema())?;
         self.0.with(|core| {
@@ -182,7 +185,7 @@ fn fault(error: ChangeError) -> Fault {
 
 #[pymethods]
 impl Session {
-    /// Whether a transaction is open: `BEGIN` was said and neither `COMMIT` nor `ROLLBACK`.
+    /// Whether a transaction is open: after `BEGIN`, and before `COMMIT` or `ROLLBACK`.
     #[getter]
     fn in_transaction(&self, py: Python<'_>) -> Outcome<bool> {
         py.detach(|| self.0.with(|core| Ok(core.session.in_transaction())))
@@ -201,7 +204,7 @@ impl Session {
         Ok(py.detach(|| self.insert_rows(name, IncomingRows::read(reader)?))?)
     }
 
-    /// Closes the session. What is open in it is rolled back.
+    /// Closes the session. An open transaction is rolled back.
     fn close(&self, py: Python<'_>) {
         py.detach(|| drop(self.0.take()));
     }

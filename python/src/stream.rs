@@ -1,8 +1,8 @@
-//! A snapshot's table as a stream of Arrow arrays over the memory where it lies.
+//! A snapshot's table as a stream of Arrow arrays over the store, without a copy.
 //!
-//! `STREAM-1`: nothing is copied unless a segment's rows lie in more than [`RUNS_MAX`] runs
-//! (deleted rows between them): its fixed-width values and views are then gathered into new
-//! arrays. Otherwise each run is a slice of the segment's arrays.
+//! `STREAM-1`: nothing is copied unless the rows of a segment are in more than [`RUNS_MAX`] runs,
+//! with deleted rows between them: the fixed-width values and views of that segment are then
+//! gathered into new arrays. Otherwise each run is a slice of the segment's arrays.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use pyo3_arrow::ffi::{ArrayIterator, ArrayReader, to_stream_pycapsule};
 
 use crate::errors::Outcome;
 
-/// Most runs of rows of a segment that are handed out as slices.
+/// Most runs of rows of a segment that are returned as slices.
 const RUNS_MAX: usize = 8;
 
-/// What the arrays of a stream are.
+/// The shape of the arrays of a stream.
 #[derive(Clone)]
 pub(crate) enum Shape {
     /// Structs of these columns: record batches.
@@ -40,7 +40,8 @@ impl Chunks {
     /// The arrays of a table.
     ///
     /// # Errors
-    /// [`atoll::Error::SnapshotExpired`], which is better told here than in the middle of a stream.
+    /// [`atoll::Error::SnapshotExpired`], which is better reported here than in the middle of a
+    /// stream.
     pub(crate) fn new(table: &SnapshotTable, shape: Shape) -> Outcome<Self> {
         if table.segment_count() > 0 {
             table.segment(0)?;

@@ -1,4 +1,5 @@
-//! Databases of this process: empty ones, and ones built on snapshots.
+//! Databases of this process: empty ones, and ones built on snapshots; and the snapshots, from
+//! which databases can be derived.
 
 pub(crate) mod snapshot;
 
@@ -20,13 +21,13 @@ use crate::result::QueryResult;
 use crate::session::{Session, Sessions};
 use crate::table::Table;
 
-/// A database that this process owns, perhaps built on snapshots of others.
+/// A database that this process owns; it may be built on snapshots of other databases.
 #[pyclass(frozen, module = "atolldb", name = "Database")]
 pub(crate) struct Database(Mutex<Option<Held>>);
 
 struct Held {
     db: atoll::Database,
-    /// A `threading.local`, whose attribute `session` is each thread's own.
+    /// A `threading.local`; its attribute `session` is the session of the thread.
     locals: Py<PyAny>,
     sessions: Arc<Sessions>,
 }
@@ -53,7 +54,7 @@ pub(crate) fn options(
     })
 }
 
-/// A database on these snapshots.
+/// Creates a database on these snapshots.
 pub(crate) fn build(
     py: Python<'_>,
     bases: Vec<atoll::Snapshot>,
@@ -65,11 +66,11 @@ pub(crate) fn build(
     Ok(Database(Mutex::new(Some(Held { db, locals, sessions }))))
 }
 
-/// A new, empty database.
+/// Creates an empty database.
 ///
 /// `memory_limit` is in bytes, by default 80 % of what the process may use; `snapshot_age_max` is
-/// in seconds; `snapshot_bytes_max` limits what snapshots keep alive together; `scheme` says how
-/// transactions are kept apart; a name that there is none of is refused with all that there are.
+/// in seconds; `snapshot_bytes_max` limits the bytes that snapshots keep alive together; `scheme`
+/// is the name of the concurrency-control scheme; the error for an unknown name lists all names.
 #[pyfunction]
 #[pyo3(signature = (
     memory_limit = None,
@@ -88,8 +89,8 @@ pub(crate) fn create(
     build(py, Vec::new(), options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?)
 }
 
-/// A database of one's own that shows the tables of these snapshots too; where two have a table of
-/// the same name, the earlier one's.
+/// Creates a database that also shows the tables of these snapshots; where two of them have a table
+/// of the same name, it shows that of the earlier one.
 #[pyfunction]
 #[pyo3(signature = (
     snapshots,
@@ -112,7 +113,7 @@ pub(crate) fn derive(
 }
 
 impl Database {
-    /// With Python's lock and for a moment only, so that a fork finds it free.
+    /// Locked while this thread holds the GIL, and only briefly, so that a fork finds it unlocked.
     fn lock(&self) -> MutexGuard<'_, Option<Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,13 +153,13 @@ impl Database {
 
 #[pymethods]
 impl Database {
-    /// The name that it is published by, or None.
+    /// The name under which it is published, or None.
     #[getter]
     fn name(&self) -> Outcome<Option<String>> {
         Ok(self.db()?.name())
     }
 
-    /// Names of its tables, those of the snapshots that it is built on included.
+    /// Names of its tables, including those of the snapshots that it is built on.
     #[getter]
     fn tables(&self, py: Python<'_>) -> Outcome<Vec<String>> {
         let db = self.db()?;
@@ -179,7 +180,7 @@ impl Database {
         Ok(self.db()?.bases().iter().cloned().map(Snapshot::new).collect())
     }
 
-    /// What it has done and what it uses: commits, aborts, bytes copied, memory, snapshots.
+    /// Counters of its work and memory: commits, aborts, bytes copied, memory, snapshots.
     #[getter]
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = self.db()?.counters();
@@ -197,7 +198,7 @@ impl Database {
         Ok(facts)
     }
 
-    /// The snapshots of the database that are held, by whom, and what they cost.
+    /// The snapshots of the database that are held, with their holders and their costs.
     fn snapshots<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let db = self.db()?;
         let snapshots = py.detach(|| db.snapshots());
@@ -206,11 +207,11 @@ impl Database {
 
     /// Creates a table and loads `data` into it in one transaction; returns the number of rows.
     ///
-    /// `data` is anything that exports Arrow data (tables of pyarrow, polars, pandas and DuckDB, a
-    /// `Result` or `Table` of this package), or a dict of columns (NumPy arrays or lists).
-    /// `primary_key` names one column or several. A column without any value becomes text, which a
-    /// warning tells. When the data cannot be loaded for what is in
-    /// it, there is no table either.
+    /// `data` is any object that exports Arrow data (tables of pyarrow, polars, pandas and DuckDB,
+    /// a `Result` or `Table` of this package), or a dict of columns (NumPy arrays or lists).
+    /// `primary_key` names one column or several. A column without any value becomes text, with a
+    /// warning. If the data cannot be loaded because of their contents, the table is not created
+    /// either.
     #[pyo3(signature = (name, data, *, primary_key))]
     fn create_table(
         &self,
@@ -251,8 +252,8 @@ impl Database {
         Ok(interrupt::run(py, |question| session.execute(statement, question))?)
     }
 
-    /// A session besides the calling thread's own, for a transaction of its own; `with` closes it,
-    /// which rolls back what is open.
+    /// Creates a session in addition to the thread's own, for a transaction of its own; `with`
+    /// closes it, which rolls back an open transaction.
     fn session(&self, py: Python<'_>) -> PyResult<Py<Session>> {
         self.new_session(py)
     }
@@ -280,9 +281,9 @@ impl Database {
         Ok(py.detach(|| db.publish(name, runtime_dir.as_deref()))?)
     }
 
-    /// Closes the database: what is open in its sessions is rolled back, its name goes, and its
-    /// memory when the last snapshot of it in this process has gone. Snapshots of other processes
-    /// stay readable.
+    /// Closes the database: open transactions of its sessions are rolled back and its name is
+    /// removed. Its memory is freed when the last snapshot of it in this process is gone. Snapshots
+    /// of other processes stay readable.
     fn close(&self, py: Python<'_>) {
         let Some(Held { db, locals, sessions }) = self.lock().take() else { return };
         drop(locals);

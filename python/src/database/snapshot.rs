@@ -11,9 +11,9 @@ use crate::interrupt;
 use crate::result::QueryResult;
 use crate::table::Table;
 
-/// A frozen, consistent view of a database: what had committed when it was taken, and nothing else.
+/// A frozen, consistent view of a database: it shows exactly what had committed when it was taken.
 ///
-/// Tables, columns, arrays and results that came from it keep what they need of it.
+/// Tables, columns, arrays and results that came from it keep the memory that they need.
 #[pyclass(frozen, module = "atolldb", name = "Snapshot")]
 pub(crate) struct Snapshot {
     database: String,
@@ -35,7 +35,7 @@ impl Snapshot {
         }
     }
 
-    /// With Python's lock and for a moment only, so that a fork finds it free.
+    /// Locked while this thread holds the GIL, and only briefly, so that a fork finds it unlocked.
     fn held(&self) -> MutexGuard<'_, Option<atoll::Snapshot>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,13 +70,14 @@ impl Snapshot {
         self.take_ns
     }
 
-    /// Nanoseconds from asking for it until it could be used here, taking included.
+    /// Nanoseconds from the request until the snapshot could be used here, including the time of
+    /// the owner.
     #[getter]
     fn attach_ns(&self) -> u64 {
         self.attach_ns
     }
 
-    /// Bytes copied to make it readable here: always 0, its memory is the owner's own.
+    /// Bytes copied to make it readable here: always 0, because it is read in the owner's memory.
     #[getter]
     fn bytes_copied_attach(&self) -> u64 {
         0
@@ -88,7 +89,7 @@ impl Snapshot {
         Ok(self.inner()?.bytes_patched())
     }
 
-    /// Names of its tables, those that it is built on included.
+    /// Names of its tables, including those of the snapshots that it is built on.
     #[getter]
     fn tables(&self, py: Python<'_>) -> Outcome<Vec<String>> {
         let snapshot = self.inner()?;
@@ -131,7 +132,7 @@ impl Snapshot {
         })
     }
 
-    /// A database of one's own that shows the tables of this snapshot too.
+    /// Creates a database of this process that also shows the tables of this snapshot.
     #[pyo3(signature = (
         *,
         memory_limit = None,
@@ -151,8 +152,8 @@ impl Snapshot {
         super::build(py, vec![self.inner()?], options)
     }
 
-    /// Lets go of the snapshot. What was taken from it (tables, arrays, results) stays readable and
-    /// keeps it until that is gone too.
+    /// Releases the snapshot. Objects that were taken from it (tables, arrays, results) stay
+    /// readable and keep it until they are gone too.
     fn release(&self, py: Python<'_>) {
         let held = self.held().take();
         py.detach(|| drop(held));

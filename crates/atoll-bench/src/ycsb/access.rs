@@ -250,7 +250,7 @@ mod tests {
             let key = [Value::Int64(key as i64)];
             room.target.fill(0);
             let done = session.transaction(|tx| access.perform(tx, &field, &key, &mut room));
-            done.expect("nobody is in the way");
+            done.expect("there is no conflict");
             room.target.clone()
         };
         for key in [0, 1, 17, 50, ROWS - 1] {

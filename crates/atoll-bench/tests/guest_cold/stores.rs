@@ -1,4 +1,4 @@
-//! A store alone: where its pages are when, step by step.
+//! A store without a database: the node of each page after each step.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::{COLD, DRAM, Outcome, ensure, lie_on, mapped_on, memory_bytes, pass};
 
 const CHUNKS: u64 = 24;
 const BUDGET_BYTES: u64 = 6 * CHUNK_BYTES;
-/// Rounds in which something has to happen that needs a few.
+/// Most rounds for an effect that needs a few.
 const ROUNDS: usize = 400;
-/// Kept free on a node that is filled.
+/// Bytes that stay free on a node that is filled.
 const LEFT_BYTES: u64 = 8 << 20;
 
 pub(crate) fn check() -> Outcome {
@@ -38,7 +38,7 @@ fn refused() -> Outcome {
     Ok(())
 }
 
-/// A store whose every page holds its offset, made by a thread on this node.
+/// A store in which every page contains its offset, filled by a thread on this node.
 struct Filled {
     store: Arc<Store>,
     access: Access,
@@ -65,7 +65,7 @@ impl Filled {
         words(chunks).map(|at| base.wrapping_add(at as usize)).collect()
     }
 
-    /// Tends it until something holds.
+    /// Tends the store until a condition holds.
     fn tend_until(
         &self,
         what: &str,
@@ -106,7 +106,7 @@ fn away_and_back() -> Outcome {
         let budget = BUDGET_BYTES as usize / page_bytes();
         ensure(in_dram <= budget, || format!("{in_dram} pages of {budget} are in DRAM"))?;
         filled.is_dense()?;
-        // Some are used between any two steps, others never again.
+        // Some pages are used between any two steps, others never again.
         let mut chunks = (1..CHUNKS - 2).map(|first| first..first + 3);
         let is_cold = |chunks: &std::ops::Range<u64>| {
             let pages = filled.addresses(chunks.clone());
@@ -129,7 +129,7 @@ fn away_and_back() -> Outcome {
 
 fn mapped_elsewhere() -> Outcome {
     let filled = Filled::new(DRAM[0])?;
-    // Another mapping is all that another process is to the kernel.
+    // To the kernel, another mapping is the same as another process.
     let reader = View::new(Arc::new(Store::attach(filled.store.read_only_fd()?)?));
     words(1..CHUNKS + 1).for_each(|at| assert_eq!(reader.load_u64(at), at));
     for _ in 0..20 {
@@ -163,7 +163,7 @@ fn full() -> Outcome {
     Ok(())
 }
 
-/// Takes the memory of the cold node, but for a little.
+/// Allocates the memory of the cold node except for a small rest.
 struct Hog(Vec<u8>);
 
 impl Hog {
