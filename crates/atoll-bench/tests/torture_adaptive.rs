@@ -163,7 +163,7 @@ fn rows_move_to_early_locks_and_back_and_nobody_stops_for_it() {
         println!("seed {seed}: {} steps, {} aborts", played.steps, said.aborts.get());
         assert!(said.moved.get(), "seed {seed}: the row was left to validation all the time");
         assert!(!is_moved(&engine), "seed {seed}: it has not cooled down");
-        assert!(said.aborts.get() > 0, "seed {seed}: nobody has met anybody");
+        assert!(said.aborts.get() > 0, "seed {seed}: no transactions conflicted");
         assert_eq!(said.aborts_when_calm.get(), 0, "seed {seed}");
         assert_eq!(Actor::new(&engine, &table).sum().unwrap(), said.added.get(), "seed {seed}");
     }
@@ -225,5 +225,5 @@ fn who_begins_to_read_while_a_large_commit_is_stored_sees_all_rows_as_they_were(
         assert_eq!(played.ended, Ended::Well, "seed {seed}");
         between += seen.get();
     }
-    assert!(between > 150, "nobody read meanwhile");
+    assert!(between > 150, "no transaction read meanwhile");
 }

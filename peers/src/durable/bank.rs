@@ -45,8 +45,8 @@ impl Table {
     }
 }
 
-/// A key: branch, worker (in the history; otherwise 0), number. The number of a branch's own row is
-/// 0 within the branch, and rows of the commits are of branch 0.
+/// A key: branch, worker (in the history; otherwise 0), number. The number of a branch's row is the
+/// branch itself, and rows of the commits are of branch 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(pub u64);
 

@@ -71,7 +71,7 @@ pub(crate) fn eventually(
 
 /// The number of pages at these addresses that are on a node, as the kernel reports. Touches the
 /// pages.
-pub(crate) fn lie_on(node: NodeId, pages: &[*const u8]) -> usize {
+pub(crate) fn pages_on(node: NodeId, pages: &[*const u8]) -> usize {
     pages.iter().filter(|page| node_of(**page) == Some(node)).count()
 }
 

@@ -8,7 +8,7 @@ use atoll::machine::page_bytes;
 use atoll::{Column, DataType, Database, DatabaseOptions, Schema, Snapshot, Table, Value};
 use atoll_bench::keys::Random;
 
-use crate::{COLD, DRAM, Outcome, ensure, eventually, lie_on, mapped_on, pass, shared_bytes};
+use crate::{COLD, DRAM, Outcome, ensure, eventually, mapped_on, pages_on, pass, shared_bytes};
 
 const BUDGET_BYTES: u64 = 32 << 20;
 const PAYLOAD: usize = 2048;
@@ -224,7 +224,7 @@ impl Hot {
         for start in (0..ROWS).step_by(SEGMENT) {
             let rows = start..start + HOT;
             let pages = pages_of(snapshot, rows.clone())?;
-            if lie_on(COLD, &pages) > pages.len() / 2 {
+            if pages_on(COLD, &pages) > pages.len() / 2 {
                 return Ok(Self { rows, pages });
             }
         }

@@ -6,7 +6,7 @@ use atoll::machine::{NodeId, Topology, bind_memory, page_bytes, pin_current_thre
 use atoll::{Database, DatabaseOptions, Error};
 use atoll_memory::{Access, CHUNK_BYTES, Residency, Store, StoreOptions, View};
 
-use crate::{COLD, DRAM, Outcome, ensure, lie_on, mapped_on, memory_bytes, pass};
+use crate::{COLD, DRAM, Outcome, ensure, mapped_on, memory_bytes, pages_on, pass};
 
 const CHUNKS: u64 = 24;
 const BUDGET_BYTES: u64 = 6 * CHUNK_BYTES;
@@ -100,9 +100,9 @@ fn away_and_back() -> Outcome {
     for home in DRAM {
         let filled = Filled::new(home)?;
         let all = filled.addresses(1..CHUNKS + 1);
-        ensure(lie_on(home, &all) == all.len(), || format!("it is not all on node {home}"))?;
+        ensure(pages_on(home, &all) == all.len(), || format!("it is not all on node {home}"))?;
         filled.keeps_to_its_budget()?;
-        let in_dram = all.len() - lie_on(COLD, &all);
+        let in_dram = all.len() - pages_on(COLD, &all);
         let budget = BUDGET_BYTES as usize / page_bytes();
         ensure(in_dram <= budget, || format!("{in_dram} pages of {budget} are in DRAM"))?;
         filled.is_dense()?;
@@ -110,7 +110,7 @@ fn away_and_back() -> Outcome {
         let mut chunks = (1..CHUNKS - 2).map(|first| first..first + 3);
         let is_cold = |chunks: &std::ops::Range<u64>| {
             let pages = filled.addresses(chunks.clone());
-            lie_on(COLD, &pages) == pages.len()
+            pages_on(COLD, &pages) == pages.len()
         };
         let chunks = chunks.find(is_cold).ok_or("no three chunks in a row are cold")?;
         let hot = filled.addresses(chunks.clone());
@@ -136,11 +136,11 @@ fn mapped_elsewhere() -> Outcome {
         filled.residency.tend(|| false)?;
     }
     let all = filled.addresses(1..CHUNKS + 1);
-    let stayed = lie_on(DRAM[0], &all);
+    let stayed = pages_on(DRAM[0], &all);
     ensure(stayed == all.len(), || format!("{stayed} of {} pages stayed", all.len()))?;
     reader.store().let_go();
     filled.keeps_to_its_budget()?;
-    let in_dram = (all.len() - lie_on(COLD, &all)) * page_bytes();
+    let in_dram = (all.len() - pages_on(COLD, &all)) * page_bytes();
     ensure(in_dram as u64 <= BUDGET_BYTES, || format!("{in_dram} bytes are in DRAM"))?;
     pass("what is mapped elsewhere stays until it is let go");
     Ok(())

@@ -60,7 +60,7 @@ fn open(acknowledged: &str, begun: &str) -> Result<Database, Box<dyn Error>> {
     let db = Database::open(Path::new("/pmem0/db"), options())?;
     let recovery = db.recovery().ok_or("it was not opened in a folder")?;
     if recovery.media != [MediumKind::Pm.name(); TABLESPACES] {
-        return Err(format!("the tablespaces lie on {:?}", recovery.media).into());
+        return Err(format!("the tablespaces are on {:?}", recovery.media).into());
     }
     println!("PASS on persistent memory, with {:?}", lines::write_back());
     if recovery.created {
