@@ -41,7 +41,7 @@ pub enum Error {
     },
     /// The object belongs to the process from which this one was forked.
     #[error(
-        "{what} belongs to process {pid}, from which this process was forked, and is of no use \
+        "{what} belongs to process {pid}, from which this process was forked, and cannot be used \
          here: {remedy}"
     )]
     ForkedChild {
@@ -87,14 +87,14 @@ pub enum Error {
     BudgetWithoutFolder,
     /// A cold node was given, but no memory budget.
     #[error(
-        "node {0} is to hold what does not fit DRAM, but nothing says how much fits: set a memory \
-         budget too, or do without a cold node"
+        "node {0} is given as the cold node, but there is no memory budget that could be \
+         exceeded: set a memory budget too, or give no cold node"
     )]
     ColdNodeWithoutBudget(NodeId),
     /// The cold node does not exist, or has no memory.
     #[error(
-        "node {node} cannot be the cold node: it is not there or has no memory that this process \
-         may use; those with memory are {}",
+        "node {node} cannot be the cold node: it does not exist or has no memory that this process \
+         may use; the nodes with memory are {}",
         list(with_memory)
     )]
     NoColdNode {
@@ -148,12 +148,12 @@ pub enum Error {
     ForeignTable(String),
     /// A procedure has swapped its transaction for another one.
     #[error(
-        "the procedure has put another transaction in the place of the one that it was given, \
-         which is rolled back when it is dropped; this one has been"
+        "the procedure has swapped its transaction for another one, which has been rolled back; the \
+         original is rolled back when it is dropped"
     )]
     Exchanged,
     /// Too many transactions are open.
-    #[error("{0} transactions are open at a time, which is the most; end one and try again")]
+    #[error("{0} transactions are open, which is the maximum; end one and try again")]
     TooManyTransactions(usize),
     /// A transaction was aborted and the caller did not ask to try again.
     #[error("the transaction was rolled back: {0}")]
@@ -163,8 +163,8 @@ pub enum Error {
     SnapshotExpired(Expiry),
     /// The held snapshots keep too much memory, so no further one is taken.
     #[error(
-        "no snapshot: those that are held keep {kept_bytes} bytes of replaced data alive, the \
-         limit is {limit_bytes}; release one, or raise the limit"
+        "no snapshot: the held snapshots keep {kept_bytes} bytes of replaced data alive, the limit \
+         is {limit_bytes}; release one, or raise the limit"
     )]
     SnapshotLimit {
         /// Bytes that held snapshots keep.
@@ -173,7 +173,7 @@ pub enum Error {
         limit_bytes: u64,
     },
     /// The most snapshots are held already.
-    #[error("{0} snapshots are held, which is the most; release one")]
+    #[error("{0} snapshots are held, which is the maximum; release one")]
     TooManySnapshots(usize),
     /// A transaction cannot do what was requested: an index does not exist, a partition was not
     /// named, or a read-only transaction made a change.
@@ -184,8 +184,8 @@ pub enum Error {
     Published(String),
     /// A snapshot of a database of this process cannot be given to another process.
     #[error(
-        "a snapshot of a database in this very process cannot be a base of a published one; \
-         publish that database and attach to it by name"
+        "a snapshot of a database of this process cannot be a base of a published one; publish \
+         that database and attach to it by name"
     )]
     LocalBase,
     /// The table belongs to a snapshot that the database is built on, and cannot be changed.
@@ -216,7 +216,7 @@ pub enum Error {
         detail: String,
     },
     /// The owner's answer cannot be parsed.
-    #[error("the owner of \"{name}\" answered with something else than a list of snapshots")]
+    #[error("the answer of the owner of \"{name}\" is not a list of snapshots")]
     BadStatus {
         /// Name of the database.
         name: String,
@@ -229,8 +229,8 @@ pub enum Error {
 pub enum RestoreError {
     /// The folder is not an unopened backup.
     #[error(
-        "{path} is no backup as it was made (it has been opened since, or never was one); name a \
-         folder that `\\backup` has written and that has not been opened"
+        "{path} is no backup, or has been opened since it was made; name a folder that `\\backup` \
+         has written and that has not been opened"
     )]
     NoBackup {
         /// The folder.
@@ -238,8 +238,8 @@ pub enum RestoreError {
     },
     /// A part of the logs is missing.
     #[error(
-        "the archive has a gap: {file} is missing, or not all of it is there, while later files \
-         are; bring it back, or restore to a moment before it, the last of which is {last}"
+        "the archive has a gap: {file} is missing or incomplete, while later files exist; bring it \
+         back, or restore to a moment before it, the last of which is {last}"
     )]
     Gap {
         /// The file.

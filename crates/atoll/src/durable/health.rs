@@ -59,16 +59,16 @@ impl Health {
         troubles.extend(self.space.iter().map(waiting));
         troubles.extend(self.files.iter().map(|cause| {
             format!(
-                "the next file of a log could not be made ({cause}); changes are taken until those \
-                 that there are have been filled, and it is tried again"
+                "the next file of a log could not be made ({cause}); changes are accepted \
+                 until the existing files are full, and the database tries again"
             )
         }));
         if let Some(CheckpointFailure { cause, .. }) = &self.checkpoint {
             // The list has the failure that prevents checkpoints already.
             if self.space.is_none() && !troubles.contains(cause) {
                 troubles.push(format!(
-                    "no checkpoint could be taken ({cause}); what is committed is in the logs, \
-                     which grow until one can be, and it is tried again"
+                    "no checkpoint could be taken ({cause}); the logs contain every commit, and \
+                     grow until a checkpoint succeeds; the database tries again"
                 ));
             }
         }

@@ -161,7 +161,7 @@ pub(super) fn index(engine: &Engine, threads: usize, progress: &OpenPart) -> Res
             if let Some(key) = twice {
                 let what = format!("a second row with the key ({key})");
                 let expected = "one row for each key".to_owned();
-                let file = format!("table {} in the log or the home", table.0);
+                let file = format!("table {} in the log or the checkpoint store", table.0);
                 return Err(LogError::Damaged { file, offset: 0, expected, found: what }.into());
             }
         }

@@ -173,8 +173,8 @@ pub(crate) fn open(
 /// The message for a database that accepts no changes because the medium is full.
 pub(super) fn waiting(cause: &impl std::fmt::Display) -> String {
     format!(
-        "the database can be read, and changes are refused until there is space: {cause}; it goes \
-         on by itself then"
+        "the database can be read, and changes are refused until there is space: {cause}; \
+         then it accepts changes again by itself"
     )
 }
 
