@@ -32,7 +32,7 @@ use crate::sqlite::Sharing;
 /// A database, and its mode where there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Peer {
-    /// SQLite, one connection to `:memory:`, by turns
+    /// SQLite, one connection to `:memory:` that threads share
     Sqlite,
     /// SQLite, a connection for each thread to a table in memory
     SqliteMemdb,

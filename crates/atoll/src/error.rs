@@ -148,8 +148,8 @@ pub enum Error {
     ForeignTable(String),
     /// A procedure has swapped its transaction for another one.
     #[error(
-        "the procedure has swapped its transaction for another one, which has been rolled back; the \
-         original is rolled back when it is dropped"
+        "the procedure has swapped its transaction for another one, which has been rolled back; \
+         the original is rolled back when it is dropped"
     )]
     Exchanged,
     /// Too many transactions are open.

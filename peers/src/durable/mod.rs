@@ -38,7 +38,7 @@ use crate::engine::PeerError;
 pub enum Peer {
     /// SQLite, a connection for each client
     Sqlite,
-    /// SQLite, one connection, by turns
+    /// SQLite, one connection that clients share
     SqliteTurns,
     /// LMDB
     Lmdb,

@@ -228,7 +228,7 @@ impl Plan {
         require(self.scan_max >= 1, "--scan-max", self.scan_max, need)
     }
 
-    /// The same transactions on bare arrays, for so many threads.
+    /// The same transactions on bare arrays, for `threads` threads.
     pub fn floor(&self, threads: usize) -> FloorArgs {
         FloorArgs {
             threads,
