@@ -1,8 +1,9 @@
 //! Archives of logs (`atoll_log::archive`, `archived`).
 //!
-//! A log is archived in several goes, and the archive is damaged; the log's own folder may be there
-//! as well. What is found is the beginning of what was archived. Since archived files have
-//! checksums of all their bytes, it ends early only where a file is gone, and is refused otherwise.
+//! A log is archived in several steps, and the archive is damaged; the log's own folder may exist
+//! as well. The blocks that are found must be the first ones that were archived. Archived files
+//! have checksums over all their bytes, so the log ends early only where a file is missing, and is
+//! refused otherwise.
 
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// How many blocks are found; they are those that were written.
+/// The number of blocks found; checks that they are those that were written.
 fn read(log: &Written, archive: &dyn Medium, own: Option<&dyn Medium>) -> Result<usize, LogError> {
     let places = Places { archive, own, file_bytes: OPTIONS.file_bytes };
     let archived = Archived::find(places, 0, log.start)?;
@@ -67,7 +68,7 @@ fn read(log: &Written, archive: &dyn Medium, own: Option<&dyn Medium>) -> Result
         assert_eq!(written, Some((header, payload)), "block {count} was not written");
         count += 1;
     }
-    // What was found can be copied, and is found again.
+    // What was found can be copied, and is found again in the copy.
     let to: Arc<dyn Medium> = Arc::new(CrashMedium::default());
     archived.copy_to(&*to, scan.at())?;
     let mut again = log.scan(to)?;

@@ -1,12 +1,11 @@
-//! What checkpoints write: maps, steps, and the blocks that they name.
+//! The files of checkpoints: maps, steps, and the blocks to which they refer.
 //!
-//! `bytes`: any bytes are refused as a map, or mean something that, written again, means the same.
-//! Any bytes are refused as a step, or what is held after it is whole: every part has the blocks
-//! that its bytes need, and lines lie within their part. A step that leads from one map to another
-//! does.
+//! `bytes`: any bytes are refused as a map, or decode to a map that encodes and decodes to itself.
+//! Any bytes are refused as a step, or the result is complete: every part has the blocks that its
+//! bytes need, and lines are inside their part. A step from one map to another leads there.
 //!
-//! `damage`: checkpoints that were written, with damage. Of each kept one everything is read as it
-//! was, or an error is told.
+//! `damage`: checkpoints that were written, with damage. Everything is read from each kept
+//! checkpoint as it was written, or there is an error.
 
 use std::sync::Arc;
 
@@ -30,7 +29,8 @@ pub fn bytes(bytes: &[u8]) {
     let len = input.below(1 << 12);
     let mut holding = Holding { map: map(input.take(len)), ..Holding::default() };
     if how & 1 == 0 {
-        // Another map, and the step to it, if it can follow: a table has one number for ever.
+        // Another map, and the step to it, if the map can follow the first: a table keeps its
+        // number.
         let to = map(input.0);
         let step = step_between(&holding.map, &to);
         assert_eq!(follows(&step), Some(FileRef { bytes: 5, crc: 6 }));
@@ -55,7 +55,7 @@ pub fn bytes(bytes: &[u8]) {
     }
 }
 
-/// The map of some bytes; an empty one when they are none.
+/// The map of some bytes; an empty one when they are not a map.
 fn map(bytes: &[u8]) -> Map {
     let mut whole = b"ATOLLMAP".to_vec();
     whole.extend_from_slice(bytes);
@@ -81,7 +81,7 @@ fn check(holding: &Holding) {
     }
 }
 
-/// A step from a map to another.
+/// The step from one map to another.
 fn step_between(from: &Map, to: &Map) -> Vec<u8> {
     let mut bytes = StepBytes::new(FileRef { bytes: 5, crc: 6 }, to.tables.len());
     let none = Vec::new();
@@ -119,7 +119,7 @@ pub fn damage(bytes: &[u8]) {
         let mut helped = Vec::new();
         let part = match input.byte() {
             0..240 => kept.part,
-            // What a control file says is not to be trusted either.
+            // The contents of a control file are not trusted either.
             _ => {
                 let base = 1 + input.number() % kept.number;
                 let file = FileRef { bytes: input.number(), crc: kept.part.file.crc };
@@ -139,7 +139,7 @@ pub fn damage(bytes: &[u8]) {
     }
 }
 
-/// Some checkpoints of a segment that changes, of which the last two are kept.
+/// Writes checkpoints of a segment that changes, of which the last two are kept.
 fn write(store: &CheckpointStore, input: &mut Input<'_>) -> Vec<Kept> {
     let mut bytes = vec![Vec::new(); PARTS.len()];
     let mut shown: Option<(Map, Vec<Vec<u8>>)> = None;

@@ -1,8 +1,8 @@
 //! The small sealed files: the control file, the origin of a backup, the owner of an archive.
 //!
-//! Any bytes with the right checksum are refused or mean something that, written again, means the
-//! same, and that a database can go on from. A file that was damaged is refused, or says what was
-//! written to it: of a control file, by one of its two slots.
+//! Any bytes with the right checksum are refused, or decode to something that encodes and decodes
+//! to itself and from which a database can go on. A damaged file is refused, or has the contents
+//! that were written to it: a control file, those of one of its two slots.
 
 use atoll_log::archive::{self, Archive, Owner};
 use atoll_log::block::{INCARNATION_MAX, NUMBER_MAX};
@@ -26,7 +26,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Two slots with bodies that are anything.
+/// Two slots with arbitrary bodies.
 fn sealed(input: &mut Input<'_>) {
     let mut bytes = Vec::new();
     for slot in 1..3 {
@@ -39,7 +39,7 @@ fn sealed(input: &mut Input<'_>) {
     for tablespace in 0..found.tablespaces {
         let _ = found.ends_too_early(tablespace, &medium, input.number());
     }
-    // As a database that is opened does, until nobody can count any further.
+    // As opening a database does, until a counter would overflow.
     let (incarnation, sequence) =
         (found.incarnation.min(INCARNATION_MAX - 1) + 1, found.sequence.min(NUMBER_MAX - 2));
     let mut next = Control { incarnation, sequence, ..found };
@@ -66,7 +66,7 @@ fn origin(body: &[u8]) {
     assert_eq!(Origin::read(&again).unwrap(), origin);
 }
 
-/// A control file that was written a few times, and damaged.
+/// A control file that was written several times, and damaged.
 fn damaged(input: &mut Input<'_>) {
     let medium = CrashMedium::default();
     let mut control = any(input);
@@ -89,7 +89,7 @@ fn damaged(input: &mut Input<'_>) {
     }
 }
 
-/// What a control file may say.
+/// Arbitrary contents of a control file.
 fn any(input: &mut Input<'_>) -> Control {
     let tablespaces = 1 + input.below(64);
     let positions =

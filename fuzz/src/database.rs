@@ -1,18 +1,20 @@
-//! A whole database whose files were damaged, or written by somebody who means harm.
+//! A whole database with files that were damaged, or that an attacker has written.
 //!
-//! A fuzzer chooses one of a few scenes: a database that has lived several lives, each with
-//! commits, of which each was acknowledged before the next was made, and checkpoints; at the end it
-//! was closed, or its machine has lost power.
+//! A fuzzer chooses one of a few scenes: a database with several incarnations, each with
+//! checkpoints and with commits, each of which was acknowledged before the next one; at the end the
+//! database was closed, or the power failed.
 //!
-//! `damage`: the files of a scene with damage. The database is refused with an error of its files,
-//! or is there as it was behind one of its commits. Which one?
-//! - If it was closed, behind the last one: the control file knows where the logs ended.
-//! - Else behind none before the last opening, for the same reason; and if only one byte was
-//!   damaged, behind the last or the one before: each block knows that the one before was durable,
-//!   and no block knows it of the last.
+//! `damage`: the files of a scene with damage. Opening fails with an error about the files, or the
+//! database has its state after one of its commits:
+//! - If it was closed, after the last commit, because the control file records the ends of the
+//!   logs.
+//! - Otherwise not before the last opening, for the same reason; and if only one byte was damaged,
+//!   after the last commit or the one before: each block records that the block before it was
+//!   durable, but no block records this of the last one.
 //!
-//! `hostile`: files that were made to be wrong, with the right checksums. The database is refused,
-//! or can be used: rows can be read and changed, a checkpoint taken, and it can be opened again.
+//! `hostile`: files with wrong contents and correct checksums. Opening fails, or the database can
+//! be used: rows can be read and changed, a checkpoint can be taken, and the database can be opened
+//! again.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -32,7 +34,7 @@ use atoll_storage::key::mix;
 
 use super::input::{Files, Input, files_of, harm, medium_of};
 
-/// Of each table, its rows.
+/// The rows of each table.
 type Rows = Vec<BTreeMap<i64, Vec<Value>>>;
 
 const SCENES: usize = 16;
@@ -40,9 +42,9 @@ const TABLES: usize = 2;
 
 struct Scene {
     files: Files,
-    /// What there was behind each commit.
+    /// The state after each commit.
     states: Vec<Rows>,
-    /// How many commits there were when it was opened last.
+    /// Number of commits when it was last opened.
     opened: usize,
     is_closed: bool,
 }
@@ -60,7 +62,7 @@ fn options() -> DatabaseOptions {
     }
 }
 
-/// One of the scenes, made when it is asked for first.
+/// One of the scenes; made at the first call.
 fn scene(number: usize) -> Arc<Scene> {
     static MADE: Mutex<BTreeMap<usize, Arc<Scene>>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap();
@@ -137,7 +139,7 @@ fn row(id: i64, input: &mut Input<'_>) -> Vec<Value> {
     vec![Value::Int64(id), text, Value::Int32(input.byte().into()), flag]
 }
 
-/// One transaction, of several rows of one or both tables.
+/// One transaction that changes several rows of one or both tables.
 fn commit(db: &Database, rows: &mut Rows, input: &mut Input<'_>) {
     let mut tx = db.begin().unwrap();
     for _ in 0..1 + input.below(4) {
@@ -159,7 +161,7 @@ fn commit(db: &Database, rows: &mut Rows, input: &mut Input<'_>) {
     tx.commit().unwrap();
 }
 
-/// All rows of a table, which its key and its index find, and a snapshot shows.
+/// All rows of a table; its key, its index and a snapshot must show the same.
 fn rows(db: &Database, table: &Table) -> BTreeMap<i64, Vec<Value>> {
     let mut found = BTreeMap::new();
     let index = table.index("by_count").unwrap();
@@ -200,7 +202,7 @@ pub fn damage(bytes: &[u8]) {
         Err(error) => panic!("{harm:?}: {error}"),
     };
     let last = scene.states.len() - 1;
-    // Nothing that was damaged may be left to the next life.
+    // Damage must not affect the next incarnation.
     let found = match (db.tables().len(), scene.opened) {
         (TABLES, _) => all_rows(&db),
         (_, 0) if !scene.is_closed && !is_sound => return,
@@ -257,7 +259,7 @@ pub fn hostile(bytes: &[u8]) {
     }
 }
 
-/// Keys of a table whose columns may be others than those of the scene.
+/// Keys of a table that may have other columns than in the scene.
 fn rows_that_are_there(db: &Database, table: &Table) -> Vec<i64> {
     let index = table.index("by_count").unwrap();
     let mut ids = Vec::new();
@@ -278,7 +280,7 @@ fn rows_that_are_there(db: &Database, table: &Table) -> Vec<i64> {
     ids
 }
 
-/// The control file says something else.
+/// Changes the contents of the control file.
 fn change_control(files: &mut Files, change: impl FnOnce(&mut Control)) {
     let file = (control::FILE.to_owned(), files[control::FILE].clone());
     let medium = medium_of(&[file].into());
@@ -320,7 +322,7 @@ fn control(files: &mut Files, input: &mut Input<'_>) {
     });
 }
 
-/// A block of a log is another, or one more comes behind it.
+/// Replaces a block of a log, or appends one.
 fn log(files: &mut Files, input: &mut Input<'_>) {
     let tablespace = input.below(TABLES);
     let prefix = format!("node-{tablespace}/log-");
@@ -392,7 +394,7 @@ fn log(files: &mut Files, input: &mut Input<'_>) {
     }
 }
 
-/// The map of a checkpoint, or what lies in a block that it names, is another.
+/// Replaces the map of a checkpoint, or the contents of a block to which it refers.
 fn map(files: &mut Files, input: &mut Input<'_>) {
     let tablespace = input.below(TABLES);
     let mut number = 0;
@@ -418,7 +420,7 @@ fn map(files: &mut Files, input: &mut Input<'_>) {
     files.insert(name, [&bytes[..], &bytes].concat());
     change_control(files, |control| {
         let Some(checkpoint) = control.checkpoints.first_mut() else { return };
-        // Without the steps behind it.
+        // Without the steps behind the map.
         checkpoint.number = number;
         for part in &mut checkpoint.parts {
             part.base = part.base.min(number);
@@ -453,7 +455,7 @@ fn change_block(files: &mut Files, map: &mut Map, tablespace: usize, input: &mut
     }
 }
 
-/// A checksum; a sealed file has that of its body.
+/// A checksum; a sealed file has the checksum of its body.
 fn crc(bytes: &[u8]) -> u32 {
     let sealed = seal([0; 8], bytes);
     u32::from_le_bytes(std::array::from_fn(|at| sealed[12 + at]))

@@ -1,7 +1,7 @@
-//! Definitions of tables as logs and homes keep them (`atoll_txn::describe`).
+//! Table descriptions as logs and checkpoint stores keep them (`atoll_txn::describe`).
 //!
-//! Any bytes are refused, or describe a table that, described again, is the same, and that has no
-//! more of anything than a table may have.
+//! Any bytes are refused, or decode to a table that encodes and decodes to itself, and that keeps
+//! all limits of a table.
 
 use atoll_storage::schema_codec;
 use atoll_storage::types::COLUMNS_MAX;

@@ -1,5 +1,5 @@
-//! Choices that are made by the bytes of a fuzzer. When they are used up, every choice is the first
-//! one, so that any bytes are an input and short ones are simple.
+//! Choices made by the bytes of a fuzzer. After the last byte every choice is the first one, so any
+//! bytes are an input, and short inputs are simple.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl<'b> Input<'b> {
         wide as usize % end
     }
 
-    /// Any number: mostly small ones, and those at the ends.
+    /// Any number: mostly a small one, or one near the limits.
     pub fn number(&mut self) -> u64 {
         match self.byte() {
             byte @ ..200 => byte.into(),
@@ -43,14 +43,14 @@ impl<'b> Input<'b> {
         }
     }
 
-    /// So many bytes, or what is left.
+    /// `len` bytes, or the rest.
     pub fn take(&mut self, len: usize) -> &'b [u8] {
         let (head, tail) = self.0.split_at(len.min(self.0.len()));
         self.0 = tail;
         head
     }
 
-    /// Some bytes.
+    /// At most `most` bytes.
     pub fn bytes(&mut self, most: usize) -> &'b [u8] {
         let len = self.below(most + 1);
         self.take(len)
@@ -60,7 +60,7 @@ impl<'b> Input<'b> {
 /// Files of one folder, by name.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// What a folder holds.
+/// The contents of a folder.
 pub fn files_of(medium: &dyn Medium) -> Files {
     let read = |name: String| {
         let file = medium.open(&name, Open::Read).unwrap();
@@ -71,7 +71,7 @@ pub fn files_of(medium: &dyn Medium) -> Files {
     medium.names().unwrap().into_iter().map(read).collect()
 }
 
-/// Puts files into a folder.
+/// Writes files into a folder.
 pub fn put(medium: &dyn Medium, files: &Files) {
     for (name, bytes) in files {
         medium.open(name, Open::Create).unwrap().write_at(0, bytes).unwrap();
@@ -86,17 +86,16 @@ pub fn medium_of(files: &Files) -> CrashMedium {
     medium
 }
 
-/// What was done to files.
+/// The damage done to files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Harm {
-    /// So many bytes, each of its own place, were changed.
+    /// Number of bytes that were changed, each at another position.
     pub flips: usize,
-    /// Anything else.
+    /// Number of other damages.
     pub others: usize,
 }
 
-/// Does some damage: bits flip, sectors are lost or come from elsewhere, files are cut short, take
-/// each other's places, or are gone.
+/// Does some damage: flips bits, loses or copies sectors, truncates, swaps or removes files.
 pub fn harm(files: &mut Files, input: &mut Input<'_>, most: usize) -> Harm {
     const SECTOR: usize = 512;
     let mut harm = Harm::default();
@@ -109,7 +108,7 @@ pub fn harm(files: &mut Files, input: &mut Input<'_>, most: usize) -> Harm {
         let size = files[name].len();
         if how <= 3 {
             if size > 0 {
-                // Most of a file is room that is not used yet; what was written last lies in front.
+                // Most of a file is not used yet; the last written bytes are in front of that.
                 let used = files[name].iter().rposition(|byte| *byte != 0).unwrap_or(0);
                 let at = match how {
                     0 => input.below(size),

@@ -1,7 +1,7 @@
 //! Keys as bytes (`atoll_storage::ordered::encode`) and as hashes (`atoll_storage::key`).
 //!
-//! The order of the bytes is that of the values, in every column in turn; equal keys have equal
-//! hashes, and of keys that fit a word different ones have different hashes.
+//! The order of encoded keys is that of the values, in every column, ascending or descending; equal
+//! keys have equal hashes, and different keys that fit into a word have different hashes.
 
 use std::cmp::Ordering;
 
@@ -35,7 +35,7 @@ pub fn run(bytes: &[u8]) {
     };
     let columns: Vec<KeyColumn> = (0..1 + input.below(4)).map(|_| column(&mut input)).collect();
     let left: Vec<Value> = columns.iter().map(|column| value(&mut input, *column)).collect();
-    // Keys that differ late are the ones that matter.
+    // Keys that differ only in late columns are the critical ones.
     let same = input.below(columns.len() + 1);
     let right: Vec<Value> = columns
         .iter()

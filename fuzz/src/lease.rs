@@ -1,8 +1,8 @@
 //! Messages between processes (`atoll_memory::lease::wire`).
 //!
-//! Any packet is refused, or is a message; written again it is the same packet (`WIRE-1`), but for
-//! a refusal whose reason a later version has made up. A tree has no more descriptors than fit one
-//! packet (`WIRE-2`). What is fit for people stays as it is.
+//! Any packet is refused, or is a message that encodes to the same packet (`WIRE-1`), except for a
+//! refusal with a code of a later version. A tree has no more descriptors than fit into one packet
+//! (`WIRE-2`). Texts for people are unchanged.
 
 use atoll_memory::lease::wire::{
     HEADER_LEN, MAGIC, MAX_DESCRIPTORS, MAX_TEXT, Message, PROTOCOL_VERSION, decode, encode,
@@ -14,7 +14,7 @@ use super::input::Input;
 /// See the module.
 pub fn run(bytes: &[u8]) {
     packet(bytes);
-    // The same with a header that fits, so that bodies are reached.
+    // The same with a valid header, so that bodies are reached.
     let mut input = Input(bytes);
     let kind = u32::from(input.byte() % 9);
     let mut whole = Vec::with_capacity(HEADER_LEN + bytes.len());

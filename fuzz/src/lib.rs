@@ -1,10 +1,10 @@
-//! Fuzz targets: what reads bytes from a medium or from another process gets hostile ones, or what
-//! was written with damage that a medium may do to it.
+//! Fuzz targets: code that reads bytes from a medium or from another process gets hostile bytes, or
+//! written bytes with damage that a medium may cause.
 //!
-//! Each target is a function of the bytes that a fuzzer has chosen, and panics when something is
-//! not as it should be; what that is, its module says. The programs in `fuzz_targets` give them to
-//! libFuzzer (`make fuzz`), and a test of every module gives them pseudo-random bytes
-//! (`crates/atoll/tests/fuzzed.rs`, which includes this folder), so that they never rot.
+//! Each target is a function of the bytes that a fuzzer has chosen, and panics when a condition is
+//! violated that its module states. The programs in `fuzz_targets` pass them to libFuzzer (`make
+//! fuzz`), and a test of every module passes pseudo-random bytes (`crates/atoll/tests/fuzzed.rs`,
+//! which includes this folder), so that the targets stay up to date.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 pub mod archive;

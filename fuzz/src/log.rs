@@ -1,15 +1,15 @@
-//! Reading logs (`atoll_log::scan`).
+//! Reads logs (`atoll_log::scan`).
 //!
-//! `bytes`: any bytes as files of a log. What is read are blocks that lie there, one behind the
-//! other, with their own checksums, and neither lives nor GSNs go down.
+//! `bytes`: arbitrary bytes as the files of a log. Every block that is read is there, behind the
+//! block before, with a correct checksum, and neither incarnations nor GSNs decrease.
 //!
-//! `damage`: a log that was written, with damage. What is read is the beginning of what was
-//! written. Where it ends early, an error says so, but for one case that nothing in a log can
-//! tell: the bytes of the block at the end are damaged, and so is, or was never written, every
-//! block that knows that it was durable (`BLOCK-4`). So the last flush alone may be lost by
-//! damage, and a lost or shortened file looks like an end only behind a header that is damaged too.
-//! (Of what one life wrote before the next began, and of a log that was closed, the control file
-//! knows the end.)
+//! `damage`: a log that was written, with damage. The blocks that are read are the first ones that
+//! were written. If the log ends early there is an error, except in one case that a log cannot
+//! reveal: the bytes of the block at the end are damaged, and so is, or was never written, every
+//! block that records that it was durable (`BLOCK-4`). So damage can lose the last flush without an
+//! error, and a missing or truncated file looks like the end only behind a header that is damaged
+//! too. (The control file records the end of what an earlier incarnation wrote, and of a log that
+//! was closed.)
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ pub fn bytes(bytes: &[u8]) {
     assert_eq!(scan.at(), at);
 }
 
-/// A header, most of the time one that may come next.
+/// A header, usually one that may come next.
 fn block(input: &mut Input<'_>, lsn: u64, last: Option<Header>, payload: &[u8]) -> Header {
     let odd = input.byte();
     let mut field = |bit: u8, usual: u64| if odd >> bit & 1 == 1 { input.number() } else { usual };
@@ -121,7 +121,8 @@ pub fn damage(bytes: &[u8]) {
     let state = State { log: &log, sound: &sound, damaged: &damaged };
     let read = read(&log, &damaged);
     let Ok(count) = read else {
-        // Told. But not when all of it is there, and room behind it, and no file is gone.
+        // There was an error. It is wrong if the block is complete, with space behind it, and no
+        // file is missing.
         let is_there = state.is_there(log.start, log.end() + HEADER_BYTES as u64)
             && sound.keys().eq(damaged.keys());
         let is_whole = log.blocks.iter().all(|(header, _)| state.is_sound(header));
@@ -130,7 +131,7 @@ pub fn damage(bytes: &[u8]) {
     };
     let Some((next, _)) = log.blocks.get(count) else { return };
     assert!(!state.is_sound(next), "the log ends in front of a sound block, {next:?}");
-    // A header that is whole says how far its block reaches.
+    // A sound header contains the length of its block.
     let header = next.lsn + HEADER_BYTES as u64;
     let is_header = state.is_sound_at(next.lsn, header);
     let end = if is_header { next.lsn + next.block_bytes() } else { header };
@@ -140,7 +141,7 @@ pub fn damage(bytes: &[u8]) {
     }
 }
 
-/// How many blocks are read; they are those that were written.
+/// The number of blocks read; checks that they are those that were written.
 fn read(log: &Written, files: &Files) -> Result<usize, String> {
     let told = |error: atoll_log::LogError| error.to_string();
     let mut scan = log.scan(Arc::new(medium_of(files))).map_err(told)?;
@@ -160,7 +161,7 @@ struct State<'s> {
 }
 
 impl State<'_> {
-    /// Whether files are there, and whole, from where the log is read on, to this position.
+    /// Whether the files exist, complete, from the start of the log to a position.
     fn is_there(&self, from: u64, to: u64) -> bool {
         let size = OPTIONS.file_bytes;
         let first = self.log.start.min(from) / size;

@@ -1,7 +1,7 @@
-//! Changes of rows as a log keeps them (`atoll_storage::redo`), and applying them to a table.
+//! Redo records as a log keeps them (`atoll_storage::redo`), and their application to a table.
 //!
-//! Any bytes are changes that mean, written again, the same, or are none. A change is applied as a
-//! model of the table does, or is refused, and then nothing has changed.
+//! Any bytes are refused, or decode to changes that encode to an equal record. A change is applied
+//! like in a model of the table, or is refused without any effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::input::Input;
 
 const SEGMENTS: u64 = 2;
 
-/// Of each row that was changed: whether it is there, and its plain bytes.
+/// Of each changed row: whether it is present, and its bytes.
 type Model = BTreeMap<u64, (bool, Vec<Option<Vec<u8>>>)>;
 
 /// See the module.
@@ -52,7 +52,7 @@ pub fn run(bytes: &[u8]) {
     compare(&model, &table);
 }
 
-/// A change that may be one of the table's.
+/// A change that may be valid for the table.
 fn change(input: &mut Input<'_>, out: &mut Vec<u8>) {
     let schema = schema();
     let kind = [Kind::Put, Kind::Put, Kind::Update, Kind::Delete][input.below(4)];
@@ -152,7 +152,7 @@ fn apply(model: &mut Model, table: &Table<Native>, change: &redo::Change<'_>) {
     }
 }
 
-/// That a value may stand in a column.
+/// Checks that a value is valid for a column.
 fn check(column: &Column, plain: Plain<'_>) {
     let Some(bytes) = plain else { return assert!(column.nullable) };
     match column.data_type {

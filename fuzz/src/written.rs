@@ -1,5 +1,5 @@
-//! A log as the real writer makes it, from commits that a fuzzer has chosen, over one or several
-//! lives of the database; and what must be found of it.
+//! A log that the real writer has written, with commits that a fuzzer has chosen, over one or
+//! several incarnations of the database; and what a reader must find in it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub const OPTIONS: LogsOptions = LogsOptions {
     planted: atoll_log::Planted::Nothing,
 };
 
-/// A log, what a control file would say of it, and its blocks from `start` on.
+/// A log, the control file for it, and its blocks from `start` on.
 pub struct Written {
     pub medium: Arc<dyn Medium>,
     pub start: u64,
@@ -35,7 +35,7 @@ impl Written {
     /// Writes a log.
     pub fn new(input: &mut Input<'_>) -> Self {
         let medium: Arc<dyn Medium> = Arc::new(CrashMedium::default());
-        // The first file is made before the control file says that there is a log.
+        // The first file is made before the control file exists.
         drop(LogFiles::open(Arc::clone(&medium), OPTIONS.file_bytes, 0).unwrap());
         let mut log = Self { medium, start: 0, incarnation: 0, cut: 0, blocks: Vec::new() };
         for _ in 0..1 + input.below(3) {
@@ -44,7 +44,7 @@ impl Written {
         log
     }
 
-    /// Reads these files as a recovery does.
+    /// Reads these files like recovery.
     pub fn scan(&self, medium: Arc<dyn Medium>) -> Result<Scan, atoll_log::LogError> {
         let mut scan = Scan::open(medium, 0, OPTIONS.file_bytes, self.start)?;
         scan.cut(self.incarnation, self.cut);
@@ -57,7 +57,7 @@ impl Written {
         self.blocks.last().map_or(self.start, |(header, _)| header.lsn + header.block_bytes())
     }
 
-    /// One life: commits, of which some are waited for, and files that are used again.
+    /// One incarnation: commits, some of which are waited for, and log files that are recycled.
     fn live(&mut self, input: &mut Input<'_>) {
         let gsn = self.blocks.last().map_or(0, |(header, _)| header.gsn);
         let start = Start { lsn: self.end(), gsn };

@@ -1,4 +1,4 @@
-//! YCSB on a peer: what threads do, and the report.
+//! YCSB on a peer: the transactions of the threads, and the report.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub struct Plan {
     pub peer: String,
     /// Name and version of its library.
     pub version: String,
-    /// What concurrent transactions can see of each other.
+    /// The isolation of concurrent transactions.
     pub isolation: String,
     /// Rows of the table.
     pub rows: u64,
@@ -36,18 +36,18 @@ pub struct Plan {
     pub threads: usize,
     /// Seconds measured.
     pub seconds: f64,
-    /// Seconds before that.
+    /// Seconds of warm-up before that.
     pub warm_up_s: f64,
-    /// Where all random numbers start.
+    /// The seed.
     pub seed: u64,
 }
 
-/// What a run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The workload.
     pub config: Plan,
-    /// Committed transactions in a second, all threads together.
+    /// Transactions committed per second, of all threads together.
     pub throughput_txn_s: f64,
     /// Attempts that a conflict rolled back.
     pub aborts: u64,
@@ -59,11 +59,11 @@ pub struct Report {
     pub commits: u64,
     /// Seconds that loading took.
     pub load_s: f64,
-    /// Bytes of this process in memory afterwards; those of files in memory are counted if mapped.
+    /// Resident bytes of this process afterwards; files in memory are counted if they are mapped.
     pub resident_bytes: u64,
 }
 
-/// What a thread does next, from its seed.
+/// The choices of a thread, from its seed.
 struct Choices {
     keys: Keys,
     random: Random,

@@ -1,12 +1,12 @@
-//! What a peer has to do: run transactions of a few accesses to rows of ten columns.
+//! The interface of a peer: transactions of a few accesses to rows of ten columns.
 //!
-//! An access reads one column (its 100 bytes are copied out) or updates one. Keys may repeat within
-//! a transaction. Whatever a peer does to make a transaction atomic, it commits in the end: a
-//! conflict is counted and the transaction is run again.
+//! An access reads one column (its 100 bytes are copied) or updates one. Keys may repeat within a
+//! transaction. Every transaction commits in the end: a conflict is counted and the transaction is
+//! retried.
 
 use atoll_bench::keys::Random;
 
-/// Columns of a row beside its key.
+/// Columns of a row other than its key.
 pub const COLUMNS: usize = 10;
 /// Bytes of each.
 pub const COLUMN_BYTES: usize = 100;
@@ -27,19 +27,19 @@ pub struct Access {
     pub update: Option<u8>,
 }
 
-/// What one thread does with a peer.
+/// The part of one thread.
 pub trait Client {
     /// Runs the accesses as one transaction until it has committed. The column read last is left in
     /// `read`.
     ///
-    /// Gives the number of attempts that a conflict rolled back.
+    /// Returns the number of attempts that a conflict rolled back.
     ///
     /// # Errors
-    /// [`PeerError`], when the peer fails otherwise or a row is missing.
+    /// [`PeerError`] for any other failure of the peer, or when a row is missing.
     fn transaction(&mut self, accesses: &[Access], read: &mut Column) -> Result<u64, PeerError>;
 }
 
-/// What the body of [`Engine::with_client`] is.
+/// The body of [`Engine::with_client`].
 pub type Body<'b> = &'b mut dyn FnMut(&mut dyn Client) -> Result<(), PeerError>;
 
 /// A peer with its table filled.
@@ -47,13 +47,13 @@ pub trait Engine: Sync {
     /// Name and version of the library.
     fn version(&self) -> String;
 
-    /// What concurrent transactions can see of each other, in one line.
+    /// The isolation of concurrent transactions, in one line.
     fn isolation(&self) -> &'static str;
 
     /// Runs `body` with a client for the calling thread.
     ///
     /// # Errors
-    /// Those of `body`, and [`PeerError`] when there can be no client.
+    /// Those of `body`, and [`PeerError`] when no client can be made.
     fn with_client(&self, body: Body<'_>) -> Result<(), PeerError>;
 }
 
@@ -89,30 +89,30 @@ pub fn updated(row: &[u8], column: usize, byte: u8) -> Result<[u8; ROW_BYTES], P
     Ok(row)
 }
 
-/// Why a peer gave no figure.
+/// The reason why a peer has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// SQLite.
+    /// An error of SQLite.
     #[error("sqlite failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// LMDB.
+    /// An error of LMDB.
     #[error("lmdb failed: {0}")]
     Lmdb(#[from] heed::Error),
-    /// RocksDB.
+    /// An error of RocksDB.
     #[cfg(feature = "rocksdb")]
     #[error("rocksdb failed: {0}")]
     RocksDb(#[from] rocksdb::Error),
-    /// redb.
+    /// An error of redb.
     #[error("redb failed: {0}")]
     Redb(#[from] redb::Error),
-    /// A row that was loaded is not there.
+    /// A row that was loaded is missing.
     #[error("row {key} is missing, though it was loaded")]
     RowMissing {
         /// Its key.
         key: u64,
     },
-    /// A row is not what was loaded.
+    /// A row has another length than loaded.
     #[error("a row has {found} bytes in place of 1000")]
     RowLength {
         /// Its length.
@@ -124,31 +124,31 @@ pub enum PeerError {
         /// Its length.
         found: usize,
     },
-    /// What the peer holds afterwards is not what its clients were told.
+    /// The final contents do not agree with the commits that were acknowledged.
     #[error("{0}")]
     Inconsistent(String),
-    /// The probe of the medium.
+    /// An error of the probe of the medium.
     #[error(transparent)]
     Probe(#[from] atoll_bench::BenchError),
-    /// An argument that makes no sense.
+    /// An argument is out of range.
     #[error("{what} is {value}, but {need}")]
     Argument {
         /// The argument.
         what: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What it must be.
+        /// The requirement.
         need: &'static str,
     },
-    /// A folder for the peer's files.
+    /// The folder for the peer's files could not be made.
     #[error("cannot make the folder {path}: {source}; choose another by --dir or --data")]
     Folder {
-        /// Where.
+        /// Its path.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A thread ended by a panic.
+    /// A thread panicked.
     #[error("a client thread panicked; its message is above")]
     Panicked,
 }

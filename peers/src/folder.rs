@@ -1,18 +1,18 @@
-//! A folder for the files of a peer that cannot do without: made for a run, gone after it.
+//! A temporary folder for the files of a peer.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::engine::PeerError;
 
-/// Removed with all that is in it when dropped.
+/// Removed with its contents when dropped.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
-    /// A new folder below `parent`, with a name that no other of this process has.
+    /// Makes a folder below `parent`, with a name that is unique in this process.
     ///
     /// # Errors
     /// [`PeerError::Folder`].
@@ -26,7 +26,7 @@ impl Folder {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,11 +1,11 @@
-//! LMDB by heed: one B+ tree in a memory map, one writer at a time, readers on snapshots.
+//! LMDB through heed: one B+ tree in a memory map, one writer at a time, readers on snapshots.
 //!
-//! Set up as <http://www.lmdb.tech/doc/group__mdb.html#ga32a193c6bf4d7d5c5d579e71f22e9340>
+//! Configured as <http://www.lmdb.tech/doc/group__mdb.html#ga32a193c6bf4d7d5c5d579e71f22e9340>
 //! (`mdb_env_open`) describes for speed without durability: a writable map without `fsync`, on a
 //! file system in memory. Keys are native integers, for which
-//! <https://docs.rs/heed/0.23/heed/enum.IntegerComparator.html> is meant; rows are loaded in the
-//! order of their keys by `APPEND`, as `mdb_put` recommends. `mdb_txn_begin` advises to declare
-//! transactions that only read: they never wait.
+//! <https://docs.rs/heed/0.23/heed/enum.IntegerComparator.html> is intended; rows are loaded in key
+//! order with `APPEND`, as `mdb_put` recommends. `mdb_txn_begin` advises to declare read-only
+//! transactions: they never wait.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -22,20 +22,20 @@ use crate::folder::Folder;
 type Table = Database<'static, U64<NativeEndian>, Bytes, IntegerComparator>;
 
 /// Address space for a row: its share of a page (four rows in 4 KiB), as much again for the copies
-/// that writers make, and room to spare; in whole pages, as the map has to be.
+/// that writers make, and a reserve; in whole pages, which the map requires.
 const MAP_BYTES_PER_ROW: u64 = 4096;
 const MAP_BYTES_LEAST: u64 = 1 << 30;
 
 /// The environment with its one table.
 pub struct Lmdb {
-    // Before the folder: the map is closed, then the files go.
+    // Dropped before the folder: the map is closed before its files are removed.
     env: Env,
     table: Table,
     _folder: Folder,
 }
 
 impl Lmdb {
-    /// Makes and fills the table in a folder below `dir`.
+    /// Creates and fills the table in a folder below `dir`.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -45,8 +45,8 @@ impl Lmdb {
         let mut options = EnvOpenOptions::new();
         options.map_size(map_size as usize);
         let fast = EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC;
-        // SAFETY: the folder is new and private to this value, so nobody else changes or maps the
-        // file, and what a crash would lose is not wanted afterwards.
+        // SAFETY: the folder is new and private to this value, so no other process changes or maps
+        // the file, and the data need not survive a crash.
         let env = unsafe {
             options.flags(fast);
             options.open(folder.path())?

@@ -1,10 +1,10 @@
-//! Workloads of Atoll on other embedded databases, each by its own interface.
+//! Workloads of Atoll on other embedded databases, each through its own interface.
 //!
 //! `atoll-peers --peer lmdb --rows 1000000 --read-share 0.5 --theta 0.6 --threads 2` loads a table,
-//! runs the transactions of `atoll bench ycsb` in memory, and prints what it measured as JSON with
-//! the keys of Atoll's benchmark. `atoll-peers commit` and `atoll-peers tpcb` make transactions
-//! durable, as `atoll bench commit` and `atoll bench tpcb --data DIR` do.
-//! README.md says what differs from peer to peer.
+//! runs the transactions of `atoll bench ycsb` in memory, and prints the results as JSON with the
+//! keys of Atoll's benchmark. `atoll-peers commit` and `atoll-peers tpcb` run durable transactions,
+//! like `atoll bench commit` and `atoll bench tpcb --data DIR`. README.md lists the differences
+//! between peers.
 
 mod driver;
 mod durable;
@@ -29,10 +29,10 @@ use crate::driver::Plan;
 use crate::engine::{COLUMN_BYTES, COLUMNS, Engine, PeerError};
 use crate::sqlite::Sharing;
 
-/// A database, and how it is used where that is a choice.
+/// A database, and its mode where there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Peer {
-    /// SQLite, one connection to `:memory:`, by turns
+    /// SQLite, one connection to `:memory:` that threads share
     Sqlite,
     /// SQLite, a connection for each thread to a table in memory
     SqliteMemdb,
@@ -62,7 +62,7 @@ struct Cli {
     ycsb: Option<Args>,
 }
 
-/// Workloads whose transactions are durable.
+/// Workloads with durable transactions.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Change a row and wait until that is durable
@@ -98,10 +98,10 @@ struct Args {
     /// Seconds to run before that
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
-    /// Where all random numbers start
+    /// Seed of all random choices
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Where files go, if the database needs some: a file system in memory
+    /// Folder for files, if the database needs some: a file system in memory
     #[arg(long, default_value = "/dev/shm")]
     dir: PathBuf,
 }
@@ -125,7 +125,7 @@ fn open(peer: Peer, dir: &Path, rows: u64, threads: usize) -> Result<Box<dyn Eng
     })
 }
 
-/// Says which argument makes no sense.
+/// Checks the arguments.
 fn check(args: &Args) -> Result<(), PeerError> {
     let wrong = |what, value: String, need| Err(PeerError::Argument { what, value, need });
     // SQLite's keys are signed.

@@ -1,11 +1,11 @@
-//! redb with its table in memory: one writer at a time, readers on snapshots, all in Rust.
+//! redb with its table in memory: one writer at a time, readers on snapshots, written in Rust.
 //!
-//! As <https://docs.rs/redb/4/redb/backends/struct.InMemoryBackend.html> and
-//! <https://docs.rs/redb/4/redb/enum.Durability.html> have it: an in-memory backend, commits that
-//! need not survive the process. Values are of fixed size (`&[u8; 1000]`), so that redb keeps no
-//! lengths, and an update goes through `Table::get_mut`, one lookup for both halves. The cache
-//! (<https://docs.rs/redb/4/redb/struct.Builder.html>) takes the whole table: what is in it is
-//! not copied from the backend again.
+//! Configured as <https://docs.rs/redb/4/redb/backends/struct.InMemoryBackend.html> and
+//! <https://docs.rs/redb/4/redb/enum.Durability.html> describe: an in-memory backend, and commits
+//! that need not survive the process. Values have a fixed size (`&[u8; 1000]`), so that redb stores
+//! no lengths, and an update uses `Table::get_mut`, one lookup for both halves. The cache
+//! (<https://docs.rs/redb/4/redb/struct.Builder.html>) holds the whole table, so pages are not
+//! copied from the backend again.
 
 use redb::backends::InMemoryBackend;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
@@ -17,7 +17,7 @@ use crate::engine::{
 const TABLE: TableDefinition<'_, u64, &[u8; ROW_BYTES]> = TableDefinition::new("rows");
 const CACHE_BYTES_PER_ROW: usize = 1536;
 const CACHE_BYTES_LEAST: usize = 256 << 20;
-/// Rows of one transaction while loading: the pages that it has touched stay in memory twice.
+/// Rows of one loading transaction: the pages that it has changed are in memory twice.
 const LOAD_ROWS: u64 = 100_000;
 
 /// The database with its one table.
@@ -26,7 +26,7 @@ pub struct Redb {
 }
 
 impl Redb {
-    /// Makes and fills the table.
+    /// Creates and fills the table.
     ///
     /// # Errors
     /// [`PeerError`].

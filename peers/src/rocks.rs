@@ -1,15 +1,15 @@
-//! RocksDB without its log, by either of its two kinds of transactions.
+//! RocksDB without a log, with either of its two kinds of transactions.
 //!
 //! Settings: <https://github.com/facebook/rocksdb/wiki/RocksDB-Tuning-Guide> (larger memtables,
-//! background jobs) and `OptimizeForPointLookup`, which `rocksdb/options.h` has for databases that
-//! are used by `Get` and `Put` only: Bloom filters and a hash index within blocks, here with a
-//! block cache that takes the whole table. No compression, files in memory, the table in its last
-//! level after loading.
+//! background jobs) and `OptimizeForPointLookup`, which `rocksdb/options.h` recommends for
+//! databases that are accessed by `Get` and `Put` only: Bloom filters and a hash index within
+//! blocks, here with a block cache that holds the whole table. No compression, files in memory, and
+//! the table in its last level after loading.
 //!
 //! Transactions: <https://github.com/facebook/rocksdb/wiki/Transactions>. Reads of a transaction
-//! that also writes go through `GetForUpdate`: optimistic transactions validate those keys at the
-//! commit, pessimistic ones lock them, shared or exclusive, and look for deadlocks. A transaction
-//! that only reads does so on a snapshot. Both together make such transactions by key serializable.
+//! that also writes use `GetForUpdate`: optimistic transactions validate those keys at commit,
+//! pessimistic ones lock them, shared or exclusive, and detect deadlocks. A read-only transaction
+//! reads a snapshot. Together this makes such transactions by key serializable.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ const LOAD_ROWS: u64 = 1000;
 
 /// A kind of transactions that RocksDB has.
 pub trait Store: DBAccess + Sync + Sized {
-    /// Opens what is in `path`.
+    /// Opens the database in `path`.
     ///
     /// # Errors
     /// RocksDB's.
@@ -42,17 +42,17 @@ pub trait Store: DBAccess + Sync + Sized {
     /// Begins a transaction.
     fn begin(&self, writes: &WriteOptions) -> Transaction<'_, Self>;
 
-    /// Copies columns as they all are at one time.
+    /// Copies columns at one point in time.
     ///
     /// # Errors
     /// RocksDB's, and those of a row that is missing or has another length.
     fn read_snapshot(&self, accesses: &[Access], read: &mut Column) -> Result<(), PeerError>;
 
-    /// What concurrent transactions can see of each other.
+    /// The isolation of concurrent transactions.
     const ISOLATION: &'static str;
 }
 
-/// `read_snapshot` needs `snapshot` of the type itself: the two kinds share no trait for it.
+/// `read_snapshot` needs `snapshot` of the concrete type: the two kinds share no trait for it.
 macro_rules! read_snapshot {
     () => {
         fn read_snapshot(&self, accesses: &[Access], read: &mut Column) -> Result<(), PeerError> {
@@ -100,12 +100,12 @@ impl Store for TransactionDB {
 
 /// The database with its one table.
 pub struct Rocks<D> {
-    // Before the folder: the database is closed, then the files go.
+    // Dropped before the folder: the database is closed before its files are removed.
     store: D,
     _folder: Folder,
 }
 
-/// The settings for a table of so many rows of this size at most.
+/// The settings for a table of at most `rows` rows.
 pub fn settings(rows: u64) -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
@@ -124,7 +124,7 @@ fn without_log() -> WriteOptions {
 }
 
 impl<D: Store> Rocks<D> {
-    /// Makes and fills the table in a folder below `dir`.
+    /// Creates and fills the table in a folder below `dir`.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -173,7 +173,7 @@ impl<D: Store> RocksClient<'_, D> {
         let txn = self.store.begin(&self.writes);
         for Access { key, column, update } in accesses {
             let bytes = key.to_be_bytes();
-            // A lock shared first and made exclusive later is a deadlock as soon as two do it.
+            // Two transactions that upgrade shared locks on the same key would deadlock.
             let exclusive = accesses.iter().any(|a| a.key == *key && a.update.is_some());
             let row = txn.get_pinned_for_update_opt(bytes, exclusive, &self.reads)?;
             let row = row.ok_or(PeerError::RowMissing { key: *key })?;
@@ -200,7 +200,8 @@ impl<D: Store> Client for RocksClient<'_, D> {
             match self.attempt(accesses, read) {
                 Err(PeerError::RocksDb(error)) if is_conflict(&error) => {
                     aborts += 1;
-                    // Lets the other one finish: a deadlock is often reported to both at once.
+                    // Lets the other transaction finish: a deadlock is often reported to both at
+                    // once.
                     std::thread::yield_now();
                 }
                 done => return done.map(|()| aborts),
@@ -209,7 +210,7 @@ impl<D: Store> Client for RocksClient<'_, D> {
     }
 }
 
-/// Whether another transaction is in the way, so that this one is to be run again.
+/// Whether the error is a conflict with another transaction, so that this one is to be retried.
 pub fn is_conflict(error: &rocksdb::Error) -> bool {
     matches!(error.kind(), ErrorKind::Busy | ErrorKind::TimedOut | ErrorKind::TryAgain)
 }

@@ -1,16 +1,16 @@
-//! SQLite in memory, in the three ways in which threads can share a table there.
+//! SQLite in memory, with the three ways in which threads can share a table.
 //!
-//! A table `(key INTEGER PRIMARY KEY, f0 BLOB, .., f9 BLOB)`: an integer key is the row's place in
-//! the tree (<https://sqlite.org/lang_createtable.html#rowids_and_the_integer_primary_key>).
+//! A table `(key INTEGER PRIMARY KEY, f0 BLOB, .., f9 BLOB)`: an integer key is the row's position
+//! in the tree (<https://sqlite.org/lang_createtable.html#rowids_and_the_integer_primary_key>).
 //! Statements are prepared once (<https://sqlite.org/c3ref/prepare.html>). A transaction that will
-//! write says so when it begins, by `BEGIN IMMEDIATE`, so that it does not fail half way
+//! write begins with `BEGIN IMMEDIATE`, so that it does not fail half way
 //! (<https://sqlite.org/lang_transaction.html>).
 //!
-//! - One connection (<https://sqlite.org/inmemorydb.html>, `:memory:`): pages are changed where
-//!   they lie; threads take turns with it.
-//! - `memdb`: a connection for each thread to one table in memory
-//!   (`file:/name?vfs=memdb`, <https://sqlite.org/releaselog/3_36_0.html>), each with a cache of
-//!   pages that it gives up when another one has committed.
+//! - One connection (<https://sqlite.org/inmemorydb.html>, `:memory:`): pages are changed in place;
+//!   threads take turns with the connection.
+//! - `memdb`: a connection for each thread to one table in memory (`file:/name?vfs=memdb`,
+//!   <https://sqlite.org/releaselog/3_36_0.html>), each with a page cache that it discards when
+//!   another connection has committed.
 //! - WAL: the same over a file in `/dev/shm` with a write-ahead log
 //!   (<https://sqlite.org/wal.html>), where readers and the writer do not wait for each other;
 //!   `synchronous` is off (<https://sqlite.org/pragma.html#pragma_synchronous>).
@@ -30,14 +30,14 @@ const CACHE_KIB_LEAST: u64 = 64 << 10;
 /// Two statements for each column, and those that begin and end transactions.
 const STATEMENTS: usize = 2 * COLUMNS + 4;
 
-/// How threads get at the table.
+/// The way in which threads access the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// By turns with one connection.
+    /// They take turns with one connection.
     OneConnection,
-    /// By connections of their own to a table in memory.
+    /// Each has a connection to a table in memory.
     Memdb,
-    /// By connections of their own to a file with a write-ahead log.
+    /// Each has a connection to a file with a write-ahead log.
     Wal,
 }
 
@@ -52,7 +52,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Makes and fills the table, for so many threads; below `dir` if it needs a file.
+    /// Creates and fills the table, for `threads` threads; below `dir` if it needs a file.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -82,7 +82,7 @@ impl Sqlite {
 
 fn connect(address: &str, sharing: Sharing, cache_kib: u64) -> Result<Connection, PeerError> {
     let mut connection = Connection::open(address)?;
-    // Waiting for another connection by sleeping would cost more than what is waited for.
+    // To sleep while another connection is busy would take longer than the wait itself.
     connection.busy_handler(Some(|_| {
         std::thread::yield_now();
         true
@@ -158,7 +158,7 @@ impl Which {
     }
 }
 
-/// Where a client has its prepared statements.
+/// The prepared statements of a client.
 trait Statements {
     fn with<R>(
         &mut self,
@@ -167,7 +167,7 @@ trait Statements {
     ) -> rusqlite::Result<R>;
 }
 
-/// A client with a connection to itself keeps them.
+/// The statements of a client with its own connection.
 struct Kept<'c> {
     statements: Vec<Statement<'c>>,
 }
@@ -189,7 +189,7 @@ impl Statements for Kept<'_> {
     }
 }
 
-/// Clients that take turns find them in the cache of the connection, by their text.
+/// The statements of clients that share a connection: in the connection's cache, by their text.
 struct Cached<'t> {
     connection: MutexGuard<'t, Connection>,
     texts: &'t [String],
@@ -205,7 +205,7 @@ impl Statements for Cached<'_> {
     }
 }
 
-/// Runs a transaction until it has committed; gives the attempts that were rolled back.
+/// Runs a transaction until it has committed; returns the number of attempts that were rolled back.
 fn transaction(
     statements: &mut impl Statements,
     accesses: &[Access],
@@ -215,7 +215,7 @@ fn transaction(
     loop {
         let done = attempt(statements, accesses, read);
         let Err(error) = done else { return Ok(aborts) };
-        // Not everything leaves a transaction open, and what went wrong is known already.
+        // Not every error leaves a transaction open, and the first error is returned.
         let _ = statements.with(Which::Rollback, |statement| statement.execute([]));
         match error {
             PeerError::Sqlite(error) if is_conflict(&error) => aborts += 1,
@@ -224,7 +224,7 @@ fn transaction(
     }
 }
 
-/// Whether another transaction is in the way, so that this one is to be run again.
+/// Whether the error is a conflict with another transaction, so that this one is to be retried.
 pub fn is_conflict(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
@@ -304,7 +304,7 @@ impl Engine for Sqlite {
 
     fn with_client(&self, body: Body<'_>) -> Result<(), PeerError> {
         match self.sharing {
-            // A thread that is alone need not give the connection up between transactions.
+            // A single thread can keep the connection between transactions.
             Sharing::OneConnection if self.threads == 1 => {
                 let connection = lock(&self.first);
                 body(&mut Kept::new(&connection)?)

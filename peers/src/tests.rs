@@ -1,4 +1,4 @@
-//! Every peer does what the workload asks for, and can be trusted with its figure.
+//! Every peer runs the workload correctly, so that its figures can be compared.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn read(client: &mut dyn Client, key: u64, column: usize) -> Column {
     bytes
 }
 
-// One test after the other: tables in memory of one process have one name.
+// One test runs all peers, because tables in memory share one name in a process.
 #[test]
 fn peers_keep_what_was_loaded_and_updated_and_lose_no_update() {
     rows_are_there_and_an_update_changes_one_column();
@@ -75,8 +75,8 @@ fn a_row_that_is_not_there_is_an_error_and_leaves_no_transaction_open() {
     }
 }
 
-/// Two threads fill the same two columns of two rows, each with its own byte: whatever the order,
-/// both rows must show the same one, to a reader in between as well.
+/// Two threads fill the same two columns of two rows, each with its own byte: in any order, both
+/// rows must show the same byte at the end and to a concurrent reader.
 fn transactions_of_two_threads_are_atomic() {
     for (peer, engine) in engines(2) {
         let engine = engine.as_ref();
@@ -87,7 +87,8 @@ fn transactions_of_two_threads_are_atomic() {
                     let second = Access { key: 400, ..first };
                     let mut bytes = [0; COLUMN_BYTES];
                     client.transaction(&[first, second], &mut bytes)?;
-                    // The column read last is the second row's; the first one's is read alone.
+                    // The column read last is that of the second row; that of the first row is read
+                    // alone.
                     let mut both = [0; COLUMN_BYTES];
                     let reads = [first, second].map(|access| Access { update: None, ..access });
                     client.transaction(&reads, &mut both)?;

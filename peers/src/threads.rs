@@ -1,7 +1,7 @@
-//! Threads that do one thing again and again for a while, and what comes of it.
+//! Threads that repeat an operation for a time, and their counts.
 //!
-//! Threads run from the moment they have a client. What they do before the warm-up is over is
-//! forgotten; a transaction counts if it ends within the time measured. Its latency includes the
+//! Threads start as soon as they have a client. Operations before the end of the warm-up are not
+//! counted; a transaction counts if it ends within the measured time. Its latency includes the
 //! attempts that were rolled back.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,7 +15,7 @@ const WARM_UP: u8 = 0;
 const MEASURE: u8 = 1;
 const STOP: u8 = 2;
 
-/// How many, and how long.
+/// The number of threads, and the times.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
     /// Threads.
@@ -26,14 +26,14 @@ pub struct Times {
     pub seconds: f64,
 }
 
-/// What threads have counted.
+/// The counts of threads.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     /// Transactions that committed.
     pub commits: u64,
     /// Attempts that a conflict rolled back.
     pub aborts: u64,
-    /// Nanoseconds of the transactions.
+    /// Latencies of the transactions in nanoseconds.
     pub latency: Histogram,
 }
 
@@ -44,11 +44,11 @@ impl Counts {
     }
 }
 
-/// What all are doing now.
+/// The current phase of all threads.
 pub struct Phase(AtomicU8);
 
 impl Phase {
-    /// Calls `one` until the run is over. It makes up and runs a transaction, and gives when that
+    /// Calls `one` until the run is over. `one` draws and runs a transaction, and returns when it
     /// began and how many of its attempts were rolled back.
     ///
     /// # Errors
@@ -76,8 +76,8 @@ impl Phase {
     }
 }
 
-/// Runs `thread` on each of them, with its number from 0; gives what they counted together, the
-/// seconds measured, and what each of them gave beside.
+/// Runs `thread` on each of `threads` threads, with its number from 0; returns their counts
+/// together, the seconds measured, and the result of each.
 ///
 /// # Errors
 /// [`PeerError`] of the first thread that failed.

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll::{Attachment, SnapshotInfo};
+use atoll::Attachment;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyList;
 
+use crate::database::snapshot::Snapshot;
 use crate::errors::{Fault, Outcome};
-use crate::snapshot::Snapshot;
+use crate::leases::snapshot_list;
 
 /// A connection to a database that another process owns.
 #[pyclass(frozen, module = "atolldb", name = "Connection")]
@@ -43,28 +44,6 @@ impl Connection {
         let closed = Fault::Closed("the connection is closed; attach again");
         attachment.as_ref().map(Arc::clone).ok_or(closed)
     }
-}
-
-/// The facts about held snapshots as dictionaries.
-pub(crate) fn snapshot_list<'py>(
-    py: Python<'py>,
-    snapshots: &[SnapshotInfo],
-) -> PyResult<Bound<'py, PyList>> {
-    let list = PyList::empty(py);
-    for snapshot in snapshots {
-        let facts = PyDict::new(py);
-        facts.set_item("id", snapshot.id)?;
-        facts.set_item("pid", snapshot.pid)?;
-        facts.set_item("command", &snapshot.command)?;
-        facts.set_item("epoch", snapshot.epoch)?;
-        facts.set_item("age_s", snapshot.age_s)?;
-        facts.set_item("bytes_shared", snapshot.bytes_shared)?;
-        facts.set_item("bytes_copied", snapshot.bytes_copied)?;
-        facts.set_item("bytes_kept", snapshot.bytes_kept)?;
-        facts.set_item("state", &snapshot.state)?;
-        list.append(facts)?;
-    }
-    Ok(list)
 }
 
 #[pymethods]

@@ -109,7 +109,7 @@ impl Column {
     ) -> PyResult<Bound<'py, PyAny>> {
         let copying = match copy {
             Some(true) => Copying::Always,
-            // A date is always a copy, and this caller said that none will do.
+            // A date is always copied, and this caller does not accept a copy.
             Some(false) if self.described().data_type == DataType::Date => {
                 return Err(Fault::NotContiguous(
                     "dates are 32 bits wide here and 64 in NumPy, so they are copied".to_owned(),

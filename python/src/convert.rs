@@ -27,7 +27,7 @@ use crate::errors::{Fault, Outcome};
 type Reader = Box<dyn RecordBatchReader + Send>;
 
 /// An object with `__arrow_c_stream__` as a `pyarrow.Table`; without `views`, texts and bytes are
-/// copied into the types that all of pyarrow's functions know.
+/// copied into the types that all functions of pyarrow support.
 pub(crate) fn to_arrow<'py>(
     object: &Bound<'py, PyAny>,
     views: bool,
@@ -55,7 +55,7 @@ pub(crate) fn to_arrow<'py>(
     table.call_method1("cast", (pyarrow.call_method1("schema", (fields,))?,))
 }
 
-/// The same as a `pandas.DataFrame`.
+/// The object as a `pandas.DataFrame`.
 pub(crate) fn to_pandas<'py>(
     object: &Bound<'py, PyAny>,
     options: Option<&Bound<'py, PyDict>>,
@@ -63,7 +63,7 @@ pub(crate) fn to_pandas<'py>(
     to_arrow(object, true)?.call_method("to_pandas", (), options)
 }
 
-/// The same as a `polars.DataFrame`.
+/// The object as a `polars.DataFrame`.
 pub(crate) fn to_polars<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     object.py().import("polars")?.getattr("DataFrame")?.call1((object,))
 }
@@ -96,7 +96,7 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Reader> {
     .into())
 }
 
-/// The type of a column for values of an Arrow type; no narrower than needed.
+/// The column type for values of an Arrow type; no narrower than needed.
 fn column_type(arrow: &ArrowType) -> Option<DataType> {
     Some(match arrow {
         ArrowType::Boolean => DataType::Bool,
@@ -125,7 +125,7 @@ fn column_type(arrow: &ArrowType) -> Option<DataType> {
     })
 }
 
-/// The Arrow type in which values of a column are taken apart.
+/// The Arrow type from which values of a column are read.
 fn arrow_type(data_type: DataType) -> ArrowType {
     match data_type {
         DataType::Int16 => ArrowType::Int16,
@@ -143,7 +143,7 @@ fn arrow_type(data_type: DataType) -> ArrowType {
     }
 }
 
-/// Rows that came in, as record batches.
+/// Incoming rows as record batches.
 pub(crate) struct IncomingRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -160,17 +160,17 @@ impl IncomingRows {
         Ok(Self { schema, batches })
     }
 
-    /// The schema of a table for these rows; columns may be NULL unless they are in the key or
-    /// their source says that they are not.
+    /// The schema of a table for these rows. Columns may be NULL unless they are in the key or
+    /// their source declares them not nullable.
     ///
     /// # Errors
-    /// [`Fault::Value`] for a type that no column has and a key that is not there;
-    /// [`Fault::Atoll`] for a schema that no table can have.
+    /// [`Fault::Value`] for an unsupported type or a missing key column; [`Fault::Atoll`] for a
+    /// schema that no table can have.
     pub(crate) fn schema(&self, key: &[String]) -> Outcome<Schema> {
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for field in self.schema.fields() {
             let (name, arrow) = (field.name(), field.data_type());
-            // A column without any value can be of any type.
+            // A column without any value can have any type.
             let data_type =
                 if is_untyped(arrow) { Some(DataType::Text) } else { column_type(arrow) };
             let data_type = data_type.ok_or_else(|| {
@@ -191,10 +191,10 @@ impl IncomingRows {
         untyped.map(|field| field.name().clone()).collect()
     }
 
-    /// The rows in the types and the order of a table's columns, matched by name.
+    /// Converts the rows to the types and the order of a table's columns, matched by name.
     ///
     /// # Errors
-    /// [`Fault::Value`] for a column too many or too few, and for values that do not fit.
+    /// [`Fault::Value`] for an extra or a missing column, and for values that do not fit.
     pub(crate) fn fit(self, schema: &Schema) -> Outcome<FittedRows> {
         let known = |name: &str| schema.columns().iter().any(|column| column.name == name);
         if let Some(extra) = self.schema.fields().iter().find(|field| !known(field.name())) {
@@ -225,12 +225,12 @@ impl IncomingRows {
 /// Rows in the types and the order of a table's columns.
 pub(crate) struct FittedRows {
     types: Vec<DataType>,
-    /// Number of rows, and for each column its values, if there are any.
+    /// The number of rows, and the values of each column, if it was given.
     batches: Vec<(usize, Vec<Option<ArrayRef>>)>,
 }
 
 impl FittedRows {
-    /// Checks that no two rows have the same key, before there is a table to put them in.
+    /// Checks that no two rows have the same key, before the table is created.
     ///
     /// # Errors
     /// [`atoll::Error::DuplicateKey`].
@@ -283,7 +283,7 @@ impl FittedRows {
     }
 }
 
-/// The values of a column as the type of the table's column.
+/// Converts the values of a column to the type of the table's column.
 fn fit_array(column: &Column, array: &ArrayRef) -> Outcome<ArrayRef> {
     let refuse = |what: String| Fault::Value(format!("column \"{}\" {what}", column.name));
     let wanted = arrow_type(column.data_type);
@@ -305,7 +305,7 @@ fn fit_array(column: &Column, array: &ArrayRef) -> Outcome<ArrayRef> {
     }
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     let cast = match plain.data_type() {
-        // The instant itself, not the time of day that a clock of that zone shows.
+        // The instant itself, not the local time in its zone.
         ArrowType::Timestamp(_, Some(zone)) => {
             let zoned = ArrowType::Timestamp(TimeUnit::Microsecond, Some(Arc::clone(zone)));
             cast_with_options(&plain, &zoned, &strict).map(|array| {
@@ -340,8 +340,8 @@ fn is_untyped(arrow: &ArrowType) -> bool {
     }
 }
 
-/// Whether values of an Arrow type can go into a column; [`fit_array`] refuses those that cannot go
-/// in exactly.
+/// Whether values of an Arrow type can be stored in a column; [`fit_array`] refuses those that
+/// cannot be stored exactly.
 fn fits(given: &ArrowType, wanted: DataType) -> bool {
     let Some(narrowest) = column_type(given) else { return is_untyped(given) };
     let integer = |data_type| {
@@ -354,7 +354,7 @@ fn fits(given: &ArrowType, wanted: DataType) -> bool {
         }
         (DataType::Float32, DataType::Float64) => true,
         (from, DataType::Float32 | DataType::Float64) => from == wanted || integer(from),
-        // A midnight is a date, unless it is one in some zone only.
+        // A timestamp at midnight is a date, unless it is at midnight only in some zone.
         (DataType::Timestamp, DataType::Date) => !matches!(given, ArrowType::Timestamp(_, Some(_))),
         (from, DataType::Decimal { .. }) => integer(from),
         (from, to) => from == to || integer(from) && integer(to),
@@ -377,12 +377,12 @@ fn check_midnights(array: &ArrayRef) -> Result<(), String> {
     }
 }
 
-/// The first integer that is another number as floating point.
+/// The first integer that floating point cannot represent exactly.
 fn rounded(given: &ArrayRef, fitted: &ArrayRef) -> Option<i128> {
     if given.data_type().is_floating() || given.data_type().is_null() {
         return None;
     }
-    // Wide enough for every integer that is given.
+    // Wide enough for every integer.
     let digits = ArrowType::Decimal128(38, 0);
     let given = arrow_cast::cast(given, &digits).ok()?;
     let given = given.as_primitive::<Decimal128Type>();

@@ -1,7 +1,7 @@
 //! Translation of every error of the layers below to a Python exception.
 //!
-//! The classes are written in Python (`atolldb/errors.py`), because several of them are built-in
-//! exceptions too (`MemoryError`, `ValueError`, `KeyError`).
+//! The exception classes are written in Python (`atolldb/errors.py`), because several of them are
+//! also built-in exceptions (`MemoryError`, `ValueError`, `KeyError`).
 
 use arrow_schema::ArrowError;
 use atoll::{LeaseError, MemoryError, RefusalCode, StorageError};
@@ -27,7 +27,7 @@ pub(crate) enum Fault {
     Value(String),
     /// A NumPy array that cannot share memory.
     NotContiguous(String),
-    /// An argument of a type that is not understood.
+    /// An argument has an unsupported type.
     Type(String),
     /// An exception of Python.
     Python(PyErr),
@@ -51,7 +51,7 @@ impl From<StorageError> for Fault {
 impl From<ArrowError> for Fault {
     fn from(error: ArrowError) -> Self {
         match error {
-            // An error of ours that crossed Arrow on its way here.
+            // An error of this package that passed through Arrow.
             ArrowError::ExternalError(inner) => match inner.downcast::<atoll::Error>() {
                 Ok(own) => Self::Atoll(*own),
                 Err(other) => Self::Arrow(ArrowError::ExternalError(other)),
@@ -127,7 +127,7 @@ fn of_atoll(error: &atoll::Error) -> &'static str {
     }
 }
 
-/// Class and name of the kind for an error of a statement.
+/// Exception class and kind for an error of a statement.
 fn of_sql(kind: SqlErrorKind) -> (&'static str, &'static str) {
     match kind {
         SqlErrorKind::Syntax => ("SqlError", "syntax"),
@@ -191,7 +191,7 @@ impl From<Fault> for PyErr {
                 Fault::NotContiguous(text) => raise(py, "NotContiguous", text),
                 Fault::Type(text) => Ok(PyTypeError::new_err(text.clone())),
             };
-            // Only a broken installation has no such class; what Python says of it is then told.
+            // The class is missing only in a broken installation; raise Python's error then.
             raised.unwrap_or_else(|error| error)
         })
     }

@@ -1,4 +1,4 @@
-//! Signals that arrive while a statement runs, Ctrl-C above all.
+//! Signals that arrive while a statement runs, especially Ctrl-C.
 //!
 //! Python handles signals on its main thread, between two of its instructions, and so not while a
 //! statement runs. So the statement asks now and then (`SqlSession::set_interrupt`), with Python's
@@ -32,7 +32,7 @@ pub(crate) fn run<R: Send>(
     raised.map_or(done, |raised| Err(Fault::Python(raised)))
 }
 
-/// Whether this is the thread that handles signals.
+/// Whether this is the main thread, which runs signal handlers.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;

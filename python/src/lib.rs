@@ -1,17 +1,18 @@
 //! The compiled half of the Python package `atolldb`.
 //!
 //! Python programs attach to databases of other processes, read their snapshots as Arrow data or
-//! NumPy arrays over the very memory of the owner, and build databases of their own on them.
-//! Nothing here holds Python's lock while it waits, reads a table or runs a query.
+//! NumPy arrays in the owner's memory, and build databases of their own on them. No function holds
+//! the GIL while it waits, reads a table or runs a query.
 
 #![deny(clippy::unwrap_used)]
 
 mod attach;
 mod column;
 mod convert;
-mod derive;
+mod database;
 mod errors;
 mod interrupt;
+mod leases;
 mod limits;
 mod memory;
 mod numpy;
@@ -19,7 +20,6 @@ mod render;
 mod result;
 mod schema;
 mod session;
-mod snapshot;
 mod stream;
 mod table;
 mod values;
@@ -29,19 +29,19 @@ use pyo3::prelude::*;
 /// The compiled half of the package `atolldb`; import `atolldb` instead.
 #[pymodule]
 fn _atolldb(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Python's lock is held, so no other thread forks meanwhile.
+    // The GIL is held, so no other thread forks meanwhile.
     atoll::machine::fork::prepare();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attach::Connection>()?;
-    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<database::snapshot::Snapshot>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<result::QueryResult>()?;
     module.add_class::<schema::Schema>()?;
-    module.add_class::<derive::Database>()?;
+    module.add_class::<database::Database>()?;
     module.add_class::<session::Session>()?;
     module.add_function(wrap_pyfunction!(attach::attach, module)?)?;
-    module.add_function(wrap_pyfunction!(derive::create, module)?)?;
+    module.add_function(wrap_pyfunction!(database::create, module)?)?;
     module.add_function(wrap_pyfunction!(limits::set_query_limits, module)?)?;
-    module.add_function(wrap_pyfunction!(derive::derive, module)?)
+    module.add_function(wrap_pyfunction!(database::derive, module)?)
 }

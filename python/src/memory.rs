@@ -34,10 +34,10 @@ impl ColumnMemory {
         self.bytes
     }
 
-    /// Lends the bytes, read-only.
+    /// Exports the bytes, read-only.
     ///
     /// # Safety
-    /// Called by Python with a `view` to fill in.
+    /// Python calls this with a `view` to fill in.
     unsafe fn __getbuffer__(
         slf: &Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -46,8 +46,8 @@ impl ColumnMemory {
         let memory = slf.get();
         let address = memory.column.address().cast_mut().cast::<c_void>();
         let bytes = memory.bytes as ffi::Py_ssize_t;
-        // SAFETY: Python gives a view to fill in; the bytes are valid as long as the object that
-        // the view comes to hold (PYMEM-1, PYMEM-2), and are lent read-only.
+        // SAFETY: Python passes a view to fill in; the bytes are valid while the object lives to
+        // which the view then holds a reference (PYMEM-1, PYMEM-2), and are exported read-only.
         let filled =
             unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address, bytes, 1, flags) };
         if filled != 0 {

@@ -42,7 +42,7 @@ fn dtype(data_type: DataType) -> Option<String> {
     })
 }
 
-/// Bytes of a value in a NumPy array.
+/// Bytes of one value in a NumPy array.
 fn numpy_width(data_type: DataType) -> usize {
     match data_type {
         DataType::Bool => 1,
@@ -75,7 +75,7 @@ pub(crate) fn array<'py>(
     if masked { with_mask(array, &chunks, nulls) } else { Ok(array) }
 }
 
-/// The array over the snapshot's memory, if there can be one.
+/// The array over the snapshot's memory, if possible.
 fn shared<'py>(
     py: Python<'py>,
     table: &SnapshotTable,
@@ -171,7 +171,7 @@ fn copied<'py>(
     numpy.getattr("frombuffer")?.call1((bytes, dtype))
 }
 
-/// Writes the values of an array as NumPy lays them out.
+/// Writes the values of an array in NumPy's layout.
 fn fill(out: &mut [u8], array: &dyn Array, data_type: DataType) {
     let data = array.to_data();
     let width = data_type.width();

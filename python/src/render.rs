@@ -5,7 +5,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
 use atoll_sql::show_moment;
 
-/// Rows that are shown; of the rest only the number is told.
+/// Rows that are shown; the caption has the number of all rows.
 const ROWS_SHOWN: usize = 20;
 /// Characters of a value that are shown.
 const WIDTH_MAX: usize = 32;
@@ -49,7 +49,7 @@ fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }
 
-/// `(336,776 rows)`, and how many of them are shown.
+/// `(336,776 rows)`, with the number of rows shown.
 fn count(rows: usize) -> String {
     let digits = rows.to_string();
     let mut grouped = String::new();
@@ -95,7 +95,7 @@ pub(crate) fn text(schema: &Schema, batches: &[RecordBatch]) -> Result<String, A
     Ok(lines.join("\n"))
 }
 
-/// The same as an HTML table.
+/// The table in HTML.
 pub(crate) fn html(schema: &Schema, batches: &[RecordBatch]) -> Result<String, ArrowError> {
     let align = |at: usize| match is_number(schema.field(at).data_type()) {
         true => "right",

@@ -92,14 +92,14 @@ impl QueryResult {
         Ok(pyo3_arrow::ffi::to_schema_pycapsule(py, self.schema.as_ref())?)
     }
 
-    /// The rows as a `pyarrow.Table`. Many functions of pyarrow do not know the
-    /// view types of texts and bytes yet; with `views=False` these are copied into the older ones.
+    /// The rows as a `pyarrow.Table`. Many functions of pyarrow do not support the view types of
+    /// texts and bytes yet; with `views=False` these are copied into the older types.
     #[pyo3(signature = (*, views = true))]
     fn to_arrow<'py>(slf: &Bound<'py, Self>, views: bool) -> PyResult<Bound<'py, PyAny>> {
         convert::to_arrow(slf.as_any(), views)
     }
 
-    /// The rows as a `pandas.DataFrame`. Arguments go to `pyarrow.Table.to_pandas`.
+    /// The rows as a `pandas.DataFrame`. The arguments are passed to `pyarrow.Table.to_pandas`.
     #[pyo3(signature = (**options))]
     fn to_pandas<'py>(
         slf: &Bound<'py, Self>,

@@ -30,7 +30,7 @@ impl Schema {
         self.0.fields().iter().map(|field| field.is_nullable()).collect()
     }
 
-    /// The same as a `pyarrow.Schema`.
+    /// The schema as a `pyarrow.Schema`.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("pyarrow")?.getattr("schema")?.call1((slf,))
     }

@@ -36,9 +36,9 @@ pub(crate) struct Core {
 pub(crate) struct Slot {
     core: Mutex<Option<Core>>,
     is_closed: AtomicBool,
-    /// The thread that works with it.
+    /// The thread that is using it.
     thread: Mutex<Option<ThreadId>>,
-    /// The process that it belongs to, in which its latch works.
+    /// The process that it belongs to; its latch works only there.
     home: Mark,
     pid: u32,
 }
@@ -57,7 +57,7 @@ impl Slot {
         if self.home.is_here() { Ok(()) } else { Err(forked().into()) }
     }
 
-    /// Works with the session, one caller after the other.
+    /// Runs `work` on the session; callers take turns.
     fn with<R>(&self, work: impl FnOnce(&mut Core) -> Outcome<R>) -> Outcome<R> {
         self.check_home()?;
         let me = Some(std::thread::current().id());
@@ -79,7 +79,7 @@ impl Slot {
         done
     }
 
-    /// For a moment only.
+    /// Locked only briefly.
     fn thread(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,7 +103,8 @@ impl Slot {
 pub(crate) struct Sessions(Mutex<Vec<Weak<Slot>>>);
 
 impl Sessions {
-    /// With Python's lock, and without waiting, so that a fork finds it free (`SESSION-2`).
+    /// Locked while this thread holds the GIL, and without waiting, so that a fork finds it
+    /// unlocked (`SESSION-2`).
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<Slot>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,7 +131,7 @@ impl Sessions {
 pub(crate) struct Session(Arc<Slot>);
 
 impl Session {
-    /// Runs a statement, which asks whether it is to end.
+    /// Runs a statement; `question` decides whether it is to be interrupted.
     pub(crate) fn execute(
         &self,
         statement: &str,

@@ -68,20 +68,20 @@ impl Table {
         self.columns.iter().map(|at| columns[*at].name.clone()).collect()
     }
 
-    /// Names of the columns that are its primary key.
+    /// Names of the columns of its primary key.
     #[getter]
     fn primary_key(&self) -> Vec<String> {
         let schema = self.table.schema();
         schema.primary_key().iter().map(|at| schema.columns()[*at].name.clone()).collect()
     }
 
-    /// Rows present.
+    /// Number of rows.
     #[getter]
     fn num_rows(&self, py: Python<'_>) -> Outcome<u64> {
         Ok(py.detach(|| self.table.row_count())?)
     }
 
-    /// The same table with these columns only, in this order. Nothing is read yet.
+    /// The same table with only these columns, in this order. Nothing is read yet.
     fn select(&self, columns: Vec<String>) -> Outcome<Self> {
         if columns.is_empty() {
             return Err(Fault::Value("name at least one column to select".to_owned()));
@@ -125,8 +125,8 @@ impl Table {
     }
 
     /// The table as a `pyarrow.Table` over the snapshot's memory. Many functions of pyarrow do not
-    /// know the view types of texts and bytes yet; with `views=False` these are copied into the
-    /// older ones.
+    /// support the view types of texts and bytes yet; with `views=False` these are copied into the
+    /// older types.
     #[pyo3(signature = (*, views = true))]
     fn to_arrow<'py>(slf: &Bound<'py, Self>, views: bool) -> PyResult<Bound<'py, PyAny>> {
         convert::to_arrow(slf.as_any(), views)

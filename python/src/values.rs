@@ -95,8 +95,8 @@ fn instants<'py>(py: Python<'py>, array: &dyn Array, unit: TimeUnit) -> PyResult
     }
 }
 
-/// A date or a timestamp as Python has it, or as text where `datetime` does not reach: before year
-/// 1 and after 9999.
+/// A date or a timestamp as a Python object, or as text outside the range of `datetime`: before
+/// year 1 and after 9999.
 #[derive(IntoPyObject)]
 enum Moment<T> {
     Held(T),

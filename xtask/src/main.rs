@@ -2,13 +2,14 @@
 //!
 //! - crates depend downwards only, in the order of `ARCHITECTURE.md`;
 //! - `arrow-*`, `pyo3` and `sqlparser` are in the lock file once, so that types fit together;
-//! - the lock files of `peers` and `fuzz`, which no test reads, know what the crates depend on;
-//! - every Rust file opens with what it is for, and is no longer than a reader can keep in mind;
+//! - the lock files of `peers` and `fuzz`, which no test reads, contain the dependencies of the
+//!   crates;
+//! - every Rust file begins with a module comment, and has at most 1,000 lines;
 //! - lines are at most 100 columns;
 //! - no circle of modules in a crate;
 //! - every scheme is a folder of its name with the same files, and is named nowhere else.
 //!
-//! `skipped` tells which tests were skipped.
+//! `skipped` lists skipped tests; `words` lists words that comments and documents do not use.
 
 mod modules;
 mod schemes;
@@ -34,7 +35,7 @@ const ORDER: [&str; 11] = [
 ];
 const ONCE: [&str; 6] =
     ["arrow-array", "arrow-buffer", "arrow-schema", "datafusion", "pyo3", "sqlparser"];
-/// Workspaces of their own that depend on these crates.
+/// Separate workspaces that depend on these crates.
 const BESIDE: [&str; 2] = ["peers", "fuzz"];
 /// Crates whose modules still have circles.
 const CIRCLES_LEFT: [&str; 5] = ["atoll", "atoll-sql", "atoll-bench", "atoll-cli", "atolldb"];
@@ -64,8 +65,8 @@ fn words() -> ExitCode {
 }
 
 fn root() -> PathBuf {
-    // Cargo says it when it runs this: what was compiled in may be another clone's, if they share a
-    // target folder.
+    // Cargo sets this variable when it runs this program. The compiled-in path may be that of
+    // another clone that shares the target folder.
     let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").to_owned());
     Path::new(&here).join("..")
 }
@@ -99,7 +100,7 @@ fn read(path: &Path, faults: &mut Vec<String>) -> String {
     })
 }
 
-/// Where a crate lies.
+/// The folder of a crate.
 fn folder(root: &Path, name: &str) -> PathBuf {
     match name {
         "atolldb" => root.join("python"),
@@ -145,7 +146,7 @@ fn check_lock_beside(root: &Path, beside: &str, faults: &mut Vec<String>) {
         let Some((_, needed)) = manifest.split_once("\n[dependencies]\n") else { continue };
         for line in needed.lines().take_while(|line| !line.starts_with('[')) {
             let Some(dependency) = line.split(['.', ' ', '=']).next() else { continue };
-            // With a version behind it where there are several.
+            // The lock file adds the version where there are several.
             let listed = [format!("\"{dependency}\""), format!("\"{dependency} ")];
             let is_one = !dependency.is_empty() && !dependency.starts_with('#');
             if is_one && !listed.iter().any(|one| package.contains(one)) {
@@ -179,12 +180,12 @@ fn check_files(root: &Path, faults: &mut Vec<String>) {
     }
 }
 
-/// How a file is named in a report.
+/// The path of a file in a report.
 fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// The files of a folder, and of those within, whose names end so.
+/// Collects the files with this ending, in a folder and its subfolders.
 fn collect(dir: &Path, ending: &str, files: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {

@@ -1,8 +1,8 @@
-//! Circles of modules: `a` uses `b`, and `b`, perhaps by others, uses `a`.
+//! Circles of modules: `a` uses `b`, and `b`, directly or through others, uses `a`.
 //!
-//! Compared are siblings: the modules of one parent, each with everything below it. What a module
-//! uses of its ancestors' own files, and a parent of its children, is no edge. Paths inside macro
-//! calls are not seen, and code under `#[cfg(test)]` does not count.
+//! The check compares siblings: the modules of one parent, each with all its descendants. The use
+//! of an ancestor's own file is no edge, nor is the use of a child by its parent. Paths inside
+//! macro calls are not seen, and code under `#[cfg(test)]` does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
 use super::read;
 
-/// The names of a module from the crate's root on.
+/// The path of a module from the crate's root.
 type Module = Vec<String>;
 
-/// The modules of a crate, and what each of them uses.
+/// The modules of a crate, and the paths that each of them uses.
 #[derive(Default)]
 struct Crate {
-    /// Each module with the names that it exports from elsewhere, and their paths.
+    /// For each module, the names that it re-exports, with their paths.
     exports: BTreeMap<Module, BTreeMap<String, Module>>,
-    /// Which module uses which path.
+    /// A module and a path that it uses.
     uses: Vec<(Module, Module)>,
 }
 
@@ -35,11 +35,11 @@ pub fn check(source: &Path, name: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// A file's modules, paths and exports.
+/// Collects the modules, paths and exports of a file.
 struct Reading<'r> {
     module: Module,
     found: &'r mut Crate,
-    /// Modules that lie in files of their own.
+    /// Modules with files of their own.
     files: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl Crate {
         }
     }
 
-    /// The module that a path leads to from another one; `None` for other crates.
+    /// The module to which a path leads from another one; `None` for other crates.
     fn target(&self, from: &Module, path: &Module) -> Option<Module> {
         let mut at = match path.first()?.as_str() {
             "crate" => Vec::new(),
@@ -84,7 +84,7 @@ impl Crate {
                 at = below;
                 continue;
             }
-            // What is exported from elsewhere lies there.
+            // A re-exported name belongs to the module that defines it.
             let elsewhere = self.exports.get(&at).and_then(|exports| exports.get(name));
             return match elsewhere {
                 Some(elsewhere) if elsewhere != path => self.target(&at, elsewhere).or(Some(at)),
@@ -95,7 +95,7 @@ impl Crate {
     }
 
     fn circles(&self) -> Vec<String> {
-        // For each parent, which of its children uses which, with the modules that do.
+        // For each parent, the edges between its children, with an example of each.
         let mut levels: BTreeMap<Module, Edges> = BTreeMap::new();
         for (from, path) in &self.uses {
             let Some(to) = self.target(from, path) else { continue };
@@ -110,10 +110,10 @@ impl Crate {
     }
 }
 
-/// By module and module that it uses: where, and how that is written there.
+/// By user and used module: an example of a module and a path.
 type Edges = BTreeMap<String, BTreeMap<String, (String, String)>>;
 
-/// The shortest circle through each module that no circle before has named.
+/// For each module that is not in an earlier circle, the shortest circle through it.
 fn circles_of(edges: &Edges) -> Vec<String> {
     let (mut told, mut circles) = (BTreeSet::new(), Vec::new());
     for start in edges.keys() {

@@ -1,22 +1,22 @@
-//! Schemes look alike and are known in one place.
+//! The schemes have the same layout and are named in one place.
 //!
-//! - Each is a folder of `atoll-txn/src/schemes` with the same files; what it has besides is a
-//!   module that the scheme alone sees and that has tests of its own.
-//! - The folder has the scheme's name, in small letters, and is in the list of all.
-//! - No other source says the name. Tests may: some are about one scheme.
+//! - Each scheme is a folder of `atoll-txn/src/schemes` with the same files; further files in it
+//!   are modules that only the scheme uses and that have tests of their own.
+//! - The folder has the scheme's name in lower case, and is in the list of all schemes.
+//! - No other source file contains the name. Tests may: some are about one scheme.
 
 use std::path::Path;
 
 use super::{collect, read};
 
-/// Files of every scheme.
+/// Files that every scheme has.
 const FILES: [&str; 3] = ["local.rs", "mod.rs", "state.rs"];
-/// A scheme's name that means something else in SQL.
+/// A scheme's name that has another meaning in SQL.
 const ALSO_OF_SQL: &str = "TIMESTAMP";
-/// What comes after this in a file is tests.
+/// Everything behind this in a file is tests.
 const TESTS: &str = "#[cfg(test)]";
 
-/// Checks them all.
+/// Checks all schemes.
 pub fn check(root: &Path, faults: &mut Vec<String>) {
     let folder = root.join("crates/atoll-txn/src/schemes");
     let list = read(&folder.join("mod.rs"), faults);

@@ -1,14 +1,14 @@
-//! Tests that were skipped: what `make test` tells of them, and what CI refuses.
+//! Skipped tests: `make test` lists them, and CI refuses unexpected ones.
 //!
-//! `cargo run -p xtask -- skipped FILE` prints the lines of a file that the tests have written, and
-//! with the checked-in list of those that may be skipped it refuses any other.
+//! `cargo run -p xtask -- skipped FILE` prints the lines that tests have written into a file. With
+//! a checked-in list of tests that may be skipped, it fails for any other.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints the tests that were skipped; `allowed` names the file of those that may be.
+/// Prints the tests that were skipped; `allowed` is the file that lists those that may be.
 pub fn run(file: &Path, allowed: Option<&Path>) -> ExitCode {
-    // No test was skipped where no test has written it.
+    // A missing file means that no test was skipped.
     let said = std::fs::read_to_string(file).unwrap_or_default();
     let skipped = tests(&said);
     println!("== {}", summary(&skipped));
@@ -30,7 +30,7 @@ pub fn run(file: &Path, allowed: Option<&Path>) -> ExitCode {
     if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The lines of a file, each once and in order: `package test: why`.
+/// The distinct lines of a file in order: `package test: why`.
 fn tests(said: &str) -> Vec<&str> {
     let mut tests: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     tests.sort_unstable();
@@ -49,7 +49,7 @@ fn summary(skipped: &[&str]) -> String {
     }
 }
 
-/// The tests that were skipped and may not be. A line of the list is `package test`, or a comment.
+/// The skipped tests that may not be skipped. A line of the list is `package test`, or a comment.
 fn unexpected<'a>(skipped: &[&'a str], list: &str) -> Vec<&'a str> {
     let name = |test: &'a str| test.split_once(": ").map_or(test, |(name, _)| name);
     let allowed: Vec<&str> =
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(unexpected(&skipped, "# no emulator here\nb two\n"), ["a one"]);
         assert_eq!(unexpected(&skipped, "a one\nb two\n"), [""; 0]);
         assert_eq!(unexpected(&skipped, ""), ["a one", "b two"]);
-        // One that may be skipped and ran is fine.
+        // A test that may be skipped but ran is accepted.
         assert_eq!(unexpected(&[], "a one\n"), [""; 0]);
     }
 

@@ -1,13 +1,13 @@
-//! Words of a dialect that comments, messages and documents do not use, and what stands for them.
+//! Words of a dialect that comments, messages and documents do not use, with the standard terms.
 //!
-//! Comments and texts of Rust files and the paragraphs of Markdown files are looked at, never
-//! identifiers or code.
+//! The check reads comments and string literals of Rust files, and the lines of Markdown files, but
+//! never identifiers or code.
 
 use std::path::Path;
 
 use super::{collect, read, shown};
 
-/// Words, as they begin and perhaps go on, with the standard term.
+/// Words with the standard term for them.
 const WORDS: [(&[&str], &str); 9] = [
     (
         &["who", "whoever", "whom", "whose", "nobody", "somebody"],
@@ -23,7 +23,7 @@ const WORDS: [(&[&str], &str); 9] = [
     (&["want of"], "\"without\", \"out of\" memory, space"),
 ];
 
-/// Reports each word of the dialect with its standard term.
+/// Reports each occurrence of a word with its standard term.
 pub fn check(root: &Path, faults: &mut Vec<String>) {
     let mut files = Vec::new();
     ["crates", "python", "xtask"].iter().for_each(|dir| collect(&root.join(dir), "rs", &mut files));
@@ -51,7 +51,7 @@ fn report(file: &str, line: usize, prose: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Whether the word stands there by itself, outside of `code`.
+/// Whether the word occurs as a whole word, outside of `code`.
 fn has_word(prose: &str, word: &str) -> bool {
     let outside = prose.split('`').step_by(2).collect::<Vec<_>>().join("`").to_lowercase();
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
@@ -62,7 +62,7 @@ fn has_word(prose: &str, word: &str) -> bool {
     })
 }
 
-/// The comments and texts of a Rust file, a line at a time, with the numbers of their lines.
+/// The comments and string literals of a Rust file, line by line, with line numbers.
 fn prose_of(text: &str) -> Vec<(usize, String)> {
     let bytes = text.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
@@ -91,7 +91,7 @@ fn prose_of(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Whether what stands at a place goes on a name that has begun before.
+/// Whether the character at a position continues an identifier.
 fn is_name(text: &str, at: usize) -> bool {
     text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
@@ -116,7 +116,7 @@ fn end_of_raw(rest: &str) -> Option<usize> {
     Some(1 + hashes + 1 + end + 1 + hashes)
 }
 
-/// The bytes of a character in quotes; one of the quote alone, which begins a lifetime.
+/// Length of a character literal; 1 for a quote that begins a lifetime.
 fn end_of_character(rest: &str) -> usize {
     let mut inside = rest[1..].chars();
     let escaped = inside.next() == Some('\\');

@@ -1,4 +1,4 @@
-//! Who runs where: writers on CPUs of their own, everything else on those that are left.
+//! Placement of threads: writers on CPUs of their own, all other threads on the remaining CPUs.
 
 use atoll::machine::{CpuId, allowed_cpus, pin_current_thread};
 
@@ -14,8 +14,8 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// Sets the first CPUs aside for `writers` threads, but leaves at least one to all else. With
-    /// `pin` false the system places threads as it likes.
+    /// Reserves the first CPUs for `writers` threads, but leaves at least one to all other threads.
+    /// With `pin` false the system places all threads.
     ///
     /// # Errors
     /// [`BenchError::Machine`].
@@ -26,8 +26,8 @@ impl Cpus {
         Ok(Self { writers: first.to_vec(), others: rest.to_vec(), all, pin: pin && own > 0 })
     }
 
-    /// A CPU for each of `workers` threads, in turns when there are more threads than CPUs; nothing
-    /// is set aside for others. With `pin` false the system places threads as it likes.
+    /// One CPU for each of `workers` threads, round robin when there are more threads than CPUs; no
+    /// CPU is reserved for other threads. With `pin` false the system places all threads.
     ///
     /// # Errors
     /// [`BenchError::Machine`].
@@ -38,7 +38,7 @@ impl Cpus {
         Ok(Self { writers: writers.to_vec(), others: others.to_vec(), pin, all })
     }
 
-    /// CPUs that this process may use.
+    /// Number of CPUs that this process may use.
     pub fn count(&self) -> usize {
         self.all.len()
     }
@@ -54,8 +54,8 @@ impl Cpus {
         }
     }
 
-    /// Places the calling thread, and the threads and processes that it starts, beside the
-    /// writers.
+    /// Places the calling thread, and the threads and processes that it starts, on the CPUs that
+    /// are not reserved for writers.
     ///
     /// # Errors
     /// [`BenchError::Machine`].

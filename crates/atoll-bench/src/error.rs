@@ -1,74 +1,74 @@
-//! What can go wrong in a benchmark.
+//! The errors of a benchmark.
 
 use atoll::machine::MachineError;
 use atoll_memory::MemoryError;
 
-/// Why a benchmark gave no report.
+/// The reason why a benchmark has no report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// The database.
+    /// An error of the database.
     #[error(transparent)]
     Database(#[from] atoll::Error),
-    /// Memory for a measurement of its own.
+    /// Memory for a measurement could not be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Something about this machine.
+    /// An error about this machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// An argument that makes no sense.
+    /// An argument is out of range.
     #[error("{what} is {value}, but {need}")]
     Argument {
         /// The argument.
         what: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What it must be.
+        /// The requirement.
         need: &'static str,
     },
-    /// A name that no scheme has, where `all` would stand for all of them.
+    /// There is no scheme of this name.
     #[error("{0}, or `all`")]
     Scheme(#[from] atoll::UnknownScheme),
-    /// The database of this size does not fit.
+    /// A database of this size does not fit into memory.
     #[error(
         "{gib} GiB of rows need about {need_mib} MiB with their index, locks and copies, but only \
          {available_mib} MiB are available; choose a smaller size"
     )]
     TooLarge {
-        /// The size asked for.
+        /// The requested size.
         gib: f64,
-        /// What it would need.
+        /// The memory that it needs.
         need_mib: u64,
-        /// What there is.
+        /// The memory that is available.
         available_mib: u64,
     },
-    /// A call of the system.
+    /// A system call failed.
     #[error("{call} failed: {source}")]
     System {
         /// The call.
         call: &'static str,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The reading process did not do what it was told.
+    /// The reading process did not do what it was asked to do.
     #[error("the reading process failed: {0}")]
     Reader(String),
-    /// A snapshot was wrong: the most important thing that a benchmark can find.
+    /// A snapshot is wrong. This is the most important finding of a benchmark.
     #[error("a snapshot is wrong: {0}")]
     Wrong(String),
-    /// A condition that a workload must keep was broken when it had ended.
+    /// A consistency condition of the workload does not hold after the run.
     #[error("the database is wrong after the run: {0}")]
     Inconsistent(String),
-    /// A writer could not go on.
+    /// A writer ended early.
     #[error("a writer ended: {0}")]
     Writer(String),
-    /// A thread ended by a panic.
+    /// A thread panicked.
     #[error("a {0} thread panicked; its message is above")]
     Panicked(&'static str),
 }
 
 impl BenchError {
-    /// For `map_err`: a system call that failed.
+    /// For `map_err`: the error of a system call.
     pub(crate) fn system(call: &'static str) -> impl Fn(std::io::Error) -> Self {
         move |source| Self::System { call, source }
     }

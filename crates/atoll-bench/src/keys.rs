@@ -1,32 +1,32 @@
-//! Which row a writer updates next: uniform, or skewed by Zipf's law, from a seed.
+//! Keys that a workload accesses: uniform, or skewed by Zipf's law, from a seed.
 //!
 //! Ranks of Zipf's law are drawn by rejection from an integral. The curve x^−θ is convex, so over
 //! the unit around a rank k its area is at least k^−θ: draw a point under the curve, take the
-//! nearest rank, and keep it when the point lies in the last k^−θ of that rank's area. No table, no
-//! sum over all ranks, and less than 1.2 draws for one rank on average. Most points are so far to
-//! the right of their rank's area that they are kept without a look at it (Hörmann and Derflinger,
-//! "Rejection-inversion to generate variates from monotone discrete distributions", 1996).
+//! nearest rank, and keep it when the point is in the last k^−θ of that rank's area. This needs no
+//! table and no sum over all ranks, and less than 1.2 draws for one rank on average. Most points
+//! are so far to the right in their rank's area that they are kept without computing it (Hörmann
+//! and Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
+//! 1996).
 //!
-//! Ranks are then scattered over the keys by a permutation, so that popular rows do not lie side by
-//! side.
+//! A permutation then scatters the ranks over the keys, so that popular rows are not adjacent.
 
-/// Transactions of so many accesses that each of the threads draws before it runs them again:
-/// drawing them is not measured.
+/// The number of transactions, of `accesses` accesses each, that each thread draws before the
+/// measurement and then runs again and again, so that drawing is not measured.
 ///
-/// Two threads to sixteen access together as many rows as there are in the usual table. Fewer would
-/// measure something else: 16 Ki transactions of 16 accesses and two threads touch an eighth of
-/// that table at most, about 150 MB with what leads there, and caches are as large.
+/// Two to sixteen threads together access as many rows as the usual table has. Fewer transactions
+/// would measure something else: 16 Ki transactions of 16 accesses and two threads touch at most an
+/// eighth of that table, about 150 MB with its index lines, and caches are as large.
 pub fn drawn_by_each(threads: usize, accesses: usize) -> usize {
     let each = ((1 << 22) / threads.max(1)).clamp(1 << 18, 1 << 21);
     (each / accesses.max(1)).max(1)
 }
 
-/// Pseudo-random numbers: a counter with a strong mixing function.
+/// Pseudo-random numbers: a counter through a strong mixing function.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each seed.
+    /// A generator; each seed gives another sequence.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -54,14 +54,14 @@ impl Random {
     }
 }
 
-/// Ranks 1 to n, rank k with a probability in proportion to k^−θ.
+/// Ranks 1 to n, rank k with a probability proportional to k^−θ.
 #[derive(Debug, Clone)]
 pub struct Zipf {
     ranks: u64,
     theta: f64,
     area_first: f64,
     area_all: f64,
-    /// A point no farther left of its rank than this is kept.
+    /// A point at most this far to the left of its rank is kept.
     sure: f64,
 }
 
@@ -72,7 +72,7 @@ impl Zipf {
             Self { ranks: ranks.max(1), theta, area_first: 0.0, area_all: 0.0, sure: 0.0 };
         zipf.area_first = zipf.area(1.5) - 1.0;
         zipf.area_all = zipf.area(zipf.ranks as f64 + 0.5);
-        // Where rank 2 begins to be kept; for greater ranks that lies farther left.
+        // The left end of the kept part of rank 2; for greater ranks it is farther to the left.
         zipf.sure = 2.0 - zipf.area_inverse(zipf.area(2.5) - 2f64.powf(-theta));
         zipf
     }
@@ -123,7 +123,7 @@ impl Keys {
     /// Keys below `count` (at least 1); uniform for `theta` 0.
     pub fn new(count: u64, theta: f64, seed: u64) -> Self {
         let count = count.max(1);
-        // A step of the golden section visits every key once and stays away from itself.
+        // A golden-section step visits every key once, and consecutive ranks are far apart.
         let golden = (count as f64 * 0.618_033_988_75) as u64;
         let is_permutation = |stride: &u64| greatest_common_divisor(*stride, count) == 1;
         let stride = (golden.max(1)..).find(is_permutation).unwrap_or(1);
@@ -159,7 +159,7 @@ mod tests {
         for (threads, accesses) in [(2, 16), (4, 1), (16, 64)] {
             assert_eq!(drawn_by_each(threads, accesses) * accesses * threads, 4 << 20);
         }
-        // One thread alone keeps no more than one of two, and one of many no less than one of 16.
+        // One thread keeps as many as each of two, and each of many threads as many as each of 16.
         assert_eq!(drawn_by_each(1, 16), drawn_by_each(2, 16));
         assert_eq!(drawn_by_each(1000, 16), drawn_by_each(16, 16));
         assert_eq!(drawn_by_each(2, usize::MAX), 1);

@@ -1,13 +1,16 @@
-//! Benchmarks of Atoll that compare with peers in the same run and say what bounds each figure.
+//! Benchmarks of Atoll. They compare it with peers in the same run, and report what limits each
+//! figure.
 //!
-//! A benchmark is a module with its arguments, a `run` that says what it is doing, and a report
-//! that can be printed as a table or as JSON. Everything is seeded; no report has a date in it.
+//! A benchmark is a module with its arguments, a `run` that reports its progress, and a report that
+//! can be printed as a table or as JSON. All randomness comes from a seed; no report contains a
+//! date.
 
 pub mod cpus;
 pub mod crash;
 pub mod durable;
 mod error;
 pub mod floor;
+pub mod folder;
 pub mod keys;
 pub mod machine_facts;
 pub mod oltp;

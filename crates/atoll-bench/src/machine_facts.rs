@@ -1,20 +1,20 @@
-//! What a report says about the machine it was made on.
+//! Facts about the machine, for a report.
 
 use serde::Serialize;
 
-/// The machine, as far as it bears on the figures.
+/// The properties of the machine that affect the figures.
 #[derive(Debug, Clone, Serialize)]
 pub struct MachineFacts {
     /// CPUs that this process may use.
     pub cpus_allowed: usize,
-    /// What the system calls the processor.
+    /// Model name of the processor.
     pub cpu_model: String,
     /// Memory of the machine.
     pub memory_total_bytes: u64,
     /// Memory that was available at the start.
     pub memory_available_bytes: u64,
-    /// Processes that wanted a CPU in the minute before the start, on average: more than 0 means
-    /// that others disturb the figures.
+    /// Average number of runnable processes in the minute before the start; more than 0 means that
+    /// other processes affect the figures.
     pub load: f64,
     /// Release of the kernel.
     pub kernel: String,
@@ -23,7 +23,7 @@ pub struct MachineFacts {
 }
 
 impl MachineFacts {
-    /// Looks around; what cannot be read is left empty.
+    /// Gathers the facts; what cannot be read is left empty.
     pub fn gather() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let huge = |file: &str| read(&format!("/sys/kernel/mm/transparent_hugepage/{file}"));
@@ -53,7 +53,8 @@ fn first_number(text: &str) -> f64 {
     text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Bytes of this process that are in memory, shared ones included; 0 where that is not told.
+/// Bytes of this process that are in memory, shared ones included; 0 where the system does not
+/// report it.
 pub fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,19 +1,19 @@
-//! What a benchmark tells while it runs.
+//! Progress of a benchmark.
 
-/// Who is told.
+/// A receiver of progress messages.
 pub trait Watcher {
-    /// Something begins, or has been found out: one short line.
+    /// A step begins, or has a result: one short line.
     fn say(&mut self, line: &str);
 
-    /// What began last is done to this share, from 0 to 1, and `how` it goes in a few words. Called
-    /// often.
+    /// The current step is done to this share, from 0 to 1; `how` describes its state in a few
+    /// words. Called often.
     fn reach(&mut self, share: f64, how: &str);
 }
 
-/// Where progress is told.
+/// The receiver of a benchmark's progress.
 pub type Progress<'p> = &'p mut dyn Watcher;
 
-/// Nobody is told.
+/// A receiver that ignores all messages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 

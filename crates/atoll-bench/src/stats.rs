@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Middle and tail of a series, in microseconds.
+/// Median and tail of a series, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Half of the values are at most this.
@@ -13,8 +13,8 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// The value at or below which the share `p` (0 to 1) of `values` lies, by nearest rank; 0 for
-/// none.
+/// The value at or below which the share `p` (0 to 1) of `values` is, by nearest rank; 0 for an
+/// empty series.
 pub fn percentile(values: &[f64], p: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -23,7 +23,7 @@ pub fn percentile(values: &[f64], p: f64) -> f64 {
     sorted.get(at).copied().unwrap_or(0.0)
 }
 
-/// The middle value, or the mean of the two in the middle; 0 for none.
+/// The middle value, or the mean of the two middle values; 0 for an empty series.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -34,7 +34,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The spread of nanoseconds, in microseconds.
+/// The spread of values in nanoseconds, as microseconds.
 pub fn spread_us(nanoseconds: &[u64]) -> Spread {
     let us: Vec<f64> = nanoseconds.iter().map(|ns| *ns as f64 / 1e3).collect();
     Spread { p50: percentile(&us, 0.5), p99: percentile(&us, 0.99), max: percentile(&us, 1.0) }

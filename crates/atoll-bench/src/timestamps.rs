@@ -1,9 +1,9 @@
-//! How many timestamps a second each source can give out, as the micro-benchmark of the study has
-//! it ("Staring into the Abyss", figure 6): threads take one after the other and do nothing else.
+//! Timestamps per second that each source can allocate, as in the micro-benchmark of "Staring into
+//! the Abyss", figure 6: threads allocate one timestamp after the other and do nothing else.
 //!
-//! What that means for transactions shows `ycsb` with the scheme TIMESTAMP and each of the sources
-//! (figure 7): without contention they differ as here; with it, batches fall behind, because a
-//! transaction that came too late starts again with the next timestamp of the same old batch.
+//! `ycsb` with the scheme TIMESTAMP and each of the sources shows the effect on transactions
+//! (figure 7). Without contention the sources differ as here. With contention, batches fall behind,
+//! because a transaction that was too late restarts with the next timestamp of the same old batch.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,10 +19,10 @@ use crate::error::BenchError;
 use crate::progress::Progress;
 use crate::stats::median;
 
-/// Timestamps between two looks at whether time is up.
+/// Timestamps between two checks of the clock.
 const BETWEEN_LOOKS: u64 = 64;
 
-/// Measures how many timestamps a second each source gives out.
+/// Measures how many timestamps a second each source can allocate.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct TimestampsArgs {
     /// Numbers of threads [default: 1, 2, 4, ... up to the CPUs]
@@ -31,26 +31,26 @@ pub struct TimestampsArgs {
     /// Seconds of one measurement
     #[arg(long, default_value_t = 1.0)]
     pub seconds: f64,
-    /// Measurements of each, in turns; the median counts
+    /// Measurements of each, interleaved; the report has the median
     #[arg(long, default_value_t = 3)]
     pub repeats: usize,
 }
 
-/// One source and one number of threads.
+/// The rate of one source with one number of threads.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rate {
     /// The source.
     pub timestamps: &'static str,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Timestamps per second, of all threads together.
+    /// Timestamps per second of all threads together.
     pub per_s: f64,
 }
 
-/// What one run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct TimestampsReport {
-    /// What was asked for.
+    /// The arguments.
     pub config: TimestampsArgs,
     /// The rates.
     pub rates: Vec<Rate>,

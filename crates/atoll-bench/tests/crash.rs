@@ -1,10 +1,11 @@
-//! Crashes of every scheme, and planted faults that they find.
+//! Crash tests of every scheme, and planted faults that they find.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use atoll::machine::medium::crash::lines::Skipped;
 use atoll::machine::medium::{SECTOR_BYTES, WORD_BYTES};
 use atoll::{Planted, SchemeKind};
-use atoll_bench::crash::run::{Crashes, How, Run, run};
+use atoll_bench::crash::plan::{Crashes, How};
+use atoll_bench::crash::run::{Run, run};
 
 const UNITS: [u64; 2] = [SECTOR_BYTES, WORD_BYTES];
 
@@ -22,7 +23,8 @@ fn nothing_is_wrong_after_crashes_of_any_scheme() {
     }
 }
 
-/// Small runs of every scheme, crashed behind every event, and some of their recoveries too.
+/// Runs small transactions of every scheme, with a crash behind every event and behind some events
+/// of the recoveries.
 fn every_event(unit: u64) {
     for (number, scheme) in SchemeKind::ALL.iter().copied().enumerate() {
         let crashes = Crashes::Every(40);
@@ -44,7 +46,7 @@ fn nothing_is_wrong_after_a_crash_behind_every_event_of_a_small_run_on_persisten
     every_event(WORD_BYTES);
 }
 
-/// Runs with a fault until something is wrong of which this is said.
+/// Runs with a fault until a violation contains `text`.
 fn is_found_as(how: How, text: &str) {
     let how = How { crashes: Crashes::Random(200), transactions: 30, ..how };
     let runs = (0..20).map(|seed| run(SchemeKind::default(), seed, &how));

@@ -1,9 +1,9 @@
-//! A guest with a node that has memory and no CPUs, and a database that lets what is not used wait
-//! there. Where a guest cannot run, the test says so and passes.
+//! Runs a guest with a node that has memory but no CPUs, and a database that evicts to it. Where a
+//! guest cannot run, the test prints so and passes.
 //!
-//! What the launcher gives is nodes with a CPU each; the program switches that of one of them off,
-//! which is all that tells such a node from one that never had any. The emulator shows where pages
-//! lie and that nothing is lost on the way, not how fast it is.
+//! The launcher provides nodes with a CPU each; the program switches off the CPU of one node, which
+//! makes the kernel treat it as a node without CPUs. The emulator shows where pages are and that
+//! none is lost when it moves, but not the speed.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../atoll-machine/tests/launcher/mod.rs"]
@@ -17,7 +17,7 @@ use std::process::Command;
 const NODES: &str = "3";
 const NODE_MIB: &str = "512";
 
-/// What the program has to say.
+/// The lines that the program must print.
 const WANTED: [&str; 9] = [
     "PASS node 2 has memory and no CPUs",
     "PASS a node that is not there is refused",
@@ -54,7 +54,7 @@ fn cold_pages_wait_on_a_node_without_cpus_and_hot_ones_come_back() {
     }
 }
 
-/// The program without what only a debugger needs: it is copied into the guest's memory.
+/// A copy of the program without debug information, because it is copied into the guest's memory.
 fn stripped(program: &Path, folder: &Path) -> std::path::PathBuf {
     let small = folder.join("guest-cold");
     let done = Command::new("strip").arg("-o").arg(&small).arg(program).status();

@@ -1,9 +1,10 @@
-//! A guest with persistent memory is cut off while a database writes there, booted again, and what
-//! was acknowledged is there. Where a guest cannot run, the test says so and passes.
+//! Cuts off a guest with persistent memory while a database writes, boots it again, and checks that
+//! every acknowledged commit is there. Where a guest cannot run, the test prints so and passes.
 //!
-//! The emulator has no caches, so this cannot find a line that was not written back; that is what
-//! the crash medium is for. It shows that the file system's promise is asked for and found, that
-//! tablespaces lie on their nodes' memory, and that files survive as they were left.
+//! The emulator has no caches, so this test cannot find a cache line that was not written back; the
+//! crash medium tests that. This test shows that the database requests and gets the file system's
+//! guarantee, that tablespaces are on their nodes' memory, and that files survive as they were
+//! left.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../atoll-machine/tests/launcher/mod.rs"]
@@ -16,9 +17,9 @@ use std::process::Command;
 
 const NODES: &str = "2";
 const PM_MIB: &str = "128";
-/// Threads of the writer: as many transactions may have been begun and not told.
+/// Number of writer threads: as many transactions may have begun without being acknowledged.
 const UNTOLD: u64 = 2;
-/// Seconds until the guest is cut off; a slow machine gets more.
+/// Seconds until the guest is cut off; a slow machine gets a longer time.
 const CUTS_S: [u64; 4] = [9, 18, 36, 72];
 
 struct Guest {
@@ -30,7 +31,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// Runs the program; `None` for the status when it was cut off.
+    /// Runs the program; the status is `None` when it was cut off.
     fn run(&self, mode: &str, limit_s: u64) -> (Option<i32>, String) {
         let told = self.acknowledged.iter().map(|id| format!("{id}\n")).collect::<String>();
         std::fs::write(self.tree.path().join("acknowledged"), told).unwrap();
@@ -53,13 +54,13 @@ impl Guest {
         (status, said)
     }
 
-    /// Cuts it off in the middle of writing.
+    /// Kills the guest in the middle of a write.
     fn cut_off(&mut self) {
         let before = self.acknowledged.len();
         for limit_s in CUTS_S {
             let (status, said) = self.run("write", limit_s);
             assert_eq!(status, None, "it ended by itself:\n{said}");
-            // The last line may have been cut off too.
+            // The last line may be incomplete.
             let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
             let told = whole.lines().filter_map(|line| line.trim_end().strip_prefix("done "));
             self.acknowledged.extend(told.map(|id| id.parse::<u64>().unwrap()));
@@ -71,7 +72,7 @@ impl Guest {
     }
 }
 
-/// The program without what only a debugger needs: it is copied into the guest's memory.
+/// A copy of the program without debug information, because it is copied into the guest's memory.
 fn stripped(program: &Path, folder: &Path) -> PathBuf {
     let small = folder.join("guest-writer");
     let done = Command::new("strip").arg("-o").arg(&small).arg(program).status();

@@ -1,5 +1,5 @@
-//! A process that owns a database is killed, again and again, and what it had acknowledged on its
-//! output is there every time.
+//! Kills a process that owns a database, again and again, and checks each time that every commit
+//! that it had acknowledged on its output is there.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -11,28 +11,28 @@ use std::time::{Duration, Instant};
 
 use atoll::{Database, SchemeKind};
 use atoll_bench::crash::judge::judge;
-use atoll_bench::crash::run::How;
+use atoll_bench::crash::plan::How;
 use atoll_bench::crash::scene::{self, Tables};
 use atoll_bench::keys::Random;
 
-/// Where the process that is killed has its database, and the first transaction's number.
+/// The folder of the database of the killed process, and the number of its first transaction.
 const FOLDER: &str = "ATOLL_TEST_KILLED_FOLDER";
 const FIRST: &str = "ATOLL_TEST_KILLED_FIRST";
 const SCHEME: &str = "ATOLL_TEST_KILLED_SCHEME";
 const THREADS: i64 = 3;
-/// Kills of one database.
+/// Number of kills for one database.
 const ROUNDS: u64 = 10;
-/// What the process says before it opens the database, and when it has.
+/// The lines that the process prints before it opens the database, and after.
 const OPENING: &str = "opening";
 const READY: &str = "ready";
-/// The longest that it works.
+/// Longest time for which it works.
 const WORK: Duration = Duration::from_millis(30);
 
 fn open(folder: &Path, scheme: SchemeKind) -> Database {
     Database::open(folder, scene::options(scheme, &How::default())).unwrap()
 }
 
-/// What the killed process does; no test unless it is started as that.
+/// The body of the killed process; does nothing unless the process was started as that.
 #[test]
 fn the_process_that_is_killed() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -64,24 +64,24 @@ fn the_process_that_is_killed() {
     });
 }
 
-/// When a process is killed.
+/// The time at which a process is killed.
 #[derive(Debug, Clone, Copy)]
 enum When {
-    /// So long after it has begun to open the database, ready or not.
+    /// After it has begun to open the database, whether or not it is open.
     Opening(Duration),
-    /// So long after it was ready.
+    /// After it has opened the database.
     Ready(Duration),
 }
 
-/// What was seen of a process that was killed.
+/// The output of a process that was killed.
 struct Killed {
-    /// How long it took to open the database at most; `None` when it was killed before it had.
+    /// An upper bound of the time to open the database; `None` when it was killed before.
     opened: Option<Duration>,
-    /// The transactions that it has acknowledged.
+    /// The transactions that it acknowledged.
     told: Vec<u64>,
 }
 
-/// Starts a process, which goes on with what it finds, and kills it.
+/// Starts a process on the existing database, and kills it.
 fn kill(folder: &Path, scheme: SchemeKind, first: i64, when: When) -> Killed {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_process_that_is_killed", "--nocapture"])
@@ -117,7 +117,7 @@ fn kill(folder: &Path, scheme: SchemeKind, first: i64, when: When) -> Killed {
     Killed { opened, told }
 }
 
-/// Copies what a process has left, so that it can be looked at and left as it is.
+/// Copies the files that a process has left, so that the judge does not change them.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -136,7 +136,7 @@ fn what_was_acknowledged_is_there_after_every_kill() {
         std::env::var("ATOLL_TEST_KILLS").map_or(200, |rounds| rounds.parse().unwrap());
     let mut random = Random::new(7);
     let (mut all, mut early) = (0, 0);
-    // What opening has taken when that was last seen to its end.
+    // The time of the last complete opening.
     let mut opening = WORK;
     for database in 0..rounds.div_ceil(ROUNDS) {
         let room = tempfile::tempdir().unwrap();
@@ -155,11 +155,11 @@ fn what_was_acknowledged_is_there_after_every_kill() {
             if let (When::Ready(_), Some(took)) = (when, opened) {
                 opening = took.min(4 * WORK);
             }
-            // Of each thread, one transaction at most was not acknowledged.
+            // At most one transaction of each thread began without being acknowledged.
             begun += told.len() as i64 + THREADS;
             all += told.len();
             acknowledged.extend(told);
-            // The next process begins with what this one has left.
+            // The next process works on the original files.
             copy(&folder, &shown);
             let db = open(&shown, scheme);
             let wrong = judge(&db, &acknowledged, begun).unwrap();

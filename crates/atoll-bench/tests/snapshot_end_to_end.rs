@@ -1,7 +1,7 @@
-//! The whole benchmark on a few MiB: every part runs, and its report holds together.
+//! Runs the whole snapshot benchmark on a few MiB: every part runs, and the report is consistent.
 //!
-//! It has a `main` of its own because the benchmark starts the program again as its reading
-//! process. No figure of time is asserted.
+//! The test has a `main` of its own because the benchmark starts the program again as its reading
+//! process. No time is asserted.
 
 use atoll_bench::progress::Watcher;
 use atoll_bench::snapshot::{self, SnapshotArgs, SnapshotReport};

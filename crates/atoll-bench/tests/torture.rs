@@ -1,4 +1,4 @@
-//! Every scheme through a thousand schedules, and what makes that count: runs repeat exactly.
+//! Runs every scheme through a thousand schedules, and checks that runs repeat exactly.
 #![allow(clippy::unwrap_used)]
 
 use atoll_bench::progress::Unwatched;
@@ -49,7 +49,7 @@ fn a_seed_repeats_its_run_down_to_every_turn_and_seeds_differ() {
             let run = lineup::seed(kind, seed, true);
             let (turns, history) = run.kept.as_ref().unwrap();
             assert!(turns.len() > 5 && history.transactions.len() > 3, "{}", kind);
-            // Another thread, after another run: nothing may depend on where a run is made.
+            // On another thread, after another run: a run must not depend on either.
             let again = std::thread::spawn(move || {
                 lineup::seed(kind, seed + 1001, false);
                 lineup::seed(kind, seed, true)

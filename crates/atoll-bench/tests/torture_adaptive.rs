@@ -1,5 +1,6 @@
-//! ADAPTIVE under many schedules: a row on which transactions meet is locked early, and left to
-//! validation again when they do not meet any more. Nobody stops for either.
+//! ADAPTIVE under many schedules: a row on which transactions conflict is locked early, and is
+//! validated again when they do not conflict any more. No transaction is stuck during either
+//! change.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
@@ -18,30 +19,31 @@ use atoll_txn::{Begin, Engine, EngineOptions, OpError, SchemeOptions, TableOptio
 
 type Here = Engine<Adaptive<Stepped>, Stepped>;
 
-/// Row 0 is everybody's at first; the others are those of one writer each.
+/// All writers use row 0 at first; each of the other rows belongs to one writer.
 const WRITERS: i64 = 3;
 /// Transactions of each writer on the common row.
 const HOT: i64 = 30;
-/// And afterwards: more than the hottest row takes to cool down.
+/// Transactions of each writer on its own row afterwards: more than the hottest row needs to cool
+/// down.
 const CALM: i64 = 600;
 const SEEDS: u64 = 12;
 const STEPS_MAX: u64 = 20_000_000;
 
-/// What the writers say.
+/// State that the writers share.
 #[derive(Default)]
 struct Said {
-    /// Writers that are still at the common row together.
+    /// Number of writers that still use the common row together.
     meeting: Cell<i64>,
     writing: Cell<i64>,
-    /// The common row was locked early at some time.
+    /// Whether the common row was ever locked early.
     moved: Cell<bool>,
     added: Cell<i64>,
     aborts: Cell<u64>,
-    /// Of the first writer, when it was alone with the row.
+    /// Aborts of the first writer when only it used the row.
     aborts_when_calm: Cell<u64>,
 }
 
-/// With so many rows, all 0.
+/// An engine with `rows` rows, all 0.
 fn engine(rows: i64) -> (Arc<Here>, Arc<Table<Stepped>>) {
     let directory = directory().unwrap();
     let scheme = Adaptive::new(&SchemeOptions::default());
@@ -72,7 +74,7 @@ impl Actor {
         Self { worker: engine.worker().unwrap(), table: Arc::clone(table) }
     }
 
-    /// Adds 1 to a row; how often it had to be tried again.
+    /// Adds 1 to a row; returns the number of retries.
     fn add(&mut self, id: i64, linger: bool) -> u64 {
         let mut aborts = 0;
         loop {
@@ -161,13 +163,14 @@ fn rows_move_to_early_locks_and_back_and_nobody_stops_for_it() {
         println!("seed {seed}: {} steps, {} aborts", played.steps, said.aborts.get());
         assert!(said.moved.get(), "seed {seed}: the row was left to validation all the time");
         assert!(!is_moved(&engine), "seed {seed}: it has not cooled down");
-        assert!(said.aborts.get() > 0, "seed {seed}: nobody has met anybody");
+        assert!(said.aborts.get() > 0, "seed {seed}: no transactions conflicted");
         assert_eq!(said.aborts_when_calm.get(), 0, "seed {seed}");
         assert_eq!(Actor::new(&engine, &table).sum().unwrap(), said.added.get(), "seed {seed}");
     }
 }
 
-/// More than are stored in one section of the gate, so that others come in between.
+/// More rows than are stored in one section of the gate, so that other transactions run between
+/// sections.
 const MANY: i64 = 600;
 
 #[test]
@@ -213,7 +216,7 @@ fn who_begins_to_read_while_a_large_commit_is_stored_sees_all_rows_as_they_were(
                     );
                     reader.worker.commit().unwrap();
                     seen.set(seen.get() + 1);
-                    // Most of the time nobody reads.
+                    // Most of the time no transaction reads.
                     (0..random.below(20_000)).for_each(|_| step());
                 }
             })
@@ -222,5 +225,5 @@ fn who_begins_to_read_while_a_large_commit_is_stored_sees_all_rows_as_they_were(
         assert_eq!(played.ended, Ended::Well, "seed {seed}");
         between += seen.get();
     }
-    assert!(between > 150, "nobody read meanwhile");
+    assert!(between > 150, "no transaction read meanwhile");
 }

@@ -1,5 +1,5 @@
-//! Many cuts beside few transactions whose threads fall asleep inside the gate: a snapshot shows a
-//! transaction as a whole or not at all.
+//! Many cuts beside few transactions on threads that sleep inside the gate: a snapshot shows a
+//! transaction completely or not at all.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,9 @@ use atoll_txn::{EngineOptions, Scheme};
 
 const THREADS: usize = 3;
 const CUTS: usize = 500;
-/// Rows that are always there and hold the same number.
+/// Rows that always exist and hold the same number.
 const TWINS: [i64; 2] = [0, 1];
-/// Two that come and go together.
+/// Rows that are inserted and deleted together.
 const GUESTS: [i64; 2] = [2, 3];
 
 fn row(id: i64, amount: i64) -> Row {
@@ -28,7 +28,7 @@ fn amount(row: Option<Row>) -> i64 {
     row.unwrap()[AMOUNT]
 }
 
-/// One transaction: the twins grow by one, or the guests come or go.
+/// One transaction: increments the twins, or inserts or deletes the guests.
 fn transaction<S: Scheme<Hesitant>>(
     hands: &mut Hands<S, Hesitant>,
     grows: bool,

@@ -1,4 +1,4 @@
-//! Planted faults: real schemes with one thing left out, and the anomalies that torture finds.
+//! Planted faults: real schemes with one step left out, and the anomalies that torture must find.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -23,29 +23,29 @@ use atoll_txn::schemes::timestamp::TimestampOrdering;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// Nothing is wrong.
+    /// No fault.
     None,
     /// Rows are read without their lock.
     UnlockedReads,
     /// Rows are written without their lock.
     UnlockedWrites,
-    /// What was looked for and not found is not kept absent.
+    /// A gap read does not protect the absence of a key.
     UnwatchedGaps,
-    /// Who adds an entry does not ask who watches the gap.
+    /// A gap insert does not check the readers of the gap.
     UnaskedAdds,
-    /// Locks go as soon as the next one is asked for.
+    /// A lock is released as soon as the next one is requested.
     EarlyRelease,
-    /// Whatever validation says, the transaction commits.
+    /// A transaction commits whatever validation returns.
     NoValidation,
-    /// A transaction that is too old for the epoch commits all the same.
+    /// A transaction that is too old for the epoch commits.
     LateCommits,
-    /// Versions of rows are what the row holds now.
+    /// An older version of a row is its current contents.
     NewestVersions,
-    /// What a transaction that has read two states was told is believed.
+    /// A transaction that has read inconsistent values believes what follows from them.
     NoDoubt,
-    /// Who reads a row waits for ever.
+    /// A reader of a row waits for ever.
     EndlessWaits,
-    /// Nothing can begin.
+    /// No transaction can begin.
     Panics,
 }
 
@@ -201,7 +201,7 @@ impl<M: Machine, S: Scheme<M>> Scheme<M> for Faulty<S> {
     }
 }
 
-/// What many seeds find, by name, with the number of seeds that find it and the first one's words.
+/// The findings of many seeds by kind, with the number of seeds and the first description.
 type Found = BTreeMap<String, (u32, String)>;
 
 fn find<S: Scheme<Stepped>>(
@@ -210,7 +210,7 @@ fn find<S: Scheme<Stepped>>(
     seeds: u64,
     rules: &Rules,
 ) -> Found {
-    // A panic on the stage is a finding; its words need not be told here.
+    // A panic on the stage is a finding; its message need not be printed.
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let tell = std::panic::take_hook();
@@ -331,7 +331,8 @@ fn names_that_nobody_looks_for_are_given_twice() {
         find(Mvcc::new, Fault::None, 200, &rules),
     ];
     for found in found {
-        // Who reads both rows sees the name, part 2 of the history's rows, in two versions.
+        // A transaction that reads both rows sees the name, part 2 of the history's rows, in two
+        // versions.
         let (_, text) = &found["non-repeatable read"];
         assert!(text.contains("part 2 as version"), "{text}");
     }
@@ -350,7 +351,7 @@ fn two_who_look_for_a_name_at_once_and_do_not_meet_both_get_it() {
 
 #[test]
 fn names_that_are_refused_for_a_row_that_was_not_there_are_found_out() {
-    // Others are misled by what they have read themselves, most of them.
+    // Usually a transaction is misled by values that it has read itself.
     let refused = (0..3000).find(|seed| {
         let scheme = Faulty(Silo::new(&options(*seed)), Fault::NoDoubt);
         let fault = run_seed(scheme, *seed, &Rules::default()).fault;

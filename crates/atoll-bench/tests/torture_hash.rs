@@ -1,5 +1,5 @@
-//! The hash index by itself under seeded schedules: a key that several add is added by one of them,
-//! beside others that come and go in the same buckets and beside growth.
+//! The hash index under seeded schedules: of several threads that add the same key, one succeeds,
+//! while other keys come and go in the same buckets and while the index grows.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ const THREADS: u64 = 3;
 const KEYS: u64 = 40;
 const SEEDS: u64 = 300;
 
-/// All in one part.
+/// All hashes are in one part.
 fn hash(key: u64) -> u64 {
     mix(key) & !0x3f
 }
@@ -25,7 +25,7 @@ fn key_of(row: RowId) -> u64 {
     row.0 / THREADS
 }
 
-/// Who has added which row, after each has tried all keys and taken some of its own away again.
+/// The rows that were added, after each thread has tried all keys and removed some of its own.
 fn run(seed: u64) -> Vec<RowId> {
     let index: Rc<HashIndex<Stepped>> = Rc::default();
     let there: Rc<RefCell<Vec<RowId>>> = Rc::default();
@@ -40,7 +40,7 @@ fn run(seed: u64) -> Vec<RowId> {
                     assert_eq!(index.find(hash, |other| key_of(other) == key), Some(row));
                 }
                 assert!(!index.lacks(hash), "key {key} is there");
-                // Nobody else has these keys.
+                // Keys of this thread only.
                 let passing = KEYS * (1 + thread) + random.below(KEYS);
                 let (row, hash) = (RowId(passing * THREADS), mix(passing) & !0x3f);
                 assert_eq!(index.insert(hash, row, |other| other == row, || ()), None);

@@ -1,5 +1,5 @@
-//! The ordered index by itself under seeded schedules: what stays is always seen, order is kept,
-//! and whoever puts an entry into a range that was read meets the reader at the guard.
+//! The ordered index under seeded schedules: entries that stay are always seen, order is kept, and
+//! a thread that inserts into a range that was read meets the reader at the guard.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
@@ -15,14 +15,14 @@ use atoll_storage::ordered::{Batch, GuardId, KeyRange, OrderedIndex};
 
 const KEYS: u64 = 160;
 
-/// What is known about a key: whether it is there, and how often that has changed.
+/// What is known of a key: whether it is present, and how often that has changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Known {
     is_there: bool,
     changes: u64,
 }
 
-/// An entry that was added, and the readers that its guard knew of then.
+/// An entry that was added, and the readers that its guard had then.
 struct Added {
     key: u64,
     changes: u64,
@@ -32,7 +32,7 @@ struct Added {
 #[derive(Default)]
 struct World {
     known: BTreeMap<u64, Known>,
-    /// By guard: the readers that observed it.
+    /// The readers that observed each guard.
     watchers: BTreeMap<u32, BTreeSet<usize>>,
     added: Vec<Added>,
     readers: usize,
@@ -132,7 +132,7 @@ fn read(
             assert!(!is_settled || seen.contains(&key) == then.is_there, "key {key}: {then:?}");
         }
     }
-    // Whoever came in unseen, and is still there, has met this reader.
+    // An entry that was added unseen, and is still present, has met this reader.
     for Added { key, changes, met } in &world.added {
         let stays = world.known[key].changes == *changes;
         if stays && (from..=to).contains(key) && !seen.contains(key) {
@@ -160,7 +160,7 @@ fn run(seed: u64) -> (u64, u64) {
         let (index, world) = (Rc::clone(&index), Rc::clone(&world));
         let mut random = Random::new(random.word());
         parts.push(Box::new(move || {
-            // Whole stretches come or go, so that leaves fill up and run empty.
+            // Whole ranges are added or removed, so that leaves fill up and become empty.
             for _ in 0..4 {
                 let comes = random.below(5) < 2;
                 let (start, count) = (random.below(KEYS), 1 + random.below(120));

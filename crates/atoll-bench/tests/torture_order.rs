@@ -1,5 +1,5 @@
-//! A snapshot has a place in the serial order, also beside a transaction that stores in several
-//! sections, between which others commit and snapshots are taken.
+//! A snapshot has a place in the serial order, even while a transaction stores in several sections,
+//! between which other transactions commit and snapshots are taken.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use atoll_txn::{EngineOptions, Scheme};
 const COPIES: i64 = 4;
 const ORIGINAL: i64 = COPIES;
 const ATTEMPTS: u32 = 12;
-/// Steps after the original was raised, before it is once more.
+/// Steps from one increment of the original to the next.
 const STEPS_BETWEEN: u32 = 300;
 const SEEDS: u64 = 250;
 const STEPS_MAX: u64 = 2_000_000;
@@ -24,7 +24,7 @@ const STEPS_MAX: u64 = 2_000_000;
 #[derive(Default)]
 struct Seen {
     is_over: Cell<bool>,
-    /// Numbers that were copied by transactions that committed.
+    /// Numbers that committed transactions have copied.
     copied: RefCell<Vec<i64>>,
     /// The original and its copies, as snapshots show them.
     shown: RefCell<Vec<[i64; 2]>>,
@@ -45,7 +45,7 @@ fn set<S: Scheme<Stepped>>(hands: &mut Hands<S, Stepped>, key: i64, to: i64) -> 
     Ok(())
 }
 
-/// Runs a transaction once; what it returns if it committed.
+/// Runs a transaction once; returns its result if it committed.
 fn once<S: Scheme<Stepped>, R>(
     hands: &mut Hands<S, Stepped>,
     body: impl FnOnce(&mut Hands<S, Stepped>) -> Result<R, Halt>,
@@ -70,7 +70,7 @@ fn shown<S: Scheme<Stepped>>(ground: &Ground<S, Stepped>) -> [i64; 2] {
     [*original, copies[0]]
 }
 
-/// Raises the original, copies it and takes snapshots; what was copied and seen.
+/// Increments the original, copies it and takes snapshots; records what was copied and seen.
 struct Copying(u64);
 
 impl SchemeVisitor<Stepped> for Copying {
@@ -130,8 +130,8 @@ impl SchemeVisitor<Stepped> for Copying {
     }
 }
 
-/// Who has copied a number comes before who raised it. So a snapshot that shows a greater one shows
-/// that copy, or a later one.
+/// A transaction that copied a number precedes the one that incremented it. So a snapshot that
+/// shows a greater number shows that copy, or a later one.
 fn check(name: &str, seed: u64, seen: &Seen) {
     for [original, copy] in seen.shown.borrow().iter().copied() {
         let missing = |number: &&i64| **number < original && copy < **number;

@@ -1,5 +1,6 @@
-//! One inserts key after key, another looks for each twice, and stores wait in buffers: what the
-//! second look finds, the first has found, whatever the schedule. Without fences it has not.
+//! One transaction inserts key after key, another looks for each key twice, and stores wait in
+//! store buffers: the second lookup finds a key only if the first one did, in every schedule.
+//! Without fences this fails.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
@@ -17,8 +18,8 @@ use atoll_txn::{
     Begin, Engine, EngineOptions, OpError, Scheme, SchemeOptions, TableOptions, Worker,
 };
 
-/// All but HSTORE, whose transactions do not meet in a partition, and OCC, which reads nothing that
-/// is newer than its beginning.
+/// All schemes except HSTORE, with transactions that never run together in a partition, and OCC,
+/// which reads nothing newer than its begin.
 const PLANTED: [&str; 8] =
     ["dl-detect", "no-wait", "wait-die", "timestamp", "mvcc", "silo", "tictoc", "adaptive"];
 const KEYS: i64 = 30;
@@ -33,7 +34,7 @@ fn engine<S: Scheme<Stepped>>(scheme: S) -> (Arc<Engine<S, Stepped>>, Arc<Table<
     (engine, table)
 }
 
-/// Tries until it commits.
+/// Retries until the transaction commits.
 fn commit<S: Scheme<Stepped>, R>(
     worker: &mut Worker<S, Stepped>,
     mut body: impl FnMut(&mut Worker<S, Stepped>) -> Result<R, OpError>,
@@ -48,7 +49,7 @@ fn commit<S: Scheme<Stepped>, R>(
     }
 }
 
-/// Runs a seed; how many keys appeared within a transaction that had found them absent.
+/// Runs a seed; returns how many keys appeared within a transaction that had found them absent.
 struct Run(u64);
 
 impl SchemeVisitor<Stepped> for Run {

@@ -1,5 +1,5 @@
-//! A transaction that stores in several sections may be refused between two of them. Under many
-//! schedules, nobody commits what it has then seen of it.
+//! A transaction that stores in several sections may be aborted between two of them. Under many
+//! schedules, no transaction commits that has then seen a part of it.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
@@ -18,19 +18,19 @@ use atoll_txn::{
 
 /// Rows that always hold the same number, each stored in a section of its own.
 const SAME: i64 = 12;
-/// The row that is in the way of who has read it.
+/// The row that conflicts with a transaction that has read it.
 const OTHER: i64 = SAME;
 const ROUNDS: u32 = 12;
 const SEEDS: u64 = 250;
 const STEPS_MAX: u64 = 2_000_000;
 
-/// Looks of a reader that waits for a number, with a step after each.
+/// Reads of a reader that waits for a number, with a step after each.
 const LOOKS: usize = 150;
 
-/// What the actors say to each other.
+/// State that the actors share.
 #[derive(Default)]
 struct Said {
-    /// Something is being stored: it is time to get in the way.
+    /// Something is being stored: it is time to conflict.
     now: Cell<bool>,
     reading: Cell<bool>,
     added_to_all: Cell<i64>,
@@ -76,8 +76,8 @@ impl<S: Scheme<Stepped>> Actor<S> {
         self.worker.commit()
     }
 
-    /// Reads the last one, which is stored last; then the first one for as long as it is another in
-    /// between, unless it is read again.
+    /// Reads the last row, which is stored last; then reads the first row while it holds another
+    /// number, unless the read is repeated.
     fn numbers(&mut self, said: &Said) -> Result<[i64; 2], OpError> {
         self.worker.begin(Begin::default())?;
         let last = self.number(SAME - 1)?;
@@ -97,7 +97,7 @@ impl<S: Scheme<Stepped>> Actor<S> {
             first = row.i64(1);
             said.now.set(true);
             wait_for(&|number| number == last);
-            // Its value is back before its writer has let go of it.
+            // The old value is back before its writer has released the row.
             (0..LOOKS).for_each(|_| step());
         };
         assert!(self.worker.read_with(&self.table, &[0i64.into()], body)?);
@@ -106,7 +106,7 @@ impl<S: Scheme<Stepped>> Actor<S> {
     }
 }
 
-/// Whether it committed; if not, there was a conflict.
+/// Returns whether it committed; otherwise there was a conflict.
 fn has_committed(done: Result<(), OpError>) -> bool {
     match done {
         Ok(()) => return true,
@@ -157,7 +157,7 @@ impl SchemeVisitor<Stepped> for Sections {
                         let added = i64::from(has_committed(adder.add_to_other()));
                         said.added_to_other.set(said.added_to_other.get() + added);
                     } else {
-                        // What schemes do not forgive that order transactions beforehand.
+                        // Schemes that order transactions beforehand abort on this.
                         let memory = engine.memory();
                         let taking = engine.taking();
                         let cut = memory.cut();

@@ -1,7 +1,8 @@
-//! TICTOC where a leaf is split beside a reader that commits: who adds to the new part comes after
-//! the reader, or the reader finds out. And where a reader extends a row's time in vain: nobody
-//! takes that for the time of the version that is being replaced. And where a transaction ends with
-//! an error: what it has seen was so at one time, as if it had committed.
+//! Three races of TICTOC. A leaf is split beside a reader that commits: a transaction that inserts
+//! into the new part is ordered after the reader, or the reader aborts. A reader extends the read
+//! timestamp of a row without success: no transaction takes that for the timestamp of the version
+//! that is being replaced. A transaction ends with an error: everything it has read was valid at
+//! one time, as if it had committed.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
@@ -17,7 +18,7 @@ use atoll_txn::{Scheme, SchemeOptions};
 const SEEDS: u64 = 2000;
 const EPOCH: u64 = 1;
 
-/// Two rows, and the gap that is split with the one that becomes of it.
+/// Two rows, and a gap with the gap that results from splitting it.
 #[derive(Default)]
 struct Few {
     rows: [State<Stepped>; 2],
@@ -54,12 +55,12 @@ impl World {
         self.scheme.write(local, &self.few, self.row(number), true).unwrap();
     }
 
-    /// The timestamp at which a transaction has committed, if it could.
+    /// The commit timestamp of a transaction, if it could commit.
     fn commit(&self, local: &mut Local) -> Option<u64> {
         self.commit_and(local, || ())
     }
 
-    /// As that, and `store` is called where a transaction stores.
+    /// As [`World::commit`]; calls `store` at the time when a transaction stores.
     fn commit_and(&self, local: &mut Local, store: impl FnOnce()) -> Option<u64> {
         if self.scheme.prepare(local, &self.few).is_err() {
             self.scheme.end(local, &self.few, false);
@@ -76,13 +77,13 @@ impl World {
     }
 }
 
-/// When the reader and who split its gap have committed.
+/// The commit timestamps of the reader and of the transaction that split its gap.
 fn run(seed: u64) -> (Option<u64>, u64) {
     let scheme = TicToc::new(&SchemeOptions::default());
     let world = Rc::new(World { scheme, few: Few::default() });
     let begin = |local: &mut Local| world.scheme.begin(local, &Start::default()).unwrap();
     let [mut other, mut reader, mut splitter] = [0, 1, 2].map(|at| world.scheme.local(at));
-    // Nothing that the splitter knows is new, and the reader replaces what is.
+    // The splitter has seen only old timestamps, and the reader replaces something new.
     begin(&mut splitter);
     world.commit(&mut splitter).unwrap();
     for _ in 0..10 {
@@ -125,13 +126,14 @@ fn who_adds_to_a_part_of_a_gap_comes_after_those_who_watched_the_whole() {
     assert!(seen.into_iter().all(|count| count > 0), "both ways: {seen:?}");
 }
 
-/// What the first row holds after two transactions that add one to it, and how many committed. A
-/// third reads it and commits late.
+/// The value of the first row after two transactions that add one to it, and how many of them
+/// committed. A third transaction reads the row and commits late.
 fn count(seed: u64) -> (u64, u64) {
     let scheme = TicToc::new(&SchemeOptions::default());
     let world = Rc::new(World { scheme, few: Few::default() });
     world.few.rows.iter().for_each(|row| world.scheme.adopt(row));
-    // The first commit of an epoch comes after all before it, so it is made before there are any.
+    // The first commit of an epoch is ordered after all commits before it, so it is made before
+    // there are any.
     let [mut other, mut reader, one, two] = [0, 1, 2, 3].map(|at| {
         let mut local = world.scheme.local(at);
         world.scheme.begin(&mut local, &Start::default()).unwrap();
@@ -194,11 +196,11 @@ fn who_changes_what_was_read_by_one_that_fails_comes_after_all_that_it_read() {
         world.few.rows.iter().for_each(|row| world.scheme.adopt(row));
         let begin = |local: &mut Local| world.scheme.begin(local, &Start::default()).unwrap();
         let [mut other, mut reader, mut writer] = [0, 1, 2].map(|at| world.scheme.local(at));
-        // The first commit of an epoch comes after all before it, so it is made before there are
-        // any.
+        // The first commit of an epoch is ordered after all commits before it, so it is made before
+        // there are any.
         begin(&mut writer);
         world.commit(&mut writer).unwrap();
-        // Something old, and something new.
+        // One old timestamp, and one new.
         begin(&mut reader);
         if is_gap {
             let (at, gap) = world.gap(0);

@@ -1,5 +1,5 @@
-//! The workloads on small tables, with every scheme: what they leave is right, their reports hold
-//! together, and a database that is wrong is found out. No figure of time is asserted.
+//! The workloads on small tables with every scheme: the results are consistent, and so are the
+//! reports; a damaged database is detected. No time is asserted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ fn tpcc_args(more: &str) -> TpccArgs {
     parse(&format!("{SMALL_TPCC} {more}"))
 }
 
-/// What every report must say, whatever the workload.
+/// Checks that hold for the report of any workload.
 fn check_report(report: &OltpReport, transactions: u64) {
     assert_eq!(report.commits + report.rollbacks, transactions);
     assert!(report.throughput_txn_s > 0.0 && (0.0..1.0).contains(&report.abort_rate));
@@ -82,7 +82,7 @@ fn tpcc_keeps_its_conditions_with_every_scheme() {
 #[test]
 fn threads_that_meet_in_one_warehouse_keep_the_conditions_with_every_scheme() {
     for scheme in SchemeKind::ALL {
-        // Deliveries and payments meet most.
+        // Deliveries and payments conflict most.
         let mix = "--mix new-order=30,payment=30,order-status=10,delivery=20,stock-level=10";
         let line = format!("--warehouses 1 --transactions 250 --scheme {scheme} --seed 7 {mix}");
         let report = tpcc::run(&tpcc_args(&line), &mut Unwatched)
@@ -134,7 +134,7 @@ fn a_measurement_by_time_counts_seconds() {
     assert!(report.resident_bytes.start > 0 && report.resident_bytes.end > 0);
 }
 
-/// A fault: what is done by hand, and the condition that must notice.
+/// A planted fault, and the condition that must detect it.
 struct Fault {
     condition: u8,
     table: &'static str,
@@ -150,7 +150,7 @@ enum Change {
     Copy(&'static [(&'static str, i64)]),
 }
 
-/// With 40 customers a district, orders 1 to 28 are delivered and 29 to 40 are new.
+/// With 40 customers for each district, orders 1 to 28 are delivered and 29 to 40 are new.
 fn faults() -> Vec<Fault> {
     let fault = |condition, table, key, change| Fault { condition, table, key, change };
     vec![
@@ -384,7 +384,7 @@ fn a_report_counts_the_checkpoints_of_a_database_in_a_folder_and_of_no_other() {
     let line = "--warehouses 1 --transactions 100";
     let args = tpcc_args(&format!("{line} --data {data} --checkpoint-every 0.001"));
     let loaded = Loaded::fill(&args, &mut Unwatched).unwrap();
-    // The deadline is for a test that would hang.
+    // The deadline ends a test that would hang.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(300);
     let mut counted = 0;
     while counted == 0 {

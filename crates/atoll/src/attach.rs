@@ -12,23 +12,24 @@ use crate::error::{Error, Result};
 use crate::leases::SnapshotInfo;
 use crate::snapshot::{Origin, Snapshot, SnapshotParts};
 
-/// Stores that this process has mapped. A store is mapped once, whoever gave it, and stays mapped
-/// while a snapshot of it lives or an attachment that brought it.
+/// The stores that this process has mapped. A process maps a store once, whichever process sent the
+/// descriptor; the mapping lives while a snapshot of the store, or an attachment that mapped it,
+/// lives.
 static STORES: Mutex<Option<HashMap<u128, Weak<Store>>>> = Mutex::new(None);
 
-/// A connection to a database of another process. A forked child attaches for itself: this one is
-/// refused there ([`atoll_memory::lease::LeaseError::ForkedChild`]).
+/// A connection to a database of another process. A forked child cannot use its parent's connection
+/// ([`atoll_memory::lease::LeaseError::ForkedChild`]); it attaches for itself.
 pub struct Attachment {
     client: Client,
-    /// Keeps what was mapped once from being mapped again for each snapshot.
+    /// Keeps each store mapped from one snapshot to the next.
     stores: Mutex<Vec<Arc<Store>>>,
 }
 
 /// Attaches to the database with this name, in `runtime_dir` or the user's own.
 ///
 /// # Errors
-/// [`Error::Lease`]: no such name (those that exist are named), its owner is gone or does not
-/// answer, it belongs to another user, or it is of another version.
+/// [`Error::Lease`]: there is no such name (the error lists the names that exist), the owner is
+/// gone or does not answer, the name belongs to another user, or the owner has another version.
 pub fn attach(name: &str, runtime_dir: Option<&Path>) -> Result<Attachment> {
     let client = Client::connect(name, &RuntimeDir::open(runtime_dir)?)?;
     Ok(Attachment { client, stores: Mutex::default() })
@@ -48,8 +49,8 @@ impl Attachment {
     /// Takes a snapshot. Nothing is copied.
     ///
     /// # Errors
-    /// [`Error::Lease`] when the owner refuses (it says why) or is gone; [`Error::Memory`] when the
-    /// store cannot be mapped.
+    /// [`Error::Lease`] when the owner refuses, with its reason, or is gone; [`Error::Memory`] when
+    /// the store cannot be mapped.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let begin = Native::now_ns();
         let descriptor = self.client.take()?;
@@ -59,7 +60,7 @@ impl Attachment {
         Ok(snapshot)
     }
 
-    /// The snapshots of the database that are held, and by whom.
+    /// The snapshots of the database that are held, with their holders.
     ///
     /// # Errors
     /// [`Error::Lease`], [`Error::BadStatus`].
@@ -96,9 +97,10 @@ fn open(mut descriptor: Descriptor, begin: u64) -> Result<Snapshot> {
     })
 }
 
-/// The store of a descriptor, mapped now if it was not.
+/// The store of a descriptor; maps it unless this process has mapped it already.
 fn mapped(descriptor: &Descriptor) -> Result<Arc<Store>> {
-    // A child that is forked while another thread has the latch would never get it.
+    // A fork while another thread holds the latch would leave the latch locked in the child for
+    // ever.
     let _no_fork = fork::delay();
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
     let stores = stores.get_or_insert_with(HashMap::new);

@@ -1,4 +1,4 @@
-//! What a database tells of itself.
+//! Counters and times that a database reports about itself.
 
 /// What a database has done and what it uses.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]

@@ -10,47 +10,50 @@ use atoll_memory::lease::{RuntimeDir, Server};
 use atoll_storage::Schema;
 use atoll_txn::{Component, SchemeKind, TableOptions};
 
+use crate::acknowledger::Acknowledger;
+use crate::core::Core;
 use crate::counters::{Accounting, Counters};
+use crate::durability::Durability;
 use crate::durable::flusher::{Flusher, Policy};
 use crate::durable::health::{Health, Notes};
 use crate::durable::open::OpenOptions;
-use crate::durable::restore_point::{RestorePoint, now_us};
-use crate::durable::{
-    self, Acknowledger, BackupReport, CheckpointReport, Durability, RecoveryReport,
-};
+use crate::durable::{self, BackupReport, CheckpointReport, RecoveryReport};
 use crate::error::{Error, Result, TxnResult};
 use crate::evictor::{Budget, Evictor};
-use crate::inner::Inner;
 use crate::keeper::Keeper;
 use crate::lanes::Lanes;
 use crate::leases::SnapshotInfo;
 use crate::options::DatabaseOptions;
 use crate::publish::Publication;
+use crate::restore_point::{RestorePoint, now_us};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::transaction::{Transaction, TransactionOptions};
 
-/// A database, owned by this process and in its memory. Clones are the same database; its memory
-/// goes when the last clone and the last snapshot in this process have gone.
+/// A database that this process owns and keeps in its memory. Clones are handles of the same
+/// database; its memory is freed when the last clone and the last snapshot in this process are
+/// dropped.
 ///
-/// A child that is forked from this process cannot use it: whatever can fail does so there, with
-/// [`Error::ForkedChild`], the rest shows a database without tables that has done nothing, and
-/// dropping it there changes nothing. A child reads snapshots that were taken before the fork,
-/// attaches by name like any other process, and has databases of its own.
+/// A child that is forked from this process cannot use the database: calls that can fail return
+/// [`Error::ForkedChild`], other calls show a database without tables and with all counters at
+/// zero, and dropping the handle changes nothing. The child can read snapshots that were taken
+/// before the fork, attach by name like any other process, and create databases of its own.
 #[derive(Clone)]
 pub struct Database(Arc<Here<Handle>>);
 
+/// The core of a database and the services that work on it.
 struct Handle {
-    /// Stops before the rest goes.
+    /// Stops before the other fields are dropped.
     server: Mutex<Option<Server>>,
     _keeper: Keeper,
-    /// Of a durable database; stops before the rest goes.
+    /// Set for a durable database; stops before the fields below are dropped.
     flusher: Mutex<Option<Flusher>>,
-    /// What its threads have met.
+    /// Failures that the flusher's threads have met.
     notes: Arc<Notes>,
     recovery: Option<RecoveryReport>,
-    inner: Arc<Inner>,
+    core: Arc<Core>,
+    bases: Vec<Snapshot>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,33 +68,34 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A new, empty database.
+    /// Creates an empty database.
     ///
     /// # Errors
-    /// [`Error::Memory`] when its store cannot be made, [`Error::Machine`];
+    /// [`Error::Memory`] when its store cannot be created, [`Error::Machine`];
     /// [`Error::BudgetWithoutFolder`], [`Error::ColdNodeWithoutBudget`], [`Error::NoColdNode`].
     pub fn create(options: DatabaseOptions) -> Result<Self> {
         Self::derive(Vec::new(), options)
     }
 
-    /// A new database that also shows the tables of the given snapshots. Its own tables lie in a
-    /// store of its own; the snapshots are read where they are.
+    /// Creates a database that also shows the tables of the given snapshots. Its own tables are in
+    /// a store of its own; the snapshots are read in place.
     ///
     /// # Errors
     /// As [`Database::create`]; [`Error::SnapshotExpired`].
     pub fn derive(bases: Vec<Snapshot>, options: DatabaseOptions) -> Result<Self> {
-        let inner = Inner::new(bases, &options, None)?;
-        inner.make_ready(options.ready_bytes)?;
-        Ok(Self::of(inner, None, None))
+        bases.iter().try_for_each(Snapshot::check)?;
+        let core = Core::new(&options, None)?;
+        core.make_ready(options.ready_bytes)?;
+        Ok(Self::of(core, bases, None, None))
     }
 
-    /// Opens the database in a folder, or makes a new one there. Everything that was acknowledged
-    /// is there, whatever has stopped it; see [`crate::Durability`].
+    /// Opens the database in a folder, or creates one there. It contains every acknowledged commit,
+    /// however the process before it ended; see [`crate::Durability`].
     ///
     /// # Errors
-    /// As [`Database::create`]; [`Error::InUse`] when it is open; [`Error::TooManyFolders`];
-    /// [`Error::Log`] when the folder cannot be read or written, is not a database's, or is
-    /// damaged: nothing is changed then.
+    /// As [`Database::create`]; [`Error::InUse`] when it is open already;
+    /// [`Error::TooManyFolders`]; [`Error::Log`] when the folder cannot be read or written, is not
+    /// the folder of a database, or is damaged: nothing is changed then.
     pub fn open(folder: &Path, options: DatabaseOptions) -> Result<Self> {
         Self::open_on(&FileMedium::new(folder)?, options)
     }
@@ -99,24 +103,25 @@ impl Database {
     /// As [`Database::open`], on any medium.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Database::open`].
     pub fn open_on(medium: &dyn Medium, options: DatabaseOptions) -> Result<Self> {
         let archive = options.archive.as_deref().map(FileMedium::new).transpose()?;
         Self::open_archived_on(medium, archive.map(|archive| Arc::new(archive) as _), options)
     }
 
-    /// As [`Database::open_on`], with the logs archived on any medium.
+    /// As [`Database::open_on`], and archives the logs on any medium.
     ///
     /// # Errors
-    /// As there; [`Error::Log`] with [`LogError::NoArchive`] or [`LogError::AnotherDatabase`].
+    /// As [`Database::open`]; [`Error::Log`] with [`LogError::NoArchive`] or
+    /// [`LogError::AnotherDatabase`].
     pub fn open_archived_on(
         medium: &dyn Medium,
         archive: Option<Arc<dyn Medium>>,
         options: DatabaseOptions,
     ) -> Result<Self> {
-        let inner = Inner::new(Vec::new(), &options, medium.on_file_system())?;
+        let core = Core::new(&options, medium.on_file_system())?;
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let tablespaces = options.tablespaces.unwrap_or(inner.topology.working_nodes());
+        let tablespaces = options.tablespaces.unwrap_or(core.topology.working_nodes());
         let most = atoll_log::logs::TABLESPACES_MAX;
         let tablespaces = tablespaces.clamp(1, most);
         let folders = options.node_folders;
@@ -133,35 +138,40 @@ impl Database {
             threads,
             progress,
         };
-        let (checkpointer, report) = durable::open::open(medium, &inner.engine, &how)?;
+        let (checkpointer, report) = durable::open::open(medium, &core.engine, &how)?;
         let logs = checkpointer.logs();
         let durability = options.durability;
         let due = Arc::default();
         let acknowledger =
             Acknowledger { logs: Arc::clone(&logs), durability, due: Arc::clone(&due) };
-        let is_first = inner.acknowledger.set(acknowledger).is_ok();
+        let is_first = core.acknowledger.set(acknowledger).is_ok();
         debug_assert!(is_first);
-        inner.engine.record_to(logs);
-        inner.make_ready(options.ready_bytes)?;
+        core.engine.record_to(logs);
+        core.make_ready(options.ready_bytes)?;
         let policy = Policy {
             durability,
             checkpoint_log_bytes: options.checkpoint_log_bytes,
             checkpoint_interval: options.checkpoint_interval,
         };
-        let flusher = Flusher::start(&inner, checkpointer, policy, due);
-        Ok(Self::of(inner, Some(flusher), Some(report)))
+        let flusher = Flusher::start(&core, checkpointer, policy, due);
+        Ok(Self::of(core, Vec::new(), Some(flusher), Some(report)))
     }
 
-    fn of(inner: Arc<Inner>, flusher: Option<Flusher>, recovery: Option<RecoveryReport>) -> Self {
-        let (server, _keeper) = (Mutex::default(), Keeper::start(&inner));
+    fn of(
+        core: Arc<Core>,
+        bases: Vec<Snapshot>,
+        flusher: Option<Flusher>,
+        recovery: Option<RecoveryReport>,
+    ) -> Self {
+        let (server, _keeper) = (Mutex::default(), Keeper::start(&core));
         let notes = flusher.as_ref().map(Flusher::notes).unwrap_or_default();
         let flusher = Mutex::new(flusher);
-        let handle = Handle { server, _keeper, flusher, notes, recovery, inner };
+        let handle = Handle { server, _keeper, flusher, notes, recovery, core, bases };
         Self(Arc::new(Here::new(handle)))
     }
 
-    /// That this process owns it, and is not a child that was forked from the owner. Everything
-    /// that can fail begins with that.
+    /// Checks that this process owns the database and is not a child that was forked from the
+    /// owner. Every fallible call makes this check first.
     ///
     /// # Errors
     /// [`Error::ForkedChild`].
@@ -170,18 +180,18 @@ impl Database {
     }
 
     #[inline]
-    fn owned(&self) -> Result<&Arc<Inner>> {
-        let inner = &self.0.inner;
-        inner.check_owner().map(|()| inner)
+    fn owned(&self) -> Result<&Arc<Core>> {
+        let core = &self.0.core;
+        core.check_owner().map(|()| core)
     }
 
-    /// What commits survive that do not ask for something else; `None` for a database that is in
+    /// The durability of commits that do not ask for another one; `None` for a database that is in
     /// memory only.
     pub fn durability(&self) -> Option<Durability> {
-        self.0.inner.acknowledger.get().map(|acknowledger| acknowledger.durability)
+        self.0.core.acknowledger.get().map(|acknowledger| acknowledger.durability)
     }
 
-    /// Bytes that have been written into the logs since it was opened.
+    /// Bytes that were written into the logs since the database was opened.
     ///
     /// # Errors
     /// [`Error::NotDurable`].
@@ -190,31 +200,33 @@ impl Database {
         Ok(acknowledger.logs.bytes())
     }
 
-    /// What opening has found and done; `None` for a database that is in memory only.
+    /// What recovery found and did; `None` for a database that is in memory only.
     pub fn recovery(&self) -> Option<&RecoveryReport> {
         self.0.recovery.as_ref()
     }
 
-    /// Writes what has changed home, so that opening again needs less of the logs. Transactions go
-    /// on meanwhile. Taken by itself as the logs grow, and every
+    /// Takes a checkpoint: writes the blocks that have changed to the checkpoint stores, so that
+    /// the next recovery reads less log. Transactions go on meanwhile. The database takes
+    /// checkpoints by itself too, as the logs grow and every
     /// [`DatabaseOptions::checkpoint_interval`].
     ///
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`], those of [`Database::snapshot`]. The checkpoint
-    /// before counts then.
+    /// before stays valid then.
     pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        let inner = self.owned()?;
+        let core = self.owned()?;
         let flusher = lock(&self.0.flusher);
-        flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(inner)
+        flusher.as_ref().ok_or(Error::NotDurable)?.checkpoint(core)
     }
 
-    /// Writes a copy into a folder that is empty or is made: a database of its own, as this one is
-    /// at some moment during the call, which is opened as any other. Transactions go on meanwhile;
-    /// checkpoints wait.
+    /// Writes a copy of the database into a folder that is empty or does not exist yet. The copy
+    /// shows the database as it was at some moment during the call, and is opened like any other.
+    /// Transactions go on meanwhile; checkpoints wait.
     ///
     /// # Errors
-    /// [`Error::NotDurable`]; [`Error::Log`] for a folder that holds something, or cannot be
-    /// written; those of [`Database::checkpoint`]. What was written then is no database.
+    /// [`Error::NotDurable`]; [`Error::Log`] for a folder that is not empty or cannot be written;
+    /// those of [`Database::checkpoint`]. The files that were written then are not a valid
+    /// database.
     pub fn backup(&self, folder: &Path) -> Result<BackupReport> {
         self.backup_on(&FileMedium::new(folder)?)
     }
@@ -222,16 +234,17 @@ impl Database {
     /// As [`Database::backup`], on any medium.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Database::backup`].
     pub fn backup_on(&self, medium: &dyn Medium) -> Result<BackupReport> {
-        let inner = self.owned()?;
+        let core = self.owned()?;
         let flusher = lock(&self.0.flusher);
-        flusher.as_ref().ok_or(Error::NotDurable)?.backup(inner, medium)
+        flusher.as_ref().ok_or(Error::NotDurable)?.backup(core, medium)
     }
 
-    /// Marks this moment in the logs, so that the database can be restored to it: with exactly what
-    /// had been committed. Durable when this returns. A moment is marked every second in any case,
-    /// if something has been logged, and when the database is closed.
+    /// Records a restore point in the logs: the database can be restored to exactly what had been
+    /// committed at this moment. The restore point is durable when the call returns. The database
+    /// also records one every second if something was logged since the last one, and one when it is
+    /// closed.
     ///
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`].
@@ -242,20 +255,19 @@ impl Database {
         Ok(RestorePoint { gsn: mark.gsn, time_us: mark.time_us })
     }
 
-    /// What is wrong with its durability: flushes, files and checkpoints that have failed, also
-    /// where no transaction waits for them. Never waits for any of them.
+    /// Reports flushes, files and checkpoints that have failed, including those that no transaction
+    /// waits for. Does not wait for any of them.
     pub fn health(&self) -> Health {
-        let Handle { notes, inner, .. } = &**self.0;
-        if !inner.is_owner() {
+        let Handle { notes, core, .. } = &**self.0;
+        if !core.is_owner() {
             return Health::default();
         }
-        let logs = inner.acknowledger.get().map(|acknowledger| &*acknowledger.logs);
-        let spill = inner.check_spill().err().map(|error| error.to_string());
+        let logs = core.acknowledger.get().map(|acknowledger| &*acknowledger.logs);
+        let spill = core.check_spill().err().map(|error| error.to_string());
         notes.health(logs, spill)
     }
 
-    /// Waits until everything that has been committed is durable, whatever durability was asked
-    /// for.
+    /// Waits until every commit so far is durable, whatever its durability.
     ///
     /// # Errors
     /// [`Error::NotDurable`], [`Error::Log`].
@@ -266,12 +278,12 @@ impl Database {
 
     /// Flushes of the logs so far; 0 for a database that is in memory only.
     pub fn flushes(&self) -> u64 {
-        let Ok(inner) = self.owned() else { return 0 };
-        inner.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
+        let Ok(core) = self.owned() else { return 0 };
+        core.acknowledger.get().map_or(0, |acknowledger| acknowledger.logs.flushes())
     }
 
-    /// Checkpoints since it was opened, those taken by itself included; 0 for a database that is in
-    /// memory only.
+    /// Checkpoints since the database was opened, including those that it took by itself; 0 for a
+    /// database that is in memory only.
     pub fn checkpoints(&self) -> u64 {
         if self.owned().is_err() {
             return 0;
@@ -279,12 +291,12 @@ impl Database {
         lock(&self.0.flusher).as_ref().map_or(0, Flusher::checkpoints)
     }
 
-    /// Makes everything durable and says on the medium that the database was closed. Dropping the
-    /// last clone does the same and cannot tell of an error.
+    /// Makes every commit durable and records in the control file that the database was closed.
+    /// Dropping the last clone does the same but cannot report an error.
     ///
     /// # Errors
-    /// [`Error::Log`]: what was committed without [`crate::Durability::Strict`] may be lost; with
-    /// [`LogError::NotArchived`] it is closed, and only the archive lacks something.
+    /// [`Error::Log`]: commits without [`crate::Durability::Strict`] may be lost; with
+    /// [`LogError::NotArchived`] the database is closed and only the archive is incomplete.
     pub fn close(self) -> Result<()> {
         self.owned()?;
         match lock(&self.0.flusher).as_mut() {
@@ -295,48 +307,48 @@ impl Database {
 }
 
 impl Database {
-    /// Gives the database a name by which other processes attach to it, in `runtime_dir` or the
-    /// user's own.
+    /// Gives the database a name by which other processes attach to it, in `runtime_dir` or in the
+    /// user's own runtime directory.
     ///
     /// # Errors
-    /// [`Error::Lease`] for a name that is taken or bad; [`Error::Published`];
-    /// [`Error::SnapshotExpired`] or [`Error::LocalBase`] when it is built on a snapshot that
-    /// cannot be handed on.
+    /// [`Error::Lease`] for a name that is taken or invalid; [`Error::Published`];
+    /// [`Error::SnapshotExpired`] or [`Error::LocalBase`] when the database is built on a snapshot
+    /// that cannot be given to another process.
     pub fn publish(&self, name: &str, runtime_dir: Option<&Path>) -> Result<()> {
-        let inner = self.owned()?;
+        let core = self.owned()?;
         let mut server = lock(&self.0.server);
         if let Some(server) = &*server {
             return Err(Error::Published(server.name().to_owned()));
         }
-        for base in &inner.bases {
+        for base in self.bases() {
             base.check()?;
             base.descriptor()?;
         }
-        let publication = Arc::new(Publication::new(inner));
+        let publication = Arc::new(Publication::new(core, self.bases().to_vec()));
         *server = Some(Server::start(name, &RuntimeDir::open(runtime_dir)?, publication)?);
         Ok(())
     }
 
-    /// The name that it is published by.
+    /// The name under which the database is published.
     pub fn name(&self) -> Option<String> {
         self.owned().ok()?;
         lock(&self.0.server).as_ref().map(|server| server.name().to_owned())
     }
 
-    /// The snapshots that it is built on.
+    /// The snapshots that the database is built on.
     pub fn bases(&self) -> &[Snapshot] {
-        &self.0.inner.bases
+        &self.0.bases
     }
 
-    /// Adds a table, at once and outside any transaction.
+    /// Creates a table at once, outside any transaction.
     ///
     /// # Errors
-    /// [`Error::Storage`] for a name that exists or cannot be one; [`Error::Memory`].
+    /// [`Error::Storage`] for a name that exists or is invalid; [`Error::Memory`].
     pub fn create_table(&self, name: &str, schema: Schema) -> Result<Table> {
         self.create_table_with(name, schema, &TableOptions::default())
     }
 
-    /// Adds a table with ordered indexes, or in a tablespace, at once and outside any transaction.
+    /// Creates a table with ordered indexes, or in a tablespace, at once, outside any transaction.
     ///
     /// # Errors
     /// As [`Database::create_table`]; [`Error::Log`] with [`LogError::NoTablespace`].
@@ -348,22 +360,22 @@ impl Database {
     ) -> Result<Table> {
         let engine = &self.owned()?.engine;
         let count = self.tablespaces();
-        // Checked here too, because in memory there is no log that would.
+        // The log checks this too, but a database in memory has no log.
         if let Some(wanted) = options.tablespace.filter(|wanted| *wanted as usize >= count) {
             return Err(LogError::NoTablespace(wanted, count).into());
         }
         let core = engine.create_table(name, schema, options).map_err(Error::of_op)?;
-        if let Some(acknowledger) = self.0.inner.acknowledger.get() {
+        if let Some(acknowledger) = self.0.core.acknowledger.get() {
             acknowledger.acknowledge_all()?;
         }
         Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
     }
 
-    /// A table of its own by name, which can be changed.
+    /// One of the database's own tables by name, which can be changed.
     ///
     /// # Errors
-    /// [`Error::Storage`] when there is none; [`Error::InheritedTable`] for one of a snapshot that
-    /// the database is built on.
+    /// [`Error::Storage`] when there is none; [`Error::InheritedTable`] for a table of a snapshot
+    /// that the database is built on.
     pub fn table(&self, name: &str) -> Result<Table> {
         let engine = &self.owned()?.engine;
         let core = engine.table(name).map_err(|unknown| {
@@ -373,23 +385,23 @@ impl Database {
         Ok(Table { core, engine: Here::new(Arc::clone(engine)) })
     }
 
-    /// The names of its own tables in the order of creation.
+    /// The names of the database's own tables in the order of creation.
     pub fn tables(&self) -> Vec<String> {
-        let Ok(inner) = self.owned() else { return Vec::new() };
-        let tables = inner.engine.all_tables();
+        let Ok(core) = self.owned() else { return Vec::new() };
+        let tables = core.engine.all_tables();
         tables.iter().map(|table| table.name().to_owned()).collect()
     }
 
-    /// How many tablespaces it has: those of its folder, or one for each node with CPUs when it is
-    /// in memory only, where they are no more than a number.
+    /// The number of tablespaces: those of the folder, or one for each node with CPUs when the
+    /// database is in memory only; there a tablespace is no more than a number.
     pub fn tablespaces(&self) -> usize {
-        let inner = &self.0.inner;
-        let logs = inner.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
-        logs.unwrap_or(inner.topology.working_nodes())
+        let core = &self.0.core;
+        let logs = core.acknowledger.get().map(|acknowledger| acknowledger.logs.logs().len());
+        logs.unwrap_or(core.topology.working_nodes())
     }
 
-    /// Begins a transaction. A thread may have several, as long as none waits for what another of
-    /// them holds: it would wait for ever, or be tried again for ever.
+    /// Begins a transaction. A thread may have several open, as long as none waits for what another
+    /// of them holds: it would wait, or be retried, for ever.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`].
@@ -397,56 +409,56 @@ impl Database {
         self.begin_with(&TransactionOptions::default())
     }
 
-    /// Begins a transaction of which something is known.
+    /// Begins a transaction with options.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`]; [`Error::Transaction`] for a partition that does not exist;
     /// [`Error::Aborted`] when the scheme does not let it begin.
     pub fn begin_with(&self, options: &TransactionOptions) -> Result<Transaction> {
-        let inner = &self.0.inner;
-        let mut transaction = Transaction::new(Arc::clone(inner), inner.worker()?);
+        let core = &self.0.core;
+        let mut transaction = Transaction::new(Arc::clone(core), core.worker()?);
         transaction.restart(options)?;
         Ok(transaction)
     }
 
-    /// A session: what a thread uses that runs many transactions.
+    /// A session, by which a thread runs many transactions one after the other.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`].
     pub fn session(&self) -> Result<Session> {
-        let inner = &self.0.inner;
-        Ok(Session::new(Transaction::new(Arc::clone(inner), inner.worker()?)))
+        let core = &self.0.core;
+        Ok(Session::new(Transaction::new(Arc::clone(core), core.worker()?)))
     }
 
-    /// So many lanes, at least one: what a thread uses that works on many transactions in turns.
+    /// A number of lanes, at least one, by which a thread interleaves many transactions.
     ///
     /// # Errors
     /// [`Error::TooManyTransactions`].
     pub fn lanes(&self, count: usize) -> Result<Lanes> {
-        let inner = &self.0.inner;
-        let transaction = |_| Ok(Transaction::new(Arc::clone(inner), inner.worker()?));
+        let core = &self.0.core;
+        let transaction = |_| Ok(Transaction::new(Arc::clone(core), core.worker()?));
         let transactions = (0..count.max(1)).map(transaction).collect::<Result<_>>()?;
-        Ok(Lanes::new(transactions, inner.scheme.is_partitioned()))
+        Ok(Lanes::new(transactions, core.scheme.is_partitioned()))
     }
 
-    /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again, see
+    /// Runs `body` in a transaction and commits; retries it when a conflict aborts it, see
     /// [`Session::transaction`].
     ///
     /// # Errors
     /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body`
-    /// rolled it back, or an error ended the transaction and `body` passed over it.
+    /// rolled it back, or when an error ended the transaction and `body` ignored it.
     pub fn transaction<R>(&self, body: impl FnMut(&mut Transaction) -> TxnResult<R>) -> Result<R> {
         self.session()?.transaction(body)
     }
 
-    /// The scheme that keeps its transactions apart.
+    /// The concurrency-control scheme.
     pub fn scheme(&self) -> SchemeKind {
-        self.0.inner.scheme
+        self.0.core.scheme
     }
 
-    /// What its transactions have spent their time on.
+    /// The time that transactions have spent, by component, and the reasons of aborts.
     pub fn accounting(&self) -> Accounting {
-        let counts = self.owned().map(|inner| inner.engine.counts()).unwrap_or_default();
+        let counts = self.owned().map(|core| core.engine.counts()).unwrap_or_default();
         let reasons = atoll_txn::AbortReason::ALL.iter().map(|reason| reason.name());
         let components = Component::ALL.iter().map(|component| component.name());
         Accounting {
@@ -462,32 +474,32 @@ impl Database {
     /// [`Error::SnapshotLimit`], [`Error::TooManySnapshots`], [`Error::Memory`],
     /// [`Error::SnapshotExpired`] for a base.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.owned()?.snapshot(self.name().unwrap_or_default(), false)
+        Snapshot::take(self.owned()?, self.bases(), self.name().unwrap_or_default(), false)
     }
 
-    /// The snapshots that are held, and by whom.
+    /// The snapshots that are held, with their holders.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
-        let Ok(inner) = self.owned() else { return Vec::new() };
-        lock(&inner.leases).list(inner.memory())
+        let Ok(core) = self.owned() else { return Vec::new() };
+        lock(&core.leases).list(core.memory())
     }
 
-    /// What it has done and what it uses.
+    /// Counters of the database's work and memory.
     pub fn counters(&self) -> Counters {
-        self.owned().map(|inner| inner.counters()).unwrap_or_default()
+        self.owned().map(|core| core.counters()).unwrap_or_default()
     }
 
-    /// What its budget of memory is and how it is kept; `None` without one. Takes a look at every
-    /// page: microseconds for a MiB.
+    /// The DRAM budget and its current state; `None` without a budget. Looks at every page of the
+    /// store, which takes microseconds for each MiB.
     ///
     /// # Errors
-    /// [`Error::Memory`] when the system does not tell.
+    /// [`Error::Memory`] when the system cannot report it.
     pub fn budget(&self) -> Result<Option<Budget>> {
         self.owned()?.evictor.as_ref().map(Evictor::budget).transpose()
     }
 
-    /// The machine that it runs on.
+    /// The machine on which the database runs.
     pub fn topology(&self) -> &Topology {
-        &self.0.inner.topology
+        &self.0.core.topology
     }
 }
 
@@ -498,8 +510,8 @@ mod tests {
 
     use crate::{Column, DataType, Database, DatabaseOptions, Schema, Value};
 
-    /// Rows that were deleted while somebody might still need them do not wait for their worker to
-    /// be used again.
+    /// Deleted rows that another transaction might still have needed are collected even if their
+    /// worker is not used again.
     #[test]
     fn what_an_idle_worker_has_let_go_is_taken_away() {
         let options =
@@ -520,13 +532,13 @@ mod tests {
             writer.commit().unwrap();
         }
         std::thread::sleep(Duration::from_millis(100));
-        // The keeper may be looking at one of them just now.
-        let waits = (0..1000).any(|_| db.0.inner.idle_workers() == (2, 2));
+        // The keeper may be working on one of the workers at this moment.
+        let waits = (0..1000).any(|_| db.0.core.idle_workers() == (2, 2));
         assert!(waits, "the reader may still need them");
         drop(reader);
         let began = Instant::now();
-        while db.0.inner.idle_workers() != (3, 0) {
-            assert!(began.elapsed() < Duration::from_secs(60), "nobody has taken them away");
+        while db.0.core.idle_workers() != (3, 0) {
+            assert!(began.elapsed() < Duration::from_secs(60), "their garbage was not collected");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

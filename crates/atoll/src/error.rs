@@ -1,4 +1,4 @@
-//! What an embedding program can be told.
+//! The errors of a database as a program that embeds it sees them.
 
 use std::time::Duration;
 
@@ -9,25 +9,26 @@ use atoll_memory::lease::LeaseError;
 use atoll_storage::StorageError;
 use atoll_txn::{AbortReason, OpError};
 
-use crate::durable::restore::RestoreError;
+use crate::restore_point::RestorePoint;
 
-/// An error of a database: the world's or the caller's, never a normal outcome of a transaction.
+/// An error of a database: caused by the environment or by the caller, never a normal outcome of a
+/// transaction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Something about a table or a value.
+    /// An error about a table or a value.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// Memory could not be had.
+    /// Memory could not be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Something about a name, or between this process and another.
+    /// An error about a name, or of the connection with another process.
     #[error(transparent)]
     Lease(#[from] LeaseError),
-    /// Something about the files of a database.
+    /// An error about the files of a database.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Something about a moment to which a database was to be restored.
+    /// The database cannot be restored to the requested moment.
     #[error(transparent)]
     Restore(#[from] RestoreError),
     /// Another process, or this one, has the database open.
@@ -38,34 +39,34 @@ pub enum Error {
         /// The process that has it open, if it is known.
         pid: Option<u32>,
     },
-    /// Something of the process that this one was forked from.
+    /// The object belongs to the process from which this one was forked.
     #[error(
-        "{what} belongs to process {pid}, from which this process was forked, and is of no use \
+        "{what} belongs to process {pid}, from which this process was forked, and cannot be used \
          here: {remedy}"
     )]
     ForkedChild {
-        /// What was used.
+        /// The object.
         what: &'static str,
-        /// The process that it belongs to.
+        /// The process that owns the object.
         pid: u32,
-        /// What to do.
+        /// What to do instead.
         remedy: &'static str,
     },
-    /// A database that is only in memory was asked for something that needs files.
+    /// The call needs a database in a folder, and this one is in memory only.
     #[error("the database is in memory only; open it in a folder to make it durable")]
     NotDurable,
-    /// More folders for tablespaces than the database has of these.
+    /// More folders for tablespaces were given than the database has tablespaces.
     #[error(
         "{folders} folders are given for the nodes of a database that has tablespaces for \
          {tablespaces}, one for each node with CPUs when it is made; name no more than that"
     )]
     TooManyFolders {
-        /// Folders given.
+        /// Number of folders given.
         folders: usize,
-        /// Tablespaces there are, or are to be.
+        /// Number of tablespaces that the database has, or is created with.
         tablespaces: usize,
     },
-    /// Too few addresses, or too small files, for the store of a database.
+    /// The address space or the file size of the process is too small for the store of a database.
     #[error(
         "a database that may take {limit_bytes} bytes needs {need_bytes} bytes of {what}: raise \
          that limit of the process, or give the database less memory"
@@ -73,44 +74,44 @@ pub enum Error {
     Addresses {
         /// The memory limit of the database.
         limit_bytes: u64,
-        /// What is needed.
+        /// The bytes that are needed.
         need_bytes: u64,
-        /// Of what.
+        /// The resource that is limited.
         what: &'static str,
     },
-    /// A budget of memory for a database that has no place for what is beyond it.
+    /// A memory budget was given, but no place for the data that exceeds it.
     #[error(
         "a memory budget needs a place for what does not fit: open the database in a folder, name \
          a cold node, or set a memory limit instead"
     )]
     BudgetWithoutFolder,
-    /// A cold node for a database that has no budget beyond which it would be used.
+    /// A cold node was given, but no memory budget.
     #[error(
-        "node {0} is to hold what does not fit DRAM, but nothing says how much fits: set a memory \
-         budget too, or do without a cold node"
+        "node {0} is given as the cold node, but there is no memory budget that could be \
+         exceeded: set a memory budget too, or give no cold node"
     )]
     ColdNodeWithoutBudget(NodeId),
-    /// A cold node that is not there, or has no memory.
+    /// The cold node does not exist, or has no memory.
     #[error(
-        "node {node} cannot be the cold node: it is not there or has no memory that this process \
-         may use; those with memory are {}",
+        "node {node} cannot be the cold node: it does not exist or has no memory that this process \
+         may use; the nodes with memory are {}",
         list(with_memory)
     )]
     NoColdNode {
         /// The node, as the kernel numbers it.
         node: NodeId,
-        /// The nodes that would do.
+        /// The nodes that could serve.
         with_memory: Vec<NodeId>,
     },
-    /// More partitions than a database can have.
+    /// More partitions were requested than a database can have.
     #[error("{given} partitions are too many; a database has {most} at most")]
     TooManyPartitions {
-        /// Partitions asked for.
+        /// Partitions requested.
         given: u32,
-        /// The most.
+        /// The most that a database can have.
         most: u32,
     },
-    /// Something about this machine.
+    /// An error about this machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// A row with this key exists.
@@ -142,17 +143,17 @@ pub enum Error {
         /// The column.
         column: String,
     },
-    /// A table of another database than the transaction's.
+    /// The table belongs to another database than the transaction.
     #[error("table \"{0}\" belongs to another database than the transaction")]
     ForeignTable(String),
-    /// A procedure has swapped the transaction that it was given for another.
+    /// A procedure has swapped its transaction for another one.
     #[error(
-        "the procedure has put another transaction in the place of the one that it was given, \
-         which is rolled back when it is dropped; this one has been"
+        "the procedure has swapped its transaction for another one, which has been rolled back; \
+         the original is rolled back when it is dropped"
     )]
     Exchanged,
     /// Too many transactions are open.
-    #[error("{0} transactions are open at a time, which is the most; end one and try again")]
+    #[error("{0} transactions are open, which is the maximum; end one and try again")]
     TooManyTransactions(usize),
     /// A transaction was aborted and the caller did not ask to try again.
     #[error("the transaction was rolled back: {0}")]
@@ -160,10 +161,10 @@ pub enum Error {
     /// A snapshot is over one of its limits.
     #[error("the snapshot has expired: {0}; take a new one")]
     SnapshotExpired(Expiry),
-    /// No snapshot is given because those that live keep too much memory.
+    /// The held snapshots keep too much memory, so no further one is taken.
     #[error(
-        "no snapshot: those that are held keep {kept_bytes} bytes of replaced data alive, the \
-         limit is {limit_bytes}; release one, or raise the limit"
+        "no snapshot: the held snapshots keep {kept_bytes} bytes of replaced data alive, the limit \
+         is {limit_bytes}; release one, or raise the limit"
     )]
     SnapshotLimit {
         /// Bytes that held snapshots keep.
@@ -171,29 +172,29 @@ pub enum Error {
         /// The limit.
         limit_bytes: u64,
     },
-    /// More snapshots are held than there are places for.
-    #[error("{0} snapshots are held, which is the most; release one")]
+    /// The most snapshots are held already.
+    #[error("{0} snapshots are held, which is the maximum; release one")]
     TooManySnapshots(usize),
-    /// Something that a transaction was asked for and cannot do: an index that does not exist, a
-    /// partition that it did not name, a change in a read-only one.
+    /// A transaction cannot do what was requested: an index does not exist, a partition was not
+    /// named, or a read-only transaction made a change.
     #[error(transparent)]
     Transaction(OpError),
-    /// A database is published already.
+    /// The database is published already.
     #[error("the database is published as \"{0}\" already")]
     Published(String),
-    /// A snapshot of a database of this process cannot be handed on.
+    /// A snapshot of a database of this process cannot be given to another process.
     #[error(
-        "a snapshot of a database in this very process cannot be a base of a published one; \
-         publish that database and attach to it by name"
+        "a snapshot of a database of this process cannot be a base of a published one; publish \
+         that database and attach to it by name"
     )]
     LocalBase,
-    /// A change of a table that belongs to a snapshot which the database is built on.
+    /// The table belongs to a snapshot that the database is built on, and cannot be changed.
     #[error(
         "table \"{0}\" belongs to a snapshot that this database is built on, which never changes; \
          a table of the same name made here hides it, and can be filled from it"
     )]
     InheritedTable(String),
-    /// A column that cannot be one array.
+    /// The column cannot be mapped as one array.
     #[error(
         "column \"{column}\" of \"{table}\" cannot be given as one array: {why}; read it as Arrow, \
          or copy"
@@ -203,29 +204,82 @@ pub enum Error {
         table: String,
         /// The column.
         column: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// Bytes of a snapshot that are not what they should be.
+    /// Bytes of a snapshot are damaged.
     #[error("column \"{column}\" of the snapshot is damaged: {detail}")]
     Damaged {
         /// The column.
         column: String,
-        /// What Arrow says about it.
+        /// The finding of Arrow's validation.
         detail: String,
     },
-    /// An answer of an owner that cannot be understood.
-    #[error("the owner of \"{name}\" answered with something else than a list of snapshots")]
+    /// The owner's answer cannot be parsed.
+    #[error("the answer of the owner of \"{name}\" is not a list of snapshots")]
     BadStatus {
-        /// Its name.
+        /// Name of the database.
         name: String,
     },
 }
 
-/// Which limit a snapshot is over.
+/// Why a database cannot be restored to a moment.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The folder is not an unopened backup.
+    #[error(
+        "{path} is no backup, or has been opened since it was made; name a folder that `\\backup` \
+         has written and that has not been opened"
+    )]
+    NoBackup {
+        /// The folder.
+        path: String,
+    },
+    /// A part of the logs is missing.
+    #[error(
+        "the archive has a gap: {file} is missing or incomplete, while later files exist; bring it \
+         back, or restore to a moment before it, the last of which is {last}"
+    )]
+    Gap {
+        /// The file.
+        file: String,
+        /// The last restore point before it.
+        last: RestorePoint,
+    },
+    /// The archive ends before the backup was made.
+    #[error(
+        "the archive in {path} ends before the backup was made, on {made}; open the backup itself, \
+         or name the folder of the database too if it is still there"
+    )]
+    Behind {
+        /// The archive.
+        path: String,
+        /// The backup's restore point.
+        made: RestorePoint,
+    },
+    /// The moment is not between the backup and the end of the logs.
+    #[error(
+        "{wanted} cannot be restored: the backup and the logs have the moments from {first} to \
+         {last} and changes up to GSN {known}; ask for one of them, use an older backup, or name \
+         the folder of the database too if it is still there"
+    )]
+    OutOfReach {
+        /// The moment requested.
+        wanted: String,
+        /// The backup's restore point.
+        first: RestorePoint,
+        /// The last known restore point.
+        last: RestorePoint,
+        /// The GSN up to which the logs are known.
+        known: u64,
+    },
+}
+
+/// The limit that a snapshot exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// It is older than this.
+    /// Its age exceeds this limit.
     Age(Duration),
     /// It keeps more replaced data alive than its owner allows.
     Bytes,
@@ -255,7 +309,7 @@ impl From<MediumError> for Error {
 }
 
 impl Error {
-    /// An error that ended a transaction; aborts become [`Error::Aborted`].
+    /// Converts the error of an operation; an abort becomes [`Error::Aborted`].
     pub(crate) fn of_op(error: OpError) -> Self {
         match error {
             OpError::Abort(reason) => Self::Aborted(reason),
@@ -277,14 +331,14 @@ impl Error {
     }
 }
 
-/// How an operation inside a transaction can end other than well: an abort, after which the
-/// transaction may be tried again, or an error.
+/// The result of an operation of a transaction that did not succeed: an abort, after which the
+/// transaction may be retried, or an error.
 #[derive(Debug, thiserror::Error)]
 pub enum TxnError {
     /// The transaction has been rolled back.
     #[error("the transaction was rolled back: {0}")]
     Abort(AbortReason),
-    /// It failed.
+    /// The operation failed.
     #[error(transparent)]
     Error(#[from] Error),
 }

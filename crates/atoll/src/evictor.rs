@@ -1,5 +1,5 @@
-//! The thread that keeps a database's store within its budget of DRAM, see
-//! [`atoll_memory::Residency`]. Nobody waits for it, and it waits for nobody but the disk.
+//! The evictor: a background thread that keeps a database's store within its DRAM budget, see
+//! [`atoll_memory::Residency`]. No thread waits for the evictor, and it waits only for the disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,35 +11,37 @@ use atoll_memory::{MemoryError, Residency};
 
 use crate::error::Result;
 
-/// How often it looks.
+/// Time between two rounds.
 const PERIOD: Duration = Duration::from_millis(20);
-/// How long it waits when all that it can do is in vain.
+/// Pause after a round that could not free anything.
 const STUCK: Duration = Duration::from_millis(200);
-/// It looks for at most this share of the time, however large the store is.
+/// The evictor measures the store during at most one part in this many of the time, however large
+/// the store is.
 const LOOKING_SHARE: u32 = 20;
-/// Most page faults a second that it causes only to see what is used.
+/// Most page faults a second that it causes in order to find out which pages are used.
 const FAULTS_PER_S: u32 = 50_000;
 
-/// A budget of DRAM, and how it is kept.
+/// The DRAM budget of a database, and its current state.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Budget {
-    /// Bytes of the store that are to be in DRAM at most. Passed for moments, while more comes
-    /// than goes; by what other processes have mapped; and when the cold node is full.
+    /// Most bytes of the store that should be in DRAM. The store exceeds it briefly while more
+    /// pages arrive than leave, by pages that other processes have mapped, and when the cold node
+    /// is full.
     pub budget_bytes: u64,
-    /// Bytes of it that are in DRAM.
+    /// Bytes of the store that are in DRAM.
     pub resident_bytes: u64,
-    /// Bytes that have left DRAM so far, those that came back meanwhile included.
+    /// Bytes that have been moved out of DRAM so far, including those that have returned.
     pub evicted_bytes: u64,
-    /// Bytes that were brought back from the cold node so far.
+    /// Bytes that have returned from the cold node so far.
     pub returned_bytes: u64,
-    /// The number of that node; `None` if what leaves waits on a file.
+    /// The number of the cold node; `None` if evicted data goes to a file.
     pub cold_node: Option<u32>,
-    /// Whether writing what does not fit has failed: nothing leaves memory any more then, and no
-    /// checkpoint is taken.
+    /// Whether writing evicted data has failed: no data is evicted any more then, and no checkpoint
+    /// is taken.
     pub has_failed: bool,
 }
 
-/// The thread and what it works on. Stops when dropped.
+/// Handle of the thread; stops it when dropped.
 pub(crate) struct Evictor {
     residency: Arc<Residency>,
     cold_node: Option<NodeId>,
@@ -59,10 +61,10 @@ impl Stop {
         self.is_wanted.load(Ordering::Acquire)
     }
 
-    /// Waits so long, or until it is time to stop.
+    /// Waits for `time`, or until the thread is to stop.
     fn wait(&self, time: Duration) {
         let latch = self.latch.lock().unwrap_or_else(PoisonError::into_inner);
-        // A panic of another thread under this latch has changed nothing.
+        // A thread that panicked under this latch cannot have changed anything.
         let _ = self.changed.wait_timeout_while(latch, time, |()| !self.is_wanted());
     }
 }
@@ -82,7 +84,7 @@ impl Evictor {
                             PERIOD.max(tended.measuring * LOOKING_SHARE).max(faults)
                         }
                         Err(MemoryError::SpillFailed { .. }) => return,
-                        // The system is short of something; it can be better next time.
+                        // The system is out of some resource; the next round may succeed.
                         Err(_) => PERIOD,
                     };
                     stop.wait(pause);
@@ -116,7 +118,7 @@ impl Drop for Evictor {
         drop(self.stop.latch.lock().unwrap_or_else(PoisonError::into_inner));
         self.stop.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been reported; there is nothing to add here.
+            // The panic was reported by its own thread.
             let _ = thread.join();
         }
     }

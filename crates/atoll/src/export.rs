@@ -1,11 +1,11 @@
-//! A column of a segment as an Arrow array over the memory where it lies.
+//! A column of a segment as an Arrow array over the store, without a copy.
 //!
 //! Invariants
-//! - `EXPORT-1`: an array's buffers keep the snapshot, whose lease keeps their bytes unchanged and
-//!   unused by others (`MEMORY-1` of `atoll-memory`). Heap blocks may grow behind the bytes that
-//!   the snapshot's views name; those bytes themselves do not change.
-//! - `EXPORT-2`: texts are looked at once in a snapshot: that views stay inside their blocks and
-//!   are UTF-8. What was sound then stays so by `EXPORT-1`.
+//! - `EXPORT-1`: the buffers of an array keep the snapshot, and its lease keeps their bytes
+//!   unchanged and allocated (`MEMORY-1` of `atoll-memory`). A heap block may grow behind the bytes
+//!   to which the snapshot's views point; those bytes themselves do not change.
+//! - `EXPORT-2`: the views of a text column are validated once per snapshot: they point inside
+//!   their blocks and the bytes are UTF-8. By `EXPORT-1` a validated column stays valid.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -57,7 +57,8 @@ pub(crate) fn set_bit(bits: &mut [u8], slot: usize, on: bool) {
     }
 }
 
-/// Where the values of a column of a segment are, patched if they have to be.
+/// The values of one column of a segment: in the store, or in a private copy with the patch
+/// applied.
 pub(crate) struct ColumnSource {
     shared: Arc<Shared>,
     key: ColumnKey,
@@ -67,7 +68,7 @@ pub(crate) struct ColumnSource {
 }
 
 impl ColumnSource {
-    /// The column `key` of a snapshot; `patch` is that of its segment.
+    /// The column `key` of a snapshot; `patch` is the patch of its segment.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         key: ColumnKey,
@@ -85,32 +86,32 @@ impl ColumnSource {
         Self { shared: Arc::clone(shared), key, column: column.clone(), view, patched }
     }
 
-    /// Where the values lie in the store.
+    /// The position of the values in the store.
     pub(crate) fn values(&self) -> Span {
         self.view.values
     }
 
-    /// The values, if they had to be copied.
+    /// The private copy of the values, if the column is patched.
     pub(crate) fn patched_values(&self) -> Option<&[u8]> {
         self.patched.as_ref().map(|patched| patched.values.as_slice())
     }
 
-    /// Where its heap blocks lie.
+    /// The positions of the heap blocks.
     pub(crate) fn heap(&self) -> &[Span] {
         &self.view.heap
     }
 
-    /// Whether the bytes are a private copy.
+    /// Whether the column is a private copy with the patch applied.
     pub(crate) fn is_patched(&self) -> bool {
         self.patched.is_some()
     }
 
-    /// Where the validity bits lie in the store, for columns that can be NULL.
+    /// The position of the validity bits in the store, for a column that can be NULL.
     pub(crate) fn validity(&self) -> Option<Span> {
         self.view.validity
     }
 
-    /// The validity bits of all slots, for columns that can be NULL.
+    /// The validity bits of all slots, for a column that can be NULL.
     pub(crate) fn validity_buffer(&self) -> Result<Option<Buffer>> {
         let Some(span) = self.view.validity else { return Ok(None) };
         match self.patched.as_ref().and_then(|patched| patched.validity.clone()) {
@@ -128,8 +129,8 @@ impl ColumnSource {
         let address = self.shared.view().address(span.offset, span.bytes).ok_or(corrupt)?;
         let address = NonNull::new(address.cast_mut()).expect("a mapping is not at 0");
         let keeper = Arc::clone(&self.shared);
-        // SAFETY: the bytes lie in a mapping that the snapshot keeps, and do not change as long as
-        // it lives (EXPORT-1); the buffer holds the snapshot.
+        // SAFETY: the bytes are in a mapping that the snapshot keeps, and do not change while it
+        // lives (EXPORT-1); the buffer holds the snapshot.
         Ok(unsafe { Buffer::from_custom_allocation(address, span.bytes as usize, keeper) })
     }
 
@@ -217,7 +218,7 @@ fn patched_column(
     patch: &[Entry],
 ) -> PatchedColumn {
     let copy = |span: Span| {
-        // In words of 16 bytes, so that the widest values are aligned.
+        // Allocated in words of 16 bytes, so that the widest values are aligned.
         let mut buffer = MutableBuffer::from_len_zeroed(span.bytes as usize);
         shared.view().read(span.offset, buffer.as_slice_mut());
         shared.count_patched(span.bytes as usize);
@@ -229,8 +230,9 @@ fn patched_column(
         let slot = entry.row.slot();
         let (valid, image) = match &entry.was {
             Was::Value { column, valid, image } if usize::from(*column) == at => (valid, image),
-            // An insert that does not count: the entries before this one put back a view whose
-            // block may have gone already, when the cut fell into the rollback.
+            // The snapshot undoes an insert. The patch entries before this one restore a view into
+            // a block that may be freed already, if the cut was taken during the rollback; so the
+            // view becomes NULL.
             Was::Presence(false) if data_type.is_view() => (&false, &vec![0; data_type.width()]),
             _ => continue,
         };

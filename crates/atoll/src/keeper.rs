@@ -1,74 +1,40 @@
-//! The thread that sees to a database's limits and tidiness while nobody calls it.
+//! The keeper: a background thread that enforces limits on snapshots and frees memory.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::inner::Inner;
+use crate::core::Core;
+use crate::errands::Errands;
 
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Expires snapshots that are over their limits, frees what ended leases kept, returns memory that
-/// nobody waits for, writes long values again that keep mostly empty blocks, and has deleted rows
-/// taken away that wait in workers which nobody uses. Stops when dropped.
+/// The thread expires snapshots that are over a limit, ends leases that forked children no longer
+/// read, frees what ended leases kept, returns free memory to the system, compacts heap blocks that
+/// are mostly empty, and collects the garbage queues of idle workers. It stops when dropped.
 pub(crate) struct Keeper {
     errands: Arc<Errands>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What others leave for the keeper to do. Freeing the thousands of extents of a snapshot takes a
-/// millisecond, which the thread that answers other processes must not spend.
-#[derive(Default)]
-pub(crate) struct Errands {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    reclaim: bool,
-    stop: bool,
-}
-
-impl Errands {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Memory can be reclaimed.
-    pub(crate) fn reclaim(&self) {
-        self.lock().reclaim = true;
-        self.changed.notify_one();
-    }
-
-    /// Waits for something to do, at most for [`PERIOD`]; `None` when it is time to stop.
-    fn next(&self) -> Option<bool> {
-        let state = self.lock();
-        let idle = |state: &mut State| !state.reclaim && !state.stop;
-        let waited = self.changed.wait_timeout_while(state, PERIOD, idle);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (!state.stop).then(|| std::mem::take(&mut state.reclaim))
-    }
-}
-
 impl Keeper {
-    /// Starts the thread; without one (no threads left) limits are seen to when snapshots are
-    /// taken.
-    pub(crate) fn start(inner: &Arc<Inner>) -> Self {
-        let errands = Arc::clone(&inner.errands);
-        let inner: Weak<Inner> = Arc::downgrade(inner);
+    /// Starts the thread. If the system has no thread left, limits are enforced only when a
+    /// snapshot is taken.
+    pub(crate) fn start(core: &Arc<Core>) -> Self {
+        let errands = Arc::clone(&core.errands);
+        let core: Weak<Core> = Arc::downgrade(core);
         let thread = std::thread::Builder::new().name("atoll-keeper".into()).spawn({
             let errands = Arc::clone(&errands);
             move || {
-                while let Some(reclaim) = errands.next() {
-                    let Some(inner) = inner.upgrade() else { return };
-                    if inner.end_inherited() || reclaim {
-                        inner.memory().reclaim();
+                while let Some(reclaim) = errands.next(PERIOD) {
+                    let Some(core) = core.upgrade() else { return };
+                    if core.end_inherited() || reclaim {
+                        core.memory().reclaim();
                     }
-                    inner.enforce();
-                    inner.memory().tidy();
-                    inner.compact();
-                    inner.collect_garbage();
+                    core.enforce();
+                    core.memory().tidy();
+                    core.compact();
+                    core.collect_garbage();
                 }
             }
         });
@@ -78,12 +44,11 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.errands.lock().stop = true;
-        self.errands.changed.notify_one();
+        self.errands.stop();
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there has been reported; there is nothing to add here.
+            // The panic was reported by its own thread.
             let _ = thread.join();
         }
     }

@@ -1,38 +1,42 @@
-//! Transactions that take turns on one thread.
+//! Lanes: several transactions that take turns on one thread.
 //!
-//! A read of memory that depends on another takes as long as hundreds of instructions, and a
-//! transaction that looks for one key after the other waits for three of them each time. So a
-//! thread works on several transactions: one that has asked for cache lines lets the others work
-//! until they have come ([`Transaction::fetch`]). This is what coroutines are used for in
-//! "CoroBase: coroutine-oriented main-memory database engine" (He, Lu and Wang, VLDB 2021); here a
-//! procedure is an `async` closure, and lanes need no runtime.
+//! A dependent memory access takes as long as hundreds of instructions, and a transaction that
+//! looks up one key after the other waits for three of them each time. So a thread interleaves
+//! several transactions: after a transaction has issued prefetches, the other lanes run until the
+//! cache lines have arrived ([`Transaction::fetch`]). "CoroBase: coroutine-oriented main-memory
+//! database engine" (He, Lu and Wang, VLDB 2021) uses coroutines for this; here a procedure is an
+//! `async` closure, and lanes need no runtime.
 //!
-//! - `LANES-1`: a transaction of a lane may hold what another lane of the same thread waits for,
-//!   and only taking turns lets it go on. So lanes wait for a moment at most, then give up and try
-//!   again after the others have had their turns. Only readers that wait for nobody but who is
-//!   storing need not: no lane gives its turn away while it stores.
-//! - `LANES-2`: a lane that has been given up many times is *starving*: the others begin nothing
-//!   until its request has ended, so what they hold is let go, and it meets other threads alone.
-//! - `LANES-3`: a lane whose commit is not durable yet lets the others work. When all of a thread
-//!   wait for that, the thread does, so that a flush finds the commits of all of them.
-//! - `LANES-4`: where transactions lock partitions before they begin, a lane does not try while
-//!   another of its thread has, or waits for, one of them: it could only wait for itself.
+//! - `LANES-1`: a transaction of one lane may hold what another lane of the same thread waits for,
+//!   and can release it only when its turn comes. So a lane waits only briefly, then aborts and
+//!   retries after the other lanes have had their turns. A reader that waits only for a transaction
+//!   that is storing is exempt, because no lane ends its turn while it stores.
+//! - `LANES-2`: a lane that has been aborted many times is *starving*: the other lanes begin no
+//!   request until its request has ended. So they release what they hold, and the starving lane
+//!   competes only with other threads.
+//! - `LANES-3`: a lane that waits for its commit to become durable lets the other lanes run. When
+//!   all lanes of the thread wait for durability, the thread waits, so that one flush covers the
+//!   commits of all of them.
+//! - `LANES-4`: where transactions lock partitions before they begin, a lane does not begin while
+//!   another lane of its thread holds or waits for one of its partitions: it could only wait for
+//!   its own thread.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use atoll_txn::Committed;
 
 use crate::error::{Error, Result, TxnError, TxnResult};
 use crate::transaction::{Attempts, Transaction, TransactionOptions};
+use crate::turn::Turn;
 
-/// Turns that others have before an aborted transaction is tried again, at most.
+/// Most turns that the other lanes get before an aborted transaction is retried.
 const TURNS_MAX: u32 = 64;
 
-/// What a transaction is to do.
+/// The input of one transaction.
 pub trait Request {
-    /// What is known of the transaction before it begins.
+    /// The options of the transaction, known before it begins.
     fn options(&self) -> &TransactionOptions {
         const NOTHING: &TransactionOptions =
             &TransactionOptions { partitions: Vec::new(), read_only: false, durability: None };
@@ -40,7 +44,7 @@ pub trait Request {
     }
 }
 
-/// A thread's lanes: each has a transaction open at a time. See the module.
+/// The lanes of one thread: each has at most one open transaction. See the module.
 ///
 /// ```
 /// # use atoll::{Column, DataType, Database, Request, Schema, Value};
@@ -82,7 +86,7 @@ pub trait Request {
 pub struct Lanes {
     transactions: Vec<Transaction>,
     aborts: u64,
-    /// Transactions lock partitions before they begin.
+    /// Whether transactions lock partitions before they begin.
     partitioned: bool,
 }
 
@@ -91,14 +95,14 @@ impl Lanes {
         Self { transactions, aborts: 0, partitioned }
     }
 
-    /// Runs `procedure` in a transaction for each request that `next` gives, as many at a time as
-    /// there are lanes, until it gives none. A transaction that is aborted by a conflict is tried
-    /// again, with the request as the attempt has left it; `done` is told what became of each, in
-    /// any order.
+    /// Runs `procedure` in a transaction for each request that `next` returns, as many at a time as
+    /// there are lanes, until `next` returns `None`. A transaction that a conflict aborts is
+    /// retried with the request as the attempt left it; `done` receives each request with its
+    /// result, in any order.
     ///
-    /// While one lane works, the transactions of the others are open and hold what they hold. So
-    /// neither `next` nor `done` nor the procedure may wait for anything that needs them to end:
-    /// they run no other transaction of this database and do not block.
+    /// While one lane runs, the transactions of the other lanes stay open and keep their locks. So
+    /// `next`, `done` and the procedure must not wait for anything that needs those transactions to
+    /// end: they run no other transaction of this database and do not block.
     pub fn run<Q: Request, R>(
         &mut self,
         next: impl FnMut() -> Option<Q>,
@@ -108,7 +112,7 @@ impl Lanes {
         let (next, done) = (RefCell::new(next), RefCell::new(done));
         let partitions = self.partitioned.then(Partitions::default);
         let (shared, ended) = (Shared { partitions, ..Shared::default() }, Cell::new(false));
-        // All of them, before the first begins.
+        // Counts all lanes before the first begins.
         shared.working.set(self.transactions.len());
         let lane = async |transaction: &mut Transaction| {
             let _working = Counted(&shared.working);
@@ -131,21 +135,22 @@ impl Lanes {
     }
 }
 
-/// What the lanes of a run have in common.
+/// State that the lanes of one run share.
 #[derive(Default)]
 struct Shared {
     aborts: Cell<u64>,
     /// Lanes that are starving (`LANES-2`).
     starving: Cell<usize>,
-    /// Lanes that have not ended, and those of them that wait for a commit to be durable.
+    /// Lanes that have not ended.
     working: Cell<usize>,
+    /// Lanes that wait until a commit is durable.
     waiting: Cell<usize>,
-    /// `LANES-4`.
+    /// Set where transactions lock partitions (`LANES-4`).
     partitions: Option<Partitions>,
 }
 
-/// Partitions that lanes have locked or wait for, each with the number of its attempt, which
-/// counts up; [`ALL`] for all of them.
+/// The partitions that lanes have locked or wait for, each with the number of the attempt that
+/// queued it; attempt numbers ascend. [`ALL`] stands for all partitions.
 #[derive(Default)]
 struct Partitions {
     attempts: Cell<u64>,
@@ -161,7 +166,8 @@ struct Queued<'s> {
 }
 
 impl Partitions {
-    /// Waits until no attempt that came before has one of these, which are all if there are none.
+    /// Waits until no earlier attempt has one of `wanted` queued; an empty `wanted` means all
+    /// partitions.
     async fn lock(&self, wanted: &[u32]) -> Queued<'_> {
         let attempt = self.attempts.get();
         self.attempts.set(attempt + 1);
@@ -190,7 +196,7 @@ impl Drop for Queued<'_> {
     }
 }
 
-/// A lane that is counted in something.
+/// Counts a lane in a counter until it is dropped.
 struct Counted<'s>(&'s Cell<usize>);
 
 impl<'s> Counted<'s> {
@@ -207,11 +213,12 @@ impl Drop for Counted<'_> {
 }
 
 impl Shared {
-    /// Waits until a commit may be told of (`LANES-3`).
+    /// Waits until a commit may be acknowledged (`LANES-3`).
     async fn acknowledge(&self, transaction: &Transaction, committed: Committed) -> TxnResult<()> {
         let _waiting = Counted::begin(&self.waiting);
         while !transaction.is_acknowledged(committed) {
-            // First, so that lanes whose wait is over have begun something else.
+            // Give up the turn first, so that lanes that need not wait any more begin their next
+            // request.
             Turn::default().await;
             if self.waiting.get() == self.working.get() {
                 break;
@@ -227,7 +234,7 @@ impl Shared {
     }
 }
 
-/// Tries until it commits, or fails for another reason than a conflict.
+/// Retries the transaction until it commits, or fails for a reason other than a conflict.
 async fn complete<Q: Request, R>(
     transaction: &mut Transaction,
     request: &mut Q,
@@ -246,9 +253,10 @@ async fn complete<Q: Request, R>(
         drop(queued);
         let end = match attempted {
             Ok((result, committed)) => {
-                // It holds nothing any more, so the others may begin.
+                // The transaction holds nothing any more, so the other lanes may begin.
                 drop(starving.take());
-                // Committed for all that can be seen, so a failure here is none to try again.
+                // Other transactions can see the commit already, so a failure here must not cause a
+                // retry.
                 shared.acknowledge(transaction, committed).await.map_err(Error::from)?;
                 return Ok(result);
             }
@@ -266,10 +274,10 @@ async fn complete<Q: Request, R>(
                     continue;
                 }
                 if starving.is_some() {
-                    // What is in the way may be a thread that is not running.
+                    // The conflicting transaction may be of a thread that is not running.
                     std::thread::yield_now();
                 } else {
-                    // One after the other, so that those who are starving do not starve each other.
+                    // One starving lane at a time, so that starving lanes do not abort each other.
                     shared.let_the_starving_end().await;
                     starving = Some(Counted::begin(&shared.starving));
                 }
@@ -292,7 +300,7 @@ async fn attempt<Q: Request, R>(
     Ok((result, committed))
 }
 
-/// Lets each work until it waits, one after the other, until all have ended.
+/// Polls each lane in turn until all have completed.
 fn take_turns<F: Future<Output = ()>>(mut lanes: Vec<Option<Pin<Box<F>>>>) {
     let mut context = Context::from_waker(Waker::noop());
     let mut left = lanes.len();
@@ -304,26 +312,5 @@ fn take_turns<F: Future<Output = ()>>(mut lanes: Vec<Option<Pin<Box<F>>>>) {
                 left -= 1;
             }
         }
-    }
-}
-
-/// Completes when it is polled for the second time: the others have had their turns then.
-#[derive(Default)]
-pub(crate) struct Turn {
-    is_over: bool,
-}
-
-impl Future for Turn {
-    type Output = ();
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let turn = self.get_mut();
-        if std::mem::replace(&mut turn.is_over, true) {
-            return Poll::Ready(());
-        }
-        // For runtimes other than lanes.
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }

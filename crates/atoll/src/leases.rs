@@ -1,10 +1,10 @@
-//! The owner's book of snapshots: who holds what, and the limits on it.
+//! The owner's book of leases: the holder of each snapshot, and the limits on snapshots.
 //!
-//! Each lease has a line of two words in the store's reserved region, which its holder can see: its
-//! state, and the moment (CLOCK_MONOTONIC, nanoseconds, the same clock in all processes of a
-//! machine) after which it is too old. A holder looks there before it reads. An expired snapshot
-//! keeps its memory until its holder lets go: bytes that somebody may be reading are never given
-//! to anyone else.
+//! Each lease has a line of three words in the store's reserved region, which its holder can read:
+//! its state, its deadline (CLOCK_MONOTONIC, nanoseconds, the same clock in all processes of a
+//! machine) and the age limit. The holder checks the line before it reads. An expired snapshot
+//! keeps its memory until its holder releases it: the owner never reuses bytes that a holder may be
+//! reading.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Expiry, Result};
 
-/// Leases at a time.
+/// Most leases at a time.
 pub const LEASES_MAX: usize = 4096;
 const LINE_BYTES: u64 = 24;
 
@@ -42,7 +42,7 @@ pub struct SnapshotInfo {
     pub bytes_copied: u64,
     /// Bytes of replaced data that live only for this snapshot and older ones.
     pub bytes_kept: u64,
-    /// "live" or "expired".
+    /// Either "live" or "expired".
     pub state: String,
 }
 
@@ -61,22 +61,22 @@ pub struct Lease {
     is_own: bool,
 }
 
-/// What a new lease is told about itself.
+/// The facts of a new lease.
 pub struct NewLease {
-    /// Who takes it.
+    /// The process that takes it.
     pub holder: Peer,
     /// The epoch that it holds.
     pub epoch: u64,
     /// Its patch, 0 when it has none.
     pub patch: u64,
-    /// It is the database's own, and limits are not for it.
+    /// Whether the lease is the database's own; limits do not apply to it then.
     pub is_own: bool,
 }
 
 /// Limits on snapshots.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Oldest age.
+    /// Greatest age.
     pub age: Option<Duration>,
     /// Most bytes of replaced data that snapshots keep alive together.
     pub bytes: u64,
@@ -91,7 +91,7 @@ pub struct Leases {
     next_local: u64,
 }
 
-/// Bytes of the region that the lines take.
+/// Bytes of the region that holds the lines.
 pub const REGION_BYTES: u64 = LEASES_MAX as u64 * LINE_BYTES;
 
 impl Leases {
@@ -107,7 +107,8 @@ impl Leases {
             limits,
             free: (0..LEASES_MAX).rev().collect(),
             leases: BTreeMap::new(),
-            // The server numbers leases from below, this process its own from above.
+            // The server numbers leases upwards from the smallest number, this process its own
+            // downwards from the greatest.
             next_local: u64::MAX,
         })
     }
@@ -133,7 +134,7 @@ impl Leases {
         LeaseId(self.next_local)
     }
 
-    /// Writes a lease into the book; returns the offset of its line.
+    /// Enters a lease into the book; returns the offset of its line.
     ///
     /// # Errors
     /// [`Error::TooManySnapshots`].
@@ -165,7 +166,7 @@ impl Leases {
         Ok(offset)
     }
 
-    /// Strikes a lease out.
+    /// Removes a lease from the book.
     pub fn remove(&mut self, memory: &Memory, id: LeaseId) -> Option<Lease> {
         let lease = self.leases.remove(&id)?;
         memory.access().store_u64(self.line_offset(lease.line), 0);
@@ -177,7 +178,8 @@ impl Leases {
         self.region + line as u64 * LINE_BYTES
     }
 
-    /// Expires the eldest leases while all together keep more than they may.
+    /// Expires leases that are too old, and the eldest ones while all leases together keep more
+    /// bytes than the limit allows.
     pub fn enforce(&mut self, memory: &Memory) {
         let now = Instant::now();
         let mut over = memory.kept_bytes_all().saturating_sub(self.limits.bytes);
@@ -197,7 +199,7 @@ impl Leases {
         }
     }
 
-    /// The book, for people.
+    /// The book as a list.
     pub fn list(&self, memory: &Memory) -> Vec<SnapshotInfo> {
         let copied = memory.copied().bytes;
         let now = Instant::now();
@@ -222,7 +224,7 @@ impl Leases {
     }
 }
 
-/// Whether the lease with this line may still be used, as its holder sees it.
+/// Checks the line of a lease as its holder does before it reads.
 ///
 /// # Errors
 /// [`Error::SnapshotExpired`].
@@ -238,7 +240,7 @@ pub fn check_line(view: &View, line: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a line lies where a store can have it.
+/// Whether a line is at an offset that a store can have.
 pub fn is_line(view: &View, line: u64) -> bool {
     line.is_multiple_of(8) && view.contains(line, LINE_BYTES)
 }

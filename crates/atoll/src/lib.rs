@@ -1,39 +1,45 @@
-//! Atoll: a database for one big machine.
+//! Atoll: an embedded database engine for one big machine.
 //!
-//! Transactions run on all nodes at once, and any other process takes an instant, isolated,
+//! Transactions run on all NUMA nodes at once, and any other process takes an instant, isolated,
 //! zero-copy snapshot of the live database as Arrow data.
 //!
-//! [`Database::create`] makes one in memory, [`Database::open`] one in a folder, which is there
-//! again after whatever has ended the process; [`Database::transaction`] changes it,
-//! [`Database::snapshot`] freezes a version of it; the README has an example.
-//! [`Database::publish`] gives it a name;
-//! another process calls [`attach`] and takes snapshots there, and can build on them with
-//! [`Database::derive`].
+//! [`Database::create`] creates a database in memory and [`Database::open`] one in a folder, from
+//! which it is recovered after a crash. [`Database::transaction`] changes it and
+//! [`Database::snapshot`] takes a snapshot of it; the README has an example. [`Database::publish`]
+//! gives the database a name; another process calls [`attach`] with that name, takes snapshots, and
+//! can build a database on them with [`Database::derive`].
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod acknowledger;
 mod attach;
+mod core;
 mod counters;
 mod database;
+mod durability;
 mod durable;
+mod errands;
 mod error;
 mod evictor;
 mod export;
-mod inner;
 mod keeper;
 mod lanes;
 mod leases;
 mod memory_setup;
 mod options;
+mod progress;
 mod publish;
 mod reservation;
+pub mod restore;
+mod restore_point;
 mod session;
 mod snapshot;
 mod snapshot_table;
 mod table;
 mod transaction;
+mod turn;
 
 #[doc(hidden)]
 pub use atoll_log::Planted;
@@ -51,17 +57,18 @@ pub use atoll_txn::{
 pub use attach::{Attachment, attach};
 pub use counters::{Accounting, Counters};
 pub use database::Database;
+pub use durability::{Durability, UnknownDurability};
 pub use durable::health::{CheckpointFailure, Health};
 pub use durable::inspect;
-pub use durable::progress::{OpenPart, OpenProgress};
-pub use durable::restore::{self, RestoreError, RestoreReport, Until};
-pub use durable::restore_point::RestorePoint;
-pub use durable::{BackupReport, CheckpointReport, Durability, RecoveryReport, UnknownDurability};
-pub use error::{Error, Expiry, Result, TxnError, TxnResult};
+pub use durable::{BackupReport, CheckpointReport, RecoveryReport};
+pub use error::{Error, Expiry, RestoreError, Result, TxnError, TxnResult};
 pub use evictor::Budget;
 pub use lanes::{Lanes, Request};
 pub use leases::SnapshotInfo;
 pub use options::DatabaseOptions;
+pub use progress::{OpenPart, OpenProgress};
+pub use restore::{RestoreReport, Until};
+pub use restore_point::RestorePoint;
 pub use session::Session;
 pub use snapshot::Snapshot;
 pub use snapshot_table::{Contiguous, SnapshotSegment, SnapshotTable};

@@ -1,5 +1,5 @@
-//! The room that a database has: its store, in memory or on a file, how far it may go, and where
-//! what does not fit its budget waits.
+//! The memory of a new database: its store in memory or on a file, its limits, and the place of the
+//! data that exceeds its budget.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,41 +14,45 @@ use crate::leases::Limits;
 use crate::options::DatabaseOptions;
 use crate::reservation::{self, Allowed, Reservation};
 
-/// Share of what a process may use, or of a cold node, that a database takes at most, in percent.
+/// Percentage of the memory that a process may use, or of a cold node, that a database takes at
+/// most.
 const MEMORY_PERCENT: u64 = 80;
-/// Share of the memory limit that is kept back for rollbacks.
+/// Share of the memory limit that is reserved for rollbacks.
 const HEADROOM_SHARE: u64 = 64;
 /// Share of the memory limit, or of the budget, that stays committed while it is free. A copy into
-/// memory that was just given back to the system costs ten times a copy into memory that is still
-/// there, and a database under periodic snapshots frees and takes the same amount over and over.
+/// memory that was returned to the system costs ten times a copy into memory that is still
+/// committed, and a database under periodic snapshots frees and allocates the same amount over and
+/// over.
 const WARM_SHARE: u64 = 8;
-/// Share of the memory limit that snapshots may keep alive, as in the source of the idea
-/// ("Memory Instant Snapshot Sharing Mechanism", section 3: copied bytes are limited to 50 %).
+/// Share of the memory limit that snapshots may keep alive, as in "Memory Instant Snapshot Sharing
+/// Mechanism", section 3, which limits copied bytes to 50 %.
 const SNAPSHOT_SHARE: u64 = 2;
-/// Smallest memory limit, and smallest budget, that a database works with.
+/// Smallest memory limit, and smallest budget.
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
-/// A store with a budget may take so many times that,
+/// The default limit of a store on a file is this many times its budget,
 const BUDGETS: u64 = 16;
-/// and such a share of what is free on the disk: log and home lie there too, as a rule.
+/// and at most this share of the free disk space, because logs and checkpoint stores are usually on
+/// the same disk.
 const DISK_SHARE: u64 = 2;
-/// Where what does not fit memory waits, within a database's folder; it need not be there.
+/// Optional folder within the database's folder for data that exceeds the budget.
 const SPILL_FOLDER: &str = "spill";
 
 /// What a new database starts with.
 pub(crate) struct MemorySetup {
     pub(crate) memory: Arc<Memory>,
     pub(crate) limits: Limits,
-    /// At work already.
+    /// Set for a database with a budget; its thread is running.
     pub(crate) evictor: Option<Evictor>,
 }
 
 impl MemorySetup {
-    /// `folder` is where the database is kept, if that is on a file system. A store on a file
-    /// leaves no trace there.
+    /// `folder` is the folder of the database if it is on a file system. A store on a file leaves
+    /// no name in that folder.
     pub(crate) fn new(options: &DatabaseOptions, folder: Option<&Path>) -> Result<Self> {
         let budget_bytes = options.memory_budget_bytes.map(|bytes| bytes.max(MEMORY_BYTES_MIN));
         let beyond = Beyond::new(options, folder)?;
-        // A store is a file, and the system kills a process that makes one that is too large.
+        // A store is a file, and the system kills a process that makes a file beyond its limit
+        // unless the signal is ignored.
         atoll_machine::process::refuse_large_files();
         let allowed_bytes = || {
             let allowed = atoll_machine::memory_allowed();
@@ -111,11 +115,11 @@ fn percent(bytes: u64) -> u64 {
     bytes / 100 * MEMORY_PERCENT
 }
 
-/// Where what is beyond the budget waits.
+/// The place of the data that exceeds the budget.
 enum Beyond {
     /// There is no budget.
     Nothing,
-    /// On a file in this folder.
+    /// On an unnamed file in this folder.
     File(PathBuf),
     Node(Cold),
 }
@@ -135,7 +139,7 @@ impl Beyond {
     }
 }
 
-/// A node of slower memory, and those that what is used returns to.
+/// The cold node, and the nodes to which data returns when it is used again.
 #[derive(Debug, PartialEq, Eq)]
 struct Cold {
     node: NodeId,
@@ -150,7 +154,8 @@ impl Cold {
             let with_memory = with_memory.map(|node| node.id).collect();
             return Err(Error::NoColdNode { node, with_memory });
         };
-        // Other nodes without CPUs are slower memory too, as a rule; without any other, they do.
+        // Usually a node without CPUs is slower memory too, so such nodes are used only if there is
+        // no other.
         let others = || with_memory.clone().filter(|one| one.id != node);
         let mut dram: Vec<_> = others().filter(|one| !one.cpus.is_empty()).collect();
         if dram.is_empty() {
@@ -169,8 +174,8 @@ mod tests {
     use super::*;
     use atoll_machine::{CpuId, Topology};
 
-    /// Nodes with these CPUs, one for each; 3 has no memory. Those with numbers that differ less
-    /// are nearer.
+    /// A machine with one node for each element of `cpus`; node 3 has no memory. The distance of
+    /// two nodes grows with the difference of their numbers.
     fn machine(cpus: &[Option<u32>]) -> Topology {
         let count = cpus.len() as u32;
         let node = |id: u32| atoll_machine::Node {

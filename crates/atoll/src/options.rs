@@ -8,81 +8,84 @@ use atoll_log::LogsOptions;
 use atoll_machine::NodeId;
 use atoll_txn::{SchemeKind, SchemeOptions, TimestampKind};
 
-use crate::durable::Durability;
-use crate::durable::progress::OpenProgress;
+use crate::durability::Durability;
+use crate::progress::OpenProgress;
 
-/// After so many bytes of log a checkpoint is taken.
+/// Default of [`DatabaseOptions::checkpoint_log_bytes`].
 const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;
-/// See [`DatabaseOptions::checkpoint_steps_max`].
+/// Default of [`DatabaseOptions::checkpoint_steps_max`].
 const CHECKPOINT_STEPS_MAX: u64 = 64;
 
 /// Settings of a database.
 #[derive(Debug, Clone)]
 pub struct DatabaseOptions {
-    /// Most bytes that its store may take; by default 80 % of what the process may use, or, with a
-    /// budget, sixteen times that as far as half of what is free on the disk goes. With a cold node
-    /// it is 80 % too, and no more than the budget and 80 % of that node.
+    /// Most bytes of the store. The default is 80 % of what the process may use. With a budget on a
+    /// file it is sixteen times the budget, and at most half of the free disk space. With a cold
+    /// node it is the budget and 80 % of that node, and at most 80 % of what the process may use.
     pub memory_limit_bytes: Option<u64>,
-    /// Bytes of free memory in its store that are touched when it is opened, as far as its limit
-    /// goes (with a budget, an eighth of that), so that no transaction waits while the system
-    /// clears them. As many are touched for indexes and what schemes keep beside rows, no more than
-    /// half of what the machine has left then; they count for no limit, and the databases of a
-    /// process share them. All lie on the node of the thread that opens it. Usually none.
+    /// Bytes of free memory in the store that are touched when the database is opened, at most its
+    /// limit (with a budget, an eighth of that), so that no transaction waits while the system
+    /// clears pages. As many bytes are touched for indexes and row states, at most half of what the
+    /// machine has left then; these count for no limit, and the databases of a process share them.
+    /// All are on the node of the thread that opens the database. Default: 0.
     pub ready_bytes: u64,
-    /// Bytes of its store that are kept in memory, at least 32 MiB, for a database that is opened
-    /// in a folder; what was not used for longest waits in a file there (in the folder `spill`
-    /// within it, if there is one), or on the [`cold_node`](Self::cold_node). Not counted are
-    /// indexes and what schemes keep beside rows. By default none: everything is in memory.
+    /// Bytes of the store that are kept in DRAM, at least 32 MiB, for a database that is opened in
+    /// a folder. What was not used for longest is moved to a file there (in the subfolder `spill`,
+    /// if it exists) or to the [`cold_node`](Self::cold_node). Indexes and row states are not
+    /// counted. Default: no budget, everything is in memory.
     pub memory_budget_bytes: Option<u64>,
-    /// Where what does not fit the budget waits and is read, instead of a file: a node of slower
-    /// memory, as the kernel numbers it. Persistent or CXL memory that the kernel uses as memory is
-    /// such a node, without CPUs; a node with CPUs will do as well. The store lies in memory then,
-    /// so the database need not be in a folder.
+    /// The node of slower memory, as the kernel numbers it, to which what exceeds the budget is
+    /// moved, and where it is read, instead of a file. Persistent or CXL memory that the kernel
+    /// uses as memory is a node without CPUs; a node with CPUs can serve as well. The whole store
+    /// is in memory then, so the database need not be in a folder.
     pub cold_node: Option<NodeId>,
-    /// Logical nodes; by default the machine's own.
+    /// Number of logical nodes; by default the machine's own nodes.
     pub nodes: Option<usize>,
-    /// Oldest age of a snapshot; by default none.
+    /// Greatest age of a snapshot; by default no limit.
     pub snapshot_age_max: Option<Duration>,
     /// Most bytes of replaced data that snapshots keep alive together; by default half of the
     /// memory limit.
     pub snapshot_bytes_max: Option<u64>,
-    /// How transactions are kept apart.
+    /// The concurrency-control scheme.
     pub scheme: SchemeKind,
-    /// Where timestamps come from, for schemes that need them.
+    /// How timestamps are allocated, for schemes that need them.
     pub timestamps: TimestampKind,
-    /// Whether a transaction takes a timestamp when it begins even if its scheme can do without, as
-    /// in the study: for comparing.
+    /// Whether a transaction takes a timestamp when it begins even if its scheme does not need one,
+    /// as in "Staring into the Abyss"; for comparisons.
     pub begin_timestamps: bool,
-    /// Partitions, for a scheme that has them, 4,096 at most; by default one for each CPU.
+    /// Number of partitions, for a scheme that has them; at most 4,096, by default one for each
+    /// CPU.
     pub partitions: Option<u32>,
-    /// Longest wait for a lock, for schemes that bound it.
+    /// Longest wait for a lock, for schemes that limit it.
     pub lock_timeout: Duration,
-    /// Whether it is measured what transactions spend their time on, see [`Database::accounting`].
+    /// Whether the time of transactions is measured by component, see [`Database::accounting`].
     pub accounting: bool,
-    /// What an acknowledged commit survives, for a database that is opened in a folder.
+    /// The durability of commits, for a database that is opened in a folder.
     pub durability: Durability,
-    /// Tablespaces of a database that is made in a folder, each with a log and a home of its own;
-    /// by default one for each node that has CPUs.
+    /// Number of tablespaces of a database that is created in a folder, each with a log and a
+    /// checkpoint store; by default one for each node that has CPUs.
     pub tablespaces: Option<usize>,
-    /// Where the tablespaces of a database that is made lie, in their order: folders on other
-    /// disks, or on the persistent memory of the nodes, that are empty or are made. Links in the
-    /// database's own folder lead there. Tablespaces without one lie in that folder.
+    /// The folders of the tablespaces of a new database, in their order: folders on other disks, or
+    /// on the persistent memory of the nodes, that are empty or do not exist yet. Links in the
+    /// database's own folder lead to them. The other tablespaces are in the database's own folder.
     pub node_folders: Vec<PathBuf>,
-    /// Where the logs of a database in a folder are archived, so that [`crate::restore`] can make
-    /// it again as it was at any moment since a backup: a folder that is empty, is made, or has
-    /// its archive. By default logs that are needed no more are gone.
+    /// The folder into which the logs of a database in a folder are archived, so that
+    /// [`crate::restore`] can restore any moment since a backup. It is empty, does not exist yet,
+    /// or holds the archive of this database. By default the database reuses log files that it does
+    /// not need any more, without archiving them.
     pub archive: Option<PathBuf>,
-    /// A checkpoint is taken after so many bytes of log.
+    /// The database takes a checkpoint after this many bytes of log.
     pub checkpoint_log_bytes: u64,
-    /// Behind a checkpoint that says where everything lies, so many at most only say what is
-    /// different; opening the database reads them all.
+    /// Most checkpoints in a row that are written as steps, which hold only the difference from the
+    /// checkpoint before, until one with a complete map follows; opening the database reads the map
+    /// and all its steps.
     pub checkpoint_steps_max: u64,
-    /// A checkpoint is taken so long after the last one has ended, if anything has been logged
-    /// since; by default only for the bytes of log.
+    /// The database takes a checkpoint this long after the last one ended, if something was logged
+    /// since; by default only [`Self::checkpoint_log_bytes`] decides.
     pub checkpoint_interval: Option<Duration>,
-    /// Counters that grow while a database in a folder is opened, for another thread to look at.
+    /// Counters that another thread can read while a database in a folder is opened.
     pub progress: Option<Arc<OpenProgress>>,
-    /// Bytes of a file of a log and of what can wait for a flush.
+    /// Size of log files and of the ring that holds what waits for a flush.
     pub logs: LogsOptions,
 }
 

@@ -1,23 +1,29 @@
-//! A database under a name: what other processes ask of it.
+//! A published database: the answers to requests of other processes.
 
 use std::sync::{Arc, PoisonError, Weak};
 
 use atoll_memory::lease::{LeaseId, Offer, Peer, Publisher, Refusal, RefusalCode};
 
+use crate::core::Core;
 use crate::error::Error;
-use crate::inner::Inner;
+use crate::snapshot::Snapshot;
 
-/// Answers the lease server. Keeps no database alive: the server goes with the database's handle.
-pub(crate) struct Publication(Weak<Inner>);
+/// Answers the requests that the lease server receives. It holds the core weakly: the server is
+/// dropped with the database's handle.
+pub(crate) struct Publication {
+    core: Weak<Core>,
+    bases: Vec<Snapshot>,
+}
 
 impl Publication {
-    pub(crate) fn new(inner: &Arc<Inner>) -> Self {
-        Self(Arc::downgrade(inner))
+    /// `bases` are the snapshots that the database is built on.
+    pub(crate) fn new(core: &Arc<Core>, bases: Vec<Snapshot>) -> Self {
+        Self { core: Arc::downgrade(core), bases }
     }
 
-    fn inner(&self) -> Result<Arc<Inner>, Refusal> {
+    fn core(&self) -> Result<Arc<Core>, Refusal> {
         let text = "the database is being closed".to_owned();
-        self.0.upgrade().ok_or(Refusal { code: RefusalCode::Closing, text })
+        self.core.upgrade().ok_or(Refusal { code: RefusalCode::Closing, text })
     }
 }
 
@@ -31,11 +37,12 @@ fn refusal(error: &Error) -> Refusal {
     Refusal { code, text: error.to_string() }
 }
 
-fn offer(inner: &Inner, lease: LeaseId, peer: &Peer) -> Result<Offer, Error> {
-    let store = inner.memory().store();
+fn offer(core: &Core, bases: &[Snapshot], lease: LeaseId, peer: &Peer) -> Result<Offer, Error> {
+    let store = core.memory().store();
     let fd = store.read_only_fd()?;
-    let bases = inner.bases.iter().map(|base| base.descriptor()).collect::<Result<Vec<_>, _>>()?;
-    let taken = inner.take(lease, peer.clone(), false)?;
+    let descriptors = bases.iter().map(Snapshot::descriptor).collect::<Result<Vec<_>, _>>()?;
+    bases.iter().try_for_each(Snapshot::check)?;
+    let taken = core.take(lease, peer.clone(), false)?;
     Ok(Offer {
         store: fd,
         store_id: store.id().0,
@@ -44,27 +51,27 @@ fn offer(inner: &Inner, lease: LeaseId, peer: &Peer) -> Result<Offer, Error> {
         patch: taken.patch,
         lease_word: taken.line,
         take_ns: taken.take_ns,
-        bases,
+        bases: descriptors,
     })
 }
 
 impl Publisher for Publication {
     fn take(&self, lease: LeaseId, peer: &Peer) -> Result<Offer, Refusal> {
-        offer(&*self.inner()?, lease, peer).map_err(|error| refusal(&error))
+        offer(&*self.core()?, &self.bases, lease, peer).map_err(|error| refusal(&error))
     }
 
     fn lease_ended(&self, lease: LeaseId) {
-        if let Some(inner) = self.0.upgrade()
-            && inner.end_lease(lease)
+        if let Some(core) = self.core.upgrade()
+            && core.end_lease(lease)
         {
-            inner.errands.reclaim();
+            core.errands.reclaim();
         }
     }
 
     fn status(&self) -> String {
-        let list = self.0.upgrade().map_or_else(Vec::new, |inner| {
-            let leases = inner.leases.lock().unwrap_or_else(PoisonError::into_inner);
-            leases.list(inner.memory())
+        let list = self.core.upgrade().map_or_else(Vec::new, |core| {
+            let leases = core.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            leases.list(core.memory())
         });
         serde_json::to_string(&list).unwrap_or_else(|_| "[]".to_owned())
     }

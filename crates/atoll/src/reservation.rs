@@ -1,23 +1,25 @@
-//! How many addresses the store of a database takes.
+//! The size of the address space that the store of a database reserves.
 //!
-//! Addresses cost nothing where they are not limited, so a store takes many times what its memory
-//! limit needs, and never fails for want of them. Where the process may map only so many (`ulimit
-//! -v`), or make files of so many bytes only (`ulimit -f`, for a store is a file), it takes fewer,
-//! and at last only as many as its limit needs; if the limit was not chosen, that is lowered too.
+//! Address space that is not limited costs nothing, so a store reserves many times what its memory
+//! limit needs and never runs out of it. Where a process may map only a limited address space
+//! (`ulimit -v`), or write only files of a limited size (`ulimit -f`, because a store is a file),
+//! the store reserves less, and at last only as much as its limit needs; if the caller did not
+//! choose the memory limit, that limit is lowered too.
 
 use atoll_memory::{MemoryError, SwingConfig, SwingMalloc};
 
 use crate::error::{Error, Result};
 use crate::leases::REGION_BYTES;
 
-/// What a store may take of the addresses of its process, which has other uses for them.
+/// A store reserves at most this share of the address space of its process, which has other uses
+/// for it.
 const ADDRESS_SHARE: u64 = 2;
-/// The largest part of a store that is a tree of blocks.
+/// The largest buddy tree of a store.
 const TREE_BYTES_MAX: u64 = 128 << 30;
-/// The smallest.
+/// The smallest buddy tree of a store.
 const TREE_BYTES_MIN: u64 = 32 << 20;
 
-/// A size that a store may have.
+/// A size of a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Reservation {
     /// Bytes that may be committed.
@@ -26,14 +28,14 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Addresses for all that a limit could ever mean.
+    /// Much more address space than the limit needs.
     fn generous(limit_bytes: u64) -> Self {
         let buddy_bytes =
             limit_bytes.saturating_mul(2).clamp(1 << 30, TREE_BYTES_MAX).next_power_of_two();
         Self { limit_bytes, swing: SwingConfig { buddy_bytes, ..SwingConfig::default() } }
     }
 
-    /// No more addresses than the limit needs, if it is not beyond the largest tree.
+    /// No more address space than the limit needs; `None` if the limit exceeds the largest tree.
     fn tight(limit_bytes: u64) -> Option<Self> {
         let buddy_bytes = limit_bytes.max(TREE_BYTES_MIN).checked_next_power_of_two()?;
         let swing =
@@ -41,13 +43,13 @@ impl Reservation {
         (buddy_bytes <= TREE_BYTES_MAX).then_some(Self { limit_bytes, swing })
     }
 
-    /// Its addresses.
+    /// Bytes of address space.
     pub(crate) fn bytes(&self) -> u64 {
         SwingMalloc::capacity_for(&self.swing)
     }
 }
 
-/// What the system lets a process have.
+/// The limits of the system on a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Allowed {
     pub(crate) address_bytes: Option<u64>,
@@ -55,7 +57,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Of this process.
+    /// The limits on this process.
     pub(crate) fn here() -> Self {
         use atoll_machine::process;
         Self { address_bytes: process::address_limit(), file_bytes: process::file_limit() }
@@ -67,11 +69,11 @@ impl Allowed {
     }
 }
 
-/// Makes a store of the largest size that can be had. A limit that `is_chosen` stays as it is, and
-/// none becomes less than `least_bytes`.
+/// Creates the largest store that the system allows. A limit that `is_chosen` is not changed, and
+/// no other limit is lowered below `least_bytes`.
 ///
 /// # Errors
-/// [`Error::Addresses`] when there is none; other errors of `make`.
+/// [`Error::Addresses`] when no size is allowed; other errors of `make`.
 pub(crate) fn make<S>(
     limit_bytes: u64,
     (is_chosen, least_bytes): (bool, u64),
@@ -117,7 +119,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Makes a store where no mapping of more than so many bytes can be had.
+    /// Creates a store where the system refuses every mapping of more than `most` bytes.
     fn made(limit: u64, is_chosen: bool, allowed: Allowed, most: u64) -> Result<Reservation> {
         let done = make(limit, (is_chosen, 32 * MIB), allowed, |size| match size.bytes() > most {
             true => Err(MemoryError::Addresses { bytes: size.bytes() }),
@@ -143,7 +145,7 @@ mod tests {
             assert_eq!((size.limit_bytes, size.swing.buddy_bytes), (1 << 30, 1 << 30));
             assert!(size.bytes() <= 4 << 30);
         }
-        // The system refuses what the limits would allow.
+        // The system refuses a mapping that the limits would allow.
         let size = made(1 << 30, false, Allowed::default(), 600 * MIB).unwrap();
         assert_eq!(size.limit_bytes, 512 * MIB);
     }

@@ -1,4 +1,4 @@
-//! A thread that runs many transactions.
+//! Sessions: a thread runs many transactions one after the other.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use atoll_machine::{Machine, Native};
 use crate::error::{Error, Result, TxnError, TxnResult};
 use crate::transaction::{Attempts, Transaction, TransactionOptions};
 
-/// Attempts before a pause, each of which gives up the CPU and no more.
+/// Attempts after which a session only yields the CPU; later ones sleep.
 const ATTEMPTS_AT_ONCE: u32 = 8;
-/// Longest pause before an aborted transaction is tried again.
+/// Longest sleep before an aborted transaction is retried.
 const PAUSE_MAX: Duration = Duration::from_micros(200);
 
-/// Runs transactions one after the other, with a worker of its own. Belongs to one thread.
+/// Runs transactions one after the other with one worker. Belongs to one thread.
 pub struct Session {
     transaction: Transaction,
     options: TransactionOptions,
@@ -24,10 +24,10 @@ impl Session {
         Self { transaction, options: TransactionOptions::default(), aborts: 0 }
     }
 
-    /// Runs `body` in a transaction and commits; when it is aborted by a conflict, tries again.
+    /// Runs `body` in a transaction and commits; retries it when a conflict aborts it.
     ///
-    /// While it is open, `body` must not wait for another transaction of the database, be it of
-    /// this thread: that one may wait for this, or be tried again, for ever.
+    /// While the transaction is open, `body` must not wait for another transaction of the database,
+    /// not even of this thread: the other one may wait for this one, or be retried, for ever.
     ///
     /// A session has one transaction at a time, so `body` cannot begin another:
     ///
@@ -61,8 +61,8 @@ impl Session {
     ///
     /// # Errors
     /// What `body` returns; the transaction is rolled back then. [`Error::Aborted`] when `body`
-    /// rolled it back, or an error ended the transaction and `body` passed over it;
-    /// [`Error::Exchanged`] when `body` put another in its place.
+    /// rolled it back, or when an error ended the transaction and `body` ignored it;
+    /// [`Error::Exchanged`] when `body` swapped the transaction for another.
     pub fn transaction<R>(
         &mut self,
         body: impl FnMut(&mut Transaction) -> TxnResult<R>,
@@ -73,10 +73,10 @@ impl Session {
         done
     }
 
-    /// As [`Session::transaction`], for a transaction of which something is known.
+    /// As [`Session::transaction`], with options.
     ///
     /// # Errors
-    /// As there; [`Error::Transaction`] for a partition that does not exist.
+    /// As [`Session::transaction`]; [`Error::Transaction`] for a partition that does not exist.
     pub fn transaction_with<R>(
         &mut self,
         options: &TransactionOptions,
@@ -110,13 +110,14 @@ impl Session {
         }
     }
 
-    /// Attempts that were rolled back because of other transactions.
+    /// Attempts that conflicts with other transactions aborted.
     pub fn aborts(&self) -> u64 {
         self.aborts
     }
 }
 
-/// Waits a little before another attempt, longer each time and never the same on two threads.
+/// Waits before the next attempt: longer with each attempt, and for a random time, so that two
+/// threads do not retry in step.
 fn pause(attempt: u32) {
     if attempt < ATTEMPTS_AT_ONCE {
         return std::thread::yield_now();

@@ -1,8 +1,8 @@
-//! A snapshot as its holder sees it, in the owner's process or in another.
+//! A snapshot in the process that holds it, which may be the owner or another one.
 //!
-//! The store may show what transactions had stored that were open at the cut. The owner wrote down
-//! what undoes it, the *patch*; a reader applies it to a private copy of an extent when it first
-//! reads that extent. Everything else is read where it lies.
+//! The store may contain changes of transactions that were open at the cut. The owner writes the
+//! undo entries of these changes into the *patch*; a reader applies the patch to a private copy of
+//! an extent when it first reads that extent. Everything else is read in place.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -11,49 +11,49 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_buffer::Buffer;
 use atoll_machine::fork::{Here, Legacy, Mark};
-use atoll_memory::lease::{Descriptor, LeaseId, dup_tree};
+use atoll_machine::{Machine, Native};
+use atoll_memory::lease::{Descriptor, LeaseId, Peer, dup_tree};
 use atoll_memory::{MemoryError, Store, View};
 use atoll_storage::reader::{self, TableView};
 use atoll_storage::undo::{self, Entry};
 use atoll_storage::{StorageError, TableId};
 
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::inner::Inner;
 use crate::leases;
-use crate::snapshot_table::SnapshotTable;
 
 /// Largest patch that a reader accepts, in bytes.
 const PATCH_BYTES_MAX: u64 = 1 << 32;
 
 /// What keeps a snapshot alive.
 pub(crate) enum Origin {
-    /// A lease in the book of a database of this process.
+    /// A lease of a database of this process.
     Here {
-        /// Ends the lease when the snapshot goes.
+        /// Ends the lease when the snapshot is dropped.
         _lease: LocalLease,
     },
-    /// What another process gave; the lease lasts as long as its descriptor.
+    /// The descriptor that another process sent; the lease lasts as long as the descriptor is open.
     There(Box<Descriptor>),
 }
 
-/// A lease in the book of a database of this process; ends when dropped.
+/// A lease of a database of this process; ends when dropped.
 pub(crate) struct LocalLease {
-    pub(crate) inner: Here<Arc<Inner>>,
+    pub(crate) core: Here<Arc<Core>>,
     pub(crate) id: LeaseId,
-    /// What forked children may go on reading.
+    /// Tells whether forked children may still be reading the snapshot.
     pub(crate) legacy: Option<Legacy>,
 }
 
 impl Drop for LocalLease {
     fn drop(&mut self) {
-        // The book is the owner's: a forked child ends nothing.
-        if self.inner.is_owner() && self.inner.let_go(self.id, self.legacy.take()) {
-            self.inner.memory().reclaim();
+        // The book of leases is the owner's, so a forked child ends no lease.
+        if self.core.is_owner() && self.core.let_go(self.id, self.legacy.take()) {
+            self.core.memory().reclaim();
         }
     }
 }
 
-/// What a snapshot is made of.
+/// The parts from which a snapshot is opened.
 pub(crate) struct SnapshotParts {
     pub(crate) database: String,
     pub(crate) store: Arc<Store>,
@@ -81,28 +81,28 @@ pub(crate) struct Shared {
     parts: SnapshotParts,
     view: View,
     tables: Vec<Arc<TableView>>,
-    /// Patch entries by table and segment, in the order in which they are applied.
+    /// Patch entries by table and segment, in the order in which a reader applies them.
     patch: HashMap<(TableId, u64), Vec<Entry>>,
     bytes_patched: AtomicU64,
     patched: Mutex<HashMap<ColumnKey, PatchedColumn>>,
-    /// Columns of texts whose first so many slots were found sound.
+    /// Text columns of which a number of leading slots was validated.
     sound: Mutex<HashSet<(ColumnKey, usize)>>,
-    /// A forked child does without the two: another thread may have had their latches at the fork,
-    /// and has them there for ever.
+    /// A forked child does not use the two caches: another thread may have held their latches at
+    /// the fork, and these stay locked in the child for ever.
     mark: Mark,
 }
 
-// Arrow asks this of whatever keeps the memory of its buffers. A panic cannot leave a snapshot half
-// changed: it is only read, and its caches are filled by whole entries.
+// Arrow requires this of the owner of a buffer's memory. A panic cannot leave a snapshot in an
+// inconsistent state: it is only read, and whole entries are added to its caches.
 impl RefUnwindSafe for Shared {}
 impl UnwindSafe for Shared {}
 
-/// A frozen, consistent view of a whole database: what had committed at the cut and nothing else.
+/// A frozen, consistent view of a whole database: it shows exactly what had committed at the cut.
 ///
-/// Clones, tables, segments and Arrow buffers all keep it; its lease ends when the last of them
-/// goes, or with this process. A child that is forked reads it too, and keeps the lease: of a
-/// database of another process until it has dropped all of them, of one of its parent until it has
-/// ended or called `exec`.
+/// Clones, tables, segments and Arrow buffers all keep the lease; it ends when the last of them is
+/// dropped, or with this process. A forked child can read the snapshot too, and keeps the lease as
+/// well: for a database of another process until the child has dropped all of them, for a database
+/// of its parent until the child ends or calls `exec`.
 #[derive(Clone)]
 pub struct Snapshot(Arc<Shared>);
 
@@ -113,10 +113,42 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// A snapshot from parts that may come from another process.
+    /// Takes a snapshot of a database of this process, which is built on `bases`.
+    pub(crate) fn take(
+        core: &Arc<Core>,
+        bases: &[Self],
+        name: String,
+        is_own: bool,
+    ) -> Result<Self> {
+        core.check_owner()?;
+        // Created before the snapshot can be read. A forked child never reads a snapshot of the
+        // database's own, so that one needs none.
+        let legacy = (!is_own).then(Legacy::new);
+        let begin = Native::now_ns();
+        let id = core.local_lease_id();
+        let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
+        bases.iter().try_for_each(Self::check)?;
+        let taken = core.take(id, holder, is_own)?;
+        let lease = LocalLease { core: Here::new(Arc::clone(core)), id, legacy };
+        let origin = Origin::Here { _lease: lease };
+        Self::open(SnapshotParts {
+            database: name,
+            store: Arc::clone(core.memory().store()),
+            root: taken.root,
+            epoch: taken.epoch,
+            patch: taken.patch,
+            line: taken.line,
+            take_ns: taken.take_ns,
+            attach_ns: Native::now_ns() - begin,
+            origin,
+            bases: bases.to_vec(),
+        })
+    }
+
+    /// Opens a snapshot from parts that may come from another process.
     ///
     /// # Errors
-    /// [`Error::Storage`] when they do not lead to a directory of this format.
+    /// [`Error::Storage`] when the parts do not lead to a directory of this format.
     pub(crate) fn open(parts: SnapshotParts) -> Result<Self> {
         let view = View::new(Arc::clone(&parts.store));
         if !leases::is_line(&view, parts.line) {
@@ -136,7 +168,7 @@ impl Snapshot {
         })))
     }
 
-    /// Name of the database, as it was published; empty for one that was not.
+    /// The name under which the database was published; empty if it was not.
     pub fn database(&self) -> &str {
         &self.0.parts.database
     }
@@ -151,7 +183,8 @@ impl Snapshot {
         self.0.parts.take_ns
     }
 
-    /// Nanoseconds from asking for it until it could be used here, taking included.
+    /// Nanoseconds from the request for the snapshot until it could be used here, including the
+    /// time that the owner needed.
     pub fn attach_ns(&self) -> u64 {
         self.0.parts.attach_ns
     }
@@ -161,8 +194,8 @@ impl Snapshot {
         self.0.bytes_patched.load(Ordering::Relaxed)
     }
 
-    /// Whether an address lies in the mapping of its store, or of one that it is built on: bytes
-    /// there are no copies.
+    /// Whether an address is in the mapping of the snapshot's store, or of a snapshot that it is
+    /// built on: bytes there are not copies.
     pub fn is_stored_at(&self, address: usize) -> bool {
         let store = &self.0.parts.store;
         let offset = address.checked_sub(store.base().addr());
@@ -175,7 +208,7 @@ impl Snapshot {
         &self.0.parts.bases
     }
 
-    /// Whether it may still be used.
+    /// Checks that the snapshot may still be used.
     ///
     /// # Errors
     /// [`Error::SnapshotExpired`] when it, or one that it is built on, is over a limit.
@@ -184,7 +217,7 @@ impl Snapshot {
         self.bases().iter().try_for_each(Self::check)
     }
 
-    /// Names of its tables: its own, then those of its bases that no earlier one hides.
+    /// Names of its tables: its own, then those of its bases that no earlier table hides.
     pub fn tables(&self) -> Vec<String> {
         let mut names: Vec<String> = self.0.tables.iter().map(|table| table.name.clone()).collect();
         for base in self.bases() {
@@ -197,30 +230,15 @@ impl Snapshot {
         names
     }
 
-    /// Its own tables, in the order of their numbers.
-    pub(crate) fn own_tables(&self) -> impl Iterator<Item = SnapshotTable> {
-        let table = |table| SnapshotTable::new(Arc::clone(&self.0), Arc::clone(table));
-        self.0.tables.iter().map(table)
-    }
-
-    /// A table by name.
-    ///
-    /// # Errors
-    /// [`Error::Storage`] when there is none, [`Error::SnapshotExpired`].
-    pub fn table(&self, name: &str) -> Result<SnapshotTable> {
-        self.check()?;
-        if let Some(table) = self.0.tables.iter().find(|table| table.name == name) {
-            return Ok(SnapshotTable::new(Arc::clone(&self.0), Arc::clone(table)));
-        }
-        let unknown = || StorageError::UnknownTable(name.to_owned()).into();
-        self.bases().iter().find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.0.parts.store
     }
 
-    /// Duplicates of what another process needs to hold the same snapshot.
+    /// Duplicates the descriptors that another process needs to hold the same snapshot.
     ///
     /// # Errors
     /// [`Error::LocalBase`] for a snapshot of a database of this process.
@@ -235,7 +253,8 @@ impl Snapshot {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Others of the same store, and columns at one address, map again what they still read.
+        // After this, other snapshots of the same store and contiguous columns map again what they
+        // still read.
         if let Origin::There(_) = &self.parts.origin {
             self.parts.store.let_go();
         }
@@ -243,6 +262,11 @@ impl Drop for Shared {
 }
 
 impl Shared {
+    /// The snapshot's own tables, in the order of their numbers.
+    pub(crate) fn tables(&self) -> &[Arc<TableView>] {
+        &self.tables
+    }
+
     pub(crate) fn view(&self) -> &View {
         &self.view
     }
@@ -260,7 +284,7 @@ impl Shared {
         self.bytes_patched.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The patched copy of a column, made by `make` for the first who asks.
+    /// The patched copy of a column; the first caller makes it with `make`.
     pub(crate) fn patched(
         &self,
         key: ColumnKey,

@@ -1,4 +1,4 @@
-//! Tables and segments of a snapshot, as Arrow arrays over the memory where they lie.
+//! Tables and segments of a snapshot as Arrow arrays over the store, without a copy.
 
 use std::sync::Arc;
 
@@ -8,22 +8,23 @@ use arrow_schema::{Field, SchemaRef};
 use atoll_memory::stitch::{Piece, Stitched};
 use atoll_storage::reader::{SegmentView, TableView};
 use atoll_storage::undo::Was;
-use atoll_storage::{Column, SEGMENT_ROWS, Schema, TableId, Value};
+use atoll_storage::{Column, SEGMENT_ROWS, Schema, StorageError, TableId, Value};
 
 use crate::error::{Error, Result};
 use crate::export::{self, ColumnSource};
-use crate::snapshot::Shared;
+use crate::snapshot::{Shared, Snapshot};
 
 /// A table of a snapshot; keeps the snapshot.
 #[derive(Clone)]
 pub struct SnapshotTable {
     shared: Arc<Shared>,
     table: Arc<TableView>,
-    /// Made with the table: a forked child would wait for ever for a thread that was making it.
+    /// Made with the table: a forked child would wait for ever for a thread that was making it
+    /// lazily.
     arrow: SchemaRef,
 }
 
-/// 8,192 rows of a table of a snapshot; keeps the snapshot.
+/// A segment, 8,192 rows, of a table of a snapshot; keeps the snapshot.
 #[derive(Clone)]
 pub struct SnapshotSegment {
     shared: Arc<Shared>,
@@ -40,6 +41,27 @@ pub struct Contiguous {
     rows: usize,
     column: Column,
     _shared: Arc<Shared>,
+}
+
+impl Snapshot {
+    /// The snapshot's own tables, in the order of their numbers.
+    pub(crate) fn own_tables(&self) -> impl Iterator<Item = SnapshotTable> {
+        let table = |table| SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table));
+        self.shared().tables().iter().map(table)
+    }
+
+    /// A table by name.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when there is none, [`Error::SnapshotExpired`].
+    pub fn table(&self, name: &str) -> Result<SnapshotTable> {
+        self.check()?;
+        if let Some(table) = self.shared().tables().iter().find(|table| table.name == name) {
+            return Ok(SnapshotTable::new(Arc::clone(self.shared()), Arc::clone(table)));
+        }
+        let unknown = || StorageError::UnknownTable(name.to_owned()).into();
+        self.bases().iter().find_map(|base| base.table(name).ok()).ok_or_else(unknown)
+    }
 }
 
 impl SnapshotTable {
@@ -66,17 +88,17 @@ impl SnapshotTable {
         &self.table.schema
     }
 
-    /// The same as an Arrow schema.
+    /// Its columns as an Arrow schema.
     pub fn arrow_schema(&self) -> SchemaRef {
         Arc::clone(&self.arrow)
     }
 
-    /// Segments, empty ones included.
+    /// Number of segments, empty ones included.
     pub fn segment_count(&self) -> usize {
         self.table.segments as usize
     }
 
-    /// Rows present.
+    /// Number of rows.
     ///
     /// # Errors
     /// [`Error::Storage`] for a damaged directory.
@@ -84,7 +106,7 @@ impl SnapshotTable {
         (0..self.segment_count()).map(|at| Ok(self.segment(at)?.row_count() as u64)).sum()
     }
 
-    /// A segment, 0 to [`SnapshotTable::segment_count`] − 1.
+    /// A segment; `index` is less than [`SnapshotTable::segment_count`].
     ///
     /// # Errors
     /// [`Error::Storage`] for a damaged directory or a number out of range,
@@ -95,7 +117,7 @@ impl SnapshotTable {
         let mut view = self.table.segment(self.shared.view(), number)?;
         let patch = self.shared.patch(self.table.id, number);
         let presence = patched_presence(&self.shared, &view, patch);
-        // A segment may have been filled further by transactions that do not count.
+        // Transactions that the snapshot does not show may have filled the segment further.
         let last = (0..view.filled).rev().find(|slot| presence.value(*slot));
         view.filled = last.map_or(0, |slot| slot + 1);
         let presence = presence.slice(0, view.filled);
@@ -110,13 +132,13 @@ impl SnapshotTable {
         })
     }
 
-    /// A whole fixed-width column at one address, without copying: the extents are mapped side by
-    /// side. Values of NULL are zero, or NaN for floating point.
+    /// A whole fixed-width column at one address, without copying: the extents are mapped one
+    /// behind the other. A NULL has the value zero, or NaN for floating point.
     ///
     /// # Errors
-    /// [`Error::NotContiguous`] for `boolean`, `text` and `bytea`, and when rows were deleted or a
-    /// segment but the last is not full, with the reason; [`Error::Memory`] when the mapping is
-    /// refused.
+    /// [`Error::NotContiguous`], with the reason, for `boolean`, `text` and `bytea`, when rows were
+    /// deleted, or when a segment other than the last is not full; [`Error::Memory`] when the
+    /// mapping fails.
     ///
     /// # Panics
     /// When the table has no such column.
@@ -178,22 +200,22 @@ fn patched_presence(
 }
 
 impl SnapshotSegment {
-    /// Slots up to the last row: the length of its arrays.
+    /// Number of slots up to the last row: the length of the segment's arrays.
     pub fn slots(&self) -> usize {
         self.view.filled
     }
 
-    /// Rows present.
+    /// Number of rows.
     pub fn row_count(&self) -> usize {
         self.presence.as_ref().map_or(self.view.filled, BooleanBuffer::count_set_bits)
     }
 
-    /// Which slots hold a row; `None` when all do.
+    /// The slots that hold a row; `None` when all do.
     pub fn presence(&self) -> Option<BooleanBuffer> {
         self.presence.clone()
     }
 
-    /// Runs of slots that hold rows: (first, length).
+    /// Runs of slots that hold rows, as (first, length).
     pub fn runs(&self) -> Vec<(usize, usize)> {
         match &self.presence {
             None if self.view.filled == 0 => Vec::new(),
@@ -202,12 +224,12 @@ impl SnapshotSegment {
         }
     }
 
-    /// Offset of its node, see [`SegmentView::node`].
+    /// Offset of the segment's node, see [`SegmentView::node`].
     pub(crate) fn node(&self) -> u64 {
         self.view.node()
     }
 
-    /// Whether something is undone on the reader's side.
+    /// Whether the snapshot has patch entries for the segment.
     pub(crate) fn has_patch(&self) -> bool {
         !self.shared.patch(self.table.id, self.number).is_empty()
     }
@@ -225,8 +247,8 @@ impl SnapshotSegment {
         Ok(ColumnSource::new(&self.shared, key, described, view, patch))
     }
 
-    /// A column as an Arrow array over the memory where it lies, `slots()` long; slots without a
-    /// row hold some well-formed value.
+    /// A column as an Arrow array over the store, `slots()` long; a slot without a row holds some
+    /// well-formed value.
     ///
     /// # Errors
     /// [`Error::Storage`] and [`Error::Damaged`] for a damaged snapshot,
@@ -258,20 +280,20 @@ impl SnapshotSegment {
         })
     }
 
-    /// Smallest and greatest value that a column of the segment has ever held; `None` where that
-    /// is not known.
+    /// Smallest and greatest value that a column of the segment has ever held; `None` where that is
+    /// not known.
     pub fn zone(&self, column: usize) -> Option<(Value, Value)> {
         self.table.zone(self.shared.view(), &self.view, column)
     }
 }
 
 impl Contiguous {
-    /// Where the values start.
+    /// Address of the first value.
     pub fn address(&self) -> *const u8 {
         self.stitched.address()
     }
 
-    /// Values.
+    /// Number of values.
     pub fn rows(&self) -> usize {
         self.rows
     }

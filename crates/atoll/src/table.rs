@@ -1,4 +1,4 @@
-//! Handles of tables and their indexes.
+//! Handles of tables and of their indexes.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use atoll_machine::Native;
 use atoll_machine::fork::Here;
 use atoll_storage::Schema;
 
+use crate::core::Engine;
 use crate::error::{Error, Result};
-use crate::inner::Engine;
 
 /// An ordered index of a table; cheap to clone.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ impl Index {
 #[derive(Clone)]
 pub struct Table {
     pub(crate) core: Arc<atoll_storage::Table<Native>>,
-    /// Never the last to let go of it in a forked child.
+    /// In a forked child, dropping this never frees the parent's engine.
     pub(crate) engine: Here<Engine>,
 }
 
@@ -42,7 +42,7 @@ impl Table {
         self.core.schema()
     }
 
-    /// Rows present at some moment during the call, uncommitted ones included.
+    /// Number of rows at some moment during the call, including uncommitted ones.
     pub fn row_count(&self) -> u64 {
         self.core.row_count()
     }
@@ -66,7 +66,7 @@ impl Table {
         self.engine.table_options(self.core.id()).tablespace.unwrap_or(0)
     }
 
-    /// The partition of a key, by its first column. Only a scheme with partitions cares.
+    /// The partition of a key, by the key's first column. Only a scheme with partitions uses it.
     pub fn partition(&self, key: &[atoll_storage::Value]) -> u32 {
         self.engine.partition(key)
     }

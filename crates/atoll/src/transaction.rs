@@ -1,4 +1,4 @@
-//! A transaction as an embedding program sees it.
+//! Transactions as a program that embeds the database uses them.
 
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -12,17 +12,17 @@ use atoll_txn::{
     AbortReason, Begin, Buffers, Committed, OpError, Range, RowAccess, RowOp, RowPrefetch, Want,
 };
 
-use crate::durable::Durability;
+use crate::core::{Core, CoreWorker};
+use crate::durability::Durability;
 use crate::error::{Error, TxnError, TxnResult};
-use crate::inner::{CoreWorker, Inner};
-use crate::lanes::Turn;
 use crate::table::{Index, Table};
+use crate::turn::Turn;
 
 /// A row while it is being read.
 pub type Row<'a> = atoll_txn::Row<'a, Native>;
 /// A row while it is being changed.
 ///
-/// What it says cannot be kept while it is set:
+/// A reference into the row cannot be kept while the row is changed:
 ///
 /// ```compile_fail,E0507
 /// # fn f(tx: &mut atoll::Transaction, table: &atoll::Table) -> atoll::TxnResult<()> {
@@ -35,18 +35,18 @@ pub type Row<'a> = atoll_txn::Row<'a, Native>;
 /// ```
 pub type RowEdit<'a> = atoll_txn::RowEdit<'a, Native>;
 
-/// A row as it is visited, see [`Transaction::visit`].
+/// A row during a visit, see [`Transaction::visit`].
 pub type Visit<'v, 'a> = atoll_txn::Visit<'v, 'a, Native>;
 
-/// Values of a table, one after the other, see [`Transaction::access`].
+/// Access to single values of a table, one after the other, see [`Transaction::access`].
 pub struct Access<'a> {
     rows: &'a mut dyn RowAccess,
     failed: &'a mut bool,
 }
 
 impl Access<'_> {
-    /// Copies a value of the row with this primary key into the first bytes of `into`; false, and
-    /// they mean nothing, when there is none.
+    /// Copies a value of the row with this primary key into the first bytes of `into`. Returns
+    /// false when there is no such row; the contents of `into` are undefined then.
     ///
     /// # Errors
     /// As [`Transaction::apply`].
@@ -55,8 +55,8 @@ impl Access<'_> {
         self.rows.get(key, column, into).map_err(|error| self.fail_with(error))
     }
 
-    /// Replaces a value of the row with this primary key by the first bytes of `bytes`; false when
-    /// there is none.
+    /// Replaces a value of the row with this primary key by the first bytes of `bytes`. Returns
+    /// false when there is no such row.
     ///
     /// # Errors
     /// As [`Transaction::apply`].
@@ -65,7 +65,7 @@ impl Access<'_> {
         self.rows.put(key, column, bytes).map_err(|error| self.fail_with(error))
     }
 
-    /// Keeps in mind that it failed for good, if it did.
+    /// Records whether the error ended the transaction for good.
     #[cold]
     fn fail_with(&mut self, error: OpError) -> TxnError {
         *self.failed |= !matches!(error, OpError::Abort(_)) && !self.rows.is_open();
@@ -73,61 +73,63 @@ impl Access<'_> {
     }
 }
 
-/// Rows that a transaction is going to ask for, see [`Transaction::prefetch_all`].
+/// Rows to prefetch, see [`Transaction::prefetch_all`].
 #[derive(Clone, Copy)]
 pub struct Prefetch<'p> {
-    /// Their table.
+    /// The table.
     pub table: &'p Table,
-    /// Their keys, one after the other, each with as many values as the primary key has columns.
+    /// The keys, concatenated, each with as many values as the primary key has columns.
     pub keys: &'p [Value],
-    /// The columns that it will read or change: a visit of these rows brings in no others.
+    /// The columns that the transaction will read or change; a visit of these rows prefetches no
+    /// others.
     pub columns: &'p [usize],
 }
 
-/// What is known of a transaction before it begins.
+/// Options of a transaction, known before it begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// The partitions that it touches, see [`Table::partition`]; none means all of them. Only a
-    /// scheme with partitions looks at it. Who scans an index, or puts a value into a unique one,
-    /// touches all of them, unless the index begins with the first column of the table's key.
+    /// The partitions that the transaction accesses, see [`Table::partition`]; empty for all of
+    /// them. Only a scheme with partitions uses it. A transaction that scans an index, or puts a
+    /// value into a unique index, accesses all partitions, unless the index begins with the first
+    /// column of the table's key.
     pub partitions: Vec<u32>,
-    /// It will not write. Some schemes never abort such a transaction.
+    /// The transaction does not write. Some schemes never abort such a transaction.
     pub read_only: bool,
-    /// What its commit is to survive; by default what the database was opened with. It can be said
-    /// later too, with [`Transaction::set_durability`].
+    /// The durability of its commit; by default the database's. [`Transaction::set_durability`] can
+    /// change it later.
     pub durability: Option<Durability>,
 }
 
 /// A serializable transaction. Dropping it rolls it back.
 ///
-/// It belongs to one thread: a worker is at work for it.
+/// It belongs to one thread, and has a worker.
 pub struct Transaction {
-    /// Never the last to let go of it in a forked child.
-    inner: Here<Arc<Inner>>,
-    /// No other has it.
+    /// In a forked child, dropping this never frees the parent's core.
+    core: Here<Arc<Core>>,
+    /// Unique in the process.
     number: u64,
     worker: Option<CoreWorker>,
-    /// An error ended it: trying again would only meet the same error.
+    /// Whether an error ended it: a retry would fail with the same error.
     failed: bool,
     durability: Option<Durability>,
     _not_send: PhantomData<*const ()>,
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: Arc<Inner>, worker: CoreWorker) -> Self {
+    pub(crate) fn new(core: Arc<Core>, worker: CoreWorker) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (worker, durability) = (Some(worker), None);
-        let inner = Here::new(inner);
-        Self { inner, number, worker, failed: false, durability, _not_send: PhantomData }
+        let core = Here::new(core);
+        Self { core, number, worker, failed: false, durability, _not_send: PhantomData }
     }
 
-    /// Says which one it is, for [`Transaction::check_is`].
+    /// Identifies the transaction for [`Transaction::check_is`].
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// That a procedure has not put another in the place of the one that it was given.
+    /// Checks that a procedure has not swapped the transaction for another.
     ///
     /// # Errors
     /// [`Error::Exchanged`].
@@ -135,7 +137,7 @@ impl Transaction {
         if self.number == number { Ok(()) } else { Err(Error::Exchanged.into()) }
     }
 
-    /// Does something and keeps in mind whether it failed for good.
+    /// Runs an operation and records whether its error ended the transaction for good.
     #[inline]
     fn with<R>(
         &mut self,
@@ -150,9 +152,9 @@ impl Transaction {
         Ok(done?)
     }
 
-    /// As [`Transaction::with`], for all but reads of single rows: a transaction that was open when
-    /// this process was forked is its parent's. Such a read changes nothing of the parent's either,
-    /// and is too short for a check of its own.
+    /// As [`Transaction::with`], for every operation except reads of single rows: it refuses a
+    /// transaction that was open when this process was forked, because it is the parent's. A read
+    /// of a single row does not change the parent's transaction, and is too short for the check.
     #[inline]
     fn change<R>(
         &mut self,
@@ -162,23 +164,23 @@ impl Transaction {
         self.with(body)
     }
 
-    /// As [`Inner::check_owner`], with a mark that no other thread's cache line holds.
+    /// As [`Core::check_owner`], by a mark that is not on a cache line which other threads write.
     #[inline]
     fn check_owner(&self) -> TxnResult<()> {
-        if self.is_owner() { Ok(()) } else { Ok(self.inner.check_owner()?) }
+        if self.is_owner() { Ok(()) } else { Ok(self.core.check_owner()?) }
     }
 
     #[inline]
     fn is_owner(&self) -> bool {
-        self.inner.mark().is_here()
+        self.core.mark().is_here()
     }
 
-    /// Inserts a row, its values in the order of the columns.
+    /// Inserts a row; its values are in the order of the columns.
     ///
     /// # Errors
     /// [`TxnError::Abort`](crate::TxnError); [`Error::DuplicateKey`](crate::Error), or
-    /// [`Error::Storage`](crate::Error) for values that do not fit: nothing has changed then;
-    /// [`Error::Memory`](crate::Error), or [`Error::DuplicateIndexKey`](crate::Error): the
+    /// [`Error::Storage`](crate::Error) for values that do not fit the schema: nothing has changed
+    /// then; [`Error::Memory`](crate::Error), or [`Error::DuplicateIndexKey`](crate::Error): the
     /// transaction has been rolled back.
     pub fn insert(&mut self, table: &Table, row: &[Value]) -> TxnResult<()> {
         let schema = table.core.schema();
@@ -188,12 +190,12 @@ impl Transaction {
         self.change(|worker| worker.insert(&table.core, row))
     }
 
-    /// Inserts rows, as if one after the other, but faster. Their values lie one after the other,
-    /// each row with one for every column, in their order.
+    /// Inserts rows as if one after the other, but faster. `rows` is the concatenation of the rows,
+    /// each with one value for every column in the order of the columns.
     ///
     /// # Errors
-    /// As [`Transaction::insert`]; at [`Error::DuplicateKey`](crate::Error) the rows before that
-    /// one have been inserted.
+    /// As [`Transaction::insert`]; at [`Error::DuplicateKey`](crate::Error) the rows before the
+    /// duplicate have been inserted.
     pub fn insert_rows(&mut self, table: &Table, rows: &[Value]) -> TxnResult<()> {
         if rows.is_empty() {
             return Ok(());
@@ -225,9 +227,9 @@ impl Transaction {
         self.read_with(table, key, |row| columns.iter().map(|at| row.value(*at)).collect())
     }
 
-    /// Calls `body` with the row with this primary key; `None` when there is none. A scheme that
-    /// reads without locks may call it several times; what the last call returns counts. It may not
-    /// wait for anything or use the database.
+    /// Calls `body` with the row with this primary key; returns `None` when there is no such row. A
+    /// scheme that reads without locks may call `body` several times; the result of the last call
+    /// counts. `body` must not wait for anything or use the database.
     ///
     /// # Errors
     /// As [`Transaction::insert`].
@@ -244,7 +246,7 @@ impl Transaction {
         Ok(result.filter(|_| found))
     }
 
-    /// Changes columns of the row with this primary key; false when there is none.
+    /// Changes columns of the row with this primary key. Returns false when there is no such row.
     ///
     /// # Errors
     /// As [`Transaction::insert`]; [`Error::KeyUpdate`](crate::Error).
@@ -260,12 +262,14 @@ impl Transaction {
         self.change(|worker| worker.update(&table.core, key, changes))
     }
 
-    /// Calls `body` with the row with this primary key to read and change it; `None` when there is
-    /// none. It may be called several times, with different versions of the row: what it does must
-    /// depend on the row alone. It may not wait for anything or use the database.
+    /// Calls `body` with the row with this primary key to read and change it; returns `None` when
+    /// there is no such row. `body` may be called several times with different versions of the row,
+    /// so its effect must depend on the row alone. It must not wait for anything or use the
+    /// database.
     ///
     /// # Errors
-    /// As [`Transaction::insert`], but a value that does not fit rolls the transaction back.
+    /// As [`Transaction::insert`], but a value that does not fit the schema rolls the transaction
+    /// back.
     #[inline]
     pub fn update_with<R>(
         &mut self,
@@ -280,14 +284,14 @@ impl Transaction {
     }
 
     /// Calls `body` for each of these keys, in their order, with the position of the key and its
-    /// row. `wants` says for a position what will be done with the row, and with which columns.
-    /// Keys lie one after the other, each with as many values as the primary key has columns.
+    /// row. `wants` returns, for a position, what `body` will do with the row, and with which
+    /// columns. The keys are concatenated, each with as many values as the primary key has columns.
     ///
-    /// This is the fastest way to many rows: what all of them need is brought in at the same time,
-    /// and what each call costs is paid once. `body` may be called several times for a row, with
-    /// different versions of it: what it does must depend on the row alone, and what the last call
-    /// does counts. Neither closure may wait for anything or use the database: a snapshot that is
-    /// being taken waits until they have returned.
+    /// This is the fastest way to access many rows: the cache misses of all of them overlap, and
+    /// the cost of a call is paid once. `body` may be called several times for a row with different
+    /// versions of it, so its effect must depend on the row alone, and the effect of the last call
+    /// counts. Neither closure may wait for anything or use the database: a snapshot that is being
+    /// taken waits until they have returned.
     ///
     /// ```
     /// # use atoll::{Column, Database, DatabaseOptions, DataType, Schema, Value, Visit, Want};
@@ -314,13 +318,14 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::insert`]. When a key does not fit, nothing has been done. A value that
-    /// does not fit rolls the transaction back, and so do [`Error::KeyUpdate`](crate::Error) and a
-    /// partition that was not named; a change in a read-only transaction has done nothing (both
-    /// are [`Error::Transaction`](crate::Error)).
+    /// As [`Transaction::insert`]. When a key does not fit the schema, nothing has been done. A
+    /// value that does not fit rolls the transaction back, and so do
+    /// [`Error::KeyUpdate`](crate::Error) and a partition that was not named; a change in a
+    /// read-only transaction has no effect (both are [`Error::Transaction`](crate::Error)).
     ///
     /// # Panics
-    /// When `body` asks for a column that the table does not have, or for one as another type.
+    /// When `body` asks for a column that the table does not have, or reads a column as another
+    /// type.
     pub fn visit<'c>(
         &mut self,
         table: &Table,
@@ -331,17 +336,17 @@ impl Transaction {
         self.change(|worker| worker.visit(&table.core, keys, &wants, &mut body))
     }
 
-    /// Does an operation for each of these keys, in their order: reads a column into the output,
-    /// or replaces it by bytes of the input. `absent` is called with the position of a key that has
-    /// no row. Keys lie one after the other, each with as many values as the primary key has
-    /// columns, and each has one operation.
+    /// Performs one operation for each of these keys, in their order: reads a column into the
+    /// output, or replaces it by bytes of the input. `absent` is called with the position of a key
+    /// that has no row. The keys are concatenated, each with as many values as the primary key has
+    /// columns.
     ///
-    /// This is [`Transaction::visit`] for what can be said beforehand, and faster: nothing is
-    /// called for a row. With one key it is the fastest way to a single value, too. The columns
-    /// are of integers, floats, dates, timestamps or `binary(n)`, are not NULL, and a key is not
-    /// replaced. What the output holds where a row is absent means nothing; two operations may
-    /// write to the same place. `absent` may not wait for anything or use the database: a snapshot
-    /// that is being taken waits until it has returned.
+    /// This is [`Transaction::visit`] for operations that are known beforehand, and faster, because
+    /// no closure is called for a row. With one key it is also the fastest way to access a single
+    /// value. The columns are integers, floats, dates, timestamps or `binary(n)`, are not NULL, and
+    /// key columns are not replaced. Where a row is absent, the contents of the output are
+    /// undefined; two operations may write to the same place. `absent` must not wait for anything
+    /// or use the database: a snapshot that is being taken waits until it has returned.
     ///
     /// ```
     /// # use atoll::{Buffers, Column, Database, DatabaseOptions, DataType, RowOp, Schema, Value};
@@ -370,10 +375,10 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::insert`]. When a key or an operation does not fit
-    /// ([`Error::KeyUpdate`](crate::Error) for the column of a key), or the transaction is
-    /// read-only and an operation puts, nothing has been done. A partition that was not named rolls
-    /// the transaction back.
+    /// As [`Transaction::insert`]. Nothing has been done when a key or an operation does not fit
+    /// the schema ([`Error::KeyUpdate`](crate::Error) for a column of the key), or when a read-only
+    /// transaction has an operation that puts. A partition that was not named rolls the transaction
+    /// back.
     pub fn apply(
         &mut self,
         table: &Table,
@@ -385,13 +390,14 @@ impl Transaction {
         self.change(|worker| worker.apply(&table.core, keys, ops, buffers, &mut absent))
     }
 
-    /// Lets `body` read and replace single values of a table, one after the other: the fastest way
-    /// where keys depend on what was read before, as when a list is followed. Where they are known
-    /// together, [`Transaction::apply`] is faster. Columns are those that it serves, and values lie
-    /// in their bytes as they do there.
+    /// Lets `body` read and replace single values of a table, one after the other. This is the
+    /// fastest way where a key depends on what was read before, as when a list is followed. Where
+    /// the keys are known together, [`Transaction::apply`] is faster. The types of columns and the
+    /// layout of values are those of [`Transaction::apply`].
     ///
-    /// `body` may not wait for anything or use the database otherwise: a snapshot that is being
-    /// taken, and with it other transactions, wait until its next access, or until it has returned.
+    /// `body` must not wait for anything or use the database otherwise: a snapshot that is being
+    /// taken, and with it other transactions, wait until the next access of `body`, or until it has
+    /// returned.
     ///
     /// ```
     /// # use atoll::{Column, Database, DatabaseOptions, DataType, Schema, Value};
@@ -442,7 +448,7 @@ impl Transaction {
         result.expect("a worker calls it")
     }
 
-    /// Deletes the row with this primary key; false when there is none.
+    /// Deletes the row with this primary key. Returns false when there is no such row.
     ///
     /// # Errors
     /// As [`Transaction::insert`].
@@ -450,10 +456,10 @@ impl Transaction {
         self.change(|worker| worker.delete(&table.core, key))
     }
 
-    /// Goes through the rows of a range of an ordered index, in its order. `look` takes from a row
-    /// what is wanted; a scheme that reads without locks may call it several times for a row, and
-    /// what the last call returns counts. `take` is then given that, once for each row, until it
-    /// breaks. `look` may not wait for anything or use the database.
+    /// Scans the rows of a range of an ordered index, in its order. `look` extracts a result from a
+    /// row; a scheme that reads without locks may call it several times for a row, and the result
+    /// of the last call counts. `take` then receives that result, once for each row, until it
+    /// breaks. `look` must not wait for anything or use the database.
     ///
     /// # Errors
     /// As [`Transaction::insert`].
@@ -471,15 +477,15 @@ impl Transaction {
         self.change(|worker| worker.scan(table, index.number, &range, look, take))
     }
 
-    /// Brings in, all at the same time, the cache lines that reading or changing these columns of
-    /// the rows with these keys will need. Keys lie one after the other, each with as many values
-    /// as the primary key has columns. A hint; it helps most when the rows are then used in this
+    /// Prefetches, all at the same time, the cache lines that reading or changing these columns of
+    /// the rows with these keys will need. The keys are concatenated, each with as many values as
+    /// the primary key has columns. A hint; it helps most when the rows are then used in this
     /// order.
     pub fn prefetch(&mut self, table: &Table, keys: &[Value], columns: &[usize]) {
         self.prefetch_each(table, keys, |_| columns);
     }
 
-    /// As [`Transaction::prefetch`], with columns for each key, by its position. `columns` may not
+    /// As [`Transaction::prefetch`], with columns for each key, by its position. `columns` must not
     /// wait for anything or use the database.
     pub fn prefetch_each<'c>(
         &mut self,
@@ -493,8 +499,8 @@ impl Transaction {
         }
     }
 
-    /// As [`Transaction::prefetch`], of several tables at the same time. What is prefetched of a
-    /// table replaces what was prefetched of it before.
+    /// As [`Transaction::prefetch`], of several tables at the same time. A prefetch for a table
+    /// replaces the one before it for the same table.
     pub fn prefetch_all<const N: usize>(&mut self, wanted: [Prefetch<'_>; N]) {
         let Some(worker) = &mut self.worker else { return };
         for one in &wanted {
@@ -506,7 +512,7 @@ impl Transaction {
         worker.prefetch_rows(&wanted);
     }
 
-    /// Brings in the cache lines of the primary key's index that inserting rows with these keys
+    /// Prefetches the cache lines of the primary key's index that inserting rows with these keys
     /// will need. A hint; it helps a row that is inserted by itself, somewhat later.
     pub fn prefetch_new(&mut self, table: &Table, keys: &[Value]) {
         if let Some(worker) = &mut self.worker {
@@ -515,10 +521,10 @@ impl Transaction {
     }
 
     /// As [`Transaction::prefetch`], and lets the other transactions of the thread's
-    /// [`Lanes`](crate::Lanes) work until the cache lines have come.
+    /// [`Lanes`](crate::Lanes) run until the cache lines have arrived.
     ///
     /// The future completes in any runtime. But only lanes know that transactions share a thread:
-    /// elsewhere, one that waits for another of the same thread waits for ever.
+    /// in another runtime, a transaction that waits for another of the same thread waits for ever.
     pub async fn fetch(&mut self, table: &Table, keys: &[Value], columns: &[usize]) {
         self.fetch_each(table, keys, |_| columns).await;
     }
@@ -539,13 +545,12 @@ impl Transaction {
         }
     }
 
-    /// Says what its commit is to survive, instead of what was said when it began; `None` is what
-    /// the database was opened with.
+    /// Changes the durability of the commit; `None` is the database's durability.
     pub fn set_durability(&mut self, durability: Option<Durability>) {
         self.durability = durability;
     }
 
-    /// Commits. That is its end, so there is nothing left to be used:
+    /// Commits. This consumes the transaction:
     ///
     /// ```compile_fail,E0382
     /// # fn f(db: &atoll::Database, table: &atoll::Table) -> atoll::TxnResult<()> {
@@ -558,7 +563,7 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`TxnError::Abort`](crate::TxnError): it has been rolled back.
+    /// [`TxnError::Abort`](crate::TxnError): the transaction has been rolled back.
     pub fn commit(mut self) -> TxnResult<()> {
         self.commit_in_place()
     }
@@ -568,26 +573,26 @@ impl Transaction {
         self.acknowledge(committed)
     }
 
-    /// Commits; others see it, and nobody may be told yet.
+    /// Commits: other transactions see the changes, but the commit may not be acknowledged yet.
     pub(crate) fn commit_unacknowledged(&mut self) -> TxnResult<Committed> {
         self.change(|worker| worker.commit().map(|()| worker.committed()))
     }
 
-    /// Whether a commit may be told of without waiting.
+    /// Whether a commit can be acknowledged without waiting.
     pub(crate) fn is_acknowledged(&self, committed: Committed) -> bool {
-        let acknowledger = self.inner.acknowledger.get();
+        let acknowledger = self.core.acknowledger.get();
         acknowledger.is_none_or(|one| one.is_acknowledged(committed, self.durability))
     }
 
-    /// Waits until a commit may be told of.
+    /// Waits until a commit may be acknowledged.
     pub(crate) fn acknowledge(&self, committed: Committed) -> TxnResult<()> {
-        match self.inner.acknowledger.get() {
+        match self.core.acknowledger.get() {
             Some(acknowledger) => Ok(acknowledger.acknowledge(committed, self.durability)?),
             None => Ok(()),
         }
     }
 
-    /// Begins, or begins again after an end.
+    /// Begins, or begins again after the transaction has ended.
     pub(crate) fn restart(&mut self, options: &TransactionOptions) -> TxnResult<()> {
         self.begin(options, false)
     }
@@ -605,8 +610,8 @@ impl Transaction {
         self.with(|worker| worker.begin(Begin { partitions, read_only: *read_only, hurried }))
     }
 
-    /// What ended an attempt that the body gave up by itself: a conflict, if what the body has read
-    /// could not be part of a transaction that commits.
+    /// The reason why an attempt ended: a conflict if the body gave up by itself but has read
+    /// values that no committed transaction can have read together; else `end`.
     pub(crate) fn conflict_or(&mut self, end: TxnError) -> TxnError {
         if !self.is_owner() {
             return end;
@@ -617,7 +622,7 @@ impl Transaction {
         }
     }
 
-    /// An attempt is over and did not commit: rolls back; whether an error was the reason.
+    /// Rolls back an attempt that did not commit; returns whether an error ended it for good.
     pub(crate) fn end_attempt(&mut self) -> bool {
         if self.is_owner()
             && let Some(worker) = &mut self.worker
@@ -647,14 +652,14 @@ impl Transaction {
     /// ```
     pub fn rollback(self) {}
 
-    /// Whether it can go on: it has not been rolled back by an abort or an error.
+    /// Whether it can go on: no abort or error has rolled it back.
     pub fn is_open(&self) -> bool {
         self.worker.as_ref().is_some_and(|worker| worker.is_open())
     }
 }
 
-/// A transaction that is used for one attempt after the other. What is open when the attempts end,
-/// because it failed or a procedure panicked, is rolled back.
+/// A transaction that is used for one attempt after the other. If it is still open when the
+/// attempts end, because one failed or a procedure panicked, it is rolled back.
 pub(crate) struct Attempts<'t>(pub(crate) &'t mut Transaction);
 
 impl Drop for Attempts<'_> {
@@ -668,9 +673,10 @@ impl Drop for Transaction {
         let Some(mut worker) = self.worker.take() else { return };
         if self.is_owner() {
             worker.abort(AbortReason::Requested);
-            self.inner.give_back(worker);
+            self.core.give_back(worker);
         } else {
-            // Its rows, locks and undo are the parent's, which rolls back or commits by itself.
+            // The rows, locks and undo belong to the parent, which rolls back or commits them
+            // itself.
             std::mem::forget(worker);
         }
     }

@@ -1,5 +1,5 @@
-//! Values that are read and replaced one after the other. (That they are the right ones is asked in
-//! `apply.rs`, beside other ways to them.)
+//! Values that are read and replaced one after the other. (`apply.rs` compares the values with
+//! those of other operations.)
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use atoll::{
 
 const NUMBER: usize = 1;
 const BYTES: usize = 2;
-/// Longer than what is kept until its cache lines have come.
+/// Longer than the values that are kept until their cache lines have arrived.
 const WIDTH: u32 = 300;
 const ROWS: i64 = 3000;
 
@@ -22,7 +22,7 @@ fn create(scheme: SchemeKind) -> Database {
     Database::create(options).unwrap()
 }
 
-/// A table whose rows are found without the index.
+/// A table with rows that are found without the index.
 fn filled(db: &Database) -> Table {
     filled_with(db, &TableOptions::default())
 }
@@ -54,7 +54,7 @@ fn put(rows: &mut Access<'_>, id: i64, number: i64) -> TxnResult<()> {
     Ok(())
 }
 
-/// The number of a row, by other means.
+/// The number of a row, read by another operation.
 fn stored(db: &Database, table: &Table, id: i64) -> i64 {
     let read = |row: &atoll::Row<'_>| row.i64(NUMBER);
     db.transaction(|tx| tx.read_with(table, &[id.into()], read)).unwrap().unwrap()
@@ -76,7 +76,7 @@ fn a_transaction_sees_what_it_has_put_however_it_looks() {
         let table = filled(&db);
         db.transaction(|tx| {
             tx.access(&table, |rows| {
-                // More than are kept, several of one row.
+                // More changes than are kept, several of them to one row.
                 for id in [1, 2, 3, 1, 4, 5, 1, 6] {
                     let before = number(rows, id)?;
                     put(rows, id, before + 1)?;
@@ -119,7 +119,7 @@ fn a_transaction_that_is_given_up_leaves_nothing_behind() {
             })
         }));
         assert!(panicked.is_err(), "{scheme}");
-        // Who catches it inside has a transaction that can only be rolled back.
+        // A body that ignores the error is left with a transaction that can only be rolled back.
         let mut transaction = db.begin().unwrap();
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             transaction.access(&table, |rows| -> TxnResult<()> {
@@ -136,7 +136,7 @@ type Wrong = fn(&mut Access<'_>, &mut [u8; 8]) -> TxnResult<bool>;
 
 const FIVE: [Value; 1] = [Value::Int64(5)];
 
-/// Accesses that do not fit, and what is said of them.
+/// Accesses that do not fit the schema, with the expected messages.
 const WRONG: [(Wrong, &str); 7] = [
     (|rows, room| rows.get(&FIVE, 9, room), "column 9 does not exist"),
     (|rows, room| rows.get(&FIVE, 3, room), "column 3 holds text"),
@@ -158,7 +158,7 @@ fn what_does_not_fit_is_told_and_changes_nothing() {
             tx.access(&table, |rows| {
                 let mut room = [0; 8];
                 for (wrong, message) in WRONG {
-                    // Each behind one that is right, so that it is made inside.
+                    // Each after a valid access, so that it happens inside the gate.
                     assert_eq!(number(rows, 5)?, 100);
                     let told = wrong(rows, &mut room).unwrap_err().to_string();
                     assert!(told.contains(message), "{scheme}: {told}, not {message}");
@@ -196,7 +196,7 @@ fn a_partition_that_was_not_named_is_not_touched() {
             tx.access(&table, |rows| {
                 put(rows, first, 7)?;
                 let done = put(rows, second, 7);
-                // Once it has failed, there is nothing left to be done in it.
+                // After the failure every operation in it fails.
                 assert_eq!(done.is_ok(), number(rows, first).is_ok());
                 done
             })
@@ -211,7 +211,7 @@ fn a_partition_that_was_not_named_is_not_touched() {
 #[test]
 fn a_table_in_all_partitions_is_written_by_who_has_all_of_them() {
     type Body = fn(&mut Access<'_>) -> TxnResult<()>;
-    // Each begins with an access that is made outside.
+    // Each begins with an access that is made outside the gate.
     let read: Body =
         |rows| (0..4).try_for_each(|id| number(rows, id).map(|number| assert_eq!(number, 100)));
     let puts: [Body; 2] = [
@@ -241,7 +241,7 @@ fn a_table_in_all_partitions_is_written_by_who_has_all_of_them() {
 #[test]
 fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
     const KEYS: i64 = 40;
-    // Rows that tell how many transfers there were: a total is kept by those that move nothing.
+    // Rows that count transfers: transfers that move nothing would keep the total too.
     const UP: i64 = KEYS;
     const DOWN: i64 = KEYS + 1;
     for scheme in SchemeKind::ALL.iter().copied() {
@@ -252,7 +252,8 @@ fn transfers_of_threads_keep_the_total_and_snapshots_show_it() {
                 let (db, table) = (&db, &table);
                 scope.spawn(move || {
                     for turn in 0..400 {
-                        // A row says where the next one is, so it cannot be known beforehand.
+                        // A row contains the key of the next one, so the key cannot be known
+                        // beforehand.
                         let transfer = |rows: &mut Access<'_>| {
                             let from = (turn * 7 + thread * 3) % KEYS;
                             let has = number(rows, from)?;
@@ -299,7 +300,7 @@ fn a_snapshot_waits_for_an_access_not_for_all_of_them() {
             });
             db.transaction(|tx| {
                 tx.access(&table, |rows| {
-                    // Goes on until the snapshot is there.
+                    // Runs until the snapshot has been taken.
                     for id in (0..1000).cycle().take(30_000_000) {
                         if taken.load(Ordering::Relaxed) {
                             return Ok(());
@@ -358,11 +359,11 @@ fn an_access_while_something_else_unwinds_is_as_good_as_any() {
 
 #[test]
 fn keys_whose_hashes_look_the_same_are_told_apart() {
-    /// Their hashes are 0, 1 and 2, which are the same beside a row.
+    /// Their hashes are 0, 1 and 2, which look equal beside a row.
     const ALIKE: [i64; 3] =
         [-7_046_029_254_386_353_131, 602_011_719_280_736_711, -5_554_057_369_892_292_704];
     for scheme in SchemeKind::ALL.iter().copied() {
-        // The last is like no other, and finds one of them in its place.
+        // The last key is like no other, and its predicted slot holds one of them.
         let absent = ALIKE.iter().chain(&[5000]);
         let pairs = absent.flat_map(|one| ALIKE.map(|other| [*one, other]));
         for [absent, present] in pairs.filter(|[one, other]| one != other) {
@@ -370,7 +371,7 @@ fn keys_whose_hashes_look_the_same_are_told_apart() {
             let columns = ["id", "number"].map(|name| Column::new(name, DataType::Int64));
             let table =
                 db.create_table("t", Schema::new(columns.into(), &["id"]).unwrap()).unwrap();
-            // In order, up to the absent key, in whose place the other one comes.
+            // In order, up to the absent key; the other key takes its slot.
             let ids = (absent - 200..absent).chain([present]);
             let rows: Vec<Value> = ids.flat_map(|id| [id, 100].map(Value::Int64)).collect();
             db.transaction(|tx| tx.insert_rows(&table, &rows)).unwrap();

@@ -1,6 +1,7 @@
-//! A session that has warmed up asks the allocator for nothing while it reads and changes rows,
-//! with indexes that rows move in and with scans of them, alone or in the way of others. Long
-//! texts, indexes over texts, and values wider than the stack has room for, are not asked for here.
+//! After its warm-up, a session does not allocate while it reads and changes rows, also with
+//! indexes in which rows move and with scans of them, alone or in conflict with other transactions.
+//! Long texts, indexes over texts, and values wider than the space on the stack are not tested
+//! here.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,25 +18,25 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts what the thread asks for.
+/// Counts the allocations of the thread.
 struct Counting;
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: all calls are forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -49,7 +50,7 @@ fn database(scheme: SchemeKind) -> (Database, Table) {
     database_with(scheme, &[])
 }
 
-/// With indexes, each over one column; that of the key is unique.
+/// With indexes, each over one column; the index over the key is unique.
 fn database_with(scheme: SchemeKind, indexed: &[&str]) -> (Database, Table) {
     let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
     let db = Database::create(options).unwrap();
@@ -80,7 +81,7 @@ fn database_with(scheme: SchemeKind, indexed: &[&str]) -> (Database, Table) {
     (db, table)
 }
 
-/// Sixteen accesses: reads, changes of each kind of column, and keys that are not there.
+/// Sixteen accesses: reads, changes of each kind of column, and missing keys.
 fn sixteen(tx: &mut Transaction, table: &Table, keys: &[Value; 16]) -> TxnResult<()> {
     let mut bytes = [0; 100];
     for (at, key) in keys.iter().enumerate() {
@@ -98,7 +99,7 @@ fn sixteen(tx: &mut Transaction, table: &Table, keys: &[Value; 16]) -> TxnResult
     Ok(())
 }
 
-/// The same in one call.
+/// The same accesses in one call.
 fn sixteen_together(tx: &mut Transaction, table: &Table, keys: &[Value; 16]) -> TxnResult<()> {
     let mut bytes = [0; 100];
     let wants = |at: usize| Want { columns: &[1, 2], update: at % 2 == 1 };
@@ -113,7 +114,7 @@ fn sixteen_together(tx: &mut Transaction, table: &Table, keys: &[Value; 16]) -> 
     })
 }
 
-/// Keys of a transaction; one of them is of no row.
+/// Keys of a transaction; one of them has no row.
 fn keys(round: i64) -> [Value; 16] {
     std::array::from_fn(|at| {
         let at = at as i64;
@@ -137,7 +138,7 @@ fn a_session_that_has_warmed_up_allocates_nothing() {
                     } else {
                         sixteen_together(tx, &table, &keys)?;
                     }
-                    // A row that goes and comes back, one that comes, and one that goes.
+                    // A row is deleted and inserted again, one is inserted, and one is deleted.
                     tx.delete(&table, &keys[..1])?;
                     row[0] = keys[0].clone();
                     tx.insert(&table, &row)?;
@@ -154,7 +155,7 @@ fn a_session_that_has_warmed_up_allocates_nothing() {
     }
 }
 
-/// Runs transactions of these numbers, which may allocate so often once they have warmed up.
+/// Runs transactions with these numbers; after the warm-up they may allocate at most `most` times.
 fn expect_few(scheme: SchemeKind, most: u64, mut run: impl FnMut(std::ops::Range<i64>)) {
     run(0..2000);
     let before = COUNT.with(Cell::get);
@@ -164,15 +165,15 @@ fn expect_few(scheme: SchemeKind, most: u64, mut run: impl FnMut(std::ops::Range
     assert!(allocated <= most, "{scheme}: {allocated} allocations in 2000 transactions");
 }
 
-/// What leaves of an index that are split or merged, one in some dozens of changes, ask for: room
-/// for the keys around the place, for a moment.
+/// Allocations of splits and merges of leaves, which occur once in some dozens of changes: each
+/// allocates space for the keys around the place for a moment.
 const OF_LEAVES: u64 = 100;
 
-/// Groups of rows that have the same count.
+/// Groups of rows with the same count.
 const GROUPS: i64 = 50;
 
-/// Moves rows to other groups, lets one go and come back, and goes through a range by its key and
-/// through two groups, in both directions.
+/// Moves rows to other groups, deletes and inserts one, and scans a range of keys and two groups,
+/// in both directions.
 fn move_and_scan(
     tx: &mut Transaction,
     (table, indexes): (&Table, &[Index; 2]),
@@ -210,7 +211,7 @@ fn a_row() -> [Value; 4] {
 fn indexed(scheme: SchemeKind) -> (Database, Table, [Index; 2]) {
     let (db, table) = database_with(scheme, &["id", "count"]);
     let indexes = ["id", "count"].map(|name| table.index(name).unwrap());
-    // Out of the one group that all are loaded in.
+    // Moves the rows out of the one group in which all are loaded.
     let mut session = db.session().unwrap();
     for id in 0..ROWS {
         let spread = |tx: &mut Transaction| {
@@ -269,14 +270,14 @@ fn lanes_that_have_warmed_up_allocate_nothing() {
         },
         |_, result| result.unwrap(),
     );
-    // What is let go when the run ends is not asked for.
+    // Memory that is freed when the run ends does not count.
     assert_eq!(COUNT.with(Cell::get) - before, 0);
 }
 
-/// Rows that everybody changes.
+/// Rows that all threads change.
 const FEW: i64 = 4;
 
-/// Two of them, in any order.
+/// Two of these rows, in any order.
 fn pair(round: i64) -> [Value; 2] {
     [round % FEW, (round + 1 + round / FEW % (FEW - 1)) % FEW].map(Value::Int64)
 }
@@ -307,7 +308,7 @@ fn lanes_that_meet_allocate_nothing_either() {
         lanes.run(
             || {
                 round += 1;
-                // Each lane has been through several chunks of older versions by then.
+                // By then each lane has used several chunks of older versions.
                 if round == 15_000 {
                     before = COUNT.with(Cell::get);
                 }
@@ -323,7 +324,7 @@ fn lanes_that_meet_allocate_nothing_either() {
             |_, result| result.unwrap(),
         );
         assert_eq!(COUNT.with(Cell::get) - before, 0, "{scheme}");
-        // Where they lock partitions, they wait for their turn instead.
+        // Where transactions lock partitions, they wait for their turn instead of aborting.
         let (aborts, queue) = (lanes.aborts(), scheme.is_partitioned());
         assert!(if queue { aborts == 0 } else { aborts > 100 }, "{scheme}: {aborts} times");
     }

@@ -1,5 +1,5 @@
 //! Single values of many rows, read and replaced in one call, in a call each, or one after the
-//! other without leaving the database in between.
+//! other in one access.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -13,17 +13,17 @@ use atoll::{
 use atoll_storage::DENSE_ROWS;
 use proptest::prelude::*;
 
-/// Columns beside the key, which is column 0.
+/// Columns other than the key, which is column 0.
 const NUMBER: usize = 1;
 const INDEXED: usize = 2;
 const BYTES: usize = 3;
 const TEXT: usize = 4;
 const SOME: usize = 5;
 const WIDTH: u32 = 21;
-/// More than are looked for at a time.
+/// More rows than are looked up at a time.
 const ROWS: i64 = 70;
-/// Rows before them, with keys below 0: all together fill a block of slots in the order of their
-/// keys, so that where a row lies follows from its key until one of them is given up.
+/// Rows before them, with keys below 0: all rows together fill a block of slots in key order, so
+/// that the slot of a row follows from its key until one of the rows is deleted.
 const BEFORE: i64 = DENSE_ROWS as i64 - ROWS;
 
 fn create(scheme: SchemeKind) -> Database {
@@ -53,7 +53,7 @@ fn row(id: i64) -> Vec<Value> {
         Value::Int64(100),
         Value::Int32(0),
         Value::Binary(vec![0; WIDTH as usize]),
-        Value::Text("a text that is too long to lie in the row itself".into()),
+        Value::Text("a text that is too long to fit into the row itself".into()),
         Value::Null,
     ]
 }
@@ -79,9 +79,9 @@ fn numbers(tx: &mut Transaction, table: &Table, keys: &[Value]) -> TxnResult<Vec
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// All in one call.
+    /// In one call.
     Together,
-    /// In a call each.
+    /// Each in a call of its own.
     Alone,
     /// One after the other, in one access.
     Access,
@@ -89,11 +89,11 @@ enum How {
 
 #[derive(Debug, Clone)]
 enum Deed {
-    /// Keys, columns, and whether the value is replaced by one made of a byte.
+    /// Keys, columns, and the byte of which the new value consists, if the value is replaced.
     Apply(Vec<(i64, usize, Option<u8>)>, How),
     Insert(i64),
     Delete(i64),
-    /// An update by other means.
+    /// An update by another operation.
     Update(i64, i64),
 }
 
@@ -122,7 +122,7 @@ fn width(column: usize) -> usize {
     [0, 8, 4, WIDTH as usize][column]
 }
 
-/// Does the operations in one access; positions of keys that have no row.
+/// Performs the operations in one access; returns the positions of keys without a row.
 fn access_all(
     tx: &mut Transaction,
     table: &Table,
@@ -144,7 +144,7 @@ fn access_all(
     })
 }
 
-/// Does it to both; they must say the same.
+/// Performs it on the table and on the model; the results must be equal.
 fn perform(tx: &mut Transaction, table: &Table, model: &mut Model, deed: &Deed) -> TxnResult<()> {
     match deed {
         Deed::Apply(each, how) => {
@@ -265,7 +265,7 @@ fn transfers_of_threads_keep_the_total_and_readers_see_it() {
         let from = (turn * 7 + thread * 3) % KEYS;
         [from, (from + 1 + turn % (KEYS - 1)) % KEYS]
     };
-    // A total is kept by transfers that move nothing, too.
+    // The total alone would also be kept by transfers that move nothing.
     let mut expected = [100; KEYS as usize];
     for (thread, turn) in (0..2).flat_map(|thread| (0..TURNS).map(move |turn| (thread, turn))) {
         let [from, to] = transfer(thread, turn);
@@ -344,7 +344,7 @@ fn columns_agree_while_rows_are_replaced_deleted_and_inserted_again() {
             match is_absent {
                 [false, false] => Some((number, indexed)),
                 [true, true] => None,
-                // Only a reader that will find out at its end may see this.
+                // Only a reader that will abort at its end may see this.
                 _ => Some((-1, -2)),
             }
         };
@@ -402,8 +402,8 @@ fn columns_agree_while_rows_are_replaced_deleted_and_inserted_again() {
     }
 }
 
-/// Rows of two partitions by turns in one block of slots, which one of the threads breaks: neither
-/// finds a row that it has deleted, nor misses one that it has.
+/// Rows of two partitions alternate in one block of slots, which one of the threads makes not
+/// dense: neither thread finds a row that it has deleted, nor misses one that it has.
 #[test]
 fn threads_in_two_partitions_of_a_block_find_what_is_theirs() {
     const ROUNDS: i64 = 60;
@@ -465,7 +465,7 @@ fn what_does_not_fit_is_told_before_anything_is_done() {
             (Put { column: NUMBER, from: 1 << 33 }, "of 20"),
         ];
         for (wrong, message) in cases {
-            // In the second window.
+            // In the second group of keys.
             let mut ops = vec![put; 60];
             ops[50] = wrong;
             let keys = ids(0..60);
@@ -527,8 +527,8 @@ fn what_is_put_is_durable_and_no_snapshot_of_before_shows_it() {
     }
 }
 
-/// What a snapshot holds is copied before it is stored into, and what it does not hold is not; a
-/// transaction may have to do with both, whichever comes first.
+/// An extent that a snapshot shows is copied before a store, and another one is not; a transaction
+/// may store into both kinds, in either order.
 #[test]
 fn some_columns_are_held_by_a_snapshot_and_some_are_not() {
     for scheme in SchemeKind::ALL.iter().copied() {
@@ -654,7 +654,7 @@ fn partitions_must_have_been_named_and_keys_be_whole() {
         let buffers = Buffers { input: &[], output: &mut output };
         tx.apply(&pairs, &ids([1, 2]), &[get], buffers, |at| panic!("{at}"))?;
         assert_eq!(i64::from_le_bytes(output), 3);
-        // No hash says everything about such a key.
+        // Such a key does not fit into a hash.
         let put = RowOp::Put { column: 2, from: 0 };
         for (key, op, is_there) in [([1, 2], put, true), ([1, 3], put, false), ([2, 1], get, false)]
         {

@@ -1,5 +1,5 @@
-//! Bad input and a bad environment: an error that says what was wrong with which input, and
-//! everything as it was before.
+//! Invalid input and a bad environment: the error names the input and the problem, and nothing has
+//! changed.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../atoll-machine/tests/skipped/mod.rs"]
@@ -50,7 +50,7 @@ fn text<T>(result: Result<T>) -> String {
     result.err().expect("it must fail").to_string()
 }
 
-/// What an operation says that must fail and leave the transaction open.
+/// The message of an operation that must fail and leave the transaction open.
 fn refused<T>(tx: &mut Transaction, body: impl FnOnce(&mut Transaction) -> TxnResult<T>) -> Error {
     let stop = body(tx).err().expect("it must fail");
     assert!(tx.is_open(), "{stop} ended the transaction");
@@ -128,7 +128,7 @@ fn a_name_that_is_taken_or_cannot_be_one_is_refused() {
             assert!(matches!(error, Error::Lease(LeaseError::BadName { .. })), "{bad:?}: {error}");
         }
     }
-    // After all that it can still be published.
+    // After all these errors it can still be published.
     assert_eq!(other.name(), None);
     other.publish("stock", Some(dir.path())).unwrap();
     assert_eq!(other.name().as_deref(), Some("stock"));
@@ -163,7 +163,7 @@ fn garbage_in_the_runtime_directory_is_no_database() {
     std::fs::create_dir(dir.path().join("folder.sock")).unwrap();
     std::os::unix::fs::symlink("/nowhere", dir.path().join("link.sock")).unwrap();
     std::fs::write(dir.path().join("no name at all.sock"), "").unwrap();
-    // Somebody else's socket, of a kind that is not ours and that never answers.
+    // A socket of another program, of another kind, that never answers.
     let stream = dir.path().join("stream.sock");
     let _listener = std::os::unix::net::UnixListener::bind(stream).unwrap();
     for name in ["text", "folder", "link", "stream"] {
@@ -175,15 +175,15 @@ fn garbage_in_the_runtime_directory_is_no_database() {
     let orders = listed.iter().find(|listed| listed.name == "orders").unwrap();
     assert_eq!(orders.state, NameState::Alive);
     assert_eq!(atoll::attach("orders", Some(dir.path())).unwrap().name(), "orders");
-    // A name whose files are garbage can be taken.
+    // A name with garbage in its files can be taken.
     let other = database();
     other.publish("text", Some(dir.path())).unwrap();
     atoll::attach("text", Some(dir.path())).unwrap().snapshot().unwrap();
 }
 
-/// Asks a peer that runs as another user to attach.
+/// Runs a peer as another user, which tries to attach.
 fn attach_as_nobody(dir: &Path) -> String {
-    // Where another user may execute it.
+    // In a folder where another user may execute it.
     let binary = dir.join("peer");
     std::fs::copy(env!("CARGO_BIN_EXE_atoll-test-peer"), &binary).unwrap();
     std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -214,7 +214,7 @@ fn another_user_is_not_let_in() {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let answer = attach_as_nobody(path);
     assert!(answer.starts_with("error:") && answer.contains("user 0"), "{answer}");
-    // Not even in a directory and at a socket that let him pass.
+    // Not even with a folder and a socket that this user may access.
     std::os::unix::fs::chown(path, Some(NOBODY), None).unwrap();
     let socket = path.join("orders.sock");
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -329,7 +329,7 @@ fn a_key_that_exists_and_a_key_that_would_change_are_refused() {
     let error = refused(&mut tx, |tx| tx.update(&table, &[3i64.into()], &[(0, 4i64.into())]));
     assert!(matches!(&error, Error::KeyUpdate { table, column }
         if table == "goods" && column == "id"));
-    // The same key again is no change.
+    // Setting the same key again is not a change.
     assert!(tx.update(&table, &[3i64.into()], &[(0, 3i64.into())]).unwrap());
     for bad in [vec![], vec![1i64.into(), 2i64.into()], vec![Value::Null], vec!["1".into()]] {
         refused(&mut tx, |tx| tx.read(&table, &bad));
@@ -393,7 +393,8 @@ fn a_body_that_passes_over_an_error_is_told_and_not_tried_for_ever() {
         assert!(attempts < 100, "tried for ever");
         let mut row = row(77);
         row[2] = "x".repeat(100 << 20).into();
-        // No memory for it: the transaction has been rolled back, but the body does not look.
+        // The allocation fails and the transaction has been rolled back, but the body ignores the
+        // error.
         let _ = tx.insert(&table, &row);
         Ok(())
     });
@@ -527,12 +528,12 @@ fn a_procedure_that_swaps_its_transaction_for_another_is_told_and_nothing_is_com
         |_, result| results.push(result),
     );
     assert!(matches!(results[..], [Err(Error::Exchanged)]), "{results:?}");
-    // What it has committed itself is; what was swapped in is not.
+    // What it has committed itself stays; the swapped-in transaction does not.
     let there = |id: i64| db.transaction(|tx| Ok(tx.read(&table, &[id.into()])?.is_some()));
     assert_eq!([1, 2, 3].map(|id| there(id).unwrap()), [false, true, true]);
 }
 
-/// A request of which nothing is known before.
+/// A request without options.
 #[derive(Default)]
 struct Asked(TransactionOptions);
 
@@ -552,7 +553,7 @@ fn values_that_are_too_long_for_an_index_are_refused_and_the_row_is_not_there() 
     let options = TableOptions { indexes: vec![index], ..TableOptions::default() };
     let schema = Schema::new(columns, &["id"]).unwrap();
     let table = db.create_table_with("t", schema, &options).unwrap();
-    // Zeros take two bytes each there.
+    // A zero byte takes two bytes in an encoded key.
     let row = [1i64.into(), Value::Binary(vec![0; BYTES])];
     let refused = db.transaction(|tx| tx.insert(&table, &row)).unwrap_err();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Databases larger than their budget of memory: the same rows and snapshots as any other's, and
-//! memory that is kept to the budget.
+//! Databases larger than their DRAM budget: rows and snapshots are right, and the memory stays
+//! within the budget.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod limits_common;
@@ -23,24 +23,24 @@ const ROWS: i64 = 160 << 10;
 fn options() -> DatabaseOptions {
     DatabaseOptions {
         memory_budget_bytes: Some(BUDGET_BYTES),
-        // Room for snapshots that are held while every segment changes.
+        // Space for snapshots that are held while every segment changes.
         memory_limit_bytes: Some(2 << 30),
         durability: Durability::None,
         ..DatabaseOptions::default()
     }
 }
 
-/// Not in memory, where nothing would be evicted: beside the programs of these tests.
+/// Beside the test programs, and not in memory, where nothing would be evicted.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Whether files lie in memory there, so that nothing can be evicted.
+/// Whether files there are in memory, so that nothing can be evicted.
 fn is_in_memory(folder: &Path) -> bool {
     let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(folder).output().unwrap();
     let is_in_memory = String::from_utf8_lossy(&kind.stdout).trim() == "tmpfs";
     if is_in_memory {
-        limits_common::skipped::say(format!("{} lies in memory", folder.display()));
+        limits_common::skipped::say(format!("{} is in memory", folder.display()));
     }
     is_in_memory
 }
@@ -81,7 +81,7 @@ impl Random {
     }
 }
 
-/// Reads some rows of random keys and changes others, and looks that they are those of the model.
+/// Reads rows with random keys and changes others, and compares them with the model.
 fn work(db: &Database, table: &Table, model: &mut [i64], random: &mut Random, count: usize) {
     let mut session = db.session().unwrap();
     for _ in 0..count {
@@ -98,7 +98,7 @@ fn work(db: &Database, table: &Table, model: &mut [i64], random: &mut Random, co
     }
 }
 
-/// That a snapshot shows the rows of the model.
+/// Checks that a snapshot shows the rows of the model.
 fn check(snapshot: &Snapshot, model: &[i64]) {
     let table = snapshot.table("t").unwrap();
     let mut rows = 0;
@@ -164,7 +164,7 @@ fn a_database_five_times_its_budget_has_every_row_and_every_snapshot_and_is_open
     work(&db, &table, &mut model, &mut random, 500);
     db.flush().unwrap();
     drop(db);
-    // A budget is for a life: it can be opened without one.
+    // A budget is for one incarnation: the database can be opened without one.
     let db =
         Database::open(folder.path(), DatabaseOptions { memory_budget_bytes: None, ..options() });
     let db = db.unwrap();
@@ -188,7 +188,7 @@ fn snapshots_in_memory_beside_threads_that_work_beyond_the_budget() {
                     let mut session = db.session().unwrap();
                     for _ in 0..1500 {
                         let (a, b) = (random.below(rows), random.below(rows));
-                        // A sum that stays: what one row gains the other loses.
+                        // The sum is constant: one row gains what the other loses.
                         let moved = session.transaction(|tx| {
                             for (id, by) in [(a, 1), (b, -1)] {
                                 let row = tx.read(table, &[id.into()])?.unwrap();
@@ -264,7 +264,7 @@ fn a_full_disk_is_an_error_and_the_database_goes_on() {
     let folder = folder();
     let spill = folder.path().join("spill");
     let Some(_disk) = Mounted::small_disk(&spill, 80) else { return };
-    // The limit has room for more than the disk.
+    // The limit is greater than the disk.
     let rows = {
         let db = Database::open(folder.path(), options()).unwrap();
         let table = db.create_table("t", schema()).unwrap();
@@ -281,7 +281,7 @@ fn a_full_disk_is_an_error_and_the_database_goes_on() {
         let one = |id: i64| db.transaction(|tx| tx.read(&table, &[id.into()])).unwrap();
         assert_eq!(one(rows - 1).unwrap()[2], payload(rows - 1, 0));
         assert_eq!(one(rows), None);
-        // Room again, and it is used.
+        // There is space again, and it is used.
         db.transaction(|tx| {
             (0..9000i64).try_for_each(|id| tx.delete(&table, &[id.into()]).map(drop))
         })

@@ -1,5 +1,5 @@
-//! Databases with a cold node, as far as that can be seen on a machine with one node; the rest is
-//! seen in a guest (`atoll-bench/tests/guest_cold.rs`).
+//! Databases with a cold node, as far as a machine with one node can show;
+//! `atoll-bench/tests/guest_cold.rs` tests the rest in a guest.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod limits_common;
@@ -19,7 +19,7 @@ fn options(cold_node: u32) -> DatabaseOptions {
     }
 }
 
-/// A node with memory, or `None` where pages may not be moved.
+/// A node with memory, or `None` where pages cannot be moved.
 fn some_node() -> Option<u32> {
     let topology = Topology::discover().unwrap();
     let node = topology.nodes.iter().rfind(|node| node.memory_bytes > 0)?;

@@ -1,4 +1,4 @@
-//! Blocks of long values that few values keep are emptied while nobody calls the database.
+//! Heap blocks that hold few long values are compacted while the database is idle.
 #![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use atoll::{
     TxnResult, Value,
 };
 
-/// More values stay than are stored again at one time.
+/// More values stay than one call stores again.
 const ROWS: i64 = 200_000;
-/// One value of so many stays.
+/// One value in this many stays.
 const STAYS: i64 = 4;
 const BYTES: usize = 48;
 
@@ -28,7 +28,7 @@ fn blocks_of_long_values_are_emptied_however_many_values_keep_them() {
 #[test]
 fn who_has_another_partition_does_not_keep_them_from_being_emptied() {
     let db = of_two_partitions();
-    // Those who make and read the rows do not wait for it either.
+    // The transactions that fill and read the tables must not wait for it either.
     let kept = db.begin_with(&alone(1)).unwrap();
     let place = Place { db: &db, table: "t", apart: 2, partition: 0 };
     place.is_emptied(place.make_sparse());
@@ -41,7 +41,7 @@ fn who_keeps_their_partition_does_not_keep_others_from_being_emptied() {
     let first = Place { db: &db, table: "first", apart: 2, partition: 0 };
     let second = Place { db: &db, table: "second", apart: 2, partition: 1 };
     first.make_sparse();
-    // Of the first table some blocks may have been emptied by now, but not all.
+    // Some blocks of the first table may have been compacted by now, but not all.
     let kept = db.begin_with(&alone(0)).unwrap();
     second.is_emptied(second.make_sparse());
     kept.commit().unwrap();
@@ -61,7 +61,7 @@ fn store(tx: &mut Transaction, table: &Table, id: i64, text: Value) -> TxnResult
     tx.update(table, &[id.into()], &[(1, text)]).map(|_| ())
 }
 
-/// A table whose rows have numbers so far apart, which makes them rows of one partition.
+/// A table with row numbers so far apart that all rows are in one partition.
 #[derive(Clone, Copy)]
 struct Place<'d> {
     db: &'d Database,
@@ -70,7 +70,7 @@ struct Place<'d> {
     partition: u32,
 }
 
-/// Bytes that are allocated without any long value, and those that all together take.
+/// Allocated bytes without any long value, and with all of them.
 #[derive(Clone, Copy)]
 struct Bytes {
     empty: u64,
@@ -98,7 +98,7 @@ impl Place<'_> {
         self.db.counters().memory_allocated_bytes
     }
 
-    /// Makes the table; a few of its long values stay.
+    /// Fills the table and then shortens most of its long values.
     fn make_sparse(&self) -> Bytes {
         let columns = vec![Column::new("id", DataType::Int64), Column::new("text", DataType::Text)];
         let schema = Schema::new(columns, &["id"]).unwrap();
@@ -109,17 +109,17 @@ impl Place<'_> {
         self.change(&|_| true, &|tx, table, id| store(tx, table, id, text(id)));
         let full = self.allocated() - empty;
         assert!(full >= ROWS as u64 * BYTES as u64, "{full}");
-        // All at once: of what is sparse then only a part is stored again at first.
+        // In one transaction: the first call compacts only a part of what is sparse then.
         self.change(&|id| id % STAYS != 0, &|tx, table, id| store(tx, table, id, short()));
         Bytes { empty, full }
     }
 
-    /// Waits until the blocks are emptied, and looks whether the rows are as they were.
+    /// Waits until the blocks are compacted, and checks that the rows are unchanged.
     fn is_emptied(&self, Bytes { empty, full }: Bytes) {
         let begin = Instant::now();
-        // A quarter is needed, and a block of each segment is being filled.
+        // A quarter is needed, and in each segment one block is being filled.
         while self.allocated().saturating_sub(empty) > full * 5 / 8 {
-            drop(self.db.snapshot().unwrap()); // so that what is gone is freed at once
+            drop(self.db.snapshot().unwrap()); // frees retired extents at once
             let left = self.allocated() - empty;
             assert!(begin.elapsed() < Duration::from_secs(60), "{left} of {full} bytes are kept");
             std::thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,5 @@
-//! Databases that are built on snapshots: what they show, what they hide, and what they keep.
+//! Databases that are built on snapshots: the tables that they show and hide, and the leases that
+//! they keep.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -46,7 +47,7 @@ fn snapshot_of(name: &str, dir: &Path) -> Snapshot {
     atoll::attach(name, Some(dir)).unwrap().snapshot().unwrap()
 }
 
-/// Publishes and takes a snapshot as another process would.
+/// Publishes the database and takes a snapshot like another process.
 fn published(db: &Database, name: &str, dir: &Path) -> Snapshot {
     db.publish(name, Some(dir)).unwrap();
     snapshot_of(name, dir)
@@ -64,7 +65,7 @@ fn a_derived_database_shows_the_tables_of_its_base_as_they_were() {
     assert_eq!(values(&both, "mine"), [10]);
     assert_eq!(both.bases().len(), 1);
     assert_eq!(derived.bases()[0].epoch(), both.bases()[0].epoch());
-    // The base's tables are no tables of its own.
+    // The base's tables are not its own.
     assert_eq!(derived.tables(), ["mine"]);
     assert!(matches!(derived.table("t"), Err(Error::InheritedTable { .. })));
     assert!(matches!(derived.table("u"), Err(Error::Storage(StorageError::UnknownTable(_)))));
@@ -124,10 +125,10 @@ fn what_is_built_on_a_database_of_this_process_cannot_be_published() {
     assert!(error.to_string().contains("attach to it by name"), "{error}");
     assert_eq!(derived.name(), None);
     assert!(atoll::attach("derived", Some(dir.path())).is_err());
-    // Deeper in the chain too.
+    // Also deeper in the chain.
     let top = Database::derive(vec![derived.snapshot().unwrap()], options()).unwrap();
     assert!(matches!(top.publish("top", Some(dir.path())), Err(Error::LocalBase)));
-    // The way that the message names.
+    // Does what the message advises.
     base.publish("base", Some(dir.path())).unwrap();
     let again = Database::derive(vec![snapshot_of("base", dir.path())], options()).unwrap();
     assert_eq!(values(&published(&again, "again", dir.path()), "t"), [1]);
@@ -142,7 +143,7 @@ fn a_chain_of_three_is_read_at_its_end() {
     for level in 1..=3i64 {
         let db = Database::derive(vec![at], options()).unwrap();
         table(&db, &format!("t{level}"), &[level * 10]);
-        // Each level has its own idea of `same`.
+        // Each level has its own table `same`.
         table(&db, "same", &[level]);
         at = published(&db, &format!("level{level}"), dir.path());
         chain.push(db);
@@ -155,7 +156,7 @@ fn a_chain_of_three_is_read_at_its_end() {
     assert_eq!(values(middle, "same"), [2]);
     assert_eq!(values(&middle.bases()[0], "same"), [1]);
     assert_eq!(middle.bases()[0].bases()[0].database(), "base");
-    // All the handles go, the data stays.
+    // All handles are dropped, the data stays.
     drop(chain);
     assert_eq!([values(&at, "t"), values(&at, "same"), values(&at, "t1")], [[1], [3], [10]]);
     assert_eq!(base.counters().snapshots, 1);
@@ -216,7 +217,7 @@ fn more_bases_than_can_be_handed_over_are_refused_and_leave_no_lease() {
     }
     let begin = std::time::Instant::now();
     while derived.counters().snapshots > 0 {
-        assert!(begin.elapsed().as_secs() < 20, "a lease that nobody holds never ends");
+        assert!(begin.elapsed().as_secs() < 20, "a lease without a holder never ends");
         std::thread::yield_now();
     }
     assert_eq!(derived.snapshot().unwrap().tables(), ["t"], "here it can be used");

@@ -1,11 +1,11 @@
-//! What a transaction that must be aborted has seen is no reason for an error.
+//! Inconsistent values that a doomed transaction has read do not cause an error; it is aborted.
 #![allow(clippy::unwrap_used)]
 
 use atoll::{Column, DataType, Database, DatabaseOptions, Schema, SchemeKind, Value};
 
 #[test]
 fn a_duplicate_key_that_only_a_doomed_transaction_meets_is_no_error() {
-    // Schemes that would let the second transaction through while the first is open.
+    // Schemes that let the second transaction commit while the first is open.
     for name in ["SILO", "TICTOC", "OCC", "MVCC", "TIMESTAMP"] {
         let scheme: SchemeKind = name.parse().unwrap();
         let db =
@@ -34,7 +34,8 @@ fn a_duplicate_key_that_only_a_doomed_transaction_meets_is_no_error() {
         let done = first.transaction(|tx| {
             attempts += 1;
             take(tx, 1, &mut || {
-                // T/O schemes refuse the second; then there is nothing to see.
+                // Timestamp-ordering schemes refuse the second transaction; then it reads nothing
+                // inconsistent.
                 if attempts == 1 && matches!(name, "SILO" | "TICTOC" | "OCC") {
                     second.transaction(|tx| take(tx, 2, &mut || {})).unwrap();
                 }

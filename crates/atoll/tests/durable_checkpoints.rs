@@ -1,5 +1,5 @@
-//! Checkpoints, one after the other: as maps and steps, failing, damaged, backed up, and what is
-//! read of them after a crash, compared with a model.
+//! Sequences of checkpoints: maps and steps, failed, damaged and backed-up ones; the result of
+//! recovery after a crash is compared with a model.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use atoll::{
 
 type Rows = BTreeMap<i64, Vec<Value>>;
 
-/// Columns but the key.
+/// Columns except the key.
 const COLUMNS: [usize; 5] = [1, 2, 3, 4, 5];
 const SEEDS: u64 = 12;
 const ROUNDS: u64 = 25;
@@ -78,14 +78,14 @@ fn row(random: &mut Random, id: i64) -> Vec<Value> {
     vec![Value::Int64(id), text(random), amount, is_open, price, text(random)]
 }
 
-/// What a transaction does to a row.
+/// The change of a row.
 enum Act {
     Insert(Vec<Value>),
     Update(Vec<(usize, Value)>),
     Delete,
 }
 
-/// Acts on different rows; many inserts, or few of anything.
+/// Changes of different rows; many inserts, or few changes of any kind.
 fn acts(rows: &Rows, random: &mut Random) -> Vec<(i64, Act)> {
     let kind = random.below(6);
     let count = if kind == 0 { 1 + random.below(6000) } else { 1 + random.below(30) };
@@ -107,7 +107,7 @@ fn acts(rows: &Rows, random: &mut Random) -> Vec<(i64, Act)> {
     acts.into_iter().collect()
 }
 
-/// A few transactions; in some of them a checkpoint is taken, and some of those are undone.
+/// Runs a few transactions; takes a checkpoint in some of them, and rolls some of those back.
 fn work(db: &Database, table: &Table, rows: &mut Rows, random: &mut Random) {
     let mut session = db.session().unwrap();
     let is_open = random.one_of(5);
@@ -154,7 +154,7 @@ fn table(db: &Database, number: usize) -> Table {
     db.table(&format!("t{number}")).unwrap()
 }
 
-/// All rows of a table that may have keys up to `last`.
+/// All rows of a table with keys up to `last`.
 fn rows_of(db: &Database, number: usize, last: i64) -> Rows {
     let (table, mut found) = (table(db, number), Rows::new());
     let mut session = db.session().unwrap();
@@ -173,7 +173,7 @@ fn rows_of(db: &Database, number: usize, last: i64) -> Rows {
     found
 }
 
-/// That a database holds just these rows.
+/// Checks that a database contains exactly these rows.
 fn judge(db: &Database, expected: &[Rows; 2], what: &str) {
     let snapshot = db.snapshot().unwrap();
     for (at, rows) in expected.iter().enumerate() {
@@ -283,9 +283,9 @@ fn any_row_of_checkpoints_holds_what_there_was() {
     assert!(crashes > 50 && damages > 15, "{crashes} crashes, {damages} damaged files");
 }
 
-/// Has checkpoints fail where they write the control file, at last in its first slot or its second.
+/// Makes checkpoints fail when they write the control file, in its first slot or its second.
 fn fail_control(medium: &CrashMedium, db: &Database, fault: Fault, slot: usize) {
-    db.mark().unwrap(); // So that nothing is left to be flushed.
+    db.mark().unwrap(); // Nothing is left to flush.
     for after in 0.. {
         medium.fail(fault, after);
         let done = db.checkpoint();
@@ -297,7 +297,7 @@ fn fail_control(medium: &CrashMedium, db: &Database, fault: Fault, slot: usize) 
         }
     }
     if slot > 0 {
-        // What is done again begins with it.
+        // The next checkpoint begins with the write that failed.
         medium.fail(fault, slot);
         db.checkpoint().expect_err("it fails in the other one");
         medium.mend();
@@ -342,7 +342,7 @@ fn a_control_file_that_cannot_be_written_is_written_before_the_next_checkpoint()
                 assert!(notes.is_empty(), "{what}: {notes:?}");
             }
         };
-        // Two that are kept, and more that fail than there are maps in memory.
+        // Two checkpoints that are kept, and more failures than there are maps in memory.
         for _ in 0..2 {
             write(&db, &mut rows);
             db.checkpoint().unwrap();
@@ -353,7 +353,7 @@ fn a_control_file_that_cannot_be_written_is_written_before_the_next_checkpoint()
             judge(&medium, &rows, &format!("round {round}"));
         }
         assert_eq!(db.checkpoints(), 2);
-        // The one that was left undone, and another.
+        // The checkpoint that was not completed, and another one.
         assert_eq!(db.checkpoint().unwrap().number, 4);
         assert_eq!(db.health().checkpoint, None);
         judge(&medium, &rows, "done again");

@@ -1,4 +1,5 @@
-//! The files of logs: made beside commits, used again, and left alone once a database is closed.
+//! Log files: prepared concurrently with commits, recycled, and unchanged after a database is
+//! closed.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io;
@@ -13,7 +14,7 @@ use atoll::{
     Value,
 };
 
-/// Only so that a test that hangs ends.
+/// Ends a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options(file_bytes: u64) -> DatabaseOptions {
@@ -59,7 +60,7 @@ fn a_file_that_is_being_made_holds_up_no_flush() {
         }
         assert!(begun.elapsed() < PATIENCE, "it is never durable");
     }
-    // The next file was begun before, or not yet, and has not been finished.
+    // The next file may have been begun, but has not been completed.
     let files = medium.all_files();
     let logs = files.iter().filter(|(name, _)| name.contains("log-"));
     let whole = logs.filter(|(_, bytes)| *bytes == FILE_BYTES).count();
@@ -90,7 +91,7 @@ fn nothing_is_written_once_a_database_is_closed() {
     }
 }
 
-/// A medium of which a rename of a log's file fails, when it comes to that.
+/// A medium on which a rename of a log file fails, when that is switched on.
 #[derive(Debug, Clone)]
 struct Failing {
     inner: Arc<dyn Medium>,
@@ -162,7 +163,7 @@ fn a_file_that_cannot_be_used_again_is_in_nobodys_way() {
     db.checkpoint().unwrap();
     some(80);
     renames_left.store(5, Ordering::SeqCst);
-    // It counts, and says that something is left.
+    // The checkpoint counts, and reports leftovers.
     let report = db.checkpoint().unwrap();
     assert!(report.has_leftovers && report.number == 2, "{report:?}");
     renames_left.store(i64::MAX, Ordering::SeqCst);

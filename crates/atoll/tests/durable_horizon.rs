@@ -1,5 +1,6 @@
-//! The durable horizon across crashes of recoveries: what a recovery has cut off, or a checkpoint
-//! lies behind, cannot say any more how far the logs were durable. The control file does.
+//! The durable horizon across crashes during recovery: blocks that a recovery has cut off, or that
+//! precede a checkpoint, cannot show any more how far the logs were durable. The control file
+//! records it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use atoll::{
 use atoll_storage::key::mix;
 
 const TABLESPACES: usize = 3;
-/// Histories that are tried.
+/// Number of histories that are tried.
 const SEEDS: u64 = 4;
 
 fn open(medium: &CrashMedium) -> Database {
@@ -25,7 +26,7 @@ fn open_under(medium: &CrashMedium, scheme: SchemeKind) -> Database {
         scheme,
         tablespaces: Some(TABLESPACES),
         memory_limit_bytes: Some(64 << 20),
-        // So that what a seed finds is found again.
+        // Makes a run depend on the seed only.
         logs: LogsOptions {
             file_bytes: 64 << 10,
             ring_bytes: 2 << 20,
@@ -52,13 +53,13 @@ fn find(db: &Database) -> Vec<Table> {
     (0..TABLESPACES).map(|number| db.table(&format!("table_{number}")).unwrap()).collect()
 }
 
-/// Whether there is a row, for somebody who is told when what he has seen is durable.
+/// Whether there is a row, for a client that waits until what it has read is durable.
 fn has(session: &mut Session, table: &Table, id: i64) -> bool {
     let found = session.transaction(|tx| Ok(tx.read(table, &[Value::Int64(id)])?.is_some()));
     found.unwrap()
 }
 
-/// Inserts a row into each of these tables, after having seen another one.
+/// Inserts a row into each of these tables, after having read another one.
 fn insert(
     session: &mut Session,
     (to, id): (&[&Table], i64),
@@ -76,7 +77,7 @@ fn insert(
     done.unwrap();
 }
 
-/// The medium after a crash: of what was not synced, nothing is there, or about a half, or all.
+/// The medium after a crash: of what was not synced, nothing survives, or about half, or all.
 fn crash(medium: &CrashMedium, events: usize, halves: u64) -> CrashMedium {
     let mut turn = 0;
     medium.crash(events, || {
@@ -85,8 +86,8 @@ fn crash(medium: &CrashMedium, events: usize, halves: u64) -> CrashMedium {
     })
 }
 
-/// A medium after a crash: a row of the second table was told of, and a later commit of the first,
-/// whose flush spoke for the third, is lost.
+/// A medium after a crash: a row of the second table was acknowledged, and a later commit of the
+/// first table is lost; its flush had written the idle watermark of the third log.
 fn with_proof_behind_what_is_lost() -> CrashMedium {
     let medium = CrashMedium::default();
     let db = open(&medium);
@@ -95,17 +96,17 @@ fn with_proof_behind_what_is_lost() -> CrashMedium {
     (0..5).for_each(|id| insert(&mut session, (&[&of[0]], id), None, Durability::Strict));
     insert(&mut session, (&[&of[1]], 0), None, Durability::None);
     insert(&mut session, (&[&of[0]], 5), Some((&of[1], 0)), Durability::None);
-    // Waits for the row only; the flush of the first log takes more along.
+    // Waits for the row only; the flush of the first log includes more.
     assert!(has(&mut session, &of[1], 0));
     crash(&medium, medium.events(), 0)
 }
 
-/// A log at rest is spoken for behind a commit that is lost: a recovery cuts off both. If the
-/// machine stops again before the log at rest has a block of this life, only the control file
-/// knows.
+/// The idle watermark of a log is behind a commit that is lost, so a recovery cuts off both. If the
+/// machine stops again before the idle log has a block of this incarnation, only the control file
+/// has the horizon.
 #[test]
 fn what_was_told_survives_a_second_crash_when_the_first_recovery_cut_off_its_proof() {
-    // Somebody who flushes in the background may come between.
+    // The flusher thread may flush in between.
     let found = (0..100).find_map(|_| {
         let crashed = with_proof_behind_what_is_lost();
         let db = open(&crashed);
@@ -124,13 +125,13 @@ fn what_was_told_survives_a_second_crash_when_the_first_recovery_cut_off_its_pro
     }
 }
 
-/// What was read by one access after the other is durable when its reader's commit is, under every
-/// scheme: those of one go to rows that they need not ask for their keys.
+/// What one access after the other has read is durable when its reader's commit is, under every
+/// scheme; these accesses use exact predictions.
 #[test]
 fn what_an_access_has_seen_is_there_when_what_followed_from_it_is() {
     const ROWS: i64 = 10_240;
     const NUMBER: usize = 1;
-    /// Of another segment than the row that matters: the first access is made in another way.
+    /// In another segment than the row that matters: the first access takes another path.
     const FIRST: [Value; 1] = [Value::Int64(9000)];
     for scheme in SchemeKind::ALL.iter().copied() {
         let medium = CrashMedium::default();
@@ -149,7 +150,7 @@ fn what_an_access_has_seen_is_there_when_what_followed_from_it_is() {
             durability: Some(durability),
             ..TransactionOptions::default()
         };
-        // Many commits of the first log, which nobody waits for.
+        // Many commits of the first log, which no client waits for.
         for number in 1..50i64 {
             let put = session.transaction_with(&with(Durability::None), |tx| {
                 tx.access(&tables[0], |rows| {
@@ -181,8 +182,8 @@ fn what_an_access_has_seen_is_there_when_what_followed_from_it_is() {
     }
 }
 
-/// Behind a checkpoint the logs may be empty. GSNs go on all the same, so that the checkpoint
-/// before and the logs from there on are still of use.
+/// Behind a checkpoint the logs may be empty. GSNs continue all the same, so that the checkpoint
+/// before and its logs stay usable.
 #[test]
 fn gsns_go_on_behind_a_checkpoint_that_left_nothing_to_read() {
     let medium = CrashMedium::default();
@@ -208,11 +209,12 @@ fn gsns_go_on_behind_a_checkpoint_that_left_nothing_to_read() {
     assert!(has(&mut session, &of[1], 10));
 }
 
-/// What a history has done, by number: the tables that a row went to, and the row it had seen.
+/// The transactions of a history by number: the tables in which a row was inserted, and the row
+/// that was read.
 type Done = BTreeMap<i64, (Vec<usize>, Option<i64>)>;
 
-/// A few transactions of a random history, of which some are told of, that is, noted; and the
-/// events of it.
+/// A few transactions of a random history, some of which are acknowledged, that is, noted on the
+/// medium; returns also its range of events.
 fn history(medium: &CrashMedium, seed: u64) -> (Done, Range<usize>) {
     let db = open(medium);
     let of = create(&db);
@@ -225,7 +227,7 @@ fn history(medium: &CrashMedium, seed: u64) -> (Done, Range<usize>) {
         (mix(turn) % end) as usize
     };
     for id in 0..10 {
-        // Mostly one log, so that they are apart.
+        // Usually one log, so that the logs drift apart.
         let mut to = vec![below(3)];
         if below(4) == 0 {
             to.push((to[0] + 1) % TABLESPACES);
@@ -240,7 +242,7 @@ fn history(medium: &CrashMedium, seed: u64) -> (Done, Range<usize>) {
         if is_told {
             medium.note(id as u64);
         } else if below(2) == 0 {
-            // Somebody looks at a row of just before.
+            // Reads a row of a recent transaction.
             let looked = (id - below(3) as i64).max(0);
             assert!(has(&mut session, &of[done[&looked].0[0]], looked));
             medium.note(looked as u64);
@@ -252,8 +254,8 @@ fn history(medium: &CrashMedium, seed: u64) -> (Done, Range<usize>) {
     (done, events)
 }
 
-/// That what is found is the whole of some transactions, with all that they have seen and all that
-/// was told of.
+/// Checks that the database contains some transactions completely, with all that they have read and
+/// all that were acknowledged.
 fn judge(medium: &CrashMedium, done: &Done, told: &[u64], what: &str) {
     let db = open(medium);
     let (of, mut session) = (find(&db), db.session().unwrap());
@@ -274,8 +276,8 @@ fn judge(medium: &CrashMedium, done: &Done, told: &[u64], what: &str) {
     }
 }
 
-/// Crashes of small histories, most of them when somebody has just been told, and every crash of
-/// the recovery from each.
+/// Crashes of small histories, mostly right after an acknowledgement, and every crash of the
+/// recovery from each.
 #[test]
 fn nothing_told_is_lost_in_any_crash_of_any_recovery() {
     for seed in 0..SEEDS {

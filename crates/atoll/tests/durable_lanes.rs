@@ -31,7 +31,7 @@ fn a_flush_is_for_all_lanes_and_nothing_is_told_before_it() {
     assert_eq!(told, 800);
     let flushes = db.flushes() - before;
     assert!((100..=120).contains(&flushes), "{flushes} flushes for 800 commits of 8 lanes");
-    // Crashed anywhere, whoever was told is there.
+    // After a crash anywhere, every acknowledged commit is there.
     let events = medium.events();
     for at in (0..20).map(|part| events - part * events / 25) {
         let crashed = medium.crash(at, || false);

@@ -1,5 +1,5 @@
-//! Forked children: the objects of their parent are refused there, whatever they do reaches nothing
-//! of it, and what they read stays as it is.
+//! Forked children: the objects of their parent are refused there, nothing that they do affects the
+//! parent, and what they read does not change.
 #![allow(clippy::unwrap_used)]
 
 mod fork_common;
@@ -35,7 +35,7 @@ fn row(id: i64, value: i64) -> [Value; 3] {
     [id.into(), value.into(), format!("the note of row {id} with the value {value}").into()]
 }
 
-/// One test at a time: a child of another would read on what this one has let go of.
+/// One test at a time: a child of another test would go on reading what this one has released.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,7 +62,7 @@ fn overwrite(db: &Database, table: &Table, value: i64) {
     .unwrap();
 }
 
-/// Whether all rows of a snapshot have this value, and the note that belongs to it.
+/// Whether all rows of a snapshot have this value and the note for it.
 fn shows(snapshot: &Snapshot, value: i64) -> bool {
     let table = snapshot.table("t").unwrap();
     let mut rows = 0;
@@ -159,7 +159,7 @@ fn a_child_has_databases_of_its_own_which_its_own_children_cannot_use() {
     db.publish("parent", Some(runtime_dir.path())).unwrap();
     let connection = atoll::attach("parent", Some(runtime_dir.path())).unwrap();
     forked(|| {
-        // The connection is the parent's, and so is what is at its other end.
+        // The connection is the parent's, and so is the remote end.
         let refused = connection.snapshot();
         assert!(matches!(refused, Err(Error::Lease(LeaseError::ForkedChild { .. }))));
         let attached = atoll::attach("parent", Some(runtime_dir.path())).unwrap();
@@ -182,7 +182,7 @@ fn what_a_child_reads_stays_until_it_has_ended() {
     let snapshot = Some(db.snapshot().unwrap());
     let (go, ready) = (Signal::new(), Signal::new());
     let child = forked(|| {
-        // Its own child reads on when it has ended.
+        // The child's own child can read on after the child has ended.
         let _ = forked(|| {
             ready.send();
             go.wait();
@@ -200,7 +200,7 @@ fn what_a_child_reads_stays_until_it_has_ended() {
         overwrite(&db, &table, value);
         assert_eq!(db.snapshots().len(), 1);
     }
-    // One that came later keeps nothing for it.
+    // A later snapshot keeps nothing for it.
     drop(db.snapshot().unwrap());
     assert_eq!(db.snapshots().len(), 1);
     go.send();
@@ -302,7 +302,7 @@ fn a_lease_of_another_process_lasts_while_a_child_has_it() {
         ready.send();
         go.wait();
         let held = shows(snapshot.as_ref().unwrap(), 1);
-        // The child lives on without it.
+        // The child lives on without the snapshot.
         snapshot = None;
         ready.send();
         go.wait();

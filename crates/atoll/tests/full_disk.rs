@@ -1,5 +1,5 @@
-//! A disk that fills up, at any moment: what was acknowledged stays, what was not is there whole or
-//! not at all, and everybody is told why.
+//! A disk that becomes full at any moment: acknowledged commits stay, others are there completely
+//! or not at all, and every error explains the cause.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod limits_common;
@@ -18,7 +18,7 @@ use atoll::{
 };
 use limits_common::Mounted;
 
-/// Panics of any thread.
+/// Number of panics of all threads.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
 fn count_panics() {
@@ -49,7 +49,7 @@ fn options() -> DatabaseOptions {
 
 const NAMES: [&str; 2] = ["a", "b"];
 
-/// The table of each tablespace, as far as there is one.
+/// The table of each tablespace, if it exists.
 fn tables(db: &Database) -> Vec<Table> {
     NAMES.iter().filter_map(|name| db.table(name).ok()).collect()
 }
@@ -68,7 +68,7 @@ fn count(row: Option<Vec<Value>>) -> i64 {
     })
 }
 
-/// Adds a row with this id to both tables, and counts it in row 0 of each.
+/// Inserts a row with this id into both tables, and counts it in row 0 of each.
 fn add(db: &Database, id: i64, bytes: usize) -> Result<()> {
     let tables = tables(db);
     db.transaction(|tx| {
@@ -85,28 +85,28 @@ fn add(db: &Database, id: i64, bytes: usize) -> Result<()> {
     })
 }
 
-/// What a client knows of a database.
+/// The knowledge of a client of a database.
 #[derive(Default, Clone)]
 struct Told {
     begun: i64,
     acknowledged: BTreeSet<i64>,
-    /// Errors so far.
+    /// Number of errors so far.
     errors: u64,
-    /// A flush has failed: this life takes no more changes.
+    /// Whether a flush has failed: this incarnation accepts no more changes.
     is_over: bool,
 }
 
-/// What comes of the disk when it was full once.
+/// The state of the disk after it was full once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Then {
-    /// It stays full, until the database is opened again.
+    /// It stays full until the database is opened again.
     Full,
     /// There is space again at once.
     Free,
 }
 
 impl Told {
-    /// Looks at what came of something. Whoever is told of an error is told what to do.
+    /// Records the result of an operation; checks that an error says what to do.
     fn note(&mut self, medium: &CrashMedium, done: Result<()>, then: Then) -> bool {
         let Err(error) = done else { return true };
         let text = error.to_string();
@@ -120,7 +120,7 @@ impl Told {
         };
         assert!(is_full && text.contains("free some space"), "{text}: {error:?}");
         if then == Then::Free {
-            // Space helps, unless it is not known what the logs have.
+            // Space helps, unless it is unknown what the logs contain.
             assert!(self.errors == 0 || self.is_over, "there is space: {text}");
             medium.mend();
         }
@@ -128,8 +128,8 @@ impl Told {
         false
     }
 
-    /// Opens a database, works, takes checkpoints and closes it; goes on after every error.
-    /// `look` is shown what there is just before the end.
+    /// Opens a database, works, takes checkpoints and closes it; goes on after every error. `look`
+    /// sees the state right before the end.
     fn live(&mut self, medium: &CrashMedium, then: Then, look: impl FnOnce(&Self)) {
         self.is_over = false;
         let mut opened = Database::open_on(medium, options());
@@ -146,7 +146,7 @@ impl Told {
                 return look(self);
             }
         };
-        // Twice, since there may be space then.
+        // Twice, since there may be space the second time.
         for tablespace in [0, 0, 1, 1].into_iter().filter(|at| db.table(NAMES[*at]).is_err()) {
             self.note(medium, create(&db, tablespace), then);
         }
@@ -159,7 +159,7 @@ impl Told {
                 continue;
             }
             self.begun += 1;
-            // Some need new files, and one of them is too large for a block.
+            // Some need new files, and one is too large for a block.
             let bytes = [20, 40_000, 30, 200_000][usize::from(step == 6) * 3 + step % 3];
             if self.note(medium, add(&db, self.begun, bytes), then) {
                 self.acknowledged.insert(self.begun);
@@ -169,7 +169,7 @@ impl Told {
         self.note(medium, db.close(), then);
     }
 
-    /// That what is found on a medium is right, and works.
+    /// Checks that the database on a medium is right, and usable.
     fn judge(&self, medium: &CrashMedium, what: &str) {
         let opened = Database::open_on(medium, options());
         let db = opened.unwrap_or_else(|error| panic!("{what}: cannot be opened: {error}"));
@@ -181,7 +181,7 @@ impl Told {
         db.close().unwrap();
     }
 
-    /// That a database has what was acknowledged, and nothing by half.
+    /// Checks that a database has everything that was acknowledged, and no part of a transaction.
     fn judge_in(&self, db: &Database, what: &str) {
         let mut found = Vec::new();
         for table in tables(db) {
@@ -204,7 +204,7 @@ impl Told {
     }
 }
 
-/// Fills the disk at every request of a life that begins with what is on a medium.
+/// Fills the disk at every request of an incarnation that starts on a medium.
 fn sweep(begin: &CrashMedium, known: &Told) {
     count_panics();
     let panics = PANICS.load(Ordering::Relaxed);
@@ -251,8 +251,8 @@ fn a_disk_that_is_full_at_any_request_of_a_recovery() {
     sweep(&crashed.unwrap(), &told);
 }
 
-/// That a database which was opened where there is no space can be read, and says why it takes no
-/// change, and goes on when there is space.
+/// Checks that a database that was opened without space can be read, gives the reason why it
+/// accepts no change, and accepts changes once there is space.
 fn reads_only_until(db: &Database, told: &mut Told, make_space: impl FnOnce()) {
     let notes = &db.recovery().unwrap().notes;
     assert!(notes.iter().any(|note| note.contains("can be read")), "{notes:?}");
@@ -276,7 +276,7 @@ fn reads_only_until(db: &Database, told: &mut Told, make_space: impl FnOnce()) {
     told.judge_in(db, "with space again");
 }
 
-/// Removes the files of a log that were made ahead, so that the next block needs one.
+/// Removes the prepared files of a log, so that the next block needs a new one.
 fn remove_unused(medium: &CrashMedium, tablespace: usize) {
     let folder = medium.folder(&format!("node-{tablespace}")).unwrap();
     let logs = folder.names().unwrap().into_iter().filter(|name| name.starts_with("log-"));
@@ -298,12 +298,12 @@ fn a_database_opens_on_a_full_disk_to_be_read_and_goes_on_when_there_is_space() 
         let mut left = None;
         told.live(&medium, Then::Full, |_| left = Some(medium.crash(medium.events(), || false)));
         let medium = if closed { medium } else { left.unwrap() };
-        // The control file cannot be written, or only files cannot be made.
+        // The control file cannot be written, or only new files cannot be made.
         for (fault, after) in [(Fault::Full, 0), (Fault::Create, 0)] {
             let (medium, mut told) = (medium.copy(), told.clone());
             (0..NAMES.len()).for_each(|tablespace| remove_unused(&medium, tablespace));
             medium.fail(fault, after);
-            // It can be closed without having written anything, and opened again.
+            // The database can be closed without having written anything, and opened again.
             Database::open_on(&medium, options()).unwrap().close().unwrap();
             let db = Database::open_on(&medium, options()).unwrap();
             reads_only_until(&db, &mut told, || medium.mend());
@@ -320,7 +320,7 @@ fn a_file_system_that_is_full_is_told_and_is_worked_on_again_when_there_is_space
     let folder = room.path().join("disk");
     let Some(disk) = Mounted::small_disk(&folder, 32) else { return };
     let options = || DatabaseOptions {
-        // Checkpoints are taken beside what fills the disk.
+        // Checkpoints are taken while the disk fills up.
         checkpoint_log_bytes: 4 << 20,
         logs: LogsOptions { file_bytes: 1 << 20, ring_bytes: 4 << 20, ..LogsOptions::default() },
         ..options()
@@ -350,17 +350,17 @@ fn a_file_system_that_is_full_is_told_and_is_worked_on_again_when_there_is_space
     (0..NAMES.len()).for_each(|tablespace| create(&db, tablespace).unwrap());
     is_told(fill(&db, &mut told, i64::MAX).unwrap());
     assert!(told.acknowledged.len() > 50, "{} fit", told.acknowledged.len());
-    // What is there can be read, and more does not fit.
+    // Existing rows can be read, and nothing more fits.
     let last = told.acknowledged.last().copied().unwrap();
     let table = db.table(NAMES[0]).unwrap();
     assert!(db.transaction(|tx| tx.read(&table, &[last.into()])).unwrap().is_some());
     is_told(fill(&db, &mut told, i64::MAX).unwrap());
-    // There is space again, without anything being opened.
+    // There is space again, without opening anything.
     disk.remount("size=64m");
     assert!(fill(&db, &mut told, 20).is_none());
     is_told(fill(&db, &mut told, i64::MAX).unwrap());
     let _ = db.close().map_err(is_told);
-    // To look, and to read, is possible where there is no space at all.
+    // Inspecting and reading is possible without any space.
     std::fs::remove_file(folder.join("lock")).unwrap();
     let mut rest = std::fs::File::create(folder.join("rest")).unwrap();
     while rest.write_all(&[1; 4096]).is_ok() {}
@@ -368,7 +368,7 @@ fn a_file_system_that_is_full_is_told_and_is_worked_on_again_when_there_is_space
     assert!(report.damages.is_empty(), "{:?}", report.damages);
     let db = Database::open(&folder, options()).unwrap();
     told.judge_in(&db, "a real disk without space");
-    is_told(fill(&db, &mut told, i64::MAX).unwrap()); // The logs may have room for some.
+    is_told(fill(&db, &mut told, i64::MAX).unwrap()); // Some may fit into the logs.
     disk.remount("size=128m");
     assert!(fill(&db, &mut told, 20).is_none());
     drop(db);

@@ -1,5 +1,5 @@
-//! The fuzz targets (`fuzz/`) with pseudo-random inputs, the same in every run: so that they never
-//! rot, and that what is easily found is found here. `make fuzz` searches further.
+//! The fuzz targets (`fuzz/`) with pseudo-random inputs, the same in every run, so that the targets
+//! stay up to date, and simple findings are made here. `make fuzz` searches further.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use atoll_storage::key::mix;
@@ -7,8 +7,8 @@ use atoll_storage::key::mix;
 #[path = "../../../fuzz/src/lib.rs"]
 mod fuzz;
 
-/// Gives a target inputs of so many bytes at most. Small bytes are more frequent, as they are
-/// choices more often than values.
+/// Runs a target with inputs of at most `bytes_max` bytes. Small bytes are more frequent, because
+/// more bytes are choices than values.
 fn feed(target: fn(&[u8]), inputs: u64, bytes_max: u64) {
     for input in 0..inputs {
         let word = |at: u64| mix(mix(input + 1) ^ at);

@@ -1,4 +1,4 @@
-//! Many rows inserted in one call: as if one after the other.
+//! Many rows inserted in one call, with the same result as one after the other.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use atoll::{
     SchemeKind, Table, TableOptions, Transaction, TxnError, TxnResult, Value,
 };
 
-/// More than are inserted in one section, and not a multiple of it.
+/// More rows than are inserted in one section, and not a multiple of that.
 const ROWS: i64 = 40;
 
 type Numbers = [i64; 3];
@@ -46,7 +46,7 @@ fn flat(rows: impl IntoIterator<Item = Numbers>) -> Vec<Value> {
     rows.into_iter().flatten().map(Value::Int64).collect()
 }
 
-/// All rows as an index has them.
+/// All rows in the order of an index.
 fn rows(tx: &mut Transaction, index: &Index) -> TxnResult<Vec<Numbers>> {
     let mut all = Vec::new();
     let look = |row: &Row<'_>| [0, 1, 2].map(|at| row.i64(at));
@@ -58,7 +58,7 @@ fn rows(tx: &mut Transaction, index: &Index) -> TxnResult<Vec<Numbers>> {
 }
 
 impl Place {
-    /// All rows by id, which both indexes and the table agree in.
+    /// All rows by id; checks that both indexes and the table agree.
     fn rows(&self) -> Vec<Numbers> {
         let (mut by_rank, mut by_group) = self
             .db
@@ -97,7 +97,7 @@ fn all_are_there_under_every_scheme() {
 #[test]
 fn at_a_key_that_is_there_the_rows_before_have_been_inserted() {
     for scheme in SchemeKind::ALL.iter().copied() {
-        // First, in the middle and last of a window; in the second one; a row of the call itself.
+        // First, in the middle and last in a group; in the second group; a row of the call itself.
         for (taken, given) in [(100, 0), (100, 7), (100, 15), (100, 16), (100, 23), (5, 23)] {
             let place = place(scheme);
             let insert = |tx: &mut Transaction| {
@@ -109,7 +109,7 @@ fn at_a_key_that_is_there_the_rows_before_have_been_inserted() {
                     panic!("{scheme}: {told:?}");
                 };
                 assert_eq!(*key, format!("id = {taken}"));
-                // The transaction may go on, or commit what it has.
+                // The transaction can go on, or commit what it has inserted.
                 match given % 2 {
                     0 => tx.insert(&place.table, &row(200).map(Value::Int64)),
                     _ => Ok(()),
@@ -140,7 +140,7 @@ fn rows_that_do_not_fit_change_nothing_and_a_rank_that_is_taken_rolls_back() {
                     let told = tx.insert_rows(&place.table, bad);
                     assert!(matches!(told, Err(TxnError::Error(Error::Storage(_)))), "{told:?}");
                 }
-                // One row is what `insert` takes.
+                // `insert` accepts exactly one row.
                 for bad in [&two[..], &[]] {
                     let told = tx.insert(&place.table, bad);
                     assert!(matches!(told, Err(TxnError::Error(Error::Storage(_)))), "{told:?}");
@@ -151,7 +151,7 @@ fn rows_that_do_not_fit_change_nothing_and_a_rank_that_is_taken_rolls_back() {
         assert_eq!(place.rows(), [row(300)], "{scheme}");
         let told = place.db.transaction(|tx| {
             let mut all: Vec<Numbers> = (0..ROWS).map(row).collect();
-            all[20][1] = 700; // that of row 300
+            all[20][1] = 700; // the value of row 300
             tx.insert_rows(&place.table, &flat(all))
         });
         assert!(told.is_err(), "{scheme}");
@@ -179,7 +179,8 @@ fn rows_that_are_refused_leave_neither_slots_nor_long_values_behind() {
         let table = db.create_table("t", Schema::new(columns, &["id"]).unwrap()).unwrap();
         let row = |id: i64| [Value::Int64(id), Value::Text("long ".repeat(200))];
         db.transaction(|tx| tx.insert(&table, &row(0))).unwrap();
-        // The second one is there already; of the first and the third, both ends of a transaction.
+        // The second row exists already; the first and the third are tested with both ends of a
+        // transaction.
         let rows: Vec<Value> = [1, 0, 2].into_iter().flat_map(row).collect();
         for round in 0..3000 {
             let told = db.transaction(|tx| match tx.insert_rows(&table, &rows) {
@@ -194,7 +195,7 @@ fn rows_that_are_refused_leave_neither_slots_nor_long_values_behind() {
         let snapshot = db.snapshot().unwrap();
         let segments = snapshot.table("t").unwrap().segment_count();
         let allocated = db.counters().memory_allocated_bytes;
-        // 9,000 slots and 9 MB of texts went through a few.
+        // 9,000 slots and 9 MB of texts passed through few segments and little memory.
         assert!(segments == 1 && allocated < 6 << 20, "{scheme}: {segments}, {allocated} bytes");
     }
 }
@@ -234,7 +235,7 @@ fn rows_of_several_tables_appear_where_they_were_inserted() {
             db.create_table(name, schema).unwrap()
         });
         let insert = |tx: &mut Transaction| {
-            // The one has two rows for each of the other, in turns and then many at once.
+            // One has two rows for each row of the other, first alternating and then many at once.
             for id in 0..20i64 {
                 tx.insert(&tables[0], &[(2 * id).into()])?;
                 tx.insert(&tables[1], &[id.into()])?;

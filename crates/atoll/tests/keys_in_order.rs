@@ -1,5 +1,4 @@
-//! Rows that were inserted in the order of their keys are looked for without the index; nothing
-//! but the time may tell.
+//! Rows that were inserted in key order are found without the index; the results must not differ.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -11,16 +10,16 @@ use atoll::{
 };
 use proptest::prelude::*;
 
-/// Rows of the first fill, of several blocks of keys.
+/// Rows of the first fill: several blocks of keys.
 const FILLED: i64 = 2500;
-/// Keys that are asked for.
+/// Keys that are looked up.
 const KEYS: i64 = 3200;
 
 fn options(scheme: SchemeKind) -> DatabaseOptions {
     DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() }
 }
 
-/// A table whose rows have been inserted with the keys from `first` on, in the given steps.
+/// A table with rows that were inserted with the keys from `first` on, in the given steps.
 fn filled(scheme: SchemeKind, first: i64, step: i64) -> (Database, Table) {
     let db = Database::create(options(scheme)).unwrap();
     let table = fill(&db, first, step);
@@ -45,7 +44,7 @@ fn row(id: i64, amount: i64) -> [Value; 2] {
     [Value::Int64(id), Value::Int64(amount)]
 }
 
-/// Amounts of these keys, in every way of asking, which all say the same.
+/// Amounts of these keys by every kind of lookup; all results must be equal.
 fn amounts(session: &mut Session, table: &Table, ids: &[i64]) -> Vec<Option<i64>> {
     let keys: Vec<Value> = ids.iter().map(|id| Value::Int64(*id)).collect();
     let one_by_one = |tx: &mut Transaction| -> TxnResult<Vec<Option<i64>>> {
@@ -114,8 +113,8 @@ fn every_key_is_found_and_no_other() {
     }
 }
 
-/// A block of slots is whole again when its table is restored, but not one in which rows are
-/// missing: neither at its begin nor in its middle, behind which there are enough for a guess.
+/// A block of slots is dense again when its table is restored, but not if rows are missing at its
+/// begin or in its middle, followed by enough rows for a prediction.
 #[test]
 fn what_was_deleted_before_a_crash_is_not_found_after_it() {
     const GONE: [i64; 3] = [0, 700, FILLED - 1];
@@ -136,7 +135,7 @@ fn what_was_deleted_before_a_crash_is_not_found_after_it() {
         let is_there = |id: &i64| (0..FILLED).contains(id) && !GONE.contains(id);
         let mut expected: Vec<_> = ids.iter().map(|id| is_there(id).then_some(*id)).collect();
         assert_eq!(amounts(&mut session, &table, &ids), expected, "{scheme}");
-        // In a block that came back whole, too.
+        // Also in a block that was restored as dense.
         let gone = session.transaction(|tx| tx.delete(&table, &[Value::Int64(1500)])).unwrap();
         assert!(gone, "{scheme}");
         expected[1505] = None;
@@ -153,7 +152,7 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    // Few keys, so that the same are met often.
+    // Few keys, so that the same ones occur often.
     let key = prop_oneof![0..40i64, 1000..1050i64, FILLED - 20..FILLED + 20];
     prop_oneof![
         key.clone().prop_map(Change::Delete),
@@ -202,7 +201,7 @@ fn make(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Rows that were deleted come again in other slots, whose keys were others.
+    /// Deleted rows are inserted again into other slots, which had other keys.
     #[test]
     fn what_has_moved_is_found_where_it_is(changes in prop::collection::vec(change(), 1..120)) {
         let ids: Vec<i64> = (0..45).chain(995..1055).chain(FILLED - 25..FILLED + 25).collect();
@@ -223,7 +222,8 @@ proptest! {
     }
 }
 
-/// A turn of the others costs more than it brings where no line of the index is on its way.
+/// Where no cache line of the index is prefetched, a turn of the other lanes costs more than it
+/// gains.
 #[test]
 fn who_fetches_rows_that_are_guessed_gives_its_turn_away_once() {
     let (db, guessed) = filled("silo".parse().unwrap(), 0, 1);

@@ -75,8 +75,8 @@ fn sum(db: &Database, table: &Table) -> i64 {
     db.transaction(all).unwrap()
 }
 
-/// Every transfer is made once, whatever the scheme, although lanes of one thread get in each
-/// other's way and, between the two halves of a transfer, in that of the other thread's.
+/// Every transfer is made once under every scheme, although lanes of one thread conflict with each
+/// other and, between the two halves of a transfer, with those of the other thread.
 #[test]
 fn lanes_carry_out_every_request_once_under_every_scheme() {
     for scheme in SchemeKind::ALL.iter().copied() {
@@ -126,7 +126,7 @@ fn lanes_carry_out_every_request_once_under_every_scheme() {
     }
 }
 
-/// Two lanes of one thread that want each other's rows would wait for ever if lanes waited.
+/// Two lanes of one thread that need each other's rows would wait for ever if lanes waited.
 #[test]
 fn lanes_that_want_each_others_rows_go_on() {
     for scheme in SchemeKind::ALL.iter().copied() {
@@ -149,11 +149,11 @@ fn lanes_that_want_each_others_rows_go_on() {
     }
 }
 
-/// They would only wait for each other: with one thread nobody else has a partition.
+/// They could only wait for each other: on a single thread no other transaction has a partition.
 #[test]
 fn lanes_of_a_thread_are_not_in_each_others_way_at_the_partitions() {
     let (db, table) = database("hstore".parse().unwrap());
-    // In one partition, in both, and in those that are not named: in all.
+    // In one partition, in both, or without naming any: in all.
     let mut requests = (0..300).map(|i| {
         let mut request = transfer(&table, i % ROWS, (i * 7 + 1) % ROWS);
         if i % 5 == 0 {
@@ -208,8 +208,8 @@ fn a_request_that_fails_is_told_and_undone_and_the_others_go_on() {
     assert_eq!((failed, sum(&db, &table)), (vec![Value::Int64(2)], ROWS * 100));
 }
 
-/// A panic of a procedure rolls back what is open on its thread, and locks nothing for ever, in
-/// lanes and in a session that stays.
+/// A panic of a procedure rolls back the open transactions of its thread, and leaves nothing
+/// locked, in lanes and in a session that lives on.
 #[test]
 fn a_panic_rolls_everything_back() {
     for scheme in SchemeKind::ALL.iter().copied() {
@@ -247,8 +247,8 @@ fn a_panic_rolls_everything_back() {
     }
 }
 
-/// Every lane begins with the same row and then gives the others a turn, so a lane that came too
-/// late finds the row held again whenever it is its turn.
+/// Every lane begins with the same row and then gives up its turn, so a lane that was too late
+/// finds the row locked again at each of its turns.
 #[test]
 fn no_lane_starves_while_requests_go_on_for_ever() {
     for scheme in SchemeKind::ALL.iter().copied() {
@@ -258,7 +258,7 @@ fn no_lane_starves_while_requests_go_on_for_ever() {
         let first_ended = std::cell::Cell::new(0);
         lanes.run(
             || {
-                // Goes on until the first three requests, one of each lane, have ended.
+                // Runs until the first three requests, one of each lane, have ended.
                 begun += 1;
                 (first_ended.get() < 3).then(|| Numbered(begun, transfer(&table, 0, 1)))
             },
@@ -286,7 +286,8 @@ impl Request for Numbered {
     }
 }
 
-/// What a panic has left half done is not committed, even if the procedure catches the panic.
+/// A transaction that a panic has interrupted does not commit, even if the procedure catches the
+/// panic.
 #[test]
 fn a_panic_that_is_caught_ends_its_transaction() {
     for scheme in SchemeKind::ALL.iter().copied() {

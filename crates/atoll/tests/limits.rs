@@ -1,5 +1,5 @@
-//! The limits of snapshots and transactions: a clear error, and everything back when the cause is
-//! gone.
+//! The limits of snapshots and transactions: a clear error, and everything works again when the
+//! cause is gone.
 #![allow(clippy::unwrap_used)]
 
 mod limits_common;
@@ -85,7 +85,7 @@ fn the_eldest_snapshots_expire_when_all_keep_too_much_and_no_other_is_given() {
     assert_eq!(total(&db.snapshot().unwrap()).unwrap(), (40_000, 80_000));
 }
 
-/// An owner of this process, seen as another process sees it.
+/// An owner in this process, seen as by another process.
 fn published(dir: &Path, name: &str, options: DatabaseOptions) -> (Database, Table) {
     let db = database(options);
     let table = wide(&db, 9_000);
@@ -121,7 +121,8 @@ fn what_is_built_on_an_expired_snapshot_can_neither_be_published_nor_read() {
             if text.contains("take a new one")),
         "{error}"
     );
-    // All that shows the old state goes, so its memory comes back and snapshots are given again.
+    // All snapshots of the old state are dropped, so its memory is freed and snapshots can be taken
+    // again.
     drop((shown, early, late));
     eventually("all leases end", || base.counters().snapshots == 0);
     assert_eq!(base.counters().memory_kept_bytes, 0);
@@ -163,7 +164,7 @@ fn at_most_1024_transactions_are_open_and_room_comes_back_with_the_first_that_en
     tx.commit().unwrap();
     drop(open);
     assert_eq!(table.row_count(), 11);
-    // Those that ended do not stand in the way of what else needs a place.
+    // Ended transactions do not occupy places at the gate.
     db.create_table("more", table.schema().clone()).unwrap();
     db.snapshot().unwrap().table("more").unwrap();
 }

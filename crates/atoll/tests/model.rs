@@ -1,8 +1,8 @@
-//! A database against a model of it: random work on a table with every type, in transactions that
-//! commit or roll back, with snapshots taken and dropped in between, also while one is open; under
-//! schemes that store at once, at commit, and at commit with older versions beside the rows.
+//! A database against a model: random changes to a table with every type, in transactions that
+//! commit or roll back; snapshots are taken and dropped in between, also while a transaction is
+//! open. Under schemes that store in place, at commit, and at commit with version chains.
 //!
-//! A snapshot equals the model as it was at the last commit before it, now and ever after.
+//! A snapshot equals the model after the last commit before it, and does not change.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -41,7 +41,8 @@ fn types() -> Vec<DataType> {
     ]
 }
 
-/// Two keys, an integer and a text that is sometimes long; then every type, nullable and not.
+/// Two key columns, an integer and a text that is sometimes long; then every type, nullable and
+/// not.
 fn schema() -> Schema {
     let mut columns = vec![Column::new("id", DataType::Int64), Column::new("name", DataType::Text)];
     for (at, data_type) in types().into_iter().enumerate() {
@@ -55,7 +56,7 @@ fn key(id: i64) -> [Value; 2] {
     [id.into(), format!("key {id}{}", " that is long".repeat((id % 3) as usize)).into()]
 }
 
-/// A value of a type made from a number; different numbers mostly give different values.
+/// A value of a type, computed from a number; different numbers usually give different values.
 fn value(data_type: DataType, seed: u64) -> Value {
     let long =
         |seed: u64| (seed % 7 * 9 + seed % 5 * u64::from(seed.is_multiple_of(11)) * 900) as usize;
@@ -102,7 +103,7 @@ fn row(id: i64, seed: u64) -> Vec<Value> {
 #[derive(Debug, Clone)]
 enum Step {
     Insert(i64, u64),
-    /// Several at once, the seed of each one greater by one.
+    /// Several rows at once; the seed of each is greater by one.
     InsertRows(Vec<i64>, u64),
     Update(i64, Vec<usize>, u64),
     Delete(i64),
@@ -172,7 +173,7 @@ fn is_less(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Everything that a snapshot shows; no value of it is outside its zone.
+/// All contents of a snapshot; checks that no value is outside its zone.
 fn contents(snapshot: &Snapshot) -> Model {
     let table = snapshot.table("t").unwrap();
     let mut out = Model::new();
@@ -201,7 +202,7 @@ fn contents(snapshot: &Snapshot) -> Model {
     out
 }
 
-/// One step of an open transaction, on the model as well.
+/// Applies one step to an open transaction and to the model.
 fn apply(tx: &mut Transaction, table: &Table, model: &mut Model, step: &Step) {
     match step {
         Step::Insert(id, seed) => {
@@ -213,7 +214,7 @@ fn apply(tx: &mut Transaction, table: &Table, model: &mut Model, step: &Step) {
         Step::InsertRows(ids, seed) => {
             let rows = ids.iter().zip(*seed..).map(|(id, seed)| row(*id, seed));
             let done = tx.insert_rows(table, &rows.clone().flatten().collect::<Vec<_>>());
-            // Up to the first one whose key is there, be it that of one before.
+            // Up to the first row with an existing key, which may be that of a row before.
             let is_new = |(id, row): (&i64, _)| match model.entry(*id) {
                 Entry::Vacant(place) => !place.insert(row).is_empty(),
                 Entry::Occupied(_) => false,
@@ -261,8 +262,8 @@ fn run(scheme: SchemeKind, steps: &[Step]) {
             Step::Commit => {
                 match tx.commit() {
                     Ok(()) => committed.clone_from(&open),
-                    // A scheme whose timestamps say on which side of a cut it is; the end of a
-                    // snapshot begins an epoch, too, a moment later.
+                    // A scheme with timestamps that must be on one side of a cut; the end of a
+                    // snapshot also begins an epoch, a moment later.
                     Err(TxnError::Abort(AbortReason::Cut)) if is_versioned && any_cut => {
                         open.clone_from(&committed);
                     }
@@ -291,7 +292,7 @@ fn run(scheme: SchemeKind, steps: &[Step]) {
     tx.rollback();
     check_rows(&db, &table, &committed);
     for (model, snapshot) in &snapshots {
-        // Read anew, and by nothing that was read before.
+        // Read anew, not from a cache.
         assert_eq!(&contents(snapshot), model, "epoch {}", snapshot.epoch());
     }
     drop(snapshots);

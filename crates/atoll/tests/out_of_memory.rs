@@ -1,5 +1,5 @@
-//! Memory that runs out: a clear error, nothing lost and nothing half done, and everything back
-//! when there is memory again.
+//! Out of memory: a clear error, nothing is lost, no transaction is there in part, and everything
+//! works again when there is memory.
 #![allow(clippy::unwrap_used)]
 
 mod limits_common;
@@ -36,7 +36,7 @@ fn a_full_table_says_so_loses_nothing_and_goes_on_when_rows_are_deleted() {
             assert_eq!(total(&db.snapshot().unwrap()).unwrap(), (rows, rows));
         };
         whole(rows);
-        // Full again and again without harm; reads and writes in place go on.
+        // Full again and again without harm; reads and updates in place go on.
         (0..5).for_each(|_| drop(insert(&db, &table, rows..rows + 8_192).unwrap_err()));
         whole(rows);
         update(&db, &table, 0..rows, 1).unwrap();
@@ -62,7 +62,7 @@ fn puts_that_find_no_memory_when_they_are_stored_are_told_and_undone() {
             let put_all = |value: i64| {
                 db.transaction(|tx| {
                     tx.access(&table, |rows| {
-                        // The last ones where there is room already.
+                        // The last changes are in extents that were copied already.
                         (0..65_000i64).chain(0..8).try_for_each(|id| {
                             assert!(rows.put(&[id.into()], 1, &value.to_le_bytes())?);
                             Ok(())
@@ -71,7 +71,7 @@ fn puts_that_find_no_memory_when_they_are_stored_are_told_and_undone() {
                 })
             };
             let mut refused = 0;
-            // Values that the payload of 1 goes with.
+            // Values with the same payload as 1.
             for value in (1..45).map(|turn| turn * 256 + 1) {
                 match put_all(value) {
                     Ok(()) => snapshots.extend(db.snapshot().ok().map(|one| (one, value))),
@@ -95,7 +95,7 @@ fn an_update_that_finds_no_memory_for_copies_is_rolled_back_whole() {
         let db = database(DatabaseOptions { snapshot_bytes_max: Some(1 << 40), ..small(64) });
         let table = wide(&db, 65_000);
         let held = db.snapshot().unwrap();
-        // Copies everything once: from 17 to 34 MiB.
+        // Copies every extent once: from 17 to 34 MiB.
         update(&db, &table, 0..65_000, 2).unwrap();
         let newer = db.snapshot().unwrap();
         let mut refused = 0;
@@ -127,8 +127,8 @@ fn an_update_that_finds_no_memory_for_copies_is_rolled_back_whole() {
     });
 }
 
-/// Some of the rows lie where they can be changed as they are, and one where that needs a copy,
-/// wherever it stands among them; or only the larger of its values does.
+/// Some of the rows can be changed in place, and one, at any position among them, needs a copy of
+/// its extent; or only the larger of its values does.
 #[test]
 fn a_commit_that_finds_no_memory_for_one_of_its_rows_changes_none() {
     in_time(|| {
@@ -197,7 +197,7 @@ fn a_rollback_succeeds_although_snapshots_taken_since_have_used_up_the_memory() 
         for id in one_in_each_segment.clone() {
             tx.update(&table, &[id.into()], &[(1, 7i64.into()), (2, payload(7))]).unwrap();
         }
-        // Others write, and snapshots are taken, until there is no memory for copies.
+        // Other transactions write, and snapshots are taken, until there is no memory for copies.
         let mut held = Vec::new();
         for value in 3.. {
             held.push(db.snapshot().unwrap());
@@ -230,7 +230,7 @@ fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// A text that tells how long it is, for a balance.
+/// A text that contains its own length, for a balance.
 fn statement(balance: i64, bytes: usize) -> Value {
     let start = format!("{balance} {bytes} ");
     let rest = "x".repeat(bytes.saturating_sub(start.len()));
@@ -252,7 +252,7 @@ fn accounts(db: &Database) -> Table {
     table
 }
 
-/// Every account's statement is its own and whole, and no money came or went.
+/// Every account has its own, complete statement, and the sum of the money is constant.
 fn audit(snapshot: &Snapshot) {
     let table = snapshot.table("accounts").unwrap();
     let (mut rows, mut sum) = (0, 0);
@@ -324,7 +324,7 @@ fn transactions_that_keep_running_out_of_memory_neither_lose_nor_invent_anything
             let audits = scope.spawn(|| {
                 let mut next = numbers(9);
                 let mut held: Vec<Snapshot> = Vec::new();
-                // Memory is let run out for a while, then made free again, ten times.
+                // Ten times, memory is exhausted for a while and then freed.
                 for _ in 0..10 {
                     let before = refused.load(Ordering::Relaxed);
                     while refused.load(Ordering::Relaxed) < before + 20 {

@@ -1,8 +1,9 @@
-//! A key that a transaction has found absent stays absent for it, whoever inserts it meanwhile.
+//! A key that a transaction has found absent stays absent for it, although another one inserts the
+//! key.
 //!
-//! Two threads meet at one key after the other: one inserts it, the other looks for it twice. What
-//! the processor holds back (a store that others do not see yet, while the thread already loads)
-//! shows here only, so they meet very often, a little earlier or later each time.
+//! Two threads meet at one key after the other: one inserts it, the other looks it up twice. Only
+//! this test shows the effect of store buffers (a store that other threads do not see yet while the
+//! storing thread already loads), so the threads meet very often, with varying delays.
 #![allow(clippy::unwrap_used)]
 
 use std::hint::spin_loop;
@@ -20,13 +21,13 @@ fn table(scheme: SchemeKind) -> (Database, Table) {
     (db, table)
 }
 
-/// Waits until both have come to this meeting, and then a little.
+/// Waits until both threads have reached this meeting, and then for `delay`.
 fn meet(here: &AtomicU64, there: &AtomicU64, meeting: u64, delay: u64) {
     here.store(meeting + 1, Ordering::SeqCst);
     let mut rounds = 0u32;
     while there.load(Ordering::SeqCst) <= meeting {
         rounds += 1;
-        // Where there is one CPU, the other must come to run.
+        // With a single CPU, the other thread must be scheduled.
         if rounds.is_multiple_of(1 << 14) { std::thread::yield_now() } else { spin_loop() }
     }
     (0..delay).for_each(|_| spin_loop());

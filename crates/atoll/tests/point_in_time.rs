@@ -1,4 +1,4 @@
-//! Restoring a database as it was at a moment, from a backup and archived logs.
+//! Restores a database as it was at a moment, from a backup and archived logs.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use atoll::{
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Small, so that a few transactions fill one.
+/// Small, so that a few transactions fill a file.
 const FILE_BYTES: u64 = 64 << 10;
 const TABLES: [&str; 2] = ["here", "there"];
 /// Bytes of a row.
@@ -31,14 +31,14 @@ fn options() -> DatabaseOptions {
     DatabaseOptions {
         tablespaces: Some(2),
         memory_limit_bytes: Some(64 << 20),
-        // Spare files would be kept for it.
+        // With a small bound, few spare files are kept.
         checkpoint_log_bytes: 64 << 10,
         logs,
         ..DatabaseOptions::default()
     }
 }
 
-/// A world with the folders of a database, of its archive and of a backup.
+/// A medium with the folders of a database, of its archive and of a backup.
 struct World(CrashMedium);
 
 impl World {
@@ -77,7 +77,7 @@ impl World {
         Ok(found)
     }
 
-    /// The files of the logs of a tablespace, by number.
+    /// The numbers of the log files of a tablespace.
     fn logs(&self, folder: &str) -> Vec<u64> {
         let names = self.folder(folder).folder("node-1").unwrap().names().unwrap();
         let digits = names.iter().filter_map(|name| name.strip_prefix("log-"));
@@ -137,7 +137,7 @@ fn rows(db: &Database) -> Rows {
     rows
 }
 
-/// A transaction that writes, or deletes, these rows.
+/// A transaction that writes or deletes these rows.
 fn write(db: &Database, rows: &mut Rows, writer: i64, changes: &[(usize, i64)], waits: bool) {
     let durability = if waits { Durability::Strict } else { Durability::None };
     let how = TransactionOptions { durability: Some(durability), ..TransactionOptions::default() };
@@ -162,8 +162,8 @@ fn write(db: &Database, rows: &mut Rows, writer: i64, changes: &[(usize, i64)], 
     tx.commit().unwrap();
 }
 
-/// A history of random transactions with closings, crashes and checkpoints in between, and what
-/// there was at moments since the backup.
+/// A history of random transactions with closings, crashes and checkpoints, and the rows at some
+/// restore points since the backup.
 fn history(seed: u64, ends_closed: bool) -> (World, Vec<(RestorePoint, Rows)>) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut world = World(CrashMedium::default());
@@ -171,7 +171,7 @@ fn history(seed: u64, ends_closed: bool) -> (World, Vec<(RestorePoint, Rows)>) {
     create(&db);
     let (mut expected, mut noted) = (Rows::new(), Vec::new());
     for round in 0..160 {
-        // One table mostly rests for a while.
+        // One table is mostly idle for a while.
         let tables = if round / 20 % 2 == 0 { 2 } else { 1 };
         let mut changes: Vec<(usize, i64)> = (0..random.random_range(2..8))
             .map(|_| (random.random_range(0..tables), random.random_range(0..64)))
@@ -242,7 +242,7 @@ fn every_moment_since_the_backup_comes_back_exactly() {
         if ends_closed {
             assert_eq!(&world.rows(false, Until::Latest).unwrap(), last);
         }
-        // What is left of the database has all of it.
+        // The rest of the database's folder has all commits.
         let latest = world.rows(true, Until::Latest).unwrap();
         let db = world.open();
         assert_eq!(latest, rows(&db), "seed {seed}");
@@ -250,7 +250,7 @@ fn every_moment_since_the_backup_comes_back_exactly() {
     }
 }
 
-/// A few moments with an archive file for some of them, closed at the end.
+/// A few restore points, some with an archive file, closed at the end.
 fn short_history() -> (World, Vec<(RestorePoint, Rows)>) {
     let world = World(CrashMedium::default());
     let db = world.open();
@@ -360,7 +360,7 @@ fn moments_out_of_reach_are_told_with_those_that_are_there() {
 fn what_does_not_belong_together_is_refused() {
     let (world, _) = short_history();
     let (other, _) = short_history();
-    // Another database does not write into the archive.
+    // Another database must not write into the archive.
     let archive = Some(world.folder("archive"));
     let opened = Database::open_archived_on(&*other.folder("db"), archive, options());
     assert!(matches!(opened, Err(Error::Log(LogError::AnotherDatabase { .. }))), "{opened:?}");
@@ -381,7 +381,7 @@ fn what_does_not_belong_together_is_refused() {
     ] {
         let is_told = match &told {
             Err(Error::Log(LogError::AnotherDatabase { .. })) => true,
-            Err(Error::InUse { .. }) => true, // It is being read.
+            Err(Error::InUse { .. }) => true, // It is locked for reading.
             _ => false,
         };
         assert!(is_told, "{told:?}");
@@ -390,13 +390,13 @@ fn what_does_not_belong_together_is_refused() {
     assert!(matches!(told, Err(Error::Log(LogError::NoArchive { .. }))), "{told:?}");
     let told = refused(restore(&*data, &*archive, None));
     assert!(matches!(told, RestoreError::NoBackup { .. }), "{told}");
-    // Into a database, and into what somebody else has there.
+    // Into a folder with a database, and into a folder with other files.
     let sources = Sources { backup: &*backup, archive: &*archive, data: None };
     let told = restore_on(&sources, &*data, Until::Latest, options());
     assert!(matches!(told, Err(Error::Log(LogError::NotEmpty { .. }))), "{told:?}");
     let told = restore_on(&sources, &*world.folder("archive"), Until::Latest, options());
     assert!(matches!(told, Err(Error::Log(_))), "{told:?}");
-    // A backup that was opened is another database from then on.
+    // A backup that was opened becomes another database.
     Database::open_on(&*backup, options()).unwrap().close().unwrap();
     let told = refused(restore(&*backup, &*archive, None));
     assert!(matches!(told, RestoreError::NoBackup { .. }), "{told}");
@@ -441,7 +441,7 @@ fn a_full_archive_keeps_the_logs_and_holds_up_nobody() {
         assert!(db.health().archive.is_none());
         assert!(world.logs("db")[0] > kept[0]);
         let expected = work(&db, 200..205);
-        // Told at the end too; and what is there still has the rest.
+        // There is an error at the end too; and the folder still has the rest.
         archive.fail(Fault::Sync, 0);
         let closed = db.close();
         let is_told = matches!(closed, Err(Error::Log(LogError::NotArchived { .. })));
@@ -455,7 +455,7 @@ fn a_full_archive_keeps_the_logs_and_holds_up_nobody() {
     }
 }
 
-/// The rows when the transactions up to this one have written theirs.
+/// The rows after the transactions up to this one.
 fn after(last: i64) -> Rows {
     let all = (0..=last).flat_map(|writer| (0..2).map(move |at| ((at, writer % 30), writer)));
     all.collect()
@@ -551,17 +551,17 @@ fn a_crash_at_any_moment_leaves_an_archive_of_what_counts() {
         let events = random.random_range(first..=world.0.events());
         let acknowledged = world.0.notes(events).last().copied().unwrap() as i64;
         let crashed = World(world.0.crash(events, || random.random()));
-        // What is left of the folder has all that was acknowledged.
+        // The rest of the folder has all acknowledged commits.
         let found = crashed.rows(true, Until::Latest).unwrap();
         let last = *found.values().max().unwrap();
         assert_eq!(found, after(last));
         assert!(last >= acknowledged, "{last} of {acknowledged}");
-        // The archive alone has some of it, and nothing in part.
+        // The archive alone has some of them, none in part.
         let found = crashed.rows(false, Until::Latest).unwrap();
         let last = *found.values().max().unwrap();
         assert_eq!(found, after(last));
         archived = archived.max(last);
-        // And when the database has gone on in another way, the archive has that way.
+        // If the database has gone on with another history, the archive has that one.
         let db = crashed.open();
         let expected = rows(&db);
         db.close().unwrap();
@@ -581,7 +581,7 @@ fn a_restore_that_is_cut_short_is_no_database() {
     for _ in 0..80 {
         let events = random.random_range(0..=new.events());
         let crashed = new.crash(events, || random.random());
-        // A database that is new would be made in an empty folder.
+        // A new database would be created in an empty folder.
         if crashed.names().unwrap().iter().all(|name| name == "lock") {
             continue;
         }
@@ -606,7 +606,7 @@ fn what_was_restored_goes_on_in_its_own_way() {
     let sources = Sources { backup: &*backup, archive: &*archive, data: None };
     let until = Until::Gsn(point.gsn);
     restore_on(&sources, &*again.folder("db"), until, options()).unwrap();
-    // Not into the archive of the database that it comes from.
+    // Not into the archive of the original database.
     let into = Database::open_archived_on(&*again.folder("db"), Some(archive), options());
     assert!(matches!(into, Err(Error::Log(LogError::AnotherDatabase { .. }))), "{into:?}");
     let db = again.open();

@@ -1,7 +1,7 @@
 //! Several processes that share snapshots, any of which may be killed at any moment.
 //!
-//! What has to hold: whoever is left goes on, what they hold does not change, and the memory of
-//! those who are gone comes back. The processes are `tests/peer/peer.rs`.
+//! Conditions: the surviving processes go on, the snapshots that they hold do not change, and the
+//! memory of killed processes is freed. The processes are `tests/peer/peer.rs`.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -31,7 +31,7 @@ impl Peer {
         Self { child, input, output }
     }
 
-    /// Tells it what to do without waiting for it.
+    /// Sends a command without waiting for the answer.
     fn say(&mut self, command: &str) {
         writeln!(self.input.as_mut().unwrap(), "{command}").unwrap();
     }
@@ -43,7 +43,7 @@ impl Peer {
         answer.trim_end().to_owned()
     }
 
-    /// Tells it something that has to work.
+    /// Sends commands that must succeed.
     fn tell(&mut self, commands: &[&str]) {
         for command in commands {
             assert_eq!(self.ask(command), "ok", "{command}");
@@ -56,13 +56,13 @@ impl Peer {
         sum
     }
 
-    /// Lets it end by itself.
+    /// Ends it regularly.
     fn close(mut self) {
         drop(self.input.take());
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// SIGKILL; returns when the process is gone with all that it held.
+    /// Sends SIGKILL; returns when the process has ended and released everything.
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -103,7 +103,7 @@ fn build_on(peer: &mut Peer, base: &str, name: &str, value: u32) {
     ]);
 }
 
-/// Waits for something that must happen; the limit only keeps a broken test from hanging.
+/// Waits for a condition that must become true; the limit ends a broken test.
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -112,7 +112,7 @@ fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// All leases of the owner's database end and what they kept is free.
+/// Waits until all leases of the owner's database have ended and their memory is free.
 fn comes_to_rest(owner: &mut Peer) {
     eventually("all leases end and keep nothing", || owner.ask("own db") == "0 0");
 }
@@ -148,7 +148,7 @@ fn memory_that_killed_readers_kept_is_used_again() {
         owner.tell(&[&format!("overwrite db t {round}")]);
         victims.into_iter().for_each(Peer::kill);
         comes_to_rest(&mut owner);
-        // What is replaced is freed when it is much or at the next snapshot.
+        // Replaced extents are freed when they are many, or at the next snapshot.
         reader(dir.path(), "base").kill();
         comes_to_rest(&mut owner);
         let allocated: u64 = owner.ask("allocated db").parse().unwrap();
@@ -174,7 +174,7 @@ fn a_snapshot_outlives_its_owner() {
     let refused = reader.ask("attach base");
     assert!(refused.contains("is gone"), "{refused}");
     assert_eq!(reader.sum("base"), shown);
-    // What is left of the owner can still be built on, and the name can be used again.
+    // The snapshot of the dead owner can still be built on, and its name can be used again.
     build_on(&mut reader, "base", "next", 5);
     let mut third = Peer::start(dir.path());
     third.tell(&["attach next", "take next next"]);
@@ -271,7 +271,7 @@ fn an_owner_beyond_its_budget_is_read_by_others_and_killed_and_opened_again() {
     let data = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let open = format!("open db {} 32", data.path().display());
     let mut owner = Peer::start(dir.path());
-    // Twice the budget, and with what the snapshot keeps four times that.
+    // Twice the budget, and four times the budget with what the snapshot keeps.
     owner.tell(&[&open, "fill db t 900000 1", "publish db base"]);
     let mut first = reader(dir.path(), "base");
     let shown = first.sum("base");
@@ -280,7 +280,8 @@ fn an_owner_beyond_its_budget_is_read_by_others_and_killed_and_opened_again() {
     assert_eq!(first.sum("base"), shown, "after evictions");
     let overwritten = second.sum("base");
     assert_ne!(overwritten, shown);
-    // What readers have mapped stays in memory, until they end their snapshots or are gone.
+    // Pages that readers have mapped stay in memory until the readers release their snapshots or
+    // end.
     first.kill();
     second.tell(&["drop base"]);
     comes_to_rest(&mut owner);
@@ -318,8 +319,8 @@ fn busy_owner(dir: &Path) -> Peer {
     owner
 }
 
-/// An owner under constant change, a reader of it, a middle that builds on it and goes on changing
-/// what it built, and an end. At some moment of what they are doing one is killed.
+/// An owner under constant change, a reader of it, a process that builds on it and changes its own
+/// tables, and a last one. At a random moment one of them is killed.
 fn kill_one(dir: &Path, mut owner: Peer, round: u32, random: &mut Random) -> Peer {
     let mid = format!("mid{round}");
     let mut survivor = reader(dir, "base");

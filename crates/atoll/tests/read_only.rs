@@ -1,4 +1,4 @@
-//! What can only be read: it is checked and restored from as it is, and is not opened to work.
+//! Read-only files: they can be checked, inspected and restored from, but not opened as a database.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod limits_common;
@@ -20,7 +20,7 @@ use atoll::{
 use limits_common::Mounted;
 
 const ROWS: i64 = 500;
-/// The folder that another user is to look at, in the process that does.
+/// The folder for the process that runs as another user.
 const FOLDER: &str = "ATOLL_TEST_READ_ONLY_FOLDER";
 
 fn options(archive: Option<PathBuf>) -> DatabaseOptions {
@@ -55,7 +55,7 @@ fn is_sound(report: &CheckReport) {
     assert!(report.home_blocks > 0 && report.log_blocks > 0, "{report:?}");
 }
 
-/// That it was refused, and that the user is told why and what to do.
+/// Checks that a call was refused, with the reason and the advice.
 fn is_refused<T>(done: Result<T>, advice: &str) {
     let error = done.err().unwrap();
     let is_told = matches!(&error, Error::Log(LogError::Medium(cause)) if cause.is_read_only());
@@ -89,7 +89,7 @@ fn new_in(medium: &dyn Medium) -> Result<Database> {
     Database::open_on(medium, options(None))
 }
 
-/// All files below a folder, with what they hold.
+/// All files below a folder, with their contents.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -103,7 +103,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// A database, closed, with its archive and a backup.
+/// A closed database with its archive and a backup.
 fn made_in(folder: &Path) -> [PathBuf; 3] {
     let folders = ["db", "archive", "backup"].map(|name| folder.join(name));
     let [data, archive, backup] = &folders;
@@ -113,7 +113,7 @@ fn made_in(folder: &Path) -> [PathBuf; 3] {
     folders
 }
 
-/// Does what can be done with files that can only be read, and what cannot.
+/// Tries what is possible with read-only files, and what is not.
 fn use_read_only([data, archive, backup]: &[PathBuf; 3], room: &Path, advice: &str) {
     is_sound(&check(data, None).unwrap());
     let mut records = 0;
@@ -131,7 +131,7 @@ fn use_read_only([data, archive, backup]: &[PathBuf; 3], room: &Path, advice: &s
     is_refused(Database::open(data, options(None)), advice);
     is_refused(Database::open(backup, options(None)), advice);
     is_refused(Database::open(&data.join("new"), options(None)), advice);
-    // Nor is a database opened whose archive can only be read.
+    // A database with a read-only archive is not opened either.
     is_refused(Database::open(&room.join("other"), options(Some(archive.clone()))), advice);
 }
 
@@ -145,7 +145,7 @@ fn a_file_system_that_can_only_be_read_is_checked_and_restored_from_and_not_open
     disk.remount("ro");
     use_read_only(&folders, &room.path().join("first"), "; mount it writable");
     assert_eq!(files(&disk_folder), before);
-    // A copy that has no file to lock.
+    // A copy without a lock file.
     disk.remount("rw");
     for folder in &folders {
         std::fs::remove_file(folder.join("lock")).unwrap();
@@ -173,7 +173,7 @@ fn a_folder_that_is_worked_in_is_not_checked_where_it_can_only_be_read() {
     is_sound(&check(&view, None).unwrap());
 }
 
-/// What another user does; no test unless it is started as that.
+/// The body of the process of another user; does nothing unless it was started as that.
 #[test]
 fn the_user_who_may_only_read() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -200,7 +200,7 @@ fn files_of_another_user_that_may_be_read_are_checked_and_restored_from_and_not_
     let room = folder.path().join("room");
     std::fs::create_dir(&room).unwrap();
     allow(&room, 0o777);
-    // Where another user may run it.
+    // In a folder where another user may execute it.
     let program = folder.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     allow(&program, 0o755);

@@ -1,6 +1,6 @@
-//! Read-only transactions of ADAPTIVE read versions and never abort, however much is written
-//! beside them: in sessions, and in lanes that they share with writers. Old versions are reached,
-//! and who reads a row for long comes to an end under every scheme.
+//! Read-only transactions of ADAPTIVE read versions and never abort, however many writes are
+//! concurrent: in sessions, and in lanes that they share with writers. They reach old versions, and
+//! a long read of a row completes under every scheme.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +43,7 @@ fn sum(tx: &mut Transaction, table: &Table) -> TxnResult<i64> {
     })
 }
 
-/// Says that all are to stop, whatever ends it.
+/// Asks all threads to stop when it is dropped.
 struct Stopping<'s>(&'s AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -52,8 +52,8 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// Calls `body` while others change every row as fast as they can. It is to go on until it is told
-/// that they have met.
+/// Calls `body` while other threads change every row as fast as they can. `body` must go on until
+/// it is told that they have conflicted.
 fn beside_writers(db: &Database, table: &Table, body: impl FnOnce(&dyn Fn() -> bool)) {
     let (stop, met) = (AtomicBool::new(false), AtomicU64::new(0));
     let write = |mut session: Session, number: i64| {
@@ -141,9 +141,9 @@ fn lanes_that_only_read_are_never_rolled_back() {
     });
 }
 
-/// Versions of a row between the one that is looked for and the newest.
+/// Number of versions between the one that is read and the newest.
 const VERSIONS: u64 = 1_000_000;
-/// More than are made while somebody goes back over those.
+/// More versions than are made while a reader walks over those.
 const MORE: u64 = 4_000_000;
 
 #[test]
@@ -176,12 +176,12 @@ fn an_old_version_is_reached_beside_somebody_who_makes_new_ones() {
     }
 }
 
-/// What looks at a row takes until the row has changed, or as long as this.
+/// Duration of a read of a row: until the row has changed, or at most this.
 const LOOK: Duration = Duration::from_millis(20);
-/// Far more looks than are needed.
+/// Far more reads than are needed.
 const LOOKS: u32 = 100_000;
 
-/// It may be refused, but not be made to look for ever.
+/// The transaction may be aborted, but must not retry the read for ever.
 #[test]
 fn a_look_that_takes_longer_than_the_row_stays_as_it_is_comes_to_an_end() {
     for scheme in SchemeKind::ALL {

@@ -1,5 +1,5 @@
-//! A transaction of many rows stores in several steps, and may be refused before the last one. Who
-//! reads a row for as long as that takes must not take what was rolled back for what is there.
+//! A transaction of many rows stores in several steps, and may be aborted before the last one. A
+//! reader that reads a row during all that time must not regard rolled-back values as committed.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,11 @@ use atoll::{
 
 /// Rows that always hold the same number.
 const SAME: i64 = 20_000;
-/// The row that is in the way of who has read it.
+/// The row that conflicts with a transaction that has read it.
 const OTHER: i64 = SAME;
-/// What a reader waits for comes soon or not at all.
+/// The event for which a reader waits happens within this time or not at all.
 const SOON: Duration = Duration::from_millis(20);
-/// Longer than letting go of all rows, shorter than adding to all of them.
+/// Longer than releasing all rows, shorter than adding to all of them.
 const LET_GO: Duration = Duration::from_millis(1);
 const ROUNDS: usize = 20;
 
@@ -46,10 +46,10 @@ fn add(tx: &mut Transaction, table: &Table, id: i64) -> atoll::TxnResult<()> {
     .map(|_| ())
 }
 
-/// Reads the last of the rows, and then the first one for as long as its number is another in
-/// between, while the adder gets in the way of who stores it; both numbers as they were read, if
-/// the transaction commits. If the database reads the first one again, it is for no longer than
-/// usual: it would change all the time.
+/// Reads the last of the rows, and then the first one while it holds another number in between,
+/// while the adder aborts the transaction that stores it; returns both numbers if the transaction
+/// commits. If the database reads the first row again, the second read is short: otherwise the row
+/// would change all the time.
 fn straddle(session: &mut Session, table: &Table, adder: &Thread) -> Option<[i64; 2]> {
     let (mut is_first_try, mut is_first_look) = (true, true);
     let read = session.transaction(|tx| {
@@ -72,7 +72,7 @@ fn straddle(session: &mut Session, table: &Table, adder: &Thread) -> Option<[i64
             let number = wait_for(&|number| number != last);
             adder.unpark();
             wait_for(&|number| number == last);
-            // Its value is back before its writer has let go of it.
+            // The old value is back before its writer has released the row.
             std::thread::sleep(LET_GO);
             number
         })?;
@@ -88,7 +88,8 @@ fn a_reader_that_lasts_longer_than_what_is_rolled_back_has_not_read_it() {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (db, table, stop) = (&db, &table, &stop);
-            // Adds to all rows at once; it has read the other one right before it commits.
+            // Adds to all rows in one transaction, which has read the other row right before it
+            // commits.
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let mut tx = db.begin().unwrap();

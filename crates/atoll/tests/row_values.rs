@@ -26,7 +26,8 @@ fn number(data_type: DataType, number: i16) -> Value {
     }
 }
 
-/// A table of one row, whose columns hold 1, 2, …, once as they are and once where NULL may be.
+/// A table of one row with the values 1, 2, … in its columns, once in columns that cannot be NULL
+/// and once in nullable ones.
 fn database(scheme: SchemeKind) -> (Database, Table) {
     let db = Database::create(DatabaseOptions { scheme, ..DatabaseOptions::default() }).unwrap();
     let columns = [false, true].into_iter().flat_map(|nullable| {
@@ -46,7 +47,7 @@ fn database(scheme: SchemeKind) -> (Database, Table) {
     (db, table)
 }
 
-/// What the getters of the types say; NaN as `None`.
+/// The results of the typed getters; NaN as `None`.
 fn read(row: &atoll::Row<'_>) -> Vec<Option<i64>> {
     let read = |(at, data_type): (usize, &DataType)| match data_type {
         DataType::Int16 => Some(row.i16(at).into()),
@@ -138,7 +139,7 @@ fn a_sum_out_of_range_rolls_the_transaction_back_and_so_does_one_in_a_key() {
     for scheme in SchemeKind::ALL.iter().copied() {
         let (db, table) = database(scheme);
         let key = [Value::Int64(7)];
-        // Columns that cannot be NULL and one that can, and the key.
+        // Columns that cannot be NULL, one that can, and the key.
         let wrong: [(Add, &str); 5] = [
             (|row| _ = row.add_i32(2, i32::MAX), "\"integer false\" holds integer, and the sum is"),
             (|row| _ = row.add_i64(3, i64::MAX), "\"bigint false\" holds bigint, and the sum is"),

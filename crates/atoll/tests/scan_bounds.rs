@@ -1,4 +1,4 @@
-//! Bounds of scans: the greatest keys, prefixes that are empty, NULL.
+//! Bounds of scans: the greatest keys, empty prefixes, NULL.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::{Bound, ControlFlow};
@@ -9,7 +9,7 @@ use atoll::{
     StorageError, TableOptions, Value,
 };
 
-/// A table with an index over these columns behind the key, and rows with these values in them.
+/// A table with an index over the columns behind the key, and rows with these values in them.
 fn filled(columns: &[Column], rows: &[&[Value]]) -> (Database, Index) {
     let options = DatabaseOptions { memory_limit_bytes: Some(64 << 20), ..Default::default() };
     let db = Database::create(options).unwrap();
@@ -44,7 +44,7 @@ fn found(db: &Database, index: &Index, range: Range<'_>) -> Result<Vec<i64>, Err
     })
 }
 
-/// In both directions, which must agree.
+/// Scans in both directions, which must agree.
 fn rows(db: &Database, index: &Index, from: Bound<&[Value]>, to: Bound<&[Value]>) -> Vec<i64> {
     let range = Range { from, to, descending: false };
     let rows = found(db, index, range).unwrap();

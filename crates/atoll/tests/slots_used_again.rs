@@ -1,4 +1,5 @@
-//! A scan that has read the entries of an index comes to a slot that has got another row meanwhile.
+//! A scan that has read the entries of an index comes to a slot that was reused for another row
+//! meanwhile.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
@@ -11,7 +12,7 @@ use atoll::{
 const ROWS: i64 = 400;
 /// The last key of the range.
 const LAST: i64 = 40;
-/// The row that goes, among entries that have been read when [`SEEN`] rows have been shown.
+/// The row that is deleted, among entries that have been read when [`SEEN`] rows have been shown.
 const GOES: i64 = 30;
 const SEEN: usize = 6;
 /// Far behind the range, so in another leaf.
@@ -21,7 +22,7 @@ fn row(id: i64, key: i64) -> [Value; 2] {
     [id.into(), key.into()]
 }
 
-/// Rows whose keys in an index are their numbers.
+/// A table with an index over the numbers of the rows.
 fn filled(scheme: SchemeKind) -> (Database, Table) {
     let options = DatabaseOptions { scheme, ..DatabaseOptions::default() };
     let db = Database::create(options).unwrap();
@@ -35,8 +36,8 @@ fn filled(scheme: SchemeKind) -> (Database, Table) {
     (db, table)
 }
 
-/// Scans the range in a transaction and calls `meanwhile` after some rows; what a transaction that
-/// has committed was shown.
+/// Scans the range in a transaction and calls `meanwhile` after some rows; returns the rows shown
+/// to the transaction if it committed.
 fn scan(db: &Database, table: &Table, meanwhile: &mut dyn FnMut()) -> TxnResult<Vec<Vec<Value>>> {
     let index = table.index("by_key").unwrap();
     let (from, to) = ([Value::Int64(0)], [Value::Int64(LAST)]);
@@ -58,8 +59,8 @@ fn scan(db: &Database, table: &Table, meanwhile: &mut dyn FnMut()) -> TxnResult<
     Ok(shown)
 }
 
-/// Schemes under which others of the same thread go on while one scans: not HSTORE's, which wait
-/// for its partition.
+/// Schemes under which other transactions of the same thread go on during a scan: not HSTORE, where
+/// they wait for its partition.
 fn schemes() -> impl Iterator<Item = SchemeKind> {
     SchemeKind::ALL.iter().copied().filter(|scheme| scheme.name() != "HSTORE")
 }
@@ -73,7 +74,7 @@ fn a_row_in_the_slot_of_one_that_has_gone_is_not_taken_for_it() {
         let shown = scan(&db, &table, &mut || {
             let mut gone = db.begin().unwrap();
             let gone = gone.delete(&table, &[GOES.into()]).and_then(|_| gone.commit());
-            // Many, so that one of them gets the slot.
+            // Many rows, so that one of them gets the slot.
             have_come = gone.is_ok()
                 && (0..64).all(|at| {
                     let mut come = db.begin().unwrap();

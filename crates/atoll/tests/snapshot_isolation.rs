@@ -1,4 +1,4 @@
-//! A snapshot shows what had committed at its cut, all of it and nothing else, for ever.
+//! A snapshot shows exactly what had committed at its cut, and does not change.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ fn total(snapshot: &Snapshot) -> (i64, i64) {
     })
 }
 
-/// Everything in it, as text.
+/// All its contents as text.
 fn contents(snapshot: &Snapshot) -> Vec<String> {
     let mut out = Vec::new();
     for batch in batches(snapshot) {
@@ -128,7 +128,7 @@ fn what_was_open_at_the_cut_is_not_shown_whatever_becomes_of_it() {
     }
 }
 
-/// Stops the workers also when a check fails, so that the test fails and does not hang.
+/// Stops the workers also when a check fails, so that the test fails instead of hanging.
 struct StopOnDrop<'s>(&'s AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -249,10 +249,10 @@ fn long_texts_that_come_and_go_do_not_fill_the_memory() {
             })
         })
         .unwrap();
-        // The database tidies up by itself every now and then.
+        // The keeper compacts now and then.
         std::thread::sleep(std::time::Duration::from_millis(25));
     }
-    // 12,000 texts of 100 bytes are 1.2 MB; without tidying up this grows to ten times that.
+    // 12,000 texts of 100 bytes are 1.2 MB; without compaction this grows to ten times that.
     let allocated = db.counters().memory_allocated_bytes;
     assert!(allocated < 8 << 20, "{allocated} bytes");
     assert_eq!(total(&db.snapshot().unwrap()), (12_000, 0));

@@ -1,4 +1,4 @@
-//! Races between snapshots that come and go and the transactions beside them, each driven hard.
+//! Races between snapshots that are taken and dropped and concurrent transactions.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ fn database() -> Database {
     Database::create(options).unwrap()
 }
 
-/// Sets a flag when it goes, also when a check failed.
+/// Sets a flag when it is dropped, also when a check failed.
 struct SetsOnDrop<'s>(&'s AtomicBool);
 
 impl Drop for SetsOnDrop<'_> {

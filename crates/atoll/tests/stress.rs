@@ -1,8 +1,8 @@
-//! Several threads change, delete and insert rows while snapshots come and go.
+//! Several threads change, delete and insert rows while snapshots are taken and dropped.
 //!
-//! Every row says the same thing in several columns, so a snapshot that mixes two versions of a
-//! row, or shows a row that is half there, is found out by looking at it. Counters that one thread
-//! alone raises tell whether a store got lost.
+//! Every row has the same information in several columns, so a check of the row detects a snapshot
+//! that mixes two versions of it or shows a part of it. Counters that only one thread increments
+//! detect lost stores.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ fn label(id: i64, version: i64) -> String {
     match version % 16 {
         0..5 => text,
         5 => format!("{text} {}", "-".repeat(6000)),
-        _ => format!("{text} of a row whose text lies in the heap"),
+        _ => format!("{text} of a row with its text in the heap"),
     }
 }
 
@@ -79,7 +79,7 @@ fn tables(db: &Database) -> (Table, Table) {
     (rows, counters)
 }
 
-/// One random step on one key; the version it leaves is new.
+/// One random step on one key; every change writes a new version.
 fn step(
     tx: &mut Transaction,
     table: &Table,
@@ -106,7 +106,7 @@ fn step(
     Ok(())
 }
 
-/// What a caller returns to have its transaction rolled back.
+/// The error by which a body requests a rollback.
 fn changed_my_mind() -> TxnError {
     TxnError::Error(Error::TooManyTransactions(0))
 }
@@ -163,7 +163,7 @@ fn check(snapshot: &Snapshot) -> usize {
     seen.len()
 }
 
-/// So that a failed check ends the test instead of leaving a thread at work for ever.
+/// A failed check ends the test instead of leaving a thread running for ever.
 struct StopsOnDrop<'s>(&'s AtomicBool);
 
 impl Drop for StopsOnDrop<'_> {
@@ -186,7 +186,7 @@ fn every_snapshot_beside_random_work_shows_whole_rows_and_no_store_gets_lost() {
             })
             .collect();
         let stops = StopsOnDrop(&stop);
-        // Leases that come and go fast, whose end lets extents be written in place again.
+        // Short leases: when one ends, extents can be written in place again.
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 drop(db.snapshot().unwrap());

@@ -1,6 +1,6 @@
-//! TICTOC, a transaction at a time: it commits at the smallest time at which all that it read was
-//! valid, so also before one that has overwritten that and committed already; and not where what it
-//! did besides must come later.
+//! TICTOC, one transaction at a time: a transaction commits at the smallest timestamp at which
+//! everything that it read was valid, so it may be ordered before one that has overwritten that and
+//! committed already; but not if its other operations must be ordered later.
 #![allow(clippy::unwrap_used)]
 
 use atoll::{
@@ -29,8 +29,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Rows of zeroes. Everybody has read the first one: what a session commits is later than all
-    /// that was there when it committed first (`TICTOC-1`).
+    /// Rows of zeroes. All sessions have read the first row, because the first commit of a session
+    /// is ordered after everything that was there (`TICTOC-1`).
     fn new(scheme: &str) -> Self {
         let options = DatabaseOptions { scheme: scheme.parse().unwrap(), ..Default::default() };
         let db = Database::create(options).unwrap();
@@ -49,9 +49,9 @@ impl Scene {
         Self { db, table, early, writer, reader }
     }
 
-    /// Runs a transaction that reads the first row, then lets another one overwrite the first and
-    /// the second and commit, and does the rest then. What the rest saw in the end, and how often
-    /// it was rolled back.
+    /// Runs a transaction that reads the first row, then another one that overwrites the first and
+    /// the second row and commits, and then the rest of the first transaction. Returns what the
+    /// rest read in the end, and how often it was rolled back.
     fn overtaken<R>(
         &mut self,
         mut meanwhile: impl FnMut(&Database, &mut Session, &Table),

@@ -1,4 +1,4 @@
-//! Unique indexes beside the primary key.
+//! Unique indexes in addition to the primary key.
 #![allow(clippy::unwrap_used)]
 
 use atoll::{
@@ -8,7 +8,7 @@ use atoll::{
 
 const NAME: usize = 1;
 
-/// Accounts with a name that may be missing, in two partitions, and a unique index.
+/// Accounts in two partitions, with a name that may be NULL, and a unique index.
 fn database(scheme: SchemeKind, columns: &[&str]) -> (Database, Table) {
     let options = DatabaseOptions { scheme, partitions: Some(2), ..DatabaseOptions::default() };
     let db = Database::create(options).unwrap();
@@ -33,7 +33,7 @@ fn who_gives_a_value_of_a_unique_index_touches_all_partitions() {
     let first = TransactionOptions { partitions: vec![0], ..TransactionOptions::default() };
     let refused = session.transaction_with(&first, |tx| tx.insert(&table, &row(0, 7i64)));
     assert!(matches!(refused, Err(Error::Transaction(_))), "{refused:?}");
-    // What is missing can be missing anywhere.
+    // NULL can occur in any number of rows.
     let nameless = row(0, Value::Null);
     session.transaction_with(&first, |tx| tx.insert(&table, &nameless)).unwrap();
     let named = [(NAME, Value::from(7i64))];
@@ -51,7 +51,8 @@ fn who_gives_a_value_of_a_unique_index_touches_all_partitions() {
         "{taken}"
     );
     assert!(taken.to_string().contains("has a row with name = 7 already"), "{taken}");
-    // Who takes a value away, or leaves it, looks for nobody.
+    // A transaction that deletes a value, or does not change it, does not search the other
+    // partition.
     session.transaction_with(&first, |tx| tx.delete(&table, &row(0, 0i64)[..1])).unwrap();
     assert_eq!(table.row_count(), 0);
 }

@@ -13,7 +13,7 @@ use atoll::{
 use atoll_storage::key::{hash, hash_of_word};
 
 const BALANCE: usize = 1;
-/// More than are brought in at a time, and not a multiple of it.
+/// More rows than are prefetched at a time, and not a multiple of that.
 const ROWS: i64 = 101;
 
 fn ids(ids: impl IntoIterator<Item = i64>) -> Vec<Value> {
@@ -73,7 +73,7 @@ fn each_key_is_visited_in_its_order_under_every_scheme() {
         let mut order = Vec::new();
         db.transaction(|tx| {
             order.clear();
-            // Every third is changed, the others are looked at; row 7 comes three times.
+            // Every third row is changed, the others are read; row 7 occurs three times.
             let keys = ids((0..ROWS).chain([7, ROWS + 5, 7]));
             let wants = |at| Want { columns: &[BALANCE], update: at % 3 == 1 };
             tx.visit(&table, &keys, wants, |at, row| match row {
@@ -86,7 +86,7 @@ fn each_key_is_visited_in_its_order_under_every_scheme() {
             })
         })
         .unwrap();
-        order.dedup(); // who reads without locks may be shown a row again
+        order.dedup(); // a reader without locks may be shown a row again
         let expected: Vec<(usize, Option<i64>)> = (0..104)
             .map(|at| {
                 (at, [Some(100), Some(107), None][usize::from(at > 100) + usize::from(at == 102)])
@@ -144,7 +144,7 @@ fn a_key_that_does_not_fit_is_found_before_anything_is_done() {
             add(tx, &table, &ids([0]), &[1])
         });
         assert!(matches!(refused, Err(Error::Transaction(_))), "{refused:?}");
-        // A value that does not fit comes too late for that: all is rolled back.
+        // A value that does not fit is detected too late for that: everything is rolled back.
         let wants = |_| Want::update(&[BALANCE]);
         let failed = session.transaction(|tx| {
             add(tx, &table, &ids([0]), &[1])?;
@@ -216,14 +216,14 @@ fn rows_of_several_tables_that_were_prefetched_are_visited_in_any_order() {
         db.transaction(fill).unwrap();
         let pair = |id: i64| [Value::Int64(id), Value::Int64(-id)];
         let pairs = |ids: &[i64]| ids.iter().copied().flat_map(pair).collect::<Vec<_>>();
-        // In the order in which they were announced, in another, fewer, more, and twice.
+        // In the order of the prefetch, in another order, fewer keys, more keys, and twice.
         let orders: [&[i64]; 5] =
             [&[5, 80, 500, 7], &[7, 5, 80], &[5, 80], &[5, 80, 500, 7, 9], &[5, 5]];
         for asked in orders {
             let announced = [5, 80, 500, 7];
             let (keys, others) = (ids(announced), pairs(&announced));
             let seen = db.transaction(|tx| {
-                // A row that has gone since it was prefetched, and one that has come back.
+                // A row that was deleted since its prefetch, and one that was inserted again.
                 tx.prefetch_all([
                     Prefetch { table: &texts, keys: &others, columns: &[2] },
                     Prefetch { table: &table, keys: &keys, columns: &[BALANCE, 77] },
@@ -290,7 +290,7 @@ fn a_prefetch_that_makes_no_sense_is_no_more_than_a_hint() {
     }
 }
 
-/// A visit that begins with the key that is expected next takes all of its keys for prefetched.
+/// A visit that begins with the next expected key regards all of its keys as prefetched.
 #[test]
 fn keys_behind_a_prefetched_one_may_be_any() {
     for scheme in SchemeKind::ALL.iter().copied() {
@@ -314,8 +314,7 @@ fn keys_behind_a_prefetched_one_may_be_any() {
     }
 }
 
-/// The hash of a key of two columns can be had twice, and what lies beside a row knows no more of
-/// its key than the hash.
+/// Two keys of two columns can have the same hash, and the row state has only the hash of its key.
 #[test]
 fn keys_of_the_same_hash_are_told_apart() {
     let key = |first: i64, second: i64| [first, second].map(Value::Int64);
@@ -387,7 +386,7 @@ fn rows_move_in_indexes_and_a_value_that_is_taken_rolls_back() {
         session
             .transaction(|tx| {
                 (0..50).try_for_each(|id| tx.insert(&table, &[id, id].map(Value::Int64)))?;
-                // Turned round, above all that is taken.
+                // In reverse order, above all ranks that are taken.
                 let wants = |_| Want::update(&[1]);
                 tx.visit(&table, &keys, wants, |at, row| {
                     if let Visit::Update(row) = row {
@@ -402,7 +401,7 @@ fn rows_move_in_indexes_and_a_value_that_is_taken_rolls_back() {
             let wants = |_| Want::update(&[1]);
             tx.visit(&table, &keys, wants, |at, row| {
                 if let Visit::Update(row) = row {
-                    // Row 49 wants the rank that row 0 has just got.
+                    // Row 49 asks for the rank that row 0 has just got.
                     row.set_i64(1, if at == 49 { 2000 } else { 2000 + at as i64 });
                 }
             })
@@ -426,7 +425,7 @@ fn a_row_moves_in_the_indexes_of_the_columns_that_an_edit_has_changed_in_the_end
         let options = TableOptions { indexes, ..TableOptions::default() };
         let schema = Schema::new(columns.into(), &["id"]).unwrap();
         let table = db.create_table_with("runner", schema, &options).unwrap();
-        // What each index says of the rows, by its order.
+        // The rows in the order of each index.
         let listed = |name: &str| {
             let index = table.index(name).unwrap();
             let mut rows = Vec::new();
@@ -514,7 +513,7 @@ fn a_panic_in_a_visit_leaves_nothing_behind() {
             })
         }));
         assert!(panicked.is_err());
-        // Nothing is held either.
+        // No lock is held either.
         session.transaction(|tx| add(tx, &table, &ids(0..ROWS), &[1; 101])).unwrap();
         let after = db.transaction(|tx| balances(tx, &table, &ids(0..ROWS))).unwrap();
         assert_eq!(after, [Some(101); 101], "{scheme}");
@@ -528,7 +527,7 @@ fn a_panic_while_saying_what_is_wanted_ends_the_transaction_even_if_it_is_caught
         let ended = db.transaction(|tx| {
             add(tx, &table, &ids([0]), &[1])?;
             let wants = |at| {
-                // It is asked for all keys first, and again when the key's turn comes near.
+                // `wants` is called for all keys first, and again shortly before the turn of a key.
                 assert!(at < 60 || ASKED.with(|asked| asked.replace(asked.get() + 1)) < 41);
                 Want::update(&[BALANCE])
             };
@@ -641,9 +640,8 @@ fn shown(db: &Database) -> i64 {
     sum
 }
 
-/// Two threads move amounts between the same rows, each in another order; transactions and
-/// snapshots that look at all of them meanwhile find the same sum, and in the end every balance is
-/// what it must be.
+/// Two threads move amounts between the same rows, in different orders; concurrent transactions and
+/// snapshots that read all rows find the same sum, and at the end every balance is right.
 #[test]
 fn visits_of_threads_that_meet_are_transactions() {
     const AMOUNTS: [i64; 8] = [1, -1, 2, -2, 3, -3, 4, -4];

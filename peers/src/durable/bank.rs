@@ -1,8 +1,8 @@
 //! Rows, keys and transactions of the durable workloads, the same for every peer.
 //!
-//! The shapes are those of `atoll bench commit` and `atoll bench tpcb`. Where a peer knows no
-//! columns, a row is its balance (8 bytes, little endian; of the history its change), and then what
-//! is never looked at. Every key fits into a word, in whose order rows are loaded.
+//! The shapes are those of `atoll bench commit` and `atoll bench tpcb`. For a peer without columns,
+//! a row is its balance (8 bytes, little endian; in the history its change), followed by bytes that
+//! are never read. Every key fits into a word; rows are loaded in the order of these words.
 
 use atoll_bench::durable::accounts::FILLER_BYTES;
 
@@ -10,9 +10,9 @@ use crate::engine::PeerError;
 
 /// Tellers of a branch.
 const TELLERS: u32 = 10;
-/// What fills a row up.
+/// The filler byte of a row.
 pub const FILLER: u8 = b' ';
-/// Bytes of a row of the history that fill it up.
+/// Filler bytes of a row of the history.
 pub const HISTORY_FILLER_BYTES: usize = 16;
 /// Bytes of a balance.
 const BALANCE_BYTES: usize = 8;
@@ -20,18 +20,18 @@ const BALANCE_BYTES: usize = 8;
 /// A table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// The only one of the commits, the largest of TPC-B.
+    /// The only table of the commits, and the largest of TPC-B.
     Accounts,
-    /// Ten of a branch.
+    /// Ten tellers for each branch.
     Tellers,
-    /// Where transactions meet.
+    /// The table on which transactions conflict.
     Branches,
     /// A row for each transaction.
     History,
 }
 
 impl Table {
-    /// All, each at the position of its number.
+    /// All tables, each at the position of its number.
     pub const ALL: [Self; 4] = [Self::Accounts, Self::Tellers, Self::Branches, Self::History];
 
     /// Its name.
@@ -45,8 +45,8 @@ impl Table {
     }
 }
 
-/// A key: branch, worker (of the history; otherwise 0), number. A branch is numbered by itself, and
-/// rows of the commits are of branch 0.
+/// A key: branch, worker (in the history; otherwise 0), number. The number of a branch's row is the
+/// branch itself, and rows of the commits are of branch 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(pub u64);
 
@@ -61,7 +61,7 @@ impl Key {
         (self.0 >> 48) as u16
     }
 
-    /// Who added the row.
+    /// The client that added the row.
     pub fn worker(self) -> u16 {
         (self.0 >> 32) as u16
     }
@@ -75,16 +75,16 @@ impl Key {
 /// A balance that a transaction changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Add {
-    /// Where.
+    /// The table.
     pub table: Table,
-    /// Whose.
+    /// The row.
     pub key: Key,
 }
 
-/// What a transaction adds to the history.
+/// A row that a transaction adds to the history.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// Branch, client, the client's count.
+    /// Branch, client, and the client's count.
     pub key: Key,
     /// The teller, of the branch of the key.
     pub teller: u32,
@@ -96,18 +96,18 @@ pub struct Entry {
     pub time_us: i64,
 }
 
-/// A transaction: the same change of one or three balances, and a row more in the history.
+/// A transaction: the same change of one or three balances, and a row for the history.
 #[derive(Debug, Clone)]
 pub struct Transaction {
-    /// What is added to each balance.
+    /// The change of each balance.
     pub delta: i64,
-    /// The balances; the ones that more transactions want come later.
+    /// The balances; those with more contention come later.
     pub adds: Vec<Add>,
     /// The row of the history, in TPC-B.
     pub entry: Option<Entry>,
 }
 
-/// Which tables, and how many rows.
+/// The tables, and the number of their rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// One table.
@@ -143,7 +143,7 @@ impl Shape {
         }
     }
 
-    /// Tellers of a branch.
+    /// Number of tellers of a branch.
     pub fn tellers(self) -> u32 {
         TELLERS
     }
@@ -166,7 +166,7 @@ impl Shape {
         }
     }
 
-    /// Bytes that fill a loaded row up.
+    /// Filler bytes of a loaded row.
     pub fn filler_bytes(self, table: Table) -> usize {
         match (self, table) {
             (Self::Commit { .. }, _) => FILLER_BYTES as usize,
@@ -176,7 +176,7 @@ impl Shape {
         }
     }
 
-    /// A loaded row as bytes: its balance is 0.
+    /// A loaded row as bytes; its balance is 0.
     pub fn loaded_row(self, table: Table) -> Vec<u8> {
         let mut row = vec![0; BALANCE_BYTES];
         row.resize(BALANCE_BYTES + self.filler_bytes(table), FILLER);
@@ -197,7 +197,7 @@ impl Entry {
     }
 }
 
-/// The balance of a row of bytes.
+/// The balance of a row in bytes.
 ///
 /// # Errors
 /// [`PeerError::NoBalance`].

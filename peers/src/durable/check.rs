@@ -1,4 +1,4 @@
-//! What must hold of a peer's tables after a run, or after they were opened again.
+//! The consistency check of a peer's tables after a run, or after they were opened again.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::Engine;
 use super::bank::{Shape, Table};
 use crate::engine::PeerError;
 
-/// What clients were told has committed.
+/// The commits that clients had acknowledged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Done {
     /// Sum of the changes.
@@ -21,7 +21,7 @@ type Sums = [i64; 3];
 /// Checks the tables.
 ///
 /// # Errors
-/// [`PeerError::Inconsistent`] says which sum is wrong where.
+/// [`PeerError::Inconsistent`] with the wrong sum and its place.
 pub fn check(engine: &dyn Engine, shape: Shape, done: Done) -> Result<(), PeerError> {
     let wrong = |text| Err(PeerError::Inconsistent(text));
     let (mut accounts, mut rows) = (0, 0u64);

@@ -1,4 +1,4 @@
-//! What a client does next, from its seed: the draws of `atoll bench tpcb`.
+//! The choices of a client, from its seed: those of `atoll bench tpcb`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,17 +11,17 @@ const LOCAL_PERCENT: u64 = 85;
 /// Greatest change of a balance.
 const DELTA_MAX: u64 = 999_999;
 
-/// One client's.
+/// The choices of one client.
 pub struct Choices {
     shape: Shape,
     random: Random,
     client: u16,
-    /// Transactions made up so far.
+    /// Number of transactions drawn so far.
     count: u32,
 }
 
 impl Choices {
-    /// Those of client number `client`, counted from 0.
+    /// The choices of client number `client`, counted from 0.
     pub fn new(shape: Shape, seed: u64, client: u16) -> Self {
         let random = Random::new(seed.wrapping_add((u64::from(client) + 1) << 32));
         Self { shape, random, client, count: 0 }

@@ -1,4 +1,4 @@
-//! LMDB as it is by default: durable.
+//! LMDB with its default settings: durable.
 //!
 //! <http://www.lmdb.tech/doc/group__mdb.html#ga32a193c6bf4d7d5c5d579e71f22e9340> (`mdb_env_open`):
 //! without `MDB_NOSYNC` and `MDB_NOMETASYNC`, a commit writes the pages that it has copied, flushes
@@ -31,7 +31,7 @@ pub struct Lmdb {
 }
 
 impl Lmdb {
-    /// Opens what is in `folder`, or makes empty tables there.
+    /// Opens the database in `folder`, or creates empty tables there.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -39,7 +39,7 @@ impl Lmdb {
         let mut options = EnvOpenOptions::new();
         options.map_size((MAP_BYTES_LEAST + shape.rows() * MAP_BYTES_PER_ROW) as usize);
         options.max_dbs(Table::ALL.len() as u32);
-        // SAFETY: the folder is of this process alone, so nobody else changes the file.
+        // SAFETY: only this process uses the folder, so no other process changes the file.
         let env = unsafe { options.open(folder)? };
         let tree = |table: &Table| -> Result<Tree, PeerError> {
             let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {

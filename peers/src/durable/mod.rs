@@ -1,8 +1,8 @@
-//! Durable transactions: clients that wait until each of theirs would survive a crash.
+//! Durable transactions: clients that wait until each transaction would survive a crash.
 //!
-//! The workloads of `atoll bench commit` (a balance changes) and `atoll bench tpcb --data DIR` (a
+//! The workloads of `atoll bench commit` (changes a balance) and `atoll bench tpcb --data DIR` (a
 //! transfer), with their rows, on files below one folder. A client is a thread. Afterwards the
-//! tables must hold what clients were told has committed.
+//! tables must contain every commit that was acknowledged to a client, and no other.
 //!
 //! | module | room for |
 //! |---|---|
@@ -38,7 +38,7 @@ use crate::engine::PeerError;
 pub enum Peer {
     /// SQLite, a connection for each client
     Sqlite,
-    /// SQLite, one connection, by turns
+    /// SQLite, one connection that clients share
     SqliteTurns,
     /// LMDB
     Lmdb,
@@ -52,21 +52,22 @@ pub enum Peer {
     Redb,
 }
 
-/// What one client does with a peer.
+/// The part of one client.
 pub trait Client {
-    /// Runs a transaction until it has committed and is durable. Gives the number of attempts that
-    /// a conflict rolled back.
+    /// Runs a transaction until it has committed and is durable. Returns the number of attempts
+    /// that a conflict rolled back.
     ///
     /// # Errors
-    /// [`PeerError`], when the peer fails otherwise or a row is missing; the transaction has left
-    /// nothing then.
+    /// [`PeerError`] for any other failure of the peer, or when a row is missing; the transaction
+    /// has no effect then.
     fn commit(&mut self, transaction: &Transaction) -> Result<u64, PeerError>;
 }
 
-/// What the body of [`Engine::with_client`] is.
+/// The body of [`Engine::with_client`].
 pub type Body<'b> = &'b mut dyn FnMut(&mut dyn Client) -> Result<(), PeerError>;
 
-/// What [`Engine::scan`] calls for each row: its key, and its balance or, in the history, change.
+/// Called by [`Engine::scan`] for each row: its key, and its balance or, in the history, its
+/// change.
 pub type Scan<'s> = &'s mut dyn FnMut(Key, i64);
 
 /// A peer with its tables.
@@ -74,13 +75,13 @@ pub trait Engine: Sync {
     /// Name and version of the library.
     fn version(&self) -> String;
 
-    /// What concurrent transactions can see of each other, in one line.
+    /// The isolation of concurrent transactions, in one line.
     fn isolation(&self) -> &'static str;
 
     /// Runs `body` with a client for the calling thread.
     ///
     /// # Errors
-    /// Those of `body`, and [`PeerError`] when there can be no client.
+    /// Those of `body`, and [`PeerError`] when no client can be made.
     fn with_client(&self, body: Body<'_>) -> Result<(), PeerError>;
 
     /// Reads all rows of a table.
@@ -90,17 +91,17 @@ pub trait Engine: Sync {
     fn scan(&self, table: Table, each: Scan<'_>) -> Result<(), PeerError>;
 }
 
-/// Whether [`open`] makes the tables or finds them.
+/// Whether [`open`] creates the tables or finds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tables {
-    /// The folder is empty: they are made and filled.
+    /// The folder is empty: the tables are created and filled.
     New,
-    /// They are there.
+    /// The tables exist.
     #[cfg(test)]
     There,
 }
 
-/// Opens a peer with its files in `folder`, for so many clients.
+/// Opens a peer with its files in `folder`, for `clients` clients.
 fn open(
     peer: Peer,
     folder: &Path,
@@ -109,7 +110,7 @@ fn open(
     tables: Tables,
 ) -> Result<Box<dyn Engine>, PeerError> {
     let is_new = tables == Tables::New;
-    /// Opens one, and fills it if it is new.
+    /// Opens a peer, and fills it if it is new.
     macro_rules! filled {
         ($open:expr, |$engine:ident| $load:expr) => {{
             let $engine = $open?;

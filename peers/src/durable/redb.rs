@@ -1,9 +1,9 @@
-//! redb in a file, with commits as they are by default: durable when they return.
+//! redb in a file with its default commits: durable when they return.
 //!
-//! <https://docs.rs/redb/4/redb/enum.Durability.html>, `Immediate`; by one phase and checksums, as
-//! `WriteTransaction::set_two_phase_commit` has it unless another may choose the data. There is one
-//! writer at a time, and no commit shares its flush with another. The cache
-//! (<https://docs.rs/redb/4/redb/struct.Builder.html>) takes all tables.
+//! <https://docs.rs/redb/4/redb/enum.Durability.html>, `Immediate`, with one-phase commits and
+//! checksums, which `WriteTransaction::set_two_phase_commit` recommends unless an attacker may
+//! choose the data. There is one writer at a time, and no commit shares its flush with another. The
+//! cache (<https://docs.rs/redb/4/redb/struct.Builder.html>) holds all tables.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub struct Redb {
 }
 
 impl Redb {
-    /// Opens the file in `folder`, or makes it.
+    /// Opens the file in `folder`, or creates it.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -37,7 +37,7 @@ impl Redb {
         Ok(Self { database: made.map_err(redb::Error::from)? })
     }
 
-    /// Makes and fills the tables.
+    /// Creates and fills the tables.
     ///
     /// # Errors
     /// [`PeerError`].

@@ -1,4 +1,4 @@
-//! The arguments of the durable workloads, their run and what it measured.
+//! The arguments of the durable workloads, their run and their report.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::engine::PeerError;
 use crate::folder::Folder;
 use crate::threads::{self, Counts, Phase, Times};
 
-/// What both workloads share.
+/// The arguments that both workloads share.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct DurableArgs {
     /// The database
@@ -33,10 +33,11 @@ pub struct DurableArgs {
     /// Seconds to run before that
     #[arg(long, default_value_t = 1.0)]
     pub warm_up: f64,
-    /// Where all random numbers start
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Where the folder of the database is made and removed [default: for temporary files]
+    /// Where the folder of the database is created and removed [default: the folder for temporary
+    /// files]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
@@ -44,11 +45,11 @@ pub struct DurableArgs {
 /// Durable changes of one row.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct CommitArgs {
-    /// What both share.
+    /// The arguments that both workloads share.
     #[command(flatten)]
     #[serde(flatten)]
     pub durable: DurableArgs,
-    /// Rows
+    /// Rows of the table
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     pub rows: u32,
 }
@@ -56,7 +57,7 @@ pub struct CommitArgs {
 /// Durable transfers.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct TpcbArgs {
-    /// What both share.
+    /// The arguments that both workloads share.
     #[command(flatten)]
     #[serde(flatten)]
     pub durable: DurableArgs,
@@ -73,23 +74,24 @@ fn as_name<S: serde::Serializer>(peer: &Peer, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(value.as_ref().map_or("", |value| value.get_name()))
 }
 
-/// What a run measured. `R` is the rate by its name.
+/// The result of a run. `R` is the rate with its name.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report<A, R> {
-    /// What was asked for.
+    /// The arguments.
     pub config: A,
     /// Name and version of the library.
     pub version: String,
-    /// What concurrent transactions can see of each other.
+    /// The isolation of concurrent transactions.
     pub isolation: String,
-    /// Durable commits in a second, all clients together.
+    /// Durable commits per second of all clients together.
     #[serde(flatten)]
     pub rate: R,
     /// Median of writing 4 KiB and `fdatasync`, before the run and after it.
     pub flush_probe_us: f64,
-    /// Commits in a second over one of every client for each flush of the probe's time.
+    /// Commits per second, divided by the rate if every flush took the probe's time and held one
+    /// commit of every client.
     pub share_of_floor: f64,
-    /// From the beginning of a transaction until its client was told, retries included.
+    /// From the begin of a transaction until its client was acknowledged, retries included.
     pub latency_us: Latency,
     /// Commits that were measured.
     pub commits: u64,
@@ -99,27 +101,27 @@ pub struct Report<A, R> {
     pub abort_rate: f64,
     /// Seconds that loading took.
     pub load_s: f64,
-    /// Bytes of this process in memory afterwards.
+    /// Resident bytes of this process afterwards.
     pub resident_bytes: u64,
 }
 
 /// The rate of `commit`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Commits {
-    /// Commits in a second.
+    /// Commits per second.
     pub commits_s: f64,
 }
 
 /// The rate of `tpcb`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Transfers {
-    /// Transactions in a second.
+    /// Transactions per second.
     pub throughput_txn_s: f64,
 }
 
 impl DurableArgs {
     fn check(&self) -> Result<(), PeerError> {
-        // LMDB has room for 126 readers, and a scan is one.
+        // LMDB supports 126 readers, and a scan is one.
         require((1..=100).contains(&self.clients), "--clients", self.clients, "1 to 100 will do")?;
         let day = 0.0..=86_400.0;
         require(day.contains(&self.seconds), "--seconds", self.seconds, "it is 0 to 86400")?;
@@ -139,7 +141,8 @@ fn require(
 /// Runs durable changes of one row.
 ///
 /// # Errors
-/// [`PeerError`]; [`PeerError::Inconsistent`] when balances are not what clients were told.
+/// [`PeerError`]; [`PeerError::Inconsistent`] when the balances do not agree with the acknowledged
+/// commits.
 pub fn commit(args: &CommitArgs) -> Result<Report<CommitArgs, Commits>, PeerError> {
     require(args.rows > 0, "--rows", args.rows, "at least one is needed")?;
     let shape = Shape::Commit { rows: args.rows };
@@ -202,7 +205,7 @@ fn run<A: Clone, R>(
     })
 }
 
-/// One client's transactions; gives what it was told, the warm-up included.
+/// Runs the transactions of one client; returns what was acknowledged, warm-up included.
 fn run_client(
     engine: &dyn Engine,
     choices: &mut Choices,

@@ -1,15 +1,15 @@
-//! RocksDB with its log, flushed for each commit, by either of its two kinds of transactions.
+//! RocksDB with its log, flushed for each commit, with either of its two kinds of transactions.
 //!
-//! `WriteOptions::sync`: <https://github.com/facebook/rocksdb/wiki/WAL-Performance>. Commits of
-//! several threads that come together are written and flushed together. That page also advises to
-//! recycle logs, so that a flush finds its blocks written before; version 7.8 takes
-//! `recycle_log_file_num` back to 0 in every mode of recovery that keeps what was committed
+//! `WriteOptions::sync`: <https://github.com/facebook/rocksdb/wiki/WAL-Performance>. Concurrent
+//! commits of several threads are written and flushed together. That page also advises to recycle
+//! logs, so that a flush overwrites allocated blocks; version 7.8 resets `recycle_log_file_num` to
+//! 0 in every recovery mode that keeps what was committed
 //! (<https://github.com/facebook/rocksdb/pull/6351>), so it is not set. The other settings are
 //! those of the module `rocks`.
 //!
-//! Rows are read by `GetForUpdate`. A transaction that locks keeps its locks until its commit is
-//! durable; an optimistic one validates when it commits, and all who want the same row go one by
-//! one through that as well.
+//! Rows are read by `GetForUpdate`. A locking transaction keeps its locks until its commit is
+//! durable; an optimistic one validates at commit, and transactions that change the same row pass
+//! through that one by one as well.
 
 use std::path::Path;
 
@@ -23,20 +23,21 @@ use crate::rocks::{Store, is_conflict, settings};
 const KEY_BYTES: usize = 9;
 const LOAD_ROWS: usize = 1000;
 
-/// The number of the table, then the key so that bytes are in its order.
+/// The number of the table, then the key in big-endian bytes, so that the byte order is the key
+/// order.
 fn bytes_of(table: Table, key: Key) -> [u8; KEY_BYTES] {
     let mut bytes = [table as u8; KEY_BYTES];
     bytes[1..].copy_from_slice(&key.0.to_be_bytes());
     bytes
 }
 
-/// The database with its one table for all.
+/// The database; one table holds the rows of all.
 pub struct Rocks<D> {
     store: D,
 }
 
 impl<D: Store> Rocks<D> {
-    /// Opens what is in `folder`, or makes it.
+    /// Opens the database in `folder`, or creates it.
     ///
     /// # Errors
     /// [`PeerError`].

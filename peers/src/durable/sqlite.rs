@@ -2,15 +2,14 @@
 //!
 //! <https://sqlite.org/wal.html> with `synchronous = FULL`
 //! (<https://sqlite.org/pragma.html#pragma_synchronous>: in this mode a commit flushes the log) and
-//! checkpoints when they are due by default. Tables whose key is no single integer are
-//! `WITHOUT ROWID`, for which <https://sqlite.org/withoutrowid.html> has them made. A transaction
-//! is a writer from the start (`BEGIN IMMEDIATE`), its statements prepared once, its balances given
-//! back by `RETURNING`.
+//! automatic checkpoints. Tables with a compound key are `WITHOUT ROWID`, as
+//! <https://sqlite.org/withoutrowid.html> recommends. A transaction is a writer from the start
+//! (`BEGIN IMMEDIATE`), its statements are prepared once, and `RETURNING` returns its balances.
 //!
 //! There is one writer at a time, and no commit shares its flush with another. Clients have
 //! connections of their own and wait for each other in SQLite's busy handler, which sleeps
-//! (<https://sqlite.org/c3ref/busy_timeout.html>); or they take turns with one connection, whose
-//! cache then needs no look at what others have changed.
+//! (<https://sqlite.org/c3ref/busy_timeout.html>); or they take turns with one connection, and its
+//! cache is never invalidated by others.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,16 +24,16 @@ use crate::sqlite::is_conflict;
 
 const CACHE_KIB: u64 = 512 << 10;
 const STATEMENTS: usize = 16;
-/// How long a client waits for the others; after that it is counted as a conflict.
+/// Longest wait of a client for others; after that it is counted as a conflict.
 const BUSY: Duration = Duration::from_secs(10);
 
 /// The statements of one table.
 struct Texts {
     create: &'static str,
-    /// What a transaction does: a balance changes (?1 change, ?2 number, ?3 branch), or a row is
-    /// entered in the history.
+    /// The statement of a transaction: it changes a balance (?1 change, ?2 number, ?3 branch), or
+    /// inserts a row into the history.
     change: &'static str,
-    /// ?1 number, ?2 branch, ?3 filler; not for the history, which begins empty.
+    /// ?1 number, ?2 branch, ?3 filler; not for the history, which is empty at first.
     load: &'static str,
     /// Branch, worker, number, balance.
     scan: &'static str,
@@ -86,12 +85,12 @@ fn texts(shape: Shape, table: Table) -> Texts {
     }
 }
 
-/// How clients get at the tables.
+/// The way in which clients access the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// Each by a connection of its own.
+    /// Each has a connection of its own.
     Connections,
-    /// By turns with one connection.
+    /// They take turns with one connection.
     Turns,
 }
 
@@ -115,7 +114,7 @@ fn connect(path: &Path, cache_kib: u64) -> Result<Connection, PeerError> {
 }
 
 impl Sqlite {
-    /// Opens the file in `folder`, or makes it, for so many clients.
+    /// Opens the file in `folder`, or creates it, for `clients` clients.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -134,7 +133,7 @@ impl Sqlite {
         Ok(Self { first, path, sharing, shape, cache_kib })
     }
 
-    /// Makes and fills the tables.
+    /// Creates and fills the tables.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -151,7 +150,7 @@ impl Sqlite {
             }
         }
         connection.execute_batch("COMMIT")?;
-        // All is in the file, and the log begins again in blocks that it has written before.
+        // Everything is in the file now, and the log restarts in blocks that are allocated already.
         connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))?;
         Ok(())
     }
@@ -165,7 +164,7 @@ fn execute(connection: &Connection, text: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(text)?.execute([]).map(|_| ())
 }
 
-/// Runs a transaction until it is durable; gives the attempts that were rolled back.
+/// Runs a transaction until it is durable; returns the number of attempts that were rolled back.
 fn commit(
     connection: &Connection,
     shape: Shape,
@@ -174,7 +173,7 @@ fn commit(
     let mut aborts = 0;
     loop {
         let Err(error) = attempt(connection, shape, transaction) else { return Ok(aborts) };
-        // Not everything leaves a transaction open, and what went wrong is known already.
+        // Not every error leaves a transaction open, and the first error is returned.
         let _ = execute(connection, "ROLLBACK");
         match error {
             PeerError::Sqlite(error) if is_conflict(&error) => aborts += 1,

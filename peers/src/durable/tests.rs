@@ -1,7 +1,7 @@
-//! Every peer keeps what it has called durable, and can be trusted with its figure.
+//! Every peer keeps what it has acknowledged as durable.
 //!
-//! What is not flushed is there when a database is opened again without a crash, so flushes are
-//! counted as well ([`flushes`]).
+//! Data that was not flushed is still there when a database is opened again without a crash, so the
+//! flushes are counted as well ([`flushes`]).
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,7 +34,7 @@ fn again(peer: Peer, folder: &Path, shape: Shape) -> Box<dyn Engine> {
     open(peer, folder, shape, 4, Tables::There).unwrap()
 }
 
-/// Four clients at once, each so many transactions.
+/// Runs four clients concurrently, with `transactions` transactions each.
 fn work(engine: &dyn Engine, shape: Shape, transactions: u64) -> Done {
     let client = |number| {
         let (mut choices, mut done) = (Choices::new(shape, 7, number), Done::default());

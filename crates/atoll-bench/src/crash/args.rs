@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 
 use crate::error::BenchError;
 
-/// Crashes a database at any moment of its run, on a medium in memory, and opens it again.
+/// Crashes a database at any moment of a run, on a medium in memory, and recovers it.
 #[derive(Debug, Clone, Args)]
 pub struct CrashArgs {
     /// Scheme, or `all`
@@ -20,33 +20,33 @@ pub struct CrashArgs {
     /// Crashes that are tried of each run
     #[arg(long, default_value_t = 50, value_name = "N")]
     pub crashes: u64,
-    /// What is crashed
+    /// The medium that crashes
     #[arg(long, value_enum, default_value_t, value_name = "KIND")]
     pub medium: CrashMedia,
-    /// Violations after which a scheme is given up
+    /// Violations after which a scheme is abandoned
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub violations_max: usize,
 }
 
-/// What a medium may leave half written.
+/// The unit in which a medium writes atomically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum CrashMedia {
-    /// Disks and persistent memory in turns
+    /// Disks and persistent memory, alternating
     #[default]
     All,
-    /// A disk: any of its sectors of 512 bytes
+    /// A disk: sectors of 512 bytes
     Disk,
-    /// Persistent memory: any of its words of 8 bytes
+    /// Persistent memory: words of 8 bytes
     Pm,
 }
 
 impl CrashMedia {
-    /// Bytes that are written whole or not at all, in the run of a seed.
+    /// Bytes that the medium writes atomically in the run of a seed.
     pub fn unit(self, seed: u64) -> u64 {
         match self {
             Self::Disk => SECTOR_BYTES,
             Self::Pm => WORD_BYTES,
-            // Every fourth run is one in which nobody waits.
+            // Every fourth run is lazy; this spreads the lazy runs over both units.
             Self::All if seed / 4 % 2 == seed % 2 => WORD_BYTES,
             Self::All => SECTOR_BYTES,
         }
@@ -54,7 +54,7 @@ impl CrashMedia {
 }
 
 impl CrashArgs {
-    /// Refuses what makes no sense.
+    /// Checks the arguments.
     ///
     /// # Errors
     /// [`BenchError::Argument`].

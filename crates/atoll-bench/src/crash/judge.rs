@@ -1,4 +1,4 @@
-//! What must be true of what is found after a crash.
+//! The judge: conditions that must hold for a database recovered after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use atoll::{Database, Result, Value};
 
 use super::scene::{ACCOUNTS, BALANCE, TABLESPACES, Tables, number};
 
-/// What is wrong, if anything is. `acknowledged` are the transactions that somebody was told of,
-/// `begun` the greatest number of one that began.
+/// Returns what is wrong, if anything. `acknowledged` are the transactions that were acknowledged,
+/// `begun` is the greatest number of a transaction that began.
 ///
 /// # Errors
 /// Those of the database.
@@ -49,7 +49,7 @@ struct Found {
     entries: Vec<Vec<i64>>,
     accounts: BTreeMap<(i64, i64), Option<(i64, i64)>>,
     marks: BTreeMap<(i64, i64), bool>,
-    /// Parts of what is too large for one block.
+    /// Number of parts that were found of each large transaction.
     large: BTreeMap<i64, i32>,
 }
 

@@ -1,21 +1,24 @@
-//! Crashes: a database on a medium that remembers everything, crashed at any moment of its run.
+//! Crash tests: a database on a medium that records everything, crashed at any moment of its run.
 //!
-//! A run has threads that transfer between accounts in tables of several tablespaces, write down
-//! what they did and saw, and now and then take a checkpoint. Afterwards the machine loses its
-//! power behind any event of the run (a write, a sync, a name), any subset of what was not synced
-//! survives, and the database is opened again; then once more after a crash inside that opening.
-//! Each time [`judge`] says whether what is found is the state after some transactions, all
-//! acknowledged ones among them, none without those it depends on, and none in part.
+//! The threads of a run transfer between accounts in tables of several tablespaces, record what
+//! they did and read in journals, and now and then take a checkpoint. Then the power fails behind
+//! any event of the run (a write, a sync, a change of names), any subset of what was not synced
+//! survives, and the database is recovered; then once more after a crash during that recovery. Each
+//! time [`judge`] checks that the database has the state after a set of transactions that contains
+//! all acknowledged ones, contains no transaction without those on which it depends, and no part of
+//! a transaction.
 //!
-//! | module | room for |
+//! | module | contents |
 //! |---|---|
-//! | [`scene`] | the tables and what transactions do |
-//! | [`judge`] | what must be true of what is found |
+//! | [`scene`] | the tables, and the transactions on them |
+//! | [`judge`] | the conditions that must hold after recovery |
+//! | [`plan`] | the settings of a run |
 //! | [`run`] | one run and its crashes |
-//! | [`report`], [`args`] | what is told and asked |
+//! | [`report`], [`args`] | the report and the arguments |
 
 pub mod args;
 pub mod judge;
+pub mod plan;
 pub mod report;
 pub mod run;
 pub mod scene;
@@ -31,13 +34,13 @@ use crate::error::BenchError;
 use crate::progress::Progress;
 use crate::torture::lineup;
 
-/// How often progress is told.
+/// Time between two progress reports.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Tries what the arguments ask for.
+/// Runs the crash tests.
 ///
 /// # Errors
-/// [`BenchError::Argument`]. Violations are no error here but part of the report.
+/// [`BenchError::Argument`]. A violation is not an error but part of the report.
 pub fn run(args: &CrashArgs, progress: Progress<'_>) -> Result<CrashReport, BenchError> {
     args.check()?;
     let mut schemes = Vec::new();
@@ -54,9 +57,9 @@ pub fn run(args: &CrashArgs, progress: Progress<'_>) -> Result<CrashReport, Benc
                         return;
                     }
                     let seed = args.first_seed.wrapping_add(number);
-                    let (crashes, lazy) = (run::Crashes::Random(args.crashes), seed % 4 == 3);
+                    let (crashes, lazy) = (plan::Crashes::Random(args.crashes), seed % 4 == 3);
                     let unit = args.medium.unit(seed);
-                    let how = run::How { crashes, lazy, unit, ..run::How::default() };
+                    let how = plan::How { crashes, lazy, unit, ..plan::How::default() };
                     let run = run::run(kind, seed, &how);
                     found.fetch_add(run.violations.len(), Ordering::Relaxed);
                     report.lock().unwrap_or_else(PoisonError::into_inner).add(run);

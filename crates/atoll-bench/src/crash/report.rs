@@ -1,60 +1,47 @@
-//! The report: crashes tried, and what was wrong afterwards.
+//! The report: the crashes tried, and the violations found.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::run::Run;
+use super::run::{Run, Violation};
 
-/// Everything that one call tried.
+/// The report of all schemes.
 #[derive(Debug, Clone, Serialize)]
 pub struct CrashReport {
-    /// Crashes, those inside a recovery included.
+    /// Number of crashes, including those inside a recovery.
     pub crashes_tried: u64,
     /// Of those, inside a checkpoint of the run.
     pub in_checkpoint: u64,
     /// Of those, inside a recovery.
     pub in_recovery: u64,
-    /// How many left something wrong.
+    /// Number of crashes after which something was wrong.
     pub violations: u64,
     /// The schemes.
     pub schemes: Vec<SchemeCrashes>,
 }
 
-/// One scheme.
+/// The report of one scheme.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SchemeCrashes {
     /// Its name.
     pub scheme: &'static str,
     /// The first seed.
     pub first_seed: u64,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Crashes.
+    /// Number of crashes.
     pub crashes: u64,
     /// Of those, inside a checkpoint of the run.
     pub in_checkpoint: u64,
     /// Of those, inside a recovery.
     pub in_recovery: u64,
-    /// Transactions that were acknowledged, in all runs.
+    /// Transactions that were acknowledged in all runs.
     pub acknowledged: u64,
-    /// Checkpoints.
+    /// Number of checkpoints.
     pub checkpoints: u64,
-    /// What was wrong.
+    /// The violations.
     pub found: Vec<Violation>,
-}
-
-/// Something wrong after a crash.
-#[derive(Debug, Clone, Serialize)]
-pub struct Violation {
-    /// Seed of the run.
-    pub seed: u64,
-    /// Behind which event the crash was, of how many.
-    pub event: usize,
-    /// See there.
-    pub events: usize,
-    /// What is wrong.
-    pub text: String,
 }
 
 impl SchemeCrashes {

@@ -6,64 +6,39 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll::machine::CrashMedium;
-use atoll::machine::medium::SECTOR_BYTES;
-use atoll::machine::medium::crash::lines::Skipped;
-use atoll::{Database, Error, Planted, SchemeKind};
+use atoll::{Database, Error, SchemeKind};
+use serde::Serialize;
 
 use super::judge::judge;
-use super::report::Violation;
+use super::plan::{Crashes, How};
 use super::scene::{self, Tables};
 use crate::keys::Random;
 
-/// How long a sync takes where nobody waits for it, so that others commit meanwhile.
+/// Duration of a sync in a lazy run, so that other threads commit meanwhile.
 const SYNC_TIME: Duration = Duration::from_micros(200);
 
-/// Where at most so many units are unsynced, every subset of them is tried.
+/// Where at most this many units are unsynced, every subset of them is tried.
 const UNITS_MAX: u32 = 5;
-/// Subsets that are tried where there are more.
+/// Number of subsets that are tried where more units are unsynced.
 const SUBSETS: u64 = 2;
 
-/// Which crashes are tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Crashes {
-    /// So many behind random events, each followed by a random one inside its recovery.
-    Random(u64),
-    /// Behind every event, of which every so manieth is crashed behind every event of its recovery
-    /// too; wherever few units are unsynced, with every subset of them.
-    Every(usize),
+/// A violation found after a crash.
+#[derive(Debug, Clone, Serialize)]
+pub struct Violation {
+    /// Seed of the run.
+    pub seed: u64,
+    /// The event behind which the crash happened,
+    pub event: usize,
+    /// and the number of events of the run.
+    pub events: usize,
+    /// What is wrong.
+    pub text: String,
 }
 
-/// What is asked of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct How {
-    /// Threads.
-    pub threads: u64,
-    /// Transactions of each.
-    pub transactions: u64,
-    /// Crashes that are tried.
-    pub crashes: Crashes,
-    /// Nobody waits for a flush, so that the logs are apart, and nothing is acknowledged.
-    pub lazy: bool,
-    /// Bytes that the medium writes whole or not at all, see [`CrashMedium::with_unit`].
-    pub unit: u64,
-    /// What is wrong with the database.
-    pub planted: Planted,
-    /// What persistent memory is not told.
-    pub skipped: Option<Skipped>,
-}
-
-impl Default for How {
-    fn default() -> Self {
-        let (unit, planted) = (SECTOR_BYTES, Planted::Nothing);
-        let (crashes, skipped) = (Crashes::Random(50), None);
-        Self { threads: 3, transactions: 12, crashes, lazy: false, unit, planted, skipped }
-    }
-}
-
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
-    /// Crashes tried, those in recoveries included.
+    /// Number of crashes, including those inside a recovery.
     pub crashes: u64,
     /// Of those, in a checkpoint of the run.
     pub in_checkpoint: u64,
@@ -73,7 +48,7 @@ pub struct Run {
     pub acknowledged: u64,
     /// Checkpoints taken.
     pub checkpoints: u64,
-    /// What was wrong.
+    /// The violations.
     pub violations: Vec<Violation>,
 }
 
@@ -113,7 +88,7 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
                         } else if random.below(12) == 0 {
                             db.flush()?;
                         }
-                        // At least one, in the midst of what the others do.
+                        // At least one checkpoint, in the middle of the run.
                         if random.below(8) == 0 || (thread, number) == (0, how.transactions / 3) {
                             let start = medium.events();
                             db.checkpoint()?;
@@ -163,15 +138,15 @@ pub fn run(scheme: SchemeKind, seed: u64, how: &How) -> Run {
     out
 }
 
-/// Which units survive: mostly all, mostly none, or any.
+/// Decides which units survive: mostly all, mostly none, or any.
 fn keeper(random: &mut Random) -> impl FnMut() -> bool + use<> {
     let chance = [0, 1, 20, 50, 80, 99, 100][random.below(7) as usize];
     let mut random = Random::new(random.word());
     move || random.below(100) < chance
 }
 
-/// Gives `look` what a crash behind an event may leave, as long as it says so: all of that where
-/// few units are unsynced, or some.
+/// Calls `look` with the states that a crash behind an event may leave, while `look` returns true:
+/// with all of them where few units are unsynced, or with some.
 fn each_left(
     medium: &CrashMedium,
     event: usize,
@@ -197,8 +172,8 @@ fn each_left(
     }
 }
 
-/// Answers to questions, of which the later ones may depend on earlier answers: first all no, and
-/// at last all yes.
+/// Enumerates all sequences of answers, where the number of questions may depend on earlier
+/// answers: from all false to all true.
 #[derive(Default)]
 struct Answers {
     given: Vec<bool>,
@@ -214,7 +189,7 @@ impl Answers {
         self.given[self.asked - 1]
     }
 
-    /// Begins again with other answers; not when all have been given.
+    /// Advances to the next sequence; returns false after the last one.
     fn advance(&mut self) -> bool {
         self.given.truncate(self.asked);
         self.asked = 0;
@@ -230,27 +205,27 @@ impl Run {
     }
 }
 
-/// A run that is over.
+/// A run that has ended.
 struct Past<'h> {
     scheme: SchemeKind,
     seed: u64,
     how: &'h How,
     medium: CrashMedium,
     events: usize,
-    /// Events during which there was a checkpoint.
+    /// The range of events of each checkpoint.
     checkpoints: Vec<Range<usize>>,
     begun: i64,
 }
 
 impl Past<'_> {
-    /// Looks at what a crash behind an event has left; whether nothing is wrong.
+    /// Judges what a crash behind an event has left; returns whether nothing is wrong.
     fn crash(&self, out: &mut Run, event: usize, left: &CrashMedium) -> bool {
         let is_inside = |during: &Range<usize>| during.start < event && event < during.end;
         out.in_checkpoint += u64::from(self.checkpoints.iter().any(is_inside));
         self.judge(out, event, left, String::new)
     }
 
-    /// The same, and then a crash somewhere inside that recovery (and closing).
+    /// As [`Past::crash`], then a crash at a random event of that recovery (and of closing).
     fn crash_twice(&self, out: &mut Run, event: usize, random: &mut Random) -> bool {
         let found = self.medium.crash(event, keeper(random));
         if !self.crash(out, event, &found) {
@@ -260,7 +235,7 @@ impl Past<'_> {
         self.crash_again(out, event, inside, &found.crash(inside, keeper(random)))
     }
 
-    /// The same, and then crashes behind each event of that recovery.
+    /// As [`Past::crash`], then crashes behind each event of that recovery.
     fn crash_throughout(&self, out: &mut Run, event: usize, random: &mut Random) -> bool {
         let found = self.medium.crash(event, keeper(random));
         self.crash(out, event, &found)
@@ -269,7 +244,7 @@ impl Past<'_> {
             })
     }
 
-    /// Looks at what a crash inside the recovery from one has left.
+    /// Judges what a crash inside the recovery has left.
     fn crash_again(&self, out: &mut Run, event: usize, inside: usize, left: &CrashMedium) -> bool {
         out.in_recovery += 1;
         self.judge(out, event, left, || {

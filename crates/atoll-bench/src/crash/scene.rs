@@ -1,36 +1,37 @@
-//! The tables, and what transactions do to them.
+//! The tables, and the transactions on them.
 //!
-//! Accounts lie in a table of each tablespace. Every change of an account raises its version, and
-//! who made it writes both down, in a tablespace of its own choice: so afterwards it can be told
-//! which changes are there, and whether one is missing before another. Others write down only what
-//! they have seen.
+//! Each tablespace has a table of accounts. Every change of an account increments its version, and
+//! the transaction records the change and the version in a journal in a tablespace of its choice.
+//! So the judge can tell which changes are there, and whether one is missing before another. Other
+//! transactions only record what they have read.
 
 use atoll::{
     Column, DataType, Database, DatabaseOptions, Durability, LogsOptions, Result, Schema,
     SchemeKind, Session, Table, TableOptions, TxnResult, Value,
 };
 
-use super::run::How;
+use super::plan::How;
 use crate::keys::Random;
 
-/// Tablespaces.
+/// Number of tablespaces.
 pub const TABLESPACES: usize = 3;
-/// Accounts of a table.
+/// Accounts in each table.
 pub const ACCOUNTS: i64 = 4;
-/// What is in an account at first.
+/// The initial balance of an account.
 pub const BALANCE: i64 = 1000;
 
 /// The tables of a scene, by tablespace.
 pub struct Tables {
     /// id, balance, version.
     pub accounts: Vec<Table>,
-    /// id, (table, account, version, amount) × 2: what a transfer did; a negative table is none.
+    /// id, (table, account, version, amount) × 2: the changes of a transfer; a negative table means
+    /// none.
     pub journals: Vec<Table>,
-    /// id, text: there or not, in turns.
+    /// id, text: present or absent, alternating.
     pub marks: Vec<Table>,
 }
 
-/// How the database of a run is opened.
+/// The options of the database of a run.
 pub fn options(scheme: SchemeKind, how: &How) -> DatabaseOptions {
     DatabaseOptions {
         scheme,
@@ -56,7 +57,7 @@ fn table(db: &Database, name: &str, number: usize, columns: Vec<Column>) -> Resu
 }
 
 impl Tables {
-    /// Makes the tables and opens the accounts.
+    /// Creates the tables and the accounts.
     ///
     /// # Errors
     /// Those of the database.
@@ -88,7 +89,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// The tables of a database that was opened again.
+    /// Finds the tables of a database that was opened again.
     ///
     /// # Errors
     /// [`atoll::Error::Storage`] when one is missing.
@@ -101,12 +102,12 @@ impl Tables {
     }
 }
 
-/// Does something; `id` names it for ever. With `apart` most changes are in one tablespace and
-/// looks are written down in others, so that logs drift apart: who looks has a small GSN of its own
-/// and depends on a great one.
+/// Runs one transaction, with the unique number `id`. With `apart` most changes are in one
+/// tablespace and reads are recorded in the others, so that the logs drift apart: a transaction
+/// that only reads is recorded in a log with small GSNs and depends on a great one.
 ///
 /// # Errors
-/// Those of the database: it is not known then whether it was done.
+/// Those of the database; it is unknown then whether the transaction committed.
 pub fn act(
     session: &mut Session,
     tables: &Tables,
@@ -138,14 +139,14 @@ pub fn act(
                 let version = change(tx, tables, b, amount)?;
                 entry[5..8].copy_from_slice(&[b.0 as i64, b.1, version]);
             }
-            // Only a look, of which the amount 0 tells.
+            // Only a read, recorded with the amount 0.
             55..80 => {
                 let key = [Value::Int64(a.1)];
                 let row = tx.read(&tables.accounts[a.0], &key)?;
                 let version = row.map_or(-1, |row| number(&row[2]));
                 entry[1..5].copy_from_slice(&[a.0 as i64, a.1, version, 0]);
             }
-            // A mark comes or goes.
+            // Inserts or deletes a mark.
             80..95 => {
                 let (marks, key) = (&tables.marks[b.0], [Value::Int64(b.1)]);
                 let is_there = tx.delete(marks, &key)?;
@@ -155,7 +156,7 @@ pub fn act(
                 }
                 entry[5..8].copy_from_slice(&[b.0 as i64 + 100, b.1, i64::from(!is_there)]);
             }
-            // Something too large for one block.
+            // A transaction too large for one block.
             _ => {
                 for part in 0..5 {
                     let text = Value::Text("y".repeat(70_000));
@@ -184,10 +185,10 @@ fn change(
     Ok(version)
 }
 
-/// An integer.
+/// The integer of a value.
 ///
 /// # Panics
-/// When the value is none.
+/// When the value is not an integer.
 pub fn number(value: &Value) -> i64 {
     match value {
         Value::Int64(number) => *number,

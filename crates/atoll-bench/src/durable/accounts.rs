@@ -1,16 +1,16 @@
-//! The table of these benchmarks: a key, a balance, a text of 100 bytes.
+//! The table of the durability benchmarks: a key, a balance, and a text of 100 bytes.
 
 use atoll::{Column, DataType, Database, Schema, Table, Value};
 
 use crate::error::BenchError;
 
-/// Rows that are loaded in one transaction.
+/// Rows inserted by one transaction.
 const ROWS_AT_ONCE: u64 = 2000;
 
 /// Bytes of the text.
 pub const FILLER_BYTES: u32 = 100;
 
-/// Makes the table and fills it.
+/// Creates the table and fills it.
 ///
 /// # Errors
 /// [`BenchError::Database`].

@@ -1,4 +1,5 @@
-//! Checkpoints: what one writes after random updates of 8 bytes, beside what it would have to.
+//! Checkpoints: bytes that a checkpoint writes after random updates of 8 bytes, compared with the
+//! minimum.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,8 +10,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::accounts;
-use super::folder::Folder;
 use crate::error::BenchError;
+use crate::folder::Folder;
 use crate::keys::Random;
 use crate::oltp::args::as_text;
 use crate::progress::Progress;
@@ -25,40 +26,41 @@ pub struct CheckpointArgs {
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     #[arg(default_values_t = [100, 1000, 10_000])]
     pub updates: Vec<u64>,
-    /// How transactions are kept apart
+    /// The concurrency-control scheme
     #[arg(long, default_value_t, value_name = "SCHEME")]
     #[serde(serialize_with = "as_text")]
     pub scheme: SchemeKind,
-    /// Where the folder of the database is made and removed [default: for temporary files]
+    /// Where the folder of the database is created and removed [default: the folder for temporary
+    /// files]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
 
-/// A checkpoint after so many updates.
+/// A checkpoint after a number of updates.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckpointRun {
     /// Rows updated.
     pub updates: u64,
-    /// Bytes of the cache-line areas that changed: the least that could be written.
+    /// Bytes of the cache lines that changed: the least that could be written.
     pub cla_bytes: u64,
     /// Bytes of the blocks of 4 KiB that changed.
     pub block_bytes: u64,
     /// Bytes of the extents that changed.
     pub extent_bytes: u64,
-    /// Bytes written, over those of the areas that changed.
+    /// Bytes written, divided by those of the changed cache lines.
     pub ratio: f64,
-    /// What the database says of it.
+    /// The report of the database.
     pub checkpoint: CheckpointReport,
 }
 
-/// What one run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckpointBenchReport {
-    /// What was asked for.
+    /// The arguments.
     pub config: CheckpointArgs,
-    /// The first one, of everything.
+    /// The first checkpoint, which writes everything.
     pub whole: CheckpointReport,
-    /// The others.
+    /// The other checkpoints.
     pub runs: Vec<CheckpointRun>,
 }
 
@@ -102,7 +104,7 @@ pub fn run(
             })?;
         }
         let checkpoint = db.checkpoint()?;
-        // Rows were inserted by one session, in their order, so values lie side by side.
+        // One session inserted the rows in key order, so the values of adjacent keys are adjacent.
         let areas = |bytes: u64| {
             let each = bytes / 8;
             rows.iter().map(|row| row / each).collect::<BTreeSet<_>>().len() as u64 * bytes

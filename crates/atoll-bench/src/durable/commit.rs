@@ -1,7 +1,7 @@
-//! Commits: clients that change a row and wait until that is durable, then begin again.
+//! Commits: clients that change a row, wait until the change is durable, and begin again.
 //!
-//! Clients are lanes of a few threads, as sessions of a server are: a thread goes on with others
-//! while one waits, and when all wait, one flush is for all of them.
+//! The clients are lanes of a few threads, like the sessions of a server: while one client waits,
+//! its thread runs others, and when all of them wait, one flush serves all.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,16 +17,16 @@ use atoll::{
 use clap::Args;
 use serde::Serialize;
 
-use super::folder::Folder;
 use super::pm::EmulatedPm;
 use super::{accounts, probe};
 use crate::error::BenchError;
+use crate::folder::Folder;
 use crate::keys::Random;
 use crate::oltp::args::as_text;
 use crate::oltp::histogram::{Histogram, Latency};
 use crate::progress::Progress;
 
-/// Clients of a thread, at most, before another is started.
+/// Most clients of a thread before another thread is started.
 const CLIENTS_OF_THREAD: usize = 32;
 
 /// Measures durable commits.
@@ -42,64 +42,65 @@ pub struct CommitArgs {
     /// Threads that the clients share [default: one for 32 of them, up to the CPUs]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// How transactions are kept apart
+    /// The concurrency-control scheme
     #[arg(long, default_value_t, value_name = "SCHEME")]
     #[serde(serialize_with = "as_text")]
     pub scheme: SchemeKind,
-    /// Rows
+    /// Rows of the table
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     pub rows: u64,
     /// Tablespaces, each with a log
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub tablespaces: usize,
-    /// Seconds measured
+    /// Seconds that are measured
     #[arg(long, default_value_t = 5.0)]
     pub seconds: f64,
-    /// Seconds before
+    /// Seconds of warm-up before the measurement
     #[arg(long, default_value_t = 1.0)]
     pub warmup: f64,
-    /// Where the folder of the database is made and removed [default: for temporary files, and
-    /// /dev/shm for persistent memory that is emulated]
+    /// Where the folder of the database is created and removed [default: the folder for temporary
+    /// files, or /dev/shm for emulated persistent memory]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Whether that is to be emulated.
+    /// Emulation of persistent memory.
     #[command(flatten)]
     #[serde(flatten)]
     pub pm: EmulatedPm,
 }
 
-/// What one run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct CommitReport {
-    /// What was asked for.
+    /// The arguments.
     pub config: CommitArgs,
     /// Threads that the clients shared.
     pub threads: usize,
-    /// Commits that were acknowledged in a second.
+    /// Acknowledged commits per second.
     pub commits_s: f64,
-    /// Flushes in a second.
+    /// Flushes per second.
     pub flushes_s: f64,
-    /// Commits of a flush.
+    /// Commits per flush.
     pub commits_per_flush: f64,
-    /// What the folder lies on.
+    /// The medium of the folder.
     pub medium: &'static str,
-    /// Bytes of the log of a flush.
+    /// Bytes of log per flush.
     pub bytes_per_flush: f64,
-    /// Median of making 4 KiB durable (on persistent memory: as many bytes as a flush had), before
-    /// the run and after it.
+    /// Median time to make 4 KiB durable (on persistent memory: the average bytes of a flush),
+    /// measured before the run and after it.
     pub flush_probe_us: f64,
-    /// Commits in a second over one of every client for each flush of the probe's time.
+    /// Commits per second, divided by the rate if every flush took the probe's time and held one
+    /// commit of every client.
     pub share_of_floor: f64,
-    /// From the beginning of a transaction until its client was told.
+    /// From the begin of a transaction until its client was acknowledged.
     pub latency_us: Latency,
-    /// From when the transaction asked to commit until its client was told.
+    /// From the commit call until the client was acknowledged.
     pub commit_us: Latency,
 }
 
 struct Update {
     key: Value,
     begun: Instant,
-    /// When it asked to commit.
+    /// The time of the commit call.
     asked: Cell<Instant>,
     options: TransactionOptions,
 }

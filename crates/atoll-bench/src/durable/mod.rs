@@ -1,17 +1,17 @@
-//! What durability costs: commits, checkpoints, recovery, each beside a probe of the medium.
+//! The cost of durability: commits, checkpoints and recovery, each compared with a probe of the
+//! medium.
 //!
-//! | module | room for |
+//! | module | contents |
 //! |---|---|
 //! | [`commit`] | clients that wait for their commits |
-//! | [`recovery`] | opening a database with so much log |
-//! | [`checkpoint`] | what a checkpoint writes after random updates |
-//! | [`folder`], [`pm`], [`probe`] | where the files lie, and what the medium can do |
+//! | [`recovery`] | opens a database with a given amount of log |
+//! | [`checkpoint`] | bytes that a checkpoint writes after random updates |
+//! | [`pm`], [`probe`] | emulated persistent memory, and probes of the medium |
 //! | [`accounts`] | the table |
 
 pub mod accounts;
 pub mod checkpoint;
 pub mod commit;
-pub mod folder;
 pub mod pm;
 pub mod probe;
 pub mod recovery;

@@ -1,4 +1,4 @@
-//! Persistent memory that is emulated.
+//! Emulated persistent memory.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use serde::Serialize;
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// Whether the medium is emulated persistent memory, and what it costs beside what memory does.
+/// Whether the medium is emulated persistent memory, and its cost in addition to that of memory.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct EmulatedPm {
-    /// Writes as to persistent memory, with the costs below
+    /// Write as to persistent memory, with the costs below
     #[arg(long)]
     pub emulate_pm: bool,
     /// Nanoseconds before the first byte of a read
@@ -23,16 +23,17 @@ pub struct EmulatedPm {
     /// Nanoseconds before written bytes are durable
     #[arg(long, default_value_t = 100, value_name = "NS")]
     pub pm_write_ns: u64,
-    /// MiB that one reader gets in a second; 0: no limit
+    /// MiB per second of one reader; 0: no limit
     #[arg(long, default_value_t = 6000, value_name = "N")]
     pub pm_read_mib_s: u64,
-    /// MiB that one writer puts in a second; 0: no limit
+    /// MiB per second of one writer; 0: no limit
     #[arg(long, default_value_t = 2000, value_name = "N")]
     pub pm_write_mib_s: u64,
 }
 
 impl EmulatedPm {
-    /// Where the folder is made when nothing is said: in memory, if that is emulated.
+    /// The parent of the folder: `said`, or a file system in memory if persistent memory is
+    /// emulated.
     pub fn folder<'p>(&self, said: Option<&'p Path>) -> Option<&'p Path> {
         let memory = self.emulate_pm.then(|| Path::new(MEMORY)).filter(|path| path.is_dir());
         said.or(memory)

@@ -1,4 +1,4 @@
-//! What the medium can do: the floor of everything here.
+//! Probes of the medium and of memory: the limits of the other benchmarks here.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use crate::error::BenchError;
 use crate::keys::Random;
 use crate::stats::median;
 
-/// What a disk writes for a flush, at least.
+/// Bytes that a disk writes for a flush, at least.
 pub const FLUSH_BYTES: usize = 4096;
 const FLUSHES: usize = 300;
 const READ_BYTES: usize = 4 << 20;
@@ -23,8 +23,8 @@ fn system(call: &'static str) -> impl Fn(io::Error) -> BenchError {
     move |source| BenchError::System { call, source }
 }
 
-/// Median microseconds of writing so many bytes to places that have been written before, each of
-/// which is then made durable.
+/// Median microseconds of writing `bytes` bytes to places that were written before and making them
+/// durable.
 ///
 /// # Errors
 /// [`atoll::Error::Log`].
@@ -46,8 +46,7 @@ pub fn flush_us(medium: &dyn Medium, bytes: usize) -> atoll::Result<f64> {
     Ok(median(&times))
 }
 
-/// As [`flush_us`], of the smallest flush, for files in a folder: for whoever measures something
-/// else there.
+/// As [`flush_us`], with the smallest flush, on files in a folder: a probe for other benchmarks.
 ///
 /// # Errors
 /// [`BenchError::Database`].
@@ -56,7 +55,7 @@ pub fn flush_us_in(folder: &Path) -> Result<f64, BenchError> {
     Ok(flush_us(&medium, FLUSH_BYTES)?)
 }
 
-/// All files below a folder whose names begin so.
+/// All files below a folder with names that begin with `prefix`.
 ///
 /// # Errors
 /// [`BenchError::System`].
@@ -73,7 +72,7 @@ pub fn files(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>, BenchError> {
     Ok(found)
 }
 
-/// Sees to it that files are read from the medium and not from memory.
+/// Drops files from the page cache, so that they are read from the medium.
 ///
 /// # Errors
 /// [`BenchError::System`].
@@ -114,9 +113,9 @@ pub fn read_mib_s(files: &[PathBuf]) -> Result<f64, BenchError> {
     Ok(bytes as f64 / (1 << 20) as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// Seconds of storing so many rows again in random order, on so many threads, each with its own
-/// share of `rows`: a word and a filler for each, in arrays of their own, their lines brought in
-/// together. What memory allows a recovery that does nothing else.
+/// Seconds that memory needs for the stores of a recovery and nothing else: `changes` stores into
+/// `rows` rows in random order, by `threads` threads, each with its own share of both; a store is a
+/// word and a filler, in arrays of their own, with prefetches that overlap.
 pub fn store_s(rows: u64, changes: u64, threads: usize) -> f64 {
     const WORD: usize = 8;
     const FILLER: usize = super::accounts::FILLER_BYTES as usize;

@@ -1,4 +1,5 @@
-//! Recovery: opening a database that has so many rows at home and so much log behind them.
+//! Recovery: opens a database with a number of rows in the checkpoint and an amount of log behind
+//! it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,14 +9,14 @@ use atoll::{Database, DatabaseOptions, Durability, RecoveryReport, SchemeKind, V
 use clap::Args;
 use serde::Serialize;
 
-use super::folder::Folder;
 use super::{accounts, probe};
 use crate::error::BenchError;
+use crate::folder::Folder;
 use crate::keys::Random;
 use crate::oltp::args::as_text;
 use crate::progress::Progress;
 
-/// Rows that a transaction changes.
+/// Rows changed by one transaction.
 const UPDATES: u64 = 8;
 
 /// Measures recovery.
@@ -30,39 +31,39 @@ pub struct RecoveryArgs {
     /// Tablespaces, each with a log; rows are in as many tables
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub tablespaces: usize,
-    /// How transactions are kept apart
+    /// The concurrency-control scheme
     #[arg(long, default_value_t, value_name = "SCHEME")]
     #[serde(serialize_with = "as_text")]
     pub scheme: SchemeKind,
-    /// Where the folder of the database is made and removed [default: for temporary files]
+    /// Where the folder of the database is created and removed [default: the folder for temporary
+    /// files]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
 
-/// What one run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct RecoveryBenchReport {
-    /// What was asked for.
+    /// The arguments.
     pub config: RecoveryArgs,
-    /// Seconds of opening, all in all.
+    /// Seconds of opening in total.
     pub seconds: f64,
-    /// MiB of log that were read and applied in a second.
+    /// MiB of log read and applied per second.
     pub mib_s: f64,
-    /// MiB in a second of reading the log's files and doing nothing with them, once before and once
-    /// after.
+    /// MiB per second of only reading the log files, measured before and after.
     pub probe_mib_s: f64,
-    /// MiB of log in a second if memory were all: the stores of its changes, in random order, and
-    /// nothing else.
+    /// MiB of log per second if only memory mattered: the stores of its changes in random order,
+    /// and nothing else.
     pub store_mib_s: f64,
-    /// MiB at home, and how many of them were loaded in a second.
+    /// MiB in the checkpoint store.
     pub home_mib: f64,
-    /// See there.
+    /// MiB of the checkpoint store that were loaded per second.
     pub home_mib_s: f64,
-    /// Transactions applied again.
+    /// Transactions redone.
     pub redone: u64,
-    /// Transactions dropped; nothing of them was at home, so nothing is undone.
+    /// Transactions dropped; the checkpoint contains nothing of them, so nothing is undone.
     pub undone: u64,
-    /// What the database says of it.
+    /// The report of the database.
     pub recovery: RecoveryReport,
 }
 
@@ -132,7 +133,7 @@ pub fn run(args: &RecoveryArgs, progress: Progress<'_>) -> Result<RecoveryBenchR
     let home_mib = home_bytes as f64 / (1 << 20) as f64;
     let log_mib = recovery.log_bytes as f64 / (1 << 20) as f64;
     drop(db);
-    // A medium that is shared, or has credit to spend, is another one a second later.
+    // A shared or rate-limited medium can be slower a second later, so the probe is repeated.
     let probe_after = probe::read_mib_s(&logs)?;
     let probe_mib_s = 2.0 / (1.0 / probe_before + 1.0 / probe_after);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -151,7 +152,7 @@ pub fn run(args: &RecoveryArgs, progress: Progress<'_>) -> Result<RecoveryBenchR
     })
 }
 
-/// Every update is there.
+/// Checks that every update is there.
 fn check(db: &Database, expected: i64) -> Result<(), BenchError> {
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;

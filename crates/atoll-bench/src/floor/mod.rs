@@ -1,9 +1,10 @@
-//! What this machine's memory allows at most: YCSB on bare arrays, with no engine around it.
+//! The floor: YCSB on bare arrays, without an engine; the most that the memory of this machine
+//! allows.
 //!
-//! An access touches what any engine must: a bucket of an index (8 slots on one cache line), a
-//! 64-bit word for the row, which is locked without waiting, and a value of one column. Nothing is
-//! checked, logged, shown to a snapshot or undone: an engine cannot be faster than this, and how
-//! far it is from it is what it costs.
+//! An access touches what any engine must touch: a bucket of an index (8 slots on one cache line),
+//! a 64-bit word for the row, which is locked without waiting, and a value of one column. Nothing
+//! is checked, logged, shown to a snapshot or undone. An engine cannot be faster than this, and its
+//! distance from the floor is its overhead.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ const SLOTS: usize = 8;
 /// Most accesses of a transaction.
 const ACCESSES_MAX: usize = 64;
 
-/// Measures YCSB on bare arrays: what memory allows, with nothing of an engine.
+/// Measures YCSB on bare arrays, without an engine: the most that memory allows.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct FloorArgs {
     /// Threads
@@ -32,8 +33,8 @@ pub struct FloorArgs {
     /// Rows
     #[arg(long, default_value_t = 4 << 20)]
     pub rows: u64,
-    /// Columns; an access touches one. With several, the values are that many times as large, and
-    /// finding their pages costs more
+    /// Columns; an access touches one. With several, the values take that many times the memory,
+    /// and page walks cost more
     #[arg(long, default_value_t = 1)]
     pub columns: usize,
     /// Bytes of a column
@@ -48,28 +49,28 @@ pub struct FloorArgs {
     /// Skew of the keys
     #[arg(long, default_value_t = 0.6)]
     pub theta: f64,
-    /// Rounds of a short loop after each access, for what an engine does besides: with too many
-    /// instructions between them, accesses key by key no longer overlap
+    /// Rounds of a short loop after each access, in place of the other work of an engine: with too
+    /// many instructions between them, accesses key by key no longer overlap
     #[arg(long, default_value_t = 0)]
     pub work: u32,
     /// Seconds that are measured
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
-    /// Seed of everything random
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
-/// What one run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct FloorReport {
-    /// What was asked for.
+    /// The arguments.
     pub config: FloorArgs,
-    /// Transactions per second when the lines of all keys are brought in together.
+    /// Transactions per second when the lines of all keys are prefetched together.
     pub together_txn_s: f64,
     /// Transactions per second, key by key.
     pub key_by_key_txn_s: f64,
-    /// Share of attempts that met a lock, of the former.
+    /// Share of attempts that met a lock, when the keys are prefetched together.
     pub abort_rate: f64,
 }
 
@@ -137,8 +138,7 @@ impl Arrays {
         }
     }
 
-    /// The value of a row that access number `at` of a transaction is for; `choice` chooses
-    /// columns.
+    /// The value that access number `at` of a transaction touches; `choice` selects the column.
     #[inline]
     fn value(&self, row: usize, choice: u64, at: usize) -> &[AtomicU32] {
         let share = choice.rotate_right(at as u32) & 0xffff_ffff;
@@ -146,7 +146,7 @@ impl Arrays {
         &self.values[(column as usize * self.count + row) * self.words..][..self.words]
     }
 
-    /// One transaction; false when it met a lock.
+    /// Runs one transaction; returns false when it met a lock.
     #[inline]
     fn run(
         &self,
@@ -204,10 +204,10 @@ impl Arrays {
     }
 }
 
-/// Runs the probe.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// [`BenchError::Argument`], [`BenchError::Machine`] when threads cannot be placed.
+/// [`BenchError::Argument`], [`BenchError::Machine`] when threads cannot be pinned.
 pub fn run(args: &FloorArgs, progress: Progress<'_>) -> Result<FloorReport, BenchError> {
     let wrong = |what, value: String, need| BenchError::Argument { what, value, need };
     if args.accesses == 0 || args.accesses > ACCESSES_MAX {
@@ -234,11 +234,11 @@ pub fn run(args: &FloorArgs, progress: Progress<'_>) -> Result<FloorReport, Benc
     Ok(FloorReport { config: args.clone(), together_txn_s, key_by_key_txn_s, abort_rate })
 }
 
-/// That the arrays fit this machine: there is no way back from running out of memory.
+/// Checks that the arrays fit into memory, because a failed allocation would end the process.
 fn check_memory(args: &FloorArgs) -> Result<(), BenchError> {
     let allowed = atoll::machine::memory_allowed();
     let most = allowed.total_bytes.min(allowed.cgroup_limit_bytes.unwrap_or(u64::MAX));
-    // At most 64 bytes of the index and the row's word beside the values.
+    // Beside the values, a row takes at most 64 bytes of the index, and its word.
     let row = (args.columns as u64)
         .checked_mul((args.column_bytes as u64).div_ceil(4).max(1) * 4)
         .and_then(|values| values.checked_add(72));
@@ -298,8 +298,8 @@ fn measure(
     Ok((commits / seconds, aborts / (commits + aborts).max(1.0)))
 }
 
-/// The keys of all transactions; those of one are different, since a probe that meets its own lock
-/// would try again for ever.
+/// The keys of all transactions. Those of one transaction differ, because a transaction that met
+/// its own lock would retry for ever.
 fn draw(keys: &mut Keys, accesses: usize, count: usize) -> Vec<u64> {
     let mut drawn = Vec::with_capacity(count * accesses);
     for _ in 0..count {
@@ -314,7 +314,7 @@ fn draw(keys: &mut Keys, accesses: usize, count: usize) -> Vec<u64> {
     drawn
 }
 
-/// A bit for each access that updates.
+/// A bit for each access, set for an update.
 fn updates(random: &mut Random, reads: f64) -> u64 {
     (0..64).fold(0, |bits, at| bits | u64::from(random.unit() >= reads) << at)
 }

@@ -1,4 +1,4 @@
-//! The arguments that all workloads share.
+//! Arguments that all transactional workloads share.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use serde::Serialize;
 use atoll::machine::NodeId;
 use atoll::{Database, DatabaseOptions, Durability, SchemeKind, TimestampKind};
 
-use crate::durable::folder::Folder;
 use crate::error::BenchError;
+use crate::folder::Folder;
 
 /// Most threads of a workload.
 const THREADS_MAX: usize = 1024;
 
-/// How a workload runs, whatever it does.
+/// The settings of a run, for any workload.
 #[derive(Debug, Clone, Args, Serialize)]
 #[command(group = ArgGroup::new("beyond").multiple(true))]
 pub struct OltpArgs {
@@ -28,11 +28,11 @@ pub struct OltpArgs {
     #[arg(long, value_name = "KIND", default_value_t, value_parser = parse_timestamps)]
     #[serde(serialize_with = "as_text")]
     pub timestamps: TimestampKind,
-    /// Take a timestamp when a transaction begins even if its scheme can do without: as in "Staring
-    /// into the Abyss"
+    /// Take a timestamp when a transaction begins even if its scheme does not need one: as in
+    /// "Staring into the Abyss"
     #[arg(long)]
     pub begin_timestamps: bool,
-    /// Partitions of the database [default: what the workload and the threads suggest]
+    /// Partitions of the database [default: chosen from the workload and the threads]
     #[arg(long, value_name = "N")]
     pub partitions: Option<u32>,
     /// Threads, each with a session of its own [default: one for each CPU]
@@ -41,46 +41,47 @@ pub struct OltpArgs {
     /// Seconds that are measured
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// Seconds before that, which do not count
+    /// Seconds of warm-up before the measurement
     #[arg(long, default_value_t = 2.0)]
     pub warmup: f64,
-    /// Run this many transactions on each thread instead of for some time, all of them counted
+    /// Run this many transactions on each thread instead of a fixed time, and measure all of them
     #[arg(long, value_name = "N")]
     pub transactions: Option<u64>,
-    /// Do not measure what the time is spent on
+    /// Do not measure the time by component
     #[arg(long)]
     pub no_accounting: bool,
     /// Let the system place the threads
     #[arg(long)]
     pub no_pin: bool,
-    /// Seed of everything random
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Keep the database in a folder that is made here, and removed afterwards [default: in memory]
+    /// Keep the database in a folder that is created here, and removed afterwards [default: in
+    /// memory]
     #[arg(long, value_name = "DIR", group = "beyond")]
     pub data: Option<PathBuf>,
     /// What a commit survives: strict, group, group:N (milliseconds) or none
     #[arg(long, default_value_t, value_name = "WHAT", requires = "data")]
     #[serde(serialize_with = "as_text")]
     pub durability: Durability,
-    /// Take a checkpoint every so many seconds, besides those for the bytes of log [default: none]
+    /// Take a checkpoint every SECONDS seconds, besides those for the bytes of log [default: none]
     #[arg(long, value_name = "SECONDS", requires = "data")]
     pub checkpoint_every: Option<f64>,
-    /// Take a checkpoint after so many MiB of log [default: 256]
+    /// Take a checkpoint after MIB MiB of log [default: 256]
     #[arg(long, value_name = "MIB", requires = "data")]
     pub checkpoint_log_mib: Option<u64>,
-    /// Touch so many MiB of free memory before the load, and as many for indexes, so that no
-    /// transaction waits while the system clears it [default: 0]
+    /// Touch MIB MiB of free memory before the load, and as much for indexes, so that no
+    /// transaction waits while the system clears pages [default: 0]
     #[arg(long, value_name = "MIB", conflicts_with = "budget_mib")]
     pub ready_mib: Option<u64>,
-    /// Keep so many MiB of it in DRAM, and what was not used for longest in a file in that folder
-    /// or on the cold node [default: everything in DRAM]
+    /// Keep MIB MiB of the database in DRAM, and what was not used for longest in a file in that
+    /// folder or on the cold node [default: everything in DRAM]
     #[arg(long, value_name = "MIB", requires = "beyond")]
     pub budget_mib: Option<u64>,
-    /// Let what is beyond the budget wait on this node of slower memory, and be read there
+    /// Move what exceeds the budget to this node of slower memory, and read it there
     #[arg(long, value_name = "NODE", requires = "budget_mib", group = "beyond")]
     pub cold_node: Option<u32>,
-    /// Logical nodes; the program that embeds the benchmark sets it.
+    /// Number of logical nodes; set by the program that embeds the benchmark.
     #[arg(skip)]
     pub nodes: Option<usize>,
 }
@@ -92,7 +93,7 @@ fn parse_timestamps(text: &str) -> Result<TimestampKind, String> {
     })
 }
 
-/// What a report shows of a value with a name.
+/// Serializes a value with its `Display` text.
 pub(crate) fn as_text<S: serde::Serializer>(
     value: &impl std::fmt::Display,
     serializer: S,
@@ -100,7 +101,7 @@ pub(crate) fn as_text<S: serde::Serializer>(
     serializer.collect_str(value)
 }
 
-/// Refuses an argument that makes no sense.
+/// Returns an error unless an argument is valid.
 ///
 /// # Errors
 /// [`BenchError::Argument`].
@@ -115,7 +116,7 @@ pub(crate) fn require(
 }
 
 impl OltpArgs {
-    /// Checks them.
+    /// Checks the arguments.
     ///
     /// # Errors
     /// [`BenchError::Argument`].
@@ -137,7 +138,7 @@ impl OltpArgs {
         require((1..=1024).contains(&partitions), "--partitions", partitions, "1 to 1024 will do")
     }
 
-    /// Threads: what was asked for, or one for each CPU.
+    /// Number of threads: the argument, or one for each CPU.
     ///
     /// # Errors
     /// [`BenchError::Machine`].
@@ -148,13 +149,14 @@ impl OltpArgs {
         })
     }
 
-    /// Whether keys are chosen by partition: a partitioned scheme, or partitions asked for, so that
-    /// other schemes can be compared on the same keys.
+    /// Whether keys are chosen by partition: for a partitioned scheme, or when the number of
+    /// partitions was given, so that other schemes can be compared on the same keys.
     pub fn is_partitioned(&self) -> bool {
         self.scheme.is_partitioned() || self.partitions.is_some()
     }
 
-    /// The settings of the database, with `partitions` of them unless others were asked for.
+    /// The options of the database; it has `partitions` partitions unless the arguments say
+    /// otherwise.
     pub fn database_options(&self, partitions: u32) -> DatabaseOptions {
         let usual = DatabaseOptions::default();
         let log_mib = self.checkpoint_log_mib;
@@ -176,7 +178,7 @@ impl OltpArgs {
         }
     }
 
-    /// A new database with these settings.
+    /// Creates a database with these options.
     ///
     /// # Errors
     /// [`BenchError::Database`], [`BenchError::System`].
@@ -191,7 +193,7 @@ impl OltpArgs {
     }
 }
 
-/// The database of a benchmark, and its folder, which goes after it.
+/// The database of a benchmark, and its folder, which is removed after the database is closed.
 pub struct Opened {
     db: Database,
     _folder: Option<Folder>,

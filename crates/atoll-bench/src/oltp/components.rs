@@ -1,4 +1,4 @@
-//! What the time of the workers went into: the six components of the study.
+//! The time of the workers, split into the six components of "Staring into the Abyss".
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use serde::Serialize;
 /// Shares of the time inside transactions; they add up to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Components {
-    /// The work of the transactions that committed.
+    /// Work of transactions that committed.
     pub useful_work: f64,
-    /// Attempts that were rolled back, but for their timestamps and their waiting; rolling them
-    /// back, and the pauses before the next ones.
+    /// Attempts that were rolled back, without their timestamps and waits; the rollbacks
+    /// themselves, and the pauses before the next attempts.
     pub abort: f64,
-    /// Allocating timestamps, for all attempts.
+    /// Allocation of timestamps, in all attempts.
     pub ts_allocation: f64,
-    /// Finding rows in indexes, latches included, for transactions that committed.
+    /// Index lookups, latches included, of transactions that committed.
     pub index: f64,
-    /// Waiting for locks, or for a value that is not ready, in all attempts.
+    /// Waits for locks, or for a value that is not ready, in all attempts.
     pub wait: f64,
-    /// The scheme's own work for transactions that committed: locks, validation, versions.
+    /// Work of the scheme for transactions that committed: locks, validation, versions.
     pub manager: f64,
 }
 
 impl Components {
-    /// What was added from one state of the accounts to a later one; `None` when nothing was, as
-    /// when accounting is off or so few transactions ran that none was measured.
+    /// The components between two readings of the accounts; `None` when nothing was added, because
+    /// accounting is off or because so few transactions ran that none was sampled.
     pub fn between(before: &Accounting, after: &Accounting) -> Option<Self> {
         let of = |accounting: &Accounting, name| {
             let mut all = accounting.components_ns.iter();
@@ -45,7 +45,7 @@ impl Components {
         })
     }
 
-    /// Names and shares, in the order of the study.
+    /// Names and shares, in the order of "Staring into the Abyss".
     pub fn named(&self) -> [(&'static str, f64); 6] {
         [
             ("useful work", self.useful_work),
@@ -58,8 +58,8 @@ impl Components {
     }
 }
 
-/// Attempts rolled back for each reason from one state of the accounts to a later one; reasons that
-/// did not occur are left out.
+/// Attempts rolled back between two readings of the accounts, by reason; reasons that did not occur
+/// are left out.
 pub(crate) fn aborts_between(before: &Accounting, after: &Accounting) -> BTreeMap<String, u64> {
     let earlier: BTreeMap<&str, u64> = before.aborts.iter().copied().collect();
     let since = |(name, count): &(&'static str, u64)| {

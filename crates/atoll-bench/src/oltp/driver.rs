@@ -1,14 +1,14 @@
-//! The driver: threads that run a workload's transactions, and what they counted.
+//! The driver: runs a workload's transactions on threads and counts them.
 //!
-//! 1. Each thread is placed, opens a session and makes its client; all start together.
-//! 2. They warm up, which does not count.
-//! 3. They are measured: each transaction from its first attempt to its end, attempts that were
-//!    aborted included. What ends between the begin and the end of the measurement counts, so
-//!    nothing is cut off at one side alone.
-//! 4. They stop; what each counted by itself is added up. Nothing is shared while they run but the
-//!    phase and one line for each thread, which the thread that watches reads once a second.
+//! 1. Each thread is pinned, opens a session and creates its client; all threads start together.
+//! 2. Warm-up: transactions are not counted.
+//! 3. Measurement: the latency of a transaction is the time from its first attempt to its end,
+//!    including attempts that were aborted. A transaction counts if it ends during the measurement,
+//!    so the number of transactions that are cut off at the start and at the end is the same.
+//! 4. The threads stop, and their tallies are added up. While they run, the threads share only the
+//!    phase, and each has one cache line that the watching thread reads once a second.
 //!
-//! An error ends all threads and is told; a conflict is no error, the session tries again.
+//! An error ends all threads and is returned; after a conflict the session retries.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Barrier, OnceLock};
@@ -28,10 +28,10 @@ const WARM_UP: u8 = 0;
 const MEASURE: u8 = 1;
 const STOP: u8 = 2;
 
-/// Longest sleep of the thread that watches, so that an error is told soon.
+/// Longest sleep of the watching thread, so that an error is reported soon.
 const NAP: Duration = Duration::from_millis(20);
 
-/// How a transaction ended.
+/// The end of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It committed.
@@ -41,10 +41,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a session's transaction.
+    /// The outcome of a transaction that a session ran.
     ///
     /// # Errors
-    /// Anything but a rollback that the transaction asked for.
+    /// Every error except a rollback that the transaction requested.
     pub fn of<R>(result: atoll::Result<R>) -> atoll::Result<Self> {
         match result {
             Ok(_) => Ok(Self::Committed),
@@ -54,15 +54,15 @@ impl Outcome {
     }
 }
 
-/// What threads run.
+/// A workload that threads run.
 pub trait Workload: Sync {
-    /// One thread's side of it.
+    /// The part of one thread.
     type Client: Client + Send;
 
-    /// Names of its types of transactions.
+    /// Names of its transaction types.
     fn kinds(&self) -> &'static [&'static str];
 
-    /// Transactions that a thread works on in turns.
+    /// Number of lanes of each thread.
     fn lanes(&self) -> usize {
         1
     }
@@ -71,20 +71,20 @@ pub trait Workload: Sync {
     fn client(&self, worker: usize) -> Self::Client;
 }
 
-/// One thread's side of a workload: it makes up transactions and runs them.
+/// The part of one thread in a workload: it draws transactions and runs them.
 pub trait Client {
-    /// Makes up the next transaction, at a time of [`Machine::now_ns`]; returns its type,
-    /// a position in [`Workload::kinds`].
+    /// Draws the next transaction, at a time of [`Machine::now_ns`]; returns its type, a position
+    /// in [`Workload::kinds`].
     fn prepare(&mut self, now_ns: u64) -> usize;
 
-    /// Runs it to its end.
+    /// Runs the drawn transaction to its end.
     ///
     /// # Errors
-    /// What is no normal outcome of a transaction; it ends the run.
+    /// An error that is not a normal outcome of a transaction; it ends the run.
     fn execute(&mut self, session: &mut Session) -> Result<Outcome, BenchError>;
 
-    /// Makes up and runs transactions in lanes for as long as `watch` says, and tells it of each.
-    /// Only a client of a workload with [`Workload::lanes`] is asked.
+    /// Draws and runs transactions in lanes while `watch` allows it, and reports each to `watch`.
+    /// Called only for a workload with [`Workload::lanes`].
     ///
     /// # Errors
     /// As [`Client::execute`].
@@ -98,28 +98,28 @@ pub trait Client {
     }
 }
 
-/// Who counts the transactions that are run in lanes.
+/// Counts the transactions that are run in lanes.
 pub trait LaneWatch {
-    /// Whether another transaction is to be begun.
+    /// Whether to begin another transaction.
     fn goes_on(&mut self) -> bool;
 
-    /// A transaction of this type, begun at that time of [`Machine::now_ns`], has ended, after so
-    /// many attempts that a conflict rolled back.
+    /// A transaction of type `kind`, begun at `begun_ns` of [`Machine::now_ns`], has ended, after
+    /// `aborts` attempts that a conflict rolled back.
     fn ended(&mut self, kind: usize, begun_ns: u64, outcome: Outcome, aborts: u64);
 }
 
-/// What was counted of one type of transactions.
+/// Counts of one transaction type.
 #[derive(Debug, Clone, Default)]
 pub struct KindTally {
-    /// Those that committed.
+    /// Transactions that committed.
     pub commits: u64,
-    /// Those that rolled back on purpose.
+    /// Transactions that rolled back on purpose.
     pub rollbacks: u64,
-    /// Nanoseconds of both.
+    /// Latencies of both, in nanoseconds.
     pub latency: Histogram,
 }
 
-/// What a run counted.
+/// The counts of a run.
 pub struct Measured<C> {
     /// By type.
     pub kinds: Vec<KindTally>,
@@ -129,19 +129,19 @@ pub struct Measured<C> {
     pub seconds: f64,
     /// Commits of each second.
     pub series: Vec<u64>,
-    /// Bytes of this process in memory at the end of each of them.
+    /// Resident bytes of this process at the end of each second.
     pub resident_series: Vec<u64>,
-    /// What the database says of its time, at the begin and at the end.
+    /// The database's accounts at the begin and at the end.
     pub accounting: [Accounting; 2],
-    /// Bytes of this process in memory, at the begin and at the end.
+    /// Resident bytes of this process at the begin and at the end.
     pub resident_bytes: [u64; 2],
-    /// Checkpoints that ended meanwhile; `None` for a database that is in memory only.
+    /// Checkpoints that ended during the measurement; `None` for a database that is in memory only.
     pub checkpoints: Option<u64>,
-    /// The clients, for what they have counted themselves, warm-up included.
+    /// The clients, with what they counted themselves, warm-up included.
     pub clients: Vec<C>,
 }
 
-/// One cache line for each thread's commits.
+/// The commit counter of one thread, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU64);
@@ -151,7 +151,7 @@ struct Shared {
     start: Barrier,
     commits: Vec<Line>,
     failure: OnceLock<BenchError>,
-    /// Transactions of each thread, instead of a time.
+    /// Number of transactions of each thread, instead of a time.
     transactions: Option<u64>,
 }
 
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     fn fail(&self, error: BenchError) {
-        // The first failure is the one that is told.
+        // The first failure is the one that is returned.
         let _ = self.failure.set(error);
         self.phase.store(STOP, Ordering::Relaxed);
     }
@@ -179,7 +179,7 @@ struct Tally {
 /// Runs a workload on the database's sessions.
 ///
 /// # Errors
-/// What ended a thread; [`BenchError::Panicked`].
+/// The error that ended a thread; [`BenchError::Panicked`].
 pub fn drive<W: Workload>(
     db: &Database,
     workload: &W,
@@ -222,7 +222,7 @@ pub fn drive<W: Workload>(
         clients: Vec::with_capacity(threads),
     };
     for thread in ended {
-        // A thread that ended without a tally has failed, and that was told above.
+        // A thread that ended without a tally has failed, and its error was returned above.
         let Some((tally, client)) = thread.map_err(|_| BenchError::Panicked("workload"))? else {
             continue;
         };
@@ -244,7 +244,8 @@ fn run_thread<W: Workload>(
     shared: &Shared,
     number: usize,
 ) -> Option<(Tally, W::Client)> {
-    // The session comes after the place, so that its memory is of the node that it works on.
+    // The session is opened after the thread was pinned, so that its memory is on the thread's
+    // node.
     let lanes = workload.lanes();
     let hands = cpus.pin_writer(number).and_then(|()| {
         Ok(if lanes > 1 { Hands::Lanes(db.lanes(lanes)?) } else { Hands::One(db.session()?) })
@@ -266,13 +267,13 @@ fn run_thread<W: Workload>(
     }
 }
 
-/// What a thread works with.
+/// The session or the lanes of a thread.
 enum Hands {
     One(Session),
     Lanes(Lanes),
 }
 
-/// Counts what is run in lanes.
+/// Counts transactions that are run in lanes.
 struct Counting<'s> {
     shared: &'s Shared,
     commits_line: &'s AtomicU64,
@@ -290,7 +291,7 @@ impl LaneWatch for Counting<'_> {
     }
 
     fn ended(&mut self, kind: usize, begun_ns: u64, outcome: Outcome, aborts: u64) {
-        // What was begun before the measurement or ends after it does not count.
+        // A transaction that ends before or after the measurement does not count.
         let was_measuring = std::mem::replace(&mut self.measuring, self.shared.phase() == MEASURE);
         if !(was_measuring && self.measuring) {
             return;
@@ -339,8 +340,8 @@ fn work(
     let mut measuring = shared.phase() == MEASURE;
     let (mut commits, mut left) = (0, shared.transactions.unwrap_or(u64::MAX));
     let mut aborts_before = session.aborts();
-    // A transaction takes as long as since the end of the one before, with choosing it: asking the
-    // clock a second time costs more than that.
+    // The latency is the time since the end of the transaction before, so it includes drawing the
+    // transaction: to read the clock a second time would cost more than that.
     let mut ended_ns = Native::now_ns();
     while left > 0 {
         let kind = client.prepare(ended_ns);
@@ -381,7 +382,7 @@ struct Watched {
     checkpoints: u64,
 }
 
-/// Sleeps in between looks at how it goes, for as long as it goes on.
+/// Sleeps until `end` while `going` returns true, and calls `look` in between.
 fn sleep_until(end: Instant, going: &dyn Fn() -> bool, look: &mut dyn FnMut()) {
     while going() && Instant::now() < end {
         std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
@@ -389,7 +390,7 @@ fn sleep_until(end: Instant, going: &dyn Fn() -> bool, look: &mut dyn FnMut()) {
     }
 }
 
-/// Leads the phases; returns when the measurement has ended.
+/// Controls the phases; returns when the measurement has ended.
 fn watch(
     db: &Database,
     args: &OltpArgs,
@@ -419,7 +420,7 @@ fn watch(
         watched.resident_bytes = resident_bytes();
         watched.checkpoints = db.checkpoints();
         let warm = WARM_UP;
-        // An error may have stopped all meanwhile.
+        // An error may have stopped all threads meanwhile.
         let _ = shared.phase.compare_exchange(warm, MEASURE, Ordering::Relaxed, Ordering::Relaxed);
         begin = Instant::now();
     }
@@ -442,7 +443,7 @@ fn watch(
                 progress.reach(share, &format!("{rate:.0} transactions a second"));
             },
         );
-        // The last second may be cut short, and then says nothing about throughput.
+        // The last second may be incomplete; its count would be misleading.
         if begin.elapsed().as_secs_f64() >= second as f64 {
             let now = shared.commits();
             watched.series.push(now - before);

@@ -1,12 +1,12 @@
-//! How long transactions took: counts in buckets whose width grows with the value.
+//! Latency histograms: counts in buckets; the width of a bucket grows with its values.
 //!
-//! Values below 32 have a bucket each; every power of two above is cut into 32 buckets of equal
-//! width, so a bucket is at most 1/32 (3.1 %) wide and its middle at most 1.6 % off. Recording is
-//! one addition and allocates nothing; histograms of several threads are added up.
+//! Values below 32 have a bucket each; every power of two above is divided into 32 buckets of equal
+//! width, so a bucket is at most 1/32 (3.1 %) wide and its middle at most 1.6 % off. To record a
+//! value takes one addition and no allocation; the histograms of several threads are added up.
 
 use serde::Serialize;
 
-/// Bits of a value that tell its bucket within a power of two.
+/// Bits of a value that select its bucket within a power of two.
 const SUB_BITS: u32 = 5;
 /// Buckets of one power of two.
 const SUB: u64 = 1 << SUB_BITS;
@@ -22,7 +22,7 @@ pub struct Histogram {
     max: u64,
 }
 
-/// What a report says of a histogram of nanoseconds, in microseconds.
+/// Latencies in a report, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// Half of the transactions took at most this.
@@ -33,7 +33,7 @@ pub struct Latency {
     pub p999: f64,
     /// The longest took this.
     pub max: f64,
-    /// What they took on average.
+    /// The average.
     pub mean: f64,
 }
 
@@ -76,19 +76,19 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets everything.
+    /// Clears all counts.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         (self.count, self.sum, self.max) = (0, 0, 0);
     }
 
-    /// Values counted.
+    /// Number of values counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The value at or below which the share `p` (0 to 1) lies, by nearest rank: the middle of its
-    /// bucket, and never more than the greatest value; 0 for none.
+    /// The value at or below which the share `p` (0 to 1) of values is, by nearest rank: the middle
+    /// of its bucket, but at most the greatest value; 0 for an empty histogram.
     pub fn percentile(&self, p: f64) -> u64 {
         let rank = ((p * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         if rank == self.count {

@@ -1,5 +1,5 @@
-//! Filling tables in parallel through the public interface: batches of rows, each a transaction,
-//! taken by whichever thread is free.
+//! Fills tables in parallel through the public interface: each free thread takes the next batch of
+//! rows and inserts it in one transaction.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,33 +12,33 @@ use crate::error::BenchError;
 use crate::machine_facts::resident_bytes;
 use crate::progress::Progress;
 
-/// How often progress is told.
+/// Time between two progress reports.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Share of what the database may take that its first rows may fill at most, in percent; the rest
-/// is for what the run inserts and for copies.
+/// Largest share of the memory limit, in percent, that the first rows may fill; the rest is for
+/// rows that the run inserts, and for copies.
 const FILL_PERCENT: u64 = 85;
 
-/// How filling went.
+/// The result of filling.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct LoadReport {
     /// Rows of all tables.
     pub rows: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// By so many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Bytes of this process in memory afterwards.
+    /// Resident bytes of this process afterwards.
     pub resident_bytes: u64,
 }
 
-/// Bytes that a value of a column of this width takes on average: the values of a segment lie in
-/// one extent, whose size is a power of two.
+/// Average bytes of a value of a column of this width: the values of a segment are in one extent,
+/// and the size of an extent is a power of two.
 pub fn value_bytes(width: u32) -> u64 {
     let rows = SEGMENT_ROWS as u64;
     (rows * u64::from(width)).next_power_of_two() / rows
 }
 
-/// Refuses to fill what does not fit, before anything is done.
+/// Returns an error if the data would not fit, before anything is done.
 ///
 /// # Errors
 /// [`BenchError::TooLarge`].
@@ -54,11 +54,11 @@ pub fn check_room(need_bytes: u64) -> Result<(), BenchError> {
     })
 }
 
-/// Runs `batch` for the numbers from 0 to `batches` − 1 on as many threads as there are CPUs; it
-/// returns the rows that it inserted.
+/// Runs `batch` for the numbers from 0 to `batches` − 1 on as many threads as there are CPUs;
+/// `batch` returns the number of rows that it inserted.
 ///
 /// # Errors
-/// The first that a batch returned.
+/// The first error that a batch returned.
 pub fn fill(
     db: &Database,
     batches: u64,
@@ -79,7 +79,7 @@ pub fn fill(
                 return Ok(());
             }
             let inserted = batch(&mut session, number).inspect_err(|_| {
-                // The other threads need not go on.
+                // The other threads stop as well.
                 next.store(batches, Ordering::Relaxed);
             })?;
             rows.fetch_add(inserted, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! What the transactional workloads share: threads, measuring, filling, reporting.
+//! The framework of the transactional workloads: loading, threads, measurement, reports.
 //!
-//! A workload fills its tables through the public interface ([`load`]), is driven by threads with a
-//! session each ([`driver`]), and its database is checked afterwards. The report says how many
-//! transactions committed in a second, how long each took with all its attempts, and what share
-//! of the time went into which of the study's six components.
+//! A workload fills its tables through the public interface ([`load`]) and is run by threads with a
+//! session each ([`driver`]); its database is checked afterwards. The report has the throughput of
+//! committed transactions, the latency including all attempts, and the share of the time of each of
+//! the six components of "Staring into the Abyss".
 
 pub(crate) mod args;
 mod components;

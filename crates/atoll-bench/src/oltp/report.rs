@@ -1,4 +1,4 @@
-//! The report of a workload: figures for programs, a table for people.
+//! The report of a workload, as JSON and as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +14,14 @@ use crate::machine_facts::MachineFacts;
 
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Everything that one run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct OltpReport {
     /// Name of the workload.
     pub workload: &'static str,
     /// The machine.
     pub machine: MachineFacts,
-    /// What was asked for.
+    /// The arguments.
     pub config: serde_json::Value,
     /// Threads that ran transactions.
     pub threads: usize,
@@ -31,7 +31,7 @@ pub struct OltpReport {
     pub load: LoadReport,
     /// Seconds measured.
     pub seconds: f64,
-    /// Transactions that committed in a second.
+    /// Transactions committed per second.
     pub throughput_txn_s: f64,
     /// Transactions that committed.
     pub commits: u64,
@@ -39,30 +39,30 @@ pub struct OltpReport {
     pub rollbacks: u64,
     /// Attempts that a conflict rolled back.
     pub aborts: u64,
-    /// Attempts that were rolled back while it was measured, for each reason, as the database
-    /// counts them; `requested` are those that rolled back on purpose.
+    /// Attempts that were rolled back during the measurement, by reason, as the database counts
+    /// them; `requested` are rollbacks on purpose.
     pub aborts_by_reason: BTreeMap<String, u64>,
-    /// Share of attempts that a conflict rolled back in all attempts.
+    /// Attempts that a conflict rolled back, as a share of all attempts.
     pub abort_rate: f64,
-    /// From the first attempt of a transaction to its end.
+    /// Latency: from the first attempt of a transaction to its end.
     pub latency_us: Latency,
-    /// What the time went into; `None` when that was not measured.
+    /// The time by component; `None` when it was not measured.
     pub components: Option<Components>,
     /// By type of transaction.
     pub transactions: Vec<KindReport>,
     /// Commits in each whole second.
     pub throughput_series_txn_s: Vec<u64>,
-    /// Bytes of this process in memory at the end of each of these seconds.
+    /// Resident bytes of this process at the end of each of these seconds.
     pub resident_series_bytes: Vec<u64>,
     /// Memory of this process.
     pub resident_bytes: ResidentBytes,
-    /// Checkpoints that ended while it was measured; `None` when the database is in memory only.
+    /// Checkpoints that ended during the measurement; `None` when the database is in memory only.
     pub checkpoints: Option<u64>,
-    /// What bare arrays allow; `None` when that was not asked for.
+    /// The result on bare arrays; `None` when it was not requested.
     pub floor: Option<FloorShare>,
-    /// What was checked of the database afterwards, and held.
+    /// The checks of the database after the run, all of which succeeded or were left out.
     pub checks: Vec<CheckReport>,
-    /// The workload in one line, for people.
+    /// A one-line description of the workload for the table.
     #[serde(skip)]
     pub title: String,
 }
@@ -72,17 +72,17 @@ pub struct OltpReport {
 pub struct KindReport {
     /// Its name.
     pub name: &'static str,
-    /// Those that committed.
+    /// Transactions that committed.
     pub commits: u64,
-    /// Those that rolled back on purpose.
+    /// Transactions that rolled back on purpose.
     pub rollbacks: u64,
-    /// Commits in a second.
+    /// Transactions committed per second.
     pub throughput_txn_s: f64,
-    /// How long they took.
+    /// Their latency.
     pub latency_us: Latency,
 }
 
-/// Bytes of this process in memory.
+/// Resident bytes of this process.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ResidentBytes {
     /// When the measurement began.
@@ -91,25 +91,25 @@ pub struct ResidentBytes {
     pub end: u64,
 }
 
-/// How far a run is from what memory allows with nothing of an engine, see [`crate::floor`].
+/// The run compared with bare arrays in memory, without an engine, see [`crate::floor`].
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct FloorShare {
-    /// Transactions in a second on bare arrays.
+    /// Transactions per second on bare arrays.
     pub txn_s: f64,
-    /// The run's transactions over those.
+    /// The run's throughput divided by that.
     pub share: f64,
 }
 
 /// A check of the database after the run.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckReport {
-    /// What must hold.
+    /// The condition.
     pub name: String,
-    /// Why it was left out; `None` when it was checked, and held.
+    /// The reason why the check was left out; `None` when it was made, and succeeded.
     pub left_out: Option<String>,
 }
 
-/// What a report says beside the figures.
+/// The description of a run beside its figures.
 pub(crate) struct About<'a, C> {
     pub(crate) workload: &'static str,
     pub(crate) title: String,

@@ -1,4 +1,4 @@
-//! Reading whole-number columns of a table of a snapshot, row by row, to check what a run left.
+//! Reads integer columns of a table in a snapshot, row by row, to check the result of a run.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -11,7 +11,7 @@ use crate::error::BenchError;
 ///
 /// # Errors
 /// [`BenchError::Database`]; [`BenchError::Inconsistent`] when the table has no such column of
-/// whole numbers or times.
+/// integers or timestamps.
 pub fn for_each<const N: usize>(
     snapshot: &Snapshot,
     table: &str,
@@ -42,7 +42,7 @@ pub fn for_each<const N: usize>(
     Ok(())
 }
 
-/// Calls `body` with the named columns of every row of a table without NULL.
+/// Calls `body` with the named columns of every row, where no value is NULL.
 ///
 /// # Errors
 /// As [`for_each`].

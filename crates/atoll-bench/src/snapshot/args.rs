@@ -1,4 +1,4 @@
-//! The arguments of the benchmark, and the plan that they make.
+//! The arguments of the benchmark, and the plan of a run.
 
 use std::path::PathBuf;
 
@@ -9,16 +9,16 @@ use serde::Serialize;
 use crate::error::BenchError;
 use crate::oltp::args::as_text;
 
-/// Most GiB that a size may have.
+/// Largest size of a table in GiB.
 const GIB_MAX: f64 = 4096.0;
 
-/// Measures what snapshots cost, beside fork() and a Unix socket.
+/// Measures the cost of snapshots, compared with fork() and a Unix socket.
 #[derive(Debug, Clone, Args)]
 pub struct SnapshotArgs {
     /// Sizes of the table in GiB of column data
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_name = "GIB,...")]
     pub gib: Vec<f64>,
-    /// How transactions are kept apart
+    /// The concurrency-control scheme
     #[arg(long, default_value_t, value_name = "SCHEME")]
     pub scheme: SchemeKind,
     /// Snapshots taken for the percentiles [default: 200, quick 50]
@@ -33,7 +33,7 @@ pub struct SnapshotArgs {
     /// Shortest measurement of throughput in seconds [default: 4, quick 1]
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// Measurements with and without snapshots, in turns [default: 3, quick 1]
+    /// Measurements with and without snapshots, interleaved [default: 3, quick 1]
     #[arg(long)]
     pub repeats: Option<usize>,
     /// Seconds from one snapshot to the next for the figure of each size [default: 10, quick 2]
@@ -46,22 +46,22 @@ pub struct SnapshotArgs {
     /// Skew of the second half of the curve (0: only the uniform half)
     #[arg(long, default_value_t = 0.8)]
     pub theta: f64,
-    /// The curve at every size, not only at the largest
+    /// Measure the curve at every size, not only at the largest
     #[arg(long)]
     pub curve_all: bool,
-    /// No curve
+    /// Do not measure the curve
     #[arg(long, conflicts_with = "curve_all")]
     pub no_curve: bool,
-    /// No comparison with fork() and a Unix socket
+    /// Do not compare with fork() and a Unix socket
     #[arg(long)]
     pub no_peers: bool,
-    /// Shorter and rougher
+    /// Shorter and less precise
     #[arg(long)]
     pub quick: bool,
     /// Let the system place the threads
     #[arg(long)]
     pub no_pin: bool,
-    /// Seed of everything random
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Folder of the database's socket [default: the user's own]
@@ -69,25 +69,25 @@ pub struct SnapshotArgs {
     pub runtime_dir: Option<PathBuf>,
 }
 
-/// What is going to be measured; part of the report.
+/// The plan of a run; part of the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
     /// Sizes in GiB of column data.
     pub gib: Vec<f64>,
-    /// How transactions are kept apart.
+    /// The concurrency-control scheme.
     #[serde(serialize_with = "as_text")]
     pub scheme: SchemeKind,
     /// Snapshots taken for the percentiles.
     pub rounds: usize,
-    /// Seconds that each of them is held.
+    /// Seconds for which each of them is held.
     pub pause_s: f64,
     /// Threads that update rows.
     pub writers: usize,
     /// Threads that fill the table; `None`: one for each CPU.
     pub fill_threads: Option<usize>,
-    /// Shortest measurement of throughput.
+    /// Shortest measurement of throughput, in seconds.
     pub seconds: f64,
-    /// Measurements with and without snapshots, in turns.
+    /// Measurements with and without snapshots, interleaved.
     pub repeats: usize,
     /// Interval of the figure of each size, in seconds.
     pub interval_s: f64,
@@ -95,17 +95,17 @@ pub struct Plan {
     pub intervals_s: Vec<f64>,
     /// Skew of the second half of the curve.
     pub theta: f64,
-    /// Whether there is a curve, and at every size.
+    /// Whether the curve is measured.
     pub curve: bool,
-    /// At every size, not only at the largest.
+    /// Whether it is measured at every size, not only at the largest.
     pub curve_all: bool,
     /// Whether peers are measured.
     pub peers: bool,
-    /// Forks for the percentiles.
+    /// Number of forks for the percentiles.
     pub forks: usize,
-    /// Whether threads are placed.
+    /// Whether threads are pinned.
     pub pin: bool,
-    /// Seed of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Folder of the database's socket.
     #[serde(skip)]
@@ -123,7 +123,7 @@ fn require(
 }
 
 impl Plan {
-    /// Fills in what the arguments leave open.
+    /// Completes the arguments with defaults.
     ///
     /// # Errors
     /// [`BenchError::Argument`].

@@ -1,8 +1,8 @@
-//! What copying an extent costs when nothing else is done: the floor under the writers' loss.
+//! The cost of copying an extent when nothing else is done: the lower bound of the writers' loss.
 //!
-//! Sources are visited in random order and are many times the caches, as uniform updates find
-//! them. Copies go once to memory that was used before and once to memory that the store must get
-//! from the system first.
+//! The sources are copied in random order and take many times the caches, as with uniform updates.
+//! The targets are once memory that was used before, and once memory that the store must first get
+//! from the system.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,11 +16,11 @@ use crate::error::BenchError;
 use crate::keys::Random;
 use crate::stats::median;
 
-/// An extent of values of 8 bytes.
+/// Bytes of an extent with values of 8 bytes.
 pub const EXTENT_BYTES: u64 = SEGMENT_ROWS as u64 * 8;
-/// Sources: 256 MiB.
+/// Number of sources: 256 MiB.
 const EXTENTS: usize = 4096;
-/// Passes over memory that was used before.
+/// Passes over recycled memory.
 const PASSES: usize = 5;
 
 /// Measures on a writer's CPU.

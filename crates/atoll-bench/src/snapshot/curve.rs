@@ -1,8 +1,8 @@
-//! The writers' loss at one interval between snapshots after the other, beside its floor.
+//! The writers' loss at each interval between snapshots, compared with its lower bound.
 //!
-//! With snapshots and without are measured in turns, each stretch of snapshots between two without.
-//! A snapshot is held until the next has been taken, so the writers never have a moment's rest; the
-//! last of a stretch is given up after it.
+//! Stretches with and without snapshots alternate, so each stretch with snapshots is between two
+//! without. A snapshot is held until the next has been taken, so the writers copy all the time; the
+//! last snapshot of a stretch is released after it.
 
 use std::time::{Duration, Instant};
 
@@ -16,18 +16,18 @@ use crate::error::BenchError;
 use crate::progress::Progress;
 use crate::stats::{median, spread_us};
 
-/// Time for memory that nobody holds any more to be freed.
+/// Time for the keeper to free memory that is not leased any more.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// What a measurement is made on.
+/// The subject of a measurement.
 pub struct Field<'f> {
     /// The plan.
     pub plan: &'f Plan,
     /// The database.
     pub loaded: &'f Loaded,
-    /// Writers at work.
+    /// The running writers.
     pub writers: &'f Writers<'f>,
-    /// What a copy costs.
+    /// The cost of a copy.
     pub cost: &'f CopyCost,
 }
 

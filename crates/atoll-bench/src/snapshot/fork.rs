@@ -1,15 +1,15 @@
-//! The only way to have a child share this process's memory as it is now: `fork()`.
+//! A child that shares this process's memory as it is now, by `fork()`.
 //!
 //! Invariant `FORK-1`: between `fork()` and its end a child makes only calls that are safe when any
 //! thread of the parent may have held any lock: `prctl`, `pause`, `_exit`. It allocates nothing,
-//! returns nowhere and runs no destructor. It is told to end with its parent.
+//! does not return and runs no destructor. It asks the kernel to end it with its parent.
 
 use std::io;
 use std::time::Instant;
 
 use crate::error::BenchError;
 
-/// A child that holds the memory as it was at the fork; ended when dropped.
+/// A child that keeps the memory as it was at the fork; ended when dropped.
 pub struct Child {
     pid: libc::pid_t,
     /// Nanoseconds until `fork()` returned here.
@@ -58,8 +58,8 @@ fn child(then: Then) -> ! {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: the pid is that of a child that has not been waited for, so it is nobody else's;
-        // a null status is allowed.
+        // SAFETY: the pid is that of a child that has not been waited for, so the kernel has not
+        // reused it; a null status is allowed.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, std::ptr::null_mut(), 0);
@@ -67,7 +67,7 @@ impl Drop for Child {
     }
 }
 
-/// Nanoseconds of each of so many forks, whose children end at once.
+/// Nanoseconds of each of `forks` forks; the children exit at once.
 ///
 /// # Errors
 /// [`BenchError::System`].
@@ -79,7 +79,7 @@ pub fn times(forks: usize) -> Result<Vec<u64>, BenchError> {
 pub fn page_faults() -> u64 {
     // SAFETY: all-zero bytes are a `rusage`, which is plain numbers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer leads to a `rusage` of ours.
+    // SAFETY: the pointer is to a live local `rusage`.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     usage.ru_minflt.cast_unsigned()
 }
@@ -95,7 +95,7 @@ mod tests {
         let child = Child::holding().expect("fork works where tests run");
         let pid = child.pid;
         drop(child);
-        // SAFETY: signal 0 only asks whether there is such a process.
+        // SAFETY: signal 0 only checks whether the process exists.
         assert_eq!(unsafe { libc::kill(pid, 0) }, -1);
         assert!(page_faults() > 0);
     }

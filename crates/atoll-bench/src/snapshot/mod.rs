@@ -1,18 +1,18 @@
-//! What snapshots cost: taking them, attaching to them from another process, and the writers.
+//! The cost of snapshots: of taking them, of attaching from another process, and for the writers.
 //!
-//! For each size
-//! 1. A table of 128-byte rows is filled by transactions and published.
-//! 2. A process of its own attaches and takes snapshots, one after the other, while a writer
-//!    updates one 8-byte column. Each snapshot is read when it is taken and again when it is given
-//!    up, and must say the same; the first and the last are read whole and compared with what the
-//!    writer says it has done.
-//! 3. The writer's throughput is measured without snapshots and with one held all the time, in
-//!    turns, at each interval between snapshots, beside the floor: the bytes that writers copied,
-//!    times what a copy costs when nothing else is done.
-//! 4. The database goes, and peers do the same with as much plain memory: `fork()`, and rows sent
-//!    over a Unix socket.
+//! For each size:
+//! 1. Transactions fill a table of 128-byte rows, and the database is published.
+//! 2. Another process attaches and takes snapshots, one after the other, while a writer updates one
+//!    8-byte column. The reader samples each snapshot when it takes it and again when it releases
+//!    it; both samples must be equal. The first and the last snapshot are read completely and
+//!    compared with the writer's count.
+//! 3. The writer's throughput is measured without snapshots and with one held all the time,
+//!    interleaved, at each interval between snapshots, and compared with the lower bound: the bytes
+//!    that writers copied, times the cost of a copy when nothing else is done.
+//! 4. The database is dropped, and the peers do the same with as much plain memory: `fork()`, and
+//!    rows sent over a Unix socket.
 //!
-//! Any failure ends the benchmark; what it had made goes with the process.
+//! Any failure ends the benchmark; its files and memory are freed with the process.
 
 mod args;
 mod copy_cost;
@@ -27,8 +27,9 @@ mod writer;
 pub use args::SnapshotArgs;
 pub use reader::reader_main_if_asked;
 pub use report::{
-    Check, CopyCost, CurvePoint, FillReport, ForkReport, SizeReport, SnapshotReport, SocketReport,
+    Check, CopyCost, CurvePoint, ForkReport, SizeReport, SnapshotReport, SocketReport,
 };
+pub use rows::FillReport;
 
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ use writer::Writers;
 /// Runs the benchmark.
 ///
 /// # Errors
-/// [`BenchError`]; [`BenchError::Wrong`] when a snapshot was not what it must be.
+/// [`BenchError`]; [`BenchError::Wrong`] when a snapshot was wrong.
 pub fn run(args: &SnapshotArgs, progress: Progress<'_>) -> Result<SnapshotReport, BenchError> {
     let plan = Plan::new(args)?;
     let cpus = Cpus::divide(plan.writers, plan.pin)?;
@@ -122,8 +123,8 @@ fn run_size(
     Ok(report)
 }
 
-/// Reads a whole snapshot: rows, the sums of columns that never change, and a sum of the changing
-/// column that lies between what the writers had done before and after.
+/// Reads a whole snapshot and checks the rows, the sums of columns that never change, and the sum
+/// of the changing column, which is between the writers' counts before and after.
 fn check(loaded: &Loaded, writers: &Writers, reader: &mut Reader) -> Result<Check, BenchError> {
     let least = writers.updates_ever();
     reader.take()?;
@@ -147,7 +148,7 @@ fn check(loaded: &Loaded, writers: &Writers, reader: &mut Reader) -> Result<Chec
     Ok(Check { rows: sums.rows, updates_shown: sums.counter as u64, least, most })
 }
 
-/// Attaches right after giving up a snapshot, when the owner has memory to free.
+/// Attaches right after a snapshot was released, when the owner has memory to free.
 fn after_release(plan: &Plan, reader: &mut Reader) -> Result<Spread, BenchError> {
     let mut attach_ns = Vec::new();
     for _ in 0..plan.rounds.div_ceil(4) {
@@ -158,8 +159,8 @@ fn after_release(plan: &Plan, reader: &mut Reader) -> Result<Spread, BenchError>
     Ok(spread_us(&attach_ns))
 }
 
-/// Takes snapshots one after the other, each before the one before it is given up, so that the
-/// writer is copying all the time: the hardest case for a taker.
+/// Takes snapshots one after the other, each before the one before it is released, so that the
+/// writer copies all the time: this is the hardest case for taking a snapshot.
 fn take_many(
     plan: &Plan,
     loaded: &Loaded,

@@ -1,10 +1,10 @@
-//! The peers: the same bytes in plain memory, snapshot by `fork()` and by sending them over a Unix
+//! The peers: the same bytes in plain memory, with `fork()` as a snapshot, and sent over a Unix
 //! socket.
 //!
 //! The memory is private and anonymous, because `fork()` copies on write only such memory: a store
-//! is shared, and a child would see the parent's changes in it. The writer increases the counter
+//! is shared, and a child would see the parent's changes in it. The writer increments the counter
 //! of random rows and idles after each for as long as a transaction of Atoll takes beyond the bare
-//! store, so that both start from the same throughput and a loss is a loss of the same thing.
+//! store. So both start from the same throughput, and their losses are comparable.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -22,14 +22,14 @@ use crate::keys::Random;
 use crate::progress::Progress;
 use crate::stats::spread_us;
 
-/// Bytes handed to the socket at a time.
+/// Bytes written to the socket at once.
 const PIECE_BYTES: usize = 256 << 10;
-/// Bytes sent when all of them would not fit twice.
+/// Bytes that are sent at least, when twice the size would not fit into memory.
 const SENT_BYTES_LEAST: u64 = 1 << 30;
-/// Memory that is left alone.
+/// Memory that is kept free.
 const SPARE_BYTES: u64 = 1 << 30;
 
-/// Measures both peers and writes the outcome into `report`.
+/// Measures both peers and enters the results into `report`.
 ///
 /// # Errors
 /// [`BenchError::System`], [`BenchError::Reader`].
@@ -82,7 +82,7 @@ fn rate_over(pace: &Pace, seconds: f64) -> f64 {
     done as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Sets the idling so that there are about `wanted` updates per second.
+/// Sets the idle time so that there are about `wanted` updates per second.
 fn set_pace(pace: &Pace, wanted: f64) {
     let trial = 64;
     let bare_s = 1.0 / rate_over(pace, 0.2).max(1.0);
@@ -120,7 +120,7 @@ fn measure_fork(
             };
             if can_hold {
                 let faults = fork::page_faults();
-                // The window begins before the fork: writers wait for it, too.
+                // The window begins before the fork, because the fork stops the writers too.
                 let before = (Instant::now(), pace.done.load(Ordering::Relaxed));
                 let child = Child::holding()?;
                 std::thread::sleep(Duration::from_secs_f64(plan.interval_s));
@@ -146,7 +146,7 @@ fn measure_socket(words: &[AtomicU64], all_bytes: u64) -> Result<SocketReport, B
     let listener = UnixListener::bind(&path).map_err(BenchError::system("bind"))?;
     let mut reader = Reader::start()?;
     let sent = reader.start_receiving(&path, bytes).and_then(|()| send(&listener, words));
-    // The name has served; a file that is left over harms nobody.
+    // The name is not needed any more; a file that is left behind does no harm.
     let _ = std::fs::remove_file(&path);
     let seconds = sent?;
     let got = reader.end_receiving()?;
@@ -161,7 +161,7 @@ fn measure_socket(words: &[AtomicU64], all_bytes: u64) -> Result<SocketReport, B
     })
 }
 
-/// Seconds until the receiver has everything in memory.
+/// Seconds until the receiver has all bytes in memory.
 fn send(listener: &UnixListener, words: &[AtomicU64]) -> Result<f64, BenchError> {
     let failed = |call| BenchError::system(call);
     let (mut stream, _) = listener.accept().map_err(failed("accept"))?;

@@ -1,8 +1,8 @@
-//! The reading process: the same program, started again, that attaches by name.
+//! The reading process: another process of the same program, which attaches by name.
 //!
-//! It is told what to do by lines of JSON and answers each with one. A snapshot that it takes is
-//! sampled at once and again when it is given up; if the two differ the answer is an error. It
-//! ends when its input ends, and with it whatever it held.
+//! It receives commands as lines of JSON and answers each with one line. It samples a snapshot when
+//! it takes it and again when it releases it; if the samples differ, the answer is an error. It
+//! ends when its input ends, which releases everything that it holds.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,12 +19,12 @@ use super::rows::{COUNTER, FIXED, TABLE};
 use crate::error::BenchError;
 use crate::keys::Random;
 
-/// Set in the environment of a process that is to be the reader.
+/// An environment variable that makes a process the reader.
 const ASKED: &str = "ATOLL_BENCH_READER";
-/// Segments that are sampled of a snapshot.
+/// Segments of a snapshot that are sampled.
 const SAMPLED: usize = 2;
 
-/// What the reader is told.
+/// A command for the reader.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     Attach { name: String, runtime_dir: Option<PathBuf> },
@@ -34,7 +34,7 @@ enum Order {
     Receive { socket: PathBuf, bytes: u64 },
 }
 
-/// What it answers.
+/// An answer of the reader.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Attached { ns: u64 },
@@ -52,12 +52,12 @@ pub struct Taken {
     pub take_ns: u64,
     /// Nanoseconds until it could be used in the reader.
     pub attach_ns: u64,
-    /// Bytes that the reader had copied for the snapshot before, because a transaction was open
-    /// at its cut.
+    /// Bytes that the reader copied for the snapshot before, because a transaction was open at its
+    /// cut.
     pub bytes_patched_before: u64,
 }
 
-/// A whole snapshot, summed up.
+/// The sums over a whole snapshot.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Sums {
     /// Rows present.
@@ -68,9 +68,9 @@ pub struct Sums {
     pub fixed: [i64; 2],
 }
 
-/// Becomes the reading process, and does not return, if this process was started as one. A program
-/// that calls [`super::run`] calls this first thing in `main`: the benchmark starts that program
-/// again, with `ATOLL_BENCH_READER` set in its environment.
+/// Becomes the reading process and does not return, if this process was started as one. A program
+/// that calls [`super::run`] must call this first in `main`: the benchmark starts that program
+/// again with `ATOLL_BENCH_READER` set in its environment.
 pub fn reader_main_if_asked() {
     if std::env::var_os(ASKED).is_none() {
         return;
@@ -132,7 +132,8 @@ impl Held {
         Ok(Self { snapshot, table, sample, sum })
     }
 
-    /// Bytes that were copied here because a transaction was open at the cut.
+    /// Releases the snapshot; returns the bytes that were copied here because a transaction was
+    /// open at the cut.
     fn give_up(self) -> Result<u64, String> {
         let again = sum_over(&self.table, self.sample.iter().copied(), COUNTER)?;
         if again != self.sum {
@@ -180,7 +181,7 @@ impl State {
     }
 }
 
-/// Reads what comes into memory, all of it.
+/// Reads all bytes into memory.
 fn receive(socket: &Path, bytes: u64) -> std::io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
     let mut data: Vec<u8> = Vec::with_capacity(bytes as usize);
@@ -189,7 +190,7 @@ fn receive(socket: &Path, bytes: u64) -> std::io::Result<Answer> {
     Ok(Answer::Received { bytes: std::hint::black_box(&data).len().min(got) as u64 })
 }
 
-/// The reading process as the benchmark sees it; ended when dropped.
+/// Handle of the reading process; ended when dropped.
 pub struct Reader {
     child: Child,
     orders: Option<ChildStdin>,
@@ -259,7 +260,7 @@ impl Reader {
         }
     }
 
-    /// Takes a snapshot, then gives up the one before.
+    /// Takes a snapshot, then releases the one before.
     ///
     /// # Errors
     /// [`BenchError::Reader`].
@@ -270,10 +271,10 @@ impl Reader {
         }
     }
 
-    /// Gives up the snapshot; returns the bytes that the reader copied for it.
+    /// Releases the snapshot; returns the bytes that the reader copied for it.
     ///
     /// # Errors
-    /// [`BenchError::Reader`], also when the snapshot has changed meanwhile.
+    /// [`BenchError::Reader`], also when the snapshot has changed since it was taken.
     pub fn give_up(&mut self) -> Result<u64, BenchError> {
         match self.ask(&Order::GiveUp)? {
             Answer::GivenUp { bytes_patched } => Ok(bytes_patched),
@@ -292,7 +293,7 @@ impl Reader {
         }
     }
 
-    /// Tells it to connect to a socket and to read so many bytes into memory.
+    /// Asks the reader to connect to a socket and to read `bytes` bytes into memory.
     ///
     /// # Errors
     /// [`BenchError::System`].
@@ -300,7 +301,7 @@ impl Reader {
         self.send(&Order::Receive { socket: socket.to_owned(), bytes })
     }
 
-    /// Waits for the end of that; returns the bytes that came.
+    /// Waits until the reader has done so; returns the bytes received.
     ///
     /// # Errors
     /// [`BenchError::Reader`].
@@ -314,7 +315,7 @@ impl Reader {
     /// Ends it.
     ///
     /// # Errors
-    /// [`BenchError::Reader`] when it ends badly.
+    /// [`BenchError::Reader`] when it ends with an error.
     pub fn close(mut self) -> Result<(), BenchError> {
         self.orders = None;
         let status = self.child.wait().map_err(BenchError::system("wait"))?;
@@ -326,7 +327,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.orders = None;
-        // It may hang after an error; nothing more is wanted of it.
+        // The reader may hang after an error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

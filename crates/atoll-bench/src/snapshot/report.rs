@@ -1,30 +1,30 @@
-//! The report: what was measured, as numbers for programs and as tables for people.
+//! The report, as JSON and as tables.
 
 use std::fmt;
 
 use serde::Serialize;
 
 use super::args::Plan;
-use super::rows::Loaded;
+use super::rows::{FillReport, Loaded};
 use crate::machine_facts::MachineFacts;
 use crate::stats::Spread;
 
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Everything that one run measured.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct SnapshotReport {
     /// The machine.
     pub machine: MachineFacts,
-    /// What was asked for.
+    /// The arguments.
     pub config: Plan,
-    /// What a copy costs.
+    /// The cost of a copy.
     pub copy_cost: CopyCost,
     /// The sizes.
     pub sizes: Vec<SizeReport>,
 }
 
-/// What copying an extent costs when nothing else is done.
+/// The cost of copying an extent when nothing else is done.
 #[derive(Debug, Clone, Serialize)]
 pub struct CopyCost {
     /// Bytes of the extent.
@@ -33,39 +33,24 @@ pub struct CopyCost {
     pub recycled_us: f64,
     /// The same into memory that comes from the system.
     pub fresh_us: f64,
-    /// The former as bandwidth.
+    /// The bandwidth into recycled memory.
     pub gib_per_s: f64,
 }
 
-/// How filling the table went.
-#[derive(Debug, Clone, Serialize)]
-pub struct FillReport {
-    /// How long it took.
-    pub seconds: f64,
-    /// By so many threads.
-    pub threads: usize,
-    /// Microseconds of one thread for one row.
-    pub us_per_row: f64,
-    /// Bytes of this process in memory afterwards.
-    pub resident_bytes: u64,
-    /// Bytes that the store takes.
-    pub store_bytes: u64,
-}
-
-/// A whole snapshot was read and found right.
+/// The check of a whole snapshot, which was right.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
     /// Rows in it.
     pub rows: u64,
     /// Updates that it shows.
     pub updates_shown: u64,
-    /// Updates known to be made before it was asked for.
+    /// The count of updates before the snapshot was requested.
     pub least: u64,
-    /// Updates that can have been made when it had been taken.
+    /// The greatest possible count of updates when the snapshot had been taken.
     pub most: u64,
 }
 
-/// One size.
+/// The results of one size.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SizeReport {
     /// GiB of column data.
@@ -76,21 +61,22 @@ pub struct SizeReport {
     pub data_bytes: u64,
     /// Filling it.
     pub fill: Option<FillReport>,
-    /// Microseconds that the owner needs for taking a snapshot: half of them at most this.
+    /// Microseconds that the owner needs to take a snapshot, median.
     pub take_us_p50: f64,
-    /// 99 of 100 at most this.
+    /// The 99th percentile.
     pub take_us_p99: f64,
-    /// The longest.
+    /// The maximum.
     pub take_us_max: f64,
-    /// Microseconds from asking for a snapshot until it can be used in the other process.
+    /// Microseconds from the request for a snapshot until it can be used in the other process,
+    /// median.
     pub attach_us_p50: f64,
-    /// 99 of 100 at most this.
+    /// The 99th percentile.
     pub attach_us_p99: f64,
-    /// The longest.
+    /// The maximum.
     pub attach_us_max: f64,
     /// The first time: connecting and mapping the store.
     pub first_attach_us: f64,
-    /// The same right after another snapshot was given up, when the owner has memory to free.
+    /// The same right after another snapshot was released, when the owner has memory to free.
     pub attach_after_release_us: Spread,
     /// Bytes that writers copied while those snapshots were taken.
     pub bytes_copied: u64,
@@ -100,11 +86,11 @@ pub struct SizeReport {
     pub bytes_patched: u64,
     /// Updates per second without snapshots.
     pub updates_per_s_without: f64,
-    /// Updates per second with one at each of the plan's `interval_s`, held all the time.
+    /// Updates per second with snapshots at the plan's `interval_s`, one of them held at any time.
     pub updates_per_s_with: f64,
-    /// What that costs the writers.
+    /// The loss of the writers.
     pub loss_percent: f64,
-    /// Snapshots that were read whole.
+    /// The snapshots that were read completely.
     pub checks: Vec<Check>,
     /// The writers' loss at each interval.
     pub curve: Vec<CurvePoint>,
@@ -126,21 +112,21 @@ pub struct CurvePoint {
     pub theta: f64,
     /// Seconds from one snapshot to the next.
     pub interval_s: f64,
-    /// Updates per second without snapshots, the median.
+    /// Median of updates per second without snapshots.
     pub updates_per_s_without: f64,
-    /// With them, the median.
+    /// Median with snapshots.
     pub updates_per_s_with: f64,
-    /// Loss, the median.
+    /// Median of the losses.
     pub loss_percent: f64,
-    /// Loss of each repetition against its neighbours without snapshots.
+    /// Loss of each repetition, relative to the stretches without snapshots before and after it.
     pub losses_percent: Vec<f64>,
-    /// Share of a writer's time that bare copying of the same bytes takes.
+    /// Share of a writer's time that only copying the same bytes takes.
     pub floor_percent: f64,
-    /// The same if all copies went to memory fresh from the system.
+    /// The same if all copies went to fresh memory of the system.
     pub floor_fresh_percent: f64,
     /// Snapshots taken.
     pub snapshots: usize,
-    /// Microseconds that taking them took.
+    /// Microseconds to take them.
     pub take_us: Spread,
     /// Seconds measured with snapshots.
     pub seconds: f64,
@@ -157,11 +143,11 @@ pub struct CurvePoint {
 pub struct ForkReport {
     /// Microseconds until it returns.
     pub fork_us: Spread,
-    /// Updates per second of a writer with the pace of Atoll's.
+    /// Updates per second of a writer at the pace of Atoll's.
     pub updates_per_s_without: f64,
     /// The same while a child holds the memory for one interval.
     pub updates_per_s_with: Option<f64>,
-    /// What that costs the writer; `None` when memory for the copies was missing.
+    /// The loss of the writer; `None` when there was not enough memory for the copies.
     pub loss_percent: Option<f64>,
     /// Page faults meanwhile, nearly all of them copies of a page.
     pub page_faults: Option<u64>,
@@ -172,14 +158,14 @@ pub struct ForkReport {
 pub struct SocketReport {
     /// Bytes sent.
     pub sent_bytes: u64,
-    /// How fast.
+    /// The speed.
     pub gib_per_s: f64,
-    /// Milliseconds for the whole size, by that speed if less was sent.
+    /// Milliseconds for the whole size, extrapolated if less was sent.
     pub total_ms: f64,
 }
 
 impl SizeReport {
-    /// A report in which nothing was measured yet.
+    /// A report without results.
     pub(crate) fn new(gib: f64, loaded: &Loaded) -> Self {
         Self {
             gib,
@@ -197,7 +183,7 @@ impl SizeReport {
         self.attach_us_max = attach.max;
     }
 
-    /// Takes the figures of the uniform point at `interval_s`.
+    /// Copies the figures of the uniform point at `interval_s`.
     pub(crate) fn set_headline(&mut self, interval_s: f64, points: &[CurvePoint]) {
         let wanted = |point: &&CurvePoint| point.theta == 0.0 && point.interval_s == interval_s;
         if let Some(point) = points.iter().find(wanted) {

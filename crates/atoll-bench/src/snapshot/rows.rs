@@ -1,16 +1,15 @@
-//! The table: filling it by transactions and publishing it.
+//! The table: transactions fill it, and the database is published.
 //!
-//! A row is 16 columns of 8 bytes: the key `id`, the `counter` that writers increase, and 14
-//! columns that never change and follow from the key, so that a whole snapshot can be checked by
-//! sums.
+//! A row is 16 columns of 8 bytes: the key `id`, the `counter` that writers increment, and 14
+//! columns that never change and are computed from the key, so that sums check a whole snapshot.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use atoll::{Column, DataType, Database, DatabaseOptions, Schema, Table, TxnResult, Value};
+use serde::Serialize;
 
 use super::args::Plan;
-use super::report::FillReport;
 use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::machine_facts::resident_bytes;
@@ -29,9 +28,24 @@ pub const TABLE: &str = "rows";
 
 /// Rows inserted by one transaction.
 const BATCH: u64 = 1000;
-/// Bytes beside the values of a row: its lock, and its entry in the index at half load, old and
-/// new while that grows.
+/// Bytes for a row beside its values: its lock, and its entry in the index at half load, in the old
+/// and the new index while it grows.
 const BESIDE_BYTES: u64 = 8 + 32;
+
+/// The result of filling the table.
+#[derive(Debug, Clone, Serialize)]
+pub struct FillReport {
+    /// Duration in seconds.
+    pub seconds: f64,
+    /// Number of threads.
+    pub threads: usize,
+    /// Microseconds of one thread for one row.
+    pub us_per_row: f64,
+    /// Resident bytes of this process afterwards.
+    pub resident_bytes: u64,
+    /// Bytes that the store takes.
+    pub store_bytes: u64,
+}
 
 /// A filled and published database.
 pub struct Loaded {
@@ -43,9 +57,9 @@ pub struct Loaded {
     pub name: String,
     /// Rows.
     pub rows: u64,
-    /// How filling it went.
+    /// The result of filling it.
     pub fill: FillReport,
-    /// Updates by writers that are gone.
+    /// Updates by writers that have ended.
     pub past_updates: AtomicU64,
 }
 
@@ -101,7 +115,7 @@ impl Loaded {
         progress: Progress<'_>,
     ) -> Result<Self, BenchError> {
         let rows = ((gib * (1u64 << 30) as f64) as u64 / ROW_BYTES).max(1);
-        // All values of one column may be kept twice for snapshots.
+        // Snapshots may keep all values of one column twice.
         let need = rows * (ROW_BYTES + BESIDE_BYTES + 2 * 8);
         let available = atoll::machine::memory_allowed().available_bytes;
         if need > available {

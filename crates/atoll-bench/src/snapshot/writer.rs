@@ -1,5 +1,4 @@
-//! Writers: threads that increase the counter of one row after another, each in a transaction of
-//! its own.
+//! Writers: threads that increment the counters of random rows, each in a transaction of its own.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +13,7 @@ use crate::cpus::Cpus;
 use crate::error::BenchError;
 use crate::keys::Keys;
 
-/// One cache line for each writer's count.
+/// The counter of one writer, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU64);
@@ -23,7 +22,7 @@ struct Line(AtomicU64);
 struct Counts {
     lines: Vec<Line>,
     stop: AtomicBool,
-    /// What ended a writer.
+    /// The error that ended a writer.
     failure: OnceLock<String>,
 }
 
@@ -33,16 +32,16 @@ impl Counts {
     }
 }
 
-/// Threads at work until [`Writers::stop`].
+/// Writers that run until [`Writers::stop`].
 pub struct Writers<'l> {
     loaded: &'l Loaded,
-    /// Skew of the rows that they choose, 0 for none.
+    /// Skew of the choice of rows, 0 for none.
     pub theta: f64,
     counts: Arc<Counts>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Updates a row: reads the counter and stores it increased by one.
+/// Reads the counter of a row and stores it incremented by one.
 pub fn increase(db: &Database, table: &Table, id: u64) -> Result<(), atoll::Error> {
     let key = [Value::Int64(id.cast_signed())];
     db.transaction(|tx| {
@@ -56,7 +55,7 @@ impl<'l> Writers<'l> {
     /// Starts the writers of the plan.
     ///
     /// # Errors
-    /// [`BenchError::System`] when there are no more threads.
+    /// [`BenchError::System`] when the system has no more threads.
     pub fn start(
         loaded: &'l Loaded,
         cpus: &Cpus,
@@ -84,7 +83,7 @@ impl<'l> Writers<'l> {
             let counts = Arc::clone(&writers.counts);
             let body = move || {
                 if let Err(error) = work() {
-                    // The first failure is the one that is told.
+                    // The first failure is the one that is returned.
                     let _ = counts.failure.set(error.to_string());
                 }
             };
@@ -94,7 +93,7 @@ impl<'l> Writers<'l> {
         Ok(writers)
     }
 
-    /// Threads.
+    /// Number of writers.
     pub fn count(&self) -> usize {
         self.threads.len()
     }
@@ -104,7 +103,7 @@ impl<'l> Writers<'l> {
         self.loaded.past_updates.load(Ordering::Relaxed) + self.counts.sum()
     }
 
-    /// Starts to measure throughput.
+    /// Begins a measurement of throughput.
     pub fn begin(&self) -> Window {
         Window { begin: Instant::now(), updates: self.counts.sum() }
     }
@@ -112,7 +111,7 @@ impl<'l> Writers<'l> {
     /// Updates per second since the window began, and its seconds.
     ///
     /// # Errors
-    /// What ended a writer.
+    /// The error that ended a writer.
     pub fn rate(&self, window: &Window) -> Result<(f64, f64), BenchError> {
         let updates = self.counts.sum() - window.updates;
         let seconds = window.begin.elapsed().as_secs_f64();
@@ -142,7 +141,7 @@ impl<'l> Writers<'l> {
         self.counts.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
         if !threads.is_empty() {
-            // A panic has been reported, and `check` tells of it.
+            // The panic was reported, and `check` returns an error for it.
             threads.into_iter().for_each(|thread| drop(thread.join()));
             self.loaded.past_updates.fetch_add(self.counts.sum(), Ordering::Relaxed);
         }
@@ -151,7 +150,7 @@ impl<'l> Writers<'l> {
     /// Stops them.
     ///
     /// # Errors
-    /// What ended a writer before.
+    /// The error that ended a writer.
     pub fn stop(mut self) -> Result<(), BenchError> {
         let before = self.check();
         self.join();

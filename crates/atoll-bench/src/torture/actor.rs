@@ -1,7 +1,7 @@
-//! Who runs plans, and writes down what came of them.
+//! Actors: an actor runs plans on one thread and records what its transactions read and wrote.
 //!
-//! An actor repeats a plan that was rolled back because of others, a number of times; each attempt
-//! is a transaction of the history, since nobody must see what a failed one wrote.
+//! An actor retries a plan that a conflict rolled back, up to a limit. Each attempt is a
+//! transaction of the history, because no transaction may see what a failed attempt wrote.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use super::workload::{
     own_name, pair_of,
 };
 
-/// Attempts at a plan.
+/// Most attempts at a plan.
 const ATTEMPTS_MAX: u32 = 10;
-/// Most turns, as a power of two, that a hurried one lets others have before the next.
+/// Most turns, as a power of two, for which a hurried transaction waits before its next attempt.
 const TURNS_BITS_MAX: u32 = 6;
 
 /// A thread of a run.
@@ -31,22 +31,22 @@ pub struct Actor<S: Scheme<M>, M: Machine> {
     hands: Hands<S, M>,
     thread: u32,
     now: Transaction,
-    /// Of the present attempt: they count if it commits.
+    /// Faults of the current attempt; they count if it commits.
     faults: Vec<Fault>,
 }
 
 impl<S: Scheme<M>, M: Machine> Actor<S, M> {
-    /// Who runs plans on one thread.
+    /// An actor for thread number `thread`.
     ///
     /// # Errors
-    /// What the engine refused.
+    /// An error of the engine.
     pub fn new(scene: &Arc<Scene<S, M>>, thread: u32) -> Result<Self, String> {
         let hands = scene.ground.hands()?;
         let now = scene.recorder.begin(thread);
         Ok(Self { scene: Arc::clone(scene), hands, thread, now, faults: Vec::new() })
     }
 
-    /// Runs plans, and tidies up between some of them.
+    /// Runs plans, and collects garbage between some of them.
     pub fn run_all(&mut self, plans: &[Plan]) {
         for (number, plan) in (self.thread as usize..).zip(plans) {
             self.run(plan);
@@ -81,7 +81,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
                         let text = format!("attempt {attempt} of {plan:?} was rolled back");
                         return self.scene.fault(Fault { kind: "reader aborted".to_owned(), text });
                     }
-                    // Who is hurried lets others have more and more turns, as in lanes.
+                    // A hurried transaction waits for more turns after each attempt, as in lanes.
                     let turns = if plan.hurried { 1 << attempt.min(TURNS_BITS_MAX) } else { 1 };
                     (0..turns).for_each(|_| M::wait(attempt));
                 }
@@ -103,7 +103,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
     fn attempt(&mut self, plan: &Plan) -> Result<End, Halt> {
         let keys: Option<Vec<Vec<i64>>> = plan.steps.iter().map(|step| step.keys()).collect();
         let keys = keys.map(|keys| keys.concat());
-        // Who has a name may be anywhere.
+        // The row that has a name may be in any partition.
         let names = self.scene.cast.named && plan.steps.iter().any(|step| step.names());
         let keys = keys.filter(|_| !names);
         self.hands.begin(keys.as_deref(), plan)?;
@@ -254,7 +254,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         Ok(())
     }
 
-    /// Records what was seen of rows that were looked at together, and changed.
+    /// Records what was read of rows that were visited together, and the changes to them.
     fn looked(&mut self, looks: &[Look], versions: &[u64], seen: &[Option<Row>]) {
         for ((look, version), row) in looks.iter().zip(versions).zip(seen) {
             let Some(row) = row else {
@@ -293,7 +293,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         Ok(())
     }
 
-    /// Inserts rows together, those whose keys are there left out.
+    /// Inserts rows in one call, except those with a key that exists.
     fn flood(&mut self, first: i64, place: i64) -> Result<(), Halt> {
         let new = (first..first + FLOOD).zip(place..);
         let rows: Vec<Row> =
@@ -317,7 +317,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         [key, version as i64, place, mark, word, 0, name, name_word(version, name)]
     }
 
-    /// Records that a row was inserted, or that its key was there.
+    /// Records that a row was inserted, or that its key existed.
     fn inserted(&mut self, row: &Row, is_new: bool) {
         let item = Item::row(row[ID]);
         if !is_new {
@@ -353,7 +353,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         Ok(())
     }
 
-    /// A row had one name, and has another now.
+    /// Records that a row had one name before, and has another after.
     fn named(&mut self, before: Option<(i64, i64)>, after: Option<(i64, i64)>) {
         let is_same = before.map(|(name, _)| name) == after.map(|(name, _)| name);
         let left = |word: i64| Some(Left { version: word as u64, place: 0 });
@@ -370,8 +370,8 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         }
     }
 
-    /// If another row has the name, the transaction has been rolled back, and is a reader of what
-    /// it was told until then.
+    /// Handles a rollback because another row has the name: the attempt becomes a transaction that
+    /// only read, up to its first write, and that saw the name in use.
     fn refused(&mut self, name: i64, halt: Halt) -> Halt {
         if !matches!(halt, Halt::Taken) {
             return halt;
@@ -383,7 +383,7 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         self.now.ops.truncate(reads);
         match (item, own) {
             (Some(item), None) => self.now.ops.push(Op::Exists { item }),
-            (Some(_), Some(Some(_))) => {} // Another row that it has itself given the name to.
+            (Some(_), Some(Some(_))) => {} // It has itself given the name to another row.
             _ => {
                 let text = format!("name {name} was refused, which no other row can have");
                 self.faults.push(Fault { kind: "name refused".to_owned(), text });
@@ -413,14 +413,14 @@ impl<S: Scheme<M>, M: Machine> Actor<S, M> {
         Ok(rows)
     }
 
-    /// That rows came in order; returns the range that has been seen whole.
+    /// Checks the order of rows; returns the range that was read completely.
     fn check_walk(&mut self, column: usize, walk: &Walk, rows: &[Row]) -> (i64, i64) {
         self.faults.extend(check_order(column, walk, rows));
         let (mut from, mut to) = (walk.from, walk.to);
         if rows.len() >= walk.limit
             && let Some(last) = rows.last()
         {
-            // It stopped here; others at the same place may come after.
+            // The walk stopped at this row; further rows may have the same place.
             let rest = i64::from(column == PLACE);
             if walk.descending { from = last[column] + rest } else { to = last[column] - rest }
         }

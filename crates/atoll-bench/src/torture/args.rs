@@ -25,16 +25,16 @@ pub struct TortureArgs {
     /// Seconds of each scheme, with --native
     #[arg(long, default_value_t = 5.0, requires = "native")]
     pub seconds: f64,
-    /// Threads that try seeds [default: one for each CPU]
+    /// Threads that try seeds in parallel [default: one for each CPU]
     #[arg(long, conflicts_with = "native")]
     pub jobs: Option<usize>,
-    /// Anomalies after which a scheme is given up
+    /// Anomalies after which a scheme is abandoned
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub anomalies_max: usize,
 }
 
 impl TortureArgs {
-    /// Refuses what makes no sense.
+    /// Checks the arguments.
     ///
     /// # Errors
     /// [`BenchError::Argument`].

@@ -1,18 +1,21 @@
-//! Store buffers: what a processor holds back.
+//! Store buffers: stores that the other coroutines do not see yet.
 //!
-//! A store waits in a queue of its processor, and others do not see it while loads behind it are
-//! done already; the thread itself sees it. Stores leave the queue in their order, at any time, and
-//! all of them before the processor reads and writes a word in one step or goes past a fence. That
-//! is total store order, the model of x86 ("x86-TSO", Sewell et al., CACM 2010); weaker processors
-//! hold back at least as much.
+//! A store waits in a queue of its processor. Other processors do not see it while later loads of
+//! the same processor are executed already; the storing thread itself sees it. Stores leave the
+//! queue in their order, at any time, and all of them before the processor executes an atomic
+//! read-modify-write or a fence. This is total store order, the model of x86 ("x86-TSO", Sewell et
+//! al., CACM 2010); weaker processors delay at least as much.
 //!
-//! Here a word has its new value at once, and others are shown the one before while the store is
-//! in a queue. Words are known by their addresses, which are compared and never used.
+//! Here a word has its new value at once, and other coroutines are shown the value before while the
+//! store is in a queue. A word is identified by its address, which is compared and never
+//! dereferenced.
 //!
-//! - `BUFFERS-1`: a word has stores of one coroutine in queues; those of another leave before.
-//! - `BUFFERS-2`: values in tables are no words of the machine and are seen at once, so a fence
-//!   that releases empties the queue: stores of values behind it come after.
-//! - `BUFFERS-3`: who waits lets the stores of all go, so that what is waited for comes.
+//! - `BUFFERS-1`: the queues have stores into a word of one coroutine only; a store of another
+//!   coroutine first releases them.
+//! - `BUFFERS-2`: values in tables are not words of the machine and are visible at once, so a
+//!   release fence empties the queue: stores of values come after it.
+//! - `BUFFERS-3`: a coroutine that waits releases the stores of all, so that the awaited store
+//!   becomes visible.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -21,24 +24,24 @@ use atoll::machine::Ordering;
 
 use crate::keys::Random;
 
-/// Of so many chances to let stores go, one is taken.
+/// One in this many chances to release stores is taken.
 const RELEASE_EVERY: u64 = 8;
 
-/// A store that others do not see yet.
+/// A store that other coroutines do not see yet.
 struct Held {
     word: usize,
-    /// What they see instead.
+    /// The value that they see instead.
     before: u64,
 }
 
 struct Buffers {
     queues: RefCell<Vec<VecDeque<Held>>>,
     random: RefCell<Random>,
-    /// Stores in all queues.
+    /// Number of stores in all queues.
     count: Cell<usize>,
-    /// Whose turn it is.
+    /// The coroutine that is running.
     running: Cell<Option<usize>>,
-    /// Whether fences are heeded; a planted fault, if not.
+    /// Whether fences have an effect; false is a planted fault.
     fenced: Cell<bool>,
 }
 
@@ -55,7 +58,7 @@ thread_local! {
 }
 
 impl Buffers {
-    /// Lets stores of a queue go, so many of them.
+    /// Releases the first `stores` stores of a queue.
     fn release(&self, queue: &mut VecDeque<Held>, stores: usize) {
         queue.drain(..stores);
         self.count.set(self.count.get() - stores);
@@ -70,7 +73,8 @@ impl Buffers {
         }
     }
 
-    /// Lets go what others have stored into a word, and what they had stored before.
+    /// Releases the stores of other coroutines into a word, and the stores before those in the same
+    /// queues.
     fn release_others(&self, word: usize) {
         if self.count.get() == 0 {
             return;
@@ -89,7 +93,7 @@ impl Buffers {
     }
 }
 
-/// A run begins, with buffers for so many coroutines; with none, all is seen at once.
+/// Begins a run with queues for `coroutines` coroutines; with none, every store is visible at once.
 pub(super) fn begin(seed: u64, coroutines: usize) {
     BUFFERS.with(|buffers| {
         buffers.random.replace(Random::new(seed));
@@ -99,17 +103,17 @@ pub(super) fn begin(seed: u64, coroutines: usize) {
     });
 }
 
-/// It is the turn of a coroutine, or of none.
+/// Sets the running coroutine.
 pub(super) fn turn(of: Option<usize>) {
     BUFFERS.with(|buffers| buffers.running.set(of));
 }
 
-/// Whether the next runs heed fences.
+/// Whether fences have an effect in the next runs.
 pub fn heed_fences(yes: bool) {
     BUFFERS.with(|buffers| buffers.fenced.set(yes));
 }
 
-/// A word is going to be stored into, and has this value.
+/// Called before a store into a word that has the value `before`.
 pub(super) fn store(word: usize, before: u64, order: Ordering) {
     BUFFERS.with(|buffers| {
         buffers.release_others(word);
@@ -127,7 +131,7 @@ pub(super) fn store(word: usize, before: u64, order: Ordering) {
     });
 }
 
-/// What whoever's turn it is sees of a word that has this value.
+/// The value that the running coroutine sees of a word with this value.
 pub(super) fn seen(word: usize, value: u64) -> u64 {
     BUFFERS.with(|buffers| {
         if buffers.count.get() == 0 {
@@ -141,7 +145,7 @@ pub(super) fn seen(word: usize, value: u64) -> u64 {
     })
 }
 
-/// A word is going to be read and written in one step.
+/// Called before an atomic read-modify-write of a word.
 pub(super) fn exchange(word: usize) {
     BUFFERS.with(|buffers| {
         buffers.release_others(word);
@@ -158,12 +162,12 @@ pub(super) fn fence(order: Ordering) {
     });
 }
 
-/// Something that the machine is not told of in words.
+/// Releases the queue of the running coroutine, before a step that is not an access to a word.
 pub(super) fn release_own() {
     BUFFERS.with(Buffers::release_own);
 }
 
-/// Others come in between, perhaps for long.
+/// Called when the running coroutine gives way, perhaps for long.
 pub(super) fn rest() {
     BUFFERS.with(|buffers| {
         if buffers.count.get() > 0 && buffers.chance() {
@@ -172,7 +176,7 @@ pub(super) fn rest() {
     });
 }
 
-/// Somebody waits.
+/// Called when a coroutine waits (`BUFFERS-3`).
 pub(super) fn release_all() {
     BUFFERS.with(|buffers| {
         if buffers.count.replace(0) > 0 {
@@ -181,9 +185,9 @@ pub(super) fn release_all() {
     });
 }
 
-/// A word is gone.
+/// Called when a word is dropped.
 pub(super) fn forget(word: usize) {
-    // Threads end with words in hand.
+    // Words may be dropped when the thread ends, after its thread-local values.
     let _ = BUFFERS.try_with(|buffers| {
         if buffers.count.get() == 0 {
             return;
@@ -204,8 +208,7 @@ mod tests {
     use atoll::machine::{Machine, Word};
     use std::rc::Rc;
 
-    /// Two coroutines store each into a word of its own and load the other's: the results of many
-    /// seeds.
+    /// Two coroutines store into a word each and load the other's: the results of many seeds.
     fn both(fence: bool) -> Vec<(u64, u64)> {
         let words = || Rc::new([SteppedWord::new(0), SteppedWord::new(0)]);
         let mut all = Vec::new();

@@ -1,6 +1,6 @@
-//! What a transaction of a torture run can do to its one table, in rows of numbers.
+//! The operations of a transaction on the one table of a torture run; rows consist of integers.
 //!
-//! All that depends on the interface of the transaction layer is here.
+//! Only this module depends on the interface of the transaction layer.
 
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
@@ -23,41 +23,41 @@ pub const ID: usize = 0;
 pub const VERSION: usize = 1;
 /// Column of the second index.
 pub const PLACE: usize = 2;
-/// Column of a number that follows from version and place: a row of two halves shows.
+/// Column of a number that follows from version and place; it reveals a torn row.
 pub const MARK: usize = 3;
-/// Column of a number that is written by itself: version and amount.
+/// Column of a number that is written by itself: a version and the amount.
 pub const AMOUNT: usize = 4;
 /// Column that is written without being read.
 pub const STAMP: usize = 5;
-/// Column of the name, which no other row may have.
+/// Column of the name; names are unique.
 pub const NAME: usize = 6;
-/// Column of the version in which the row got its name, and the name once more.
+/// Column of the version in which the row got its name, with the name.
 pub const NAMED: usize = 7;
-/// Columns.
+/// Number of columns.
 pub const COLUMNS: usize = 8;
 
 /// A row.
 pub type Row = [i64; COLUMNS];
 
-/// How operations are given.
+/// The way in which operations are passed to the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// In one call.
     Together,
-    /// In a call each.
+    /// Each in a call of its own.
     Alone,
     /// One after the other, in one access.
     OneByOne,
 }
 
-/// Why a transaction does not go on.
+/// The reason why a transaction ended early.
 #[derive(Debug)]
 pub enum Halt {
-    /// It was rolled back because of others.
+    /// A conflict rolled it back.
     Conflict,
     /// It was rolled back because another row has the name.
     Taken,
-    /// An error that must not be.
+    /// An error that must not occur.
     Error(String),
 }
 
@@ -74,11 +74,11 @@ impl From<OpError> for Halt {
 /// The index of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByName {
-    /// There is none, and anybody has any name.
+    /// There is no index, and names need not be unique.
     Missing,
-    /// A name is one row's.
+    /// Names are unique.
     Unique,
-    /// A fault: it does not look who has a name.
+    /// A planted fault: the index does not check whether a name exists.
     Unchecked,
 }
 
@@ -92,10 +92,10 @@ fn row_of<M: Machine>(view: &View<'_, M>) -> Row {
     std::array::from_fn(|at| view.i64(at))
 }
 
-/// Room for the tables of a run.
+/// Memory for the tables of a run.
 ///
 /// # Errors
-/// What the system refused.
+/// An error of the system.
 pub fn directory() -> Result<Directory, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let swing = SwingConfig { buddy_bytes: 1 << 28, ..SwingConfig::default() };
@@ -113,7 +113,7 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
     /// An empty table under a scheme.
     ///
     /// # Errors
-    /// What the system refused.
+    /// An error of the system.
     pub fn new(scheme: S, options: EngineOptions, by_name: ByName) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let engine = Arc::new(Engine::new(scheme, Arc::new(directory()?), options));
@@ -134,20 +134,20 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
         Ok(Self { engine, table })
     }
 
-    /// Hands for one thread.
+    /// A worker for one thread.
     ///
     /// # Errors
-    /// What the engine refused.
+    /// An error of the engine.
     pub fn hands(&self) -> Result<Hands<S, M>, String> {
         let worker = self.engine.worker().map_err(|stop| stop.to_string())?;
         Ok(Hands { table: Arc::clone(&self.table), worker })
     }
 
-    /// The rows that a snapshot of now shows, in any order; `patched`: without what was not
-    /// committed, as it should be.
+    /// The rows that a snapshot taken now shows, in any order. With `patched`, as it must be,
+    /// changes that had not committed are undone.
     ///
     /// # Errors
-    /// A snapshot that cannot be read.
+    /// An error that prevents reading the snapshot.
     pub fn snapshot(&self, patched: bool, mut pause: impl FnMut()) -> Result<Vec<Row>, String> {
         let memory = self.engine.memory();
         let taking = self.engine.taking();
@@ -204,7 +204,7 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
         Ok(rows)
     }
 
-    /// Frees what waits for workers only.
+    /// Frees extents that wait only until no worker reads them.
     pub fn reclaim(&self) {
         self.engine.memory().reclaim();
     }
@@ -215,21 +215,21 @@ impl<S: Scheme<M>, M: Machine> Ground<S, M> {
         (memory.kept_bytes_all(), memory.leases())
     }
 
-    /// Whether the row of a key is known to be where it is guessed.
+    /// Whether the slot of a key has an exact prediction.
     #[cfg(test)]
     pub(super) fn is_exact(&self, key: i64) -> bool {
         self.table.locate_exact(&[key.into()]).is_some()
     }
 }
 
-/// A thread's worker.
+/// The worker of one thread.
 pub struct Hands<S: Scheme<M>, M: Machine> {
     table: Arc<Table<M>>,
     worker: Worker<S, M>,
 }
 
 impl<S: Scheme<M>, M: Machine> Hands<S, M> {
-    /// Begins a transaction that touches these keys only; `None`: any.
+    /// Begins a transaction that accesses only these keys; `None`: any keys.
     ///
     /// # Errors
     /// [`Halt`].
@@ -244,7 +244,8 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         })?)
     }
 
-    /// Takes away what waits, between transactions: of its own or of workers that are gone.
+    /// Collects up to `most` entries of the garbage queues, the worker's own or those of ended
+    /// workers; called between transactions.
     pub fn collect_garbage(&mut self, most: usize) {
         self.worker.collect_garbage(most);
     }
@@ -257,7 +258,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         Ok(self.worker.commit()?)
     }
 
-    /// Rolls back; does nothing when that is done already.
+    /// Rolls back; does nothing when the transaction has ended.
     pub fn roll_back(&mut self) {
         self.worker.abort(AbortReason::Requested);
     }
@@ -274,7 +275,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         Ok(row.filter(|_| found))
     }
 
-    /// Changes columns without reading; false when there is no such row.
+    /// Changes columns without reading them. Returns false when there is no such row.
     ///
     /// # Errors
     /// [`Halt`].
@@ -284,7 +285,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         Ok(self.worker.update(&self.table, &[key.into()], &changes)?)
     }
 
-    /// Changes columns by what stands in the row, with one lookup; returns what stood there.
+    /// Changes columns depending on the old row, with one lookup; returns the old row.
     ///
     /// # Errors
     /// [`Halt`].
@@ -302,8 +303,8 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         Ok(before.filter(|_| found))
     }
 
-    /// Visits rows together: each is given to `change` with its position, which says what to put
-    /// into it; returns what stood in them. Those that `changes` does not name are only read.
+    /// Visits rows together: `change` receives each row with its position and returns the new
+    /// values; returns the old rows. Rows without `changes` are only read.
     ///
     /// # Errors
     /// [`Halt`].
@@ -332,8 +333,8 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
     }
 
     /// Reads all columns of each row and puts numbers into some of them, by operations that are
-    /// given in one of these ways; returns the rows as they stood. `Err`: a row was there
-    /// for one of its operations and not for another, which must not be committed.
+    /// passed as `how` says; returns the old rows. `Err`: a row was present for one of its
+    /// operations and absent for another; such a transaction must not commit.
     ///
     /// # Errors
     /// [`Halt`].
@@ -378,8 +379,8 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
             .collect())
     }
 
-    /// Does operations one after the other, without leaving the gate in between if that can be;
-    /// calls `absent` with the position of one whose key has no row.
+    /// Performs operations one after the other, inside the gate for all of them if possible; calls
+    /// `absent` with the position of an operation on a missing row.
     fn access(
         &mut self,
         keys: &[Value],
@@ -404,7 +405,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         done
     }
 
-    /// Inserts a row; false when there is one with its key.
+    /// Inserts a row. Returns false when its key exists.
     ///
     /// # Errors
     /// [`Halt`].
@@ -416,7 +417,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         }
     }
 
-    /// Inserts rows together, up to one whose key is there; how many that were.
+    /// Inserts rows in one call, up to the first with a key that exists; returns their number.
     ///
     /// # Errors
     /// [`Halt`].
@@ -433,7 +434,7 @@ impl<S: Scheme<M>, M: Machine> Hands<S, M> {
         }
     }
 
-    /// Deletes a row; false when there is none.
+    /// Deletes a row. Returns false when there is no such row.
     ///
     /// # Errors
     /// [`Halt`].

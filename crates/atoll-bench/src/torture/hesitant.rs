@@ -1,9 +1,9 @@
-//! This machine, but for threads that now and then fall asleep between two shared accesses, for as
-//! long as others need for whole transactions.
+//! The machine on which threads now and then sleep between two shared accesses, for as long as
+//! other threads need for whole transactions.
 //!
-//! The operating system does that to threads too, though seldom just where it matters. With it,
-//! threads that really run beside each other reach the interleavings that need one of them to miss
-//! a lot.
+//! The operating system preempts threads too, but seldom at the critical point. With these sleeps,
+//! threads that run in parallel reach interleavings in which one of them misses many steps of the
+//! others.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use atoll::machine::{Machine, Native, NativeWord, Ordering, Word};
 
 use crate::keys::Random;
 
-/// Shared accesses from one sleep to the next, on average.
+/// Average number of shared accesses from one sleep to the next.
 const ACCESSES: u64 = 400;
-/// Longest sleep in microseconds.
+/// Longest sleep, in microseconds.
 const SLEEP_US_MAX: u64 = 500;
 
 thread_local! {
@@ -23,13 +23,13 @@ thread_local! {
     static RANDOM: RefCell<Random> = const { RefCell::new(Random::new(0)) };
 }
 
-/// Draws the sleeps of this thread from a seed of its own.
+/// Seeds the sleeps of this thread.
 pub(super) fn reseed(seed: u64) {
     RANDOM.set(Random::new(seed));
     draw();
 }
 
-/// When to sleep next; and how long now.
+/// Draws the number of accesses until the next sleep, and the length of this one.
 fn draw() -> Duration {
     RANDOM.with_borrow_mut(|random| {
         LEFT.set(random.below(2 * ACCESSES));

@@ -1,4 +1,4 @@
-//! The schemes, and how each is judged.
+//! The schemes, and the rules by which each is judged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,12 +8,13 @@ use atoll_txn::{Scheme, TimestampKind};
 
 use super::hesitant::Hesitant;
 use super::machine::Stepped;
-use super::run::{Rules, Run, failed, run_native, run_seed};
+use super::rules::Rules;
+use super::run::{Run, failed, run_native, run_seed};
 use super::stage::words;
 use crate::error::BenchError;
 
-/// The settings that go with a seed: all sources of timestamps, taken when a transaction begins or
-/// not, and some numbers of partitions come up.
+/// The settings that a seed selects: all sources of timestamps, timestamps at the begin or not, and
+/// several numbers of partitions occur.
 pub fn options(seed: u64) -> SchemeOptions {
     let kinds = TimestampKind::ALL;
     SchemeOptions {
@@ -49,7 +50,7 @@ impl<M: Machine> SchemeVisitor<M> for Threads<'_> {
     }
 }
 
-/// A panic is a finding like any other.
+/// Runs `run`; a panic is a finding like any other.
 fn caught(run: impl FnOnce() -> Run) -> Run {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| failed("panic", words(&*panic)))
 }
@@ -60,7 +61,8 @@ pub fn seed(kind: SchemeKind, seed: u64, keep: bool) -> Run {
     caught(|| kind.visit(&options, Seeded(seed, &rules(kind, &options, keep))))
 }
 
-/// Runs so many threads of this machine once under a scheme; those of an odd seed hesitate.
+/// Runs `threads` threads of this machine once under a scheme; with an odd seed they are
+/// [`Hesitant`].
 pub fn native(kind: SchemeKind, seed: u64, threads: usize) -> Run {
     let options = options(seed);
     let rules = rules(kind, &options, false);
@@ -71,10 +73,10 @@ pub fn native(kind: SchemeKind, seed: u64, threads: usize) -> Run {
     })
 }
 
-/// The schemes that a name stands for: `all`, or one.
+/// The schemes of a name: `all`, or one.
 ///
 /// # Errors
-/// [`BenchError::Scheme`] for a name that no scheme has.
+/// [`BenchError::Scheme`] when there is no scheme of this name.
 pub fn choose(name: &str) -> Result<Vec<SchemeKind>, BenchError> {
     if name.eq_ignore_ascii_case("all") {
         return Ok(SchemeKind::ALL.to_vec());

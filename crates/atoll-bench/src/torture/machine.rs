@@ -1,22 +1,22 @@
-//! A machine on which a run of several "threads" repeats exactly.
+//! A machine on which a run of several "threads" is reproducible.
 //!
-//! All threads are coroutines of one; they give way at shared accesses: at every operation of a
-//! word, at both ends of a latch, at every wait and every question about the time. Which one goes
-//! on, and for how long, is the decision of the [`stage`](super::stage), from a seed. The clock
-//! counts steps, from wherever it is. In every second run each coroutine has a store buffer
-//! ([`super::buffers`]), as a processor of its own would. So what happens is a function of the code
-//! and the seed alone, and an anomaly that was found once is found again.
+//! The threads are coroutines of one thread. They give way at shared accesses: at every operation
+//! on a word, at both ends of a latch, at every wait and at every reading of the clock. The
+//! [`stage`](super::stage) decides from a seed which coroutine runs next, and for how long. The
+//! clock counts steps. In every second run each coroutine has a store buffer ([`super::buffers`]),
+//! like a processor. So a run depends only on the code and the seed, and the same seed reproduces
+//! an anomaly.
 //!
 //! Protocol
-//! 1. [`super::stage`] says how many steps the coroutine may make, and resumes it.
-//! 2. Each access counts a step; the one after the last allowed gives way first.
-//! 3. A wait gives way at once: what is waited for happens in another coroutine.
+//! 1. [`super::stage`] sets how many steps the coroutine may make, and resumes it.
+//! 2. Each access counts as a step; the first access beyond the limit gives way before it is made.
+//! 3. A wait gives way at once, because the awaited event happens in another coroutine.
 //!
 //! Invariants
-//! - `STEPPED-1`: a coroutine gives way only inside [`step`] and [`wait`], both of which hold
-//!   nothing; there is no other thread, so between two steps everything is atomic.
-//! - `STEPPED-2`: outside a coroutine (when tables are made and filled) nothing gives way; time
-//!   passes all the same.
+//! - `STEPPED-1`: a coroutine gives way only inside [`step`] and [`wait`], which hold nothing;
+//!   there is no other thread, so everything between two steps is atomic.
+//! - `STEPPED-2`: outside a coroutine (when tables are created and filled) nothing gives way, but
+//!   the clock advances.
 
 use std::cell::Cell;
 use std::ptr;
@@ -27,30 +27,30 @@ use corosensei::Yielder;
 
 use super::buffers;
 
-/// Why a coroutine gave way.
+/// The reason why a coroutine gave way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Why {
-    /// Its steps were used up.
+    /// It has made all its steps.
     Steps,
-    /// It waits for another.
+    /// It waits for another coroutine.
     Waits,
 }
 
-/// How a coroutine gives way.
+/// The handle by which a coroutine gives way.
 pub(super) type GiveWay = Yielder<(), Why>;
 
-/// What the running coroutine counts.
+/// The state of the running coroutine.
 pub(super) struct Now {
-    /// Of the running coroutine; null outside.
+    /// Its yielder; null outside a coroutine.
     pub(super) yielder: Cell<*const GiveWay>,
-    /// Steps that are left before it gives way.
+    /// Steps left before it gives way.
     pub(super) left: Cell<u64>,
     /// Steps of the whole run.
     pub(super) steps: Cell<u64>,
-    /// Nanoseconds.
+    /// The clock in nanoseconds.
     pub(super) clock_ns: Cell<u64>,
-    /// What one step takes.
+    /// Nanoseconds of one step.
     pub(super) step_ns: Cell<u64>,
 }
 
@@ -80,14 +80,14 @@ fn give_way(now: &Now, why: Why) {
         Why::Steps => buffers::rest(),
         Why::Waits => buffers::release_all(),
     }
-    // SAFETY: the stage sets the pointer before it resumes a coroutine, to the yielder that this
-    // coroutine got and keeps on its stack to its end, and clears it when control comes back. So
-    // the yielder lives, and it is the running coroutine's own.
+    // SAFETY: before the stage resumes a coroutine, it sets the pointer to the yielder of that
+    // coroutine, which is on the coroutine's stack until it ends; it clears the pointer when
+    // control returns. So the yielder is alive and belongs to the running coroutine.
     unsafe { (*yielder).suspend(why) };
 }
 
-/// One step: the place where another coroutine may come in between. To be called as well before
-/// whatever else others can see.
+/// One step: other coroutines may run here. Call it before every change that others can see and
+/// that is not an operation on a word.
 pub fn step() {
     NOW.with(|now| {
         now.steps.set(now.steps.get() + 1);
@@ -130,12 +130,13 @@ impl Machine for Stepped {
 
     fn prefetch(_address: *const u8, _bytes: usize) {
         step();
-        // Perhaps it is a latch.
+        // The prefetch may precede an access to a latch.
         buffers::release_own();
     }
 }
 
-/// A word of [`Stepped`]. Only one thread ever uses it: an atomic because words must be `Sync`.
+/// A word of [`Stepped`]. Only one thread ever uses it; it is an atomic because words must be
+/// `Sync`.
 #[derive(Debug, Default)]
 pub struct SteppedWord(AtomicU64);
 

@@ -1,23 +1,24 @@
-//! Torture: every scheme under schedules that look for anomalies.
+//! Torture: runs every scheme under schedules that look for anomalies.
 //!
 //! A run has a few threads with transactions over few rows ([`workload`]), and snapshots in
-//! between. What each transaction saw and wrote is recorded, and the record is judged
-//! ([`atoll_txn::history`]). Seeded runs are on a machine of their own ([`machine`], [`stage`])
-//! where a seed fixes the interleaving down to single shared accesses: what was found once is found
-//! again. Native runs use threads of this machine, for what only real memory can show; in every
-//! second of them threads fall asleep at random accesses ([`hesitant`]).
+//! between. The run records what each transaction read and wrote, and a checker judges the record
+//! ([`atoll_txn::history`]). Seeded runs use a simulated machine ([`machine`], [`stage`]) on which
+//! the seed determines the order of single shared accesses, so a run can be repeated exactly.
+//! Native runs use threads of this machine, to find what only real memory shows; in every second of
+//! them, threads sleep at random accesses ([`hesitant`]).
 //!
-//! | module | room for |
+//! | module | contents |
 //! |---|---|
-//! | [`machine`], [`stage`] | coroutines that give way at shared accesses, and who goes on |
-//! | [`buffers`] | stores that others do not see yet |
+//! | [`machine`], [`stage`] | coroutines that give way at shared accesses, and their schedule |
+//! | [`buffers`] | store buffers of the simulated machine |
 //! | [`hesitant`] | threads that sleep at shared accesses |
-//! | [`workload`] | what transactions do |
-//! | [`hands`], [`truths`] | the table that they do it to, and what is always true of it |
-//! | [`actor`], [`scene`] | doing it, and recording what came of it |
+//! | [`workload`] | plans of transactions |
+//! | [`hands`], [`truths`] | operations on the table, and its invariants |
+//! | [`actor`], [`scene`] | threads that run plans, and the record of a run |
+//! | `verdict` | the verdict on a run |
 //! | [`mod@run`] | one run |
-//! | [`lineup`] | the schemes, and how each is judged |
-//! | [`report`], [`args`] | what is told and asked |
+//! | [`lineup`], [`rules`] | the schemes, and the rules by which each is judged |
+//! | [`report`], [`args`] | the report and the arguments |
 
 pub mod actor;
 pub mod args;
@@ -27,10 +28,12 @@ pub mod hesitant;
 pub mod lineup;
 pub mod machine;
 pub mod report;
+pub mod rules;
 pub mod run;
 pub mod scene;
 pub mod stage;
 pub mod truths;
+mod verdict;
 pub mod workload;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -45,13 +48,13 @@ use crate::progress::Progress;
 use atoll_txn::schemes::SchemeKind;
 use run::Run;
 
-/// How often progress is told.
+/// Time between two progress reports.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Tries what the arguments ask for.
+/// Runs the torture.
 ///
 /// # Errors
-/// [`BenchError::Argument`]. Anomalies are no error here but part of the report.
+/// [`BenchError::Argument`]. An anomaly is not an error but part of the report.
 pub fn run(args: &TortureArgs, progress: Progress<'_>) -> Result<TortureReport, BenchError> {
     args.check()?;
     let kinds = lineup::choose(&args.scheme)?;

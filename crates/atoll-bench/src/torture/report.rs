@@ -1,4 +1,4 @@
-//! The report: what was tried, and what is wrong, with the seed that shows it.
+//! The report: what was tried, and the anomalies with the seeds that reproduce them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::scene::Tally;
 use super::truths::Fault;
 
-/// Everything that one call tried.
+/// The report of all schemes.
 #[derive(Debug, Clone, Serialize)]
 pub struct TortureReport {
     /// `seeded` or `native`.
@@ -16,32 +16,32 @@ pub struct TortureReport {
     pub schemes: Vec<SchemeReport>,
 }
 
-/// One scheme.
+/// The report of one scheme.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SchemeReport {
     /// Its name.
     pub scheme: &'static str,
     /// The first seed.
     pub first_seed: u64,
-    /// Seeds tried; natively, runs.
+    /// Seeds tried; in native mode, runs.
     pub seeds: u64,
-    /// Shared accesses of all runs; 0 natively.
+    /// Shared accesses of all runs; 0 in native mode.
     pub steps: u64,
     /// Transactions.
     #[serde(flatten)]
     pub tally: Tally,
-    /// What is wrong, by ascending seeds.
+    /// The anomalies, by ascending seeds.
     pub anomalies: Vec<Found>,
 }
 
-/// An anomaly and where it is.
+/// An anomaly, and the seed that shows it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Found {
-    /// The seed whose run shows it.
+    /// The seed of the run.
     pub seed: u64,
-    /// Its name.
+    /// The kind of anomaly.
     pub kind: String,
-    /// The transactions that show it.
+    /// A description with the transactions involved.
     pub text: String,
 }
 
@@ -52,7 +52,7 @@ impl Found {
 }
 
 impl TortureReport {
-    /// How many anomalies were found.
+    /// Number of anomalies found.
     pub fn anomalies(&self) -> usize {
         self.schemes.iter().map(|scheme| scheme.anomalies.len()).sum()
     }

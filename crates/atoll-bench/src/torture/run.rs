@@ -10,57 +10,28 @@ use atoll_txn::history::History;
 use super::actor::Actor;
 use super::hesitant;
 use super::machine::{Stepped, step, wait};
+use super::rules::Rules;
 use super::scene::{Scene, Tally};
 use super::stage::{Ended, Part, Turn, play};
 use super::truths::Fault;
 use super::workload::{Flavour, Plan};
 use crate::keys::Random;
 
-/// Steps of one run; the longest ordinary ones take a tenth.
+/// Most steps of one run; the longest ordinary runs take a tenth of it.
 const STEPS_MAX: u64 = 1_000_000;
 /// Transactions of a thread in one native run.
 const NATIVE_PLANS: u64 = 400;
 /// Snapshots of one native run.
 const NATIVE_SNAPSHOTS: usize = 60;
 
-/// How a scheme is judged.
-#[derive(Debug, Clone, Copy)]
-pub struct Rules {
-    /// Whether what ended before another began must come before it.
-    pub strict: bool,
-    /// Whether snapshots leave out what had not committed; they must.
-    pub patched: bool,
-    /// Partitions of the table; only some schemes look at them.
-    pub partitions: u32,
-    /// Whether the index of names refuses a name that another row has; it must.
-    pub unique: bool,
-    /// Whether the history is checked; without it, only what is always true of rows is.
-    pub history: bool,
-    /// Whether the whole run is kept, for a comparison.
-    pub keep: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            strict: true,
-            patched: true,
-            partitions: 1,
-            unique: true,
-            history: true,
-            keep: false,
-        }
-    }
-}
-
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Transactions.
+    /// Counts of transactions.
     pub tally: Tally,
     /// Shared accesses.
     pub steps: u64,
-    /// What is wrong.
+    /// The first fault found.
     pub fault: Option<Fault>,
     /// With [`Rules::keep`]: every turn and every transaction.
     pub kept: Option<(Vec<Turn>, History)>,
@@ -70,7 +41,7 @@ fn plans(random: &mut Random, flavour: &Flavour, count: u64) -> Vec<Plan> {
     (0..count).map(|_| flavour.plan(random)).collect()
 }
 
-/// A run that came to nothing.
+/// The result of a run that could not be completed.
 pub(super) fn failed(kind: &str, text: String) -> Run {
     let fault = Some(Fault { kind: kind.to_owned(), text });
     Run { tally: Tally::default(), steps: 0, fault, kept: None }
@@ -124,7 +95,7 @@ pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run 
     }
     let played = play(seed, STEPS_MAX, rules.keep, parts);
     let fault = |kind: &str, text: String| {
-        // What is left may hold anything, so nothing more is asked of it.
+        // The run may have ended in any state, so nothing else is checked.
         let fault = Some(Fault { kind: kind.to_owned(), text });
         Run { tally: Tally::default(), steps: played.steps, fault, kept: None }
     };
@@ -145,7 +116,7 @@ pub fn run_seed<S: Scheme<Stepped>>(scheme: S, seed: u64, rules: &Rules) -> Run 
     Run { tally, steps: played.steps, fault, kept }
 }
 
-/// Runs threads of this machine against each other once; a moment's work, to be repeated. `M` is
+/// Runs threads of this machine against each other once; a run is short, to be repeated. `M` is
 /// `Native`, or [`Hesitant`](super::hesitant::Hesitant).
 pub fn run_native<S: Scheme<M>, M: Machine>(
     scheme: S,

@@ -1,34 +1,33 @@
-//! A table, what has happened to it, and what is wrong with that.
+//! The scene of a run: a table, the recorded history, and the faults found.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll::machine::Machine;
-use atoll_txn::history::{self, End, History, Item, Recorder, Transaction};
+use atoll_txn::history::{End, History, Item, Recorder, Transaction};
 use atoll_txn::{EngineOptions, Scheme};
 
-use super::actor::Actor;
 use super::hands::{AMOUNT, ByName, Ground, Halt, ID, NAME, NAMED, Row, VERSION};
-use super::run::Rules;
+use super::rules::Rules;
 use super::truths::{
     Fault, amount_of, check_row, check_rows, first_row, initial, name_item, row_of_crowd,
 };
-use super::workload::{Cast, FLOOD, NAMES, Plan, Step, Walk};
+use super::workload::{Cast, FLOOD, NAMES, Plan};
 
-/// First version of a run; those that are there at first are below.
+/// First version that a run assigns; initial rows have smaller ones.
 const FIRST_VERSION: u64 = 1000;
 
-/// So many rows are inserted before the first ones and deleted at once: the table has then seen
-/// enough keys in their order to guess where rows lie. It is right for those that are there at
-/// first, and wrong for those that are deleted and come again in another slot.
+/// This many rows are inserted before the initial rows and then deleted, so that the key predictor
+/// has seen enough keys in ascending order to predict slots. Its predictions are right for the
+/// initial rows, and wrong for rows that are deleted and inserted again into another slot.
 const FORERUNNERS: i64 = 70;
 
-/// How many transactions ended how.
+/// Counts of transactions by their end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     /// Committed.
     pub committed: u64,
-    /// Attempts that were rolled back because of others.
+    /// Attempts that a conflict rolled back.
     pub aborted: u64,
     /// Rolled back on purpose.
     pub rolled_back: u64,
@@ -39,7 +38,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds another.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: Self) {
         self.committed += other.committed;
         self.aborted += other.aborted;
@@ -49,7 +48,7 @@ impl Tally {
     }
 }
 
-/// A table, and what happened to it.
+/// See the module.
 pub struct Scene<S: Scheme<M>, M: Machine> {
     pub(super) ground: Ground<S, M>,
     pub(super) cast: Cast,
@@ -63,10 +62,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl<S: Scheme<M>, M: Machine> Scene<S, M> {
-    /// A table with its first rows.
+    /// A table with its initial rows.
     ///
     /// # Errors
-    /// What the engine refused.
+    /// An error of the engine.
     pub fn new(scheme: S, rules: &Rules, cast: Cast) -> Result<Arc<Self>, String> {
         let by_name = match (cast.named, rules.unique) {
             (false, _) => ByName::Missing,
@@ -113,7 +112,15 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         add(&mut lock(&self.tally));
     }
 
-    /// Takes a snapshot, see [`Ground::snapshot`], and writes down what it shows.
+    pub(super) fn tally(&self) -> Tally {
+        *lock(&self.tally)
+    }
+
+    pub(super) fn first_fault(&self) -> Option<Fault> {
+        lock(&self.faults).first().cloned()
+    }
+
+    /// Takes a snapshot, see [`Ground::snapshot`], and records what it shows.
     pub fn snapshot(&self, thread: u32, patched: bool, pause: impl FnMut()) {
         let shown = self.recorder.begin(thread);
         self.shows(shown, self.ground.snapshot(patched, pause));
@@ -153,7 +160,7 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
         self.count(|tally| tally.snapshots += 1);
     }
 
-    /// Frees what waits for workers only.
+    /// Frees extents that wait only until no worker reads them.
     pub fn reclaim(&self) {
         self.ground.reclaim();
     }
@@ -161,35 +168,6 @@ impl<S: Scheme<M>, M: Machine> Scene<S, M> {
     /// All transactions so far.
     pub fn history(&self) -> History {
         self.recorder.history(initial(&self.cast))
-    }
-
-    /// Looks at everything once more, by every index, and says what is wrong with the run.
-    pub fn verdict(self: &Arc<Self>, rules: &Rules) -> (Tally, Option<Fault>) {
-        let all = |end: i64| Walk { from: 0, to: end, descending: false, limit: usize::MAX };
-        let mut steps = vec![Step::Audit, Step::ScanPlaces(all(i64::MAX))];
-        if self.cast.named {
-            steps.push(Step::ScanNames(all(i64::MAX)));
-        }
-        steps.extend((0..self.cast.keys_end + FLOOD).map(Step::Read));
-        let plan = Plan { steps, read_only: true, hurried: false, rolls_back: false };
-        match Actor::new(self, u32::MAX) {
-            Ok(mut actor) => actor.run(&plan),
-            Err(text) => self.fault(Fault { kind: "error".to_owned(), text }),
-        }
-        self.snapshot(u32::MAX, true, || ());
-        let tally = *lock(&self.tally);
-        if rules.history
-            && let Err(anomaly) = history::check(&self.history(), rules.strict)
-        {
-            let kind = anomaly.kind.to_string();
-            return (tally, Some(Fault { kind, text: anomaly.text }));
-        }
-        let (bytes, leases) = self.ground.kept();
-        if (bytes, leases) != (0, 0) {
-            let text = format!("{leases} leases and {bytes} bytes are kept for no snapshot");
-            self.fault(Fault { kind: "leak".to_owned(), text });
-        }
-        (tally, lock(&self.faults).first().cloned())
     }
 }
 
@@ -208,13 +186,13 @@ mod tests {
     const CAST: Cast =
         Cast { keys_end: 22, guests_from: 17, named: true, crowded: false, rows_in_section: 2 };
 
-    /// A scene in which nothing is wrong.
+    /// A scene without a fault.
     fn scene(cast: Cast) -> Quiet {
         let scheme = NoWait::new(&SchemeOptions::default());
         Scene::new(scheme, &Rules::default(), cast).expect("there is memory for some rows")
     }
 
-    /// What the verdict is after `harm`.
+    /// The verdict after `harm`.
     fn after(harm: impl FnOnce(&Quiet)) -> Option<String> {
         let scene = scene(CAST);
         harm(&scene);
@@ -265,7 +243,7 @@ mod tests {
         assert!(hands.commit().is_ok());
         hands.collect_garbage(usize::MAX);
         assert!(!crowded.ground.is_exact(0));
-        // One of those that nobody touches.
+        // A row of the crowd, which no transaction of a run accesses.
         let gone = hands.begin(None, &Plan::default()).and_then(|()| hands.delete(-1));
         assert!(matches!(gone, Ok(true)));
         assert!(hands.commit().is_ok());

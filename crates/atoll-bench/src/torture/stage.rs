@@ -1,18 +1,19 @@
-//! The stage: lets coroutines run on [`Stepped`](super::machine::Stepped) in an order drawn from a
+//! The stage: schedules coroutines on [`Stepped`](super::machine::Stepped) in an order drawn from a
 //! seed.
 //!
-//! Two ways to draw, since anomalies differ in what brings them about:
-//! - *even*: everybody is equally likely, for bursts of some mean length from a single step up;
-//! - *ranked*: one is preferred to all others until it waits or, at a random moment, is put behind
-//!   them. Few changes at random places reach the interleavings that need one transaction to sleep
-//!   through whole lives of others ("A Randomized Scheduler with Probabilistic Guarantees of
-//!   Finding Bugs", Burckhardt et al., 2010).
+//! There are two ways to draw, because anomalies need different schedules:
+//! - *even*: every coroutine is equally likely, for bursts of some mean length from a single step
+//!   up;
+//! - *ranked*: one coroutine is preferred to all others until it waits or, at a random moment, gets
+//!   the lowest rank. Few switches at random points reach the interleavings in which one
+//!   transaction sleeps while others run from begin to end ("A Randomized Scheduler with
+//!   Probabilistic Guarantees of Finding Bugs", Burckhardt et al., 2010).
 //!
-//! Who waits gives way to others first. When everybody waits, the clock runs faster and faster, so
-//! that waits with a time limit end.
+//! A coroutine that waits gives way first. When all coroutines wait, the clock runs faster and
+//! faster, so that waits with a time limit end.
 //!
-//! A run that does not end within its steps is a livelock or a deadlock. Its coroutines are
-//! forgotten with all that they hold: to unwind them would let them wait again, for each other.
+//! A run that does not end within its steps is a livelock or a deadlock. Its coroutines are leaked
+//! with all that they hold: unwinding them would make them wait for each other again.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -27,55 +28,55 @@ use super::buffers;
 use super::machine::{GiveWay, NOW, Why, wait};
 use crate::keys::Random;
 
-/// Bytes of a coroutine's stack.
+/// Bytes of the stack of a coroutine.
 const STACK_BYTES: usize = 512 << 10;
-/// Who makes no more steps than this from one wait to the next does nothing but look. (An operation
-/// of many that waits makes 13.)
+/// A coroutine that makes at most this many steps from one wait to the next only polls. (An
+/// operation of many steps that waits makes 13.)
 const IDLE_STEPS: u64 = 32;
-/// The clock is not moved by more than this at a time.
+/// The clock advances by at most this at a time while all coroutines wait.
 const LEAP_NS_MAX: u64 = 1 << 22;
 
-/// What a coroutine does.
+/// The body of a coroutine.
 pub type Part = Box<dyn FnOnce()>;
 
 /// A turn of a coroutine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Turn {
-    /// Which coroutine.
+    /// The coroutine.
     pub part: usize,
     /// Steps of the whole run when it ended.
     pub steps: u64,
-    /// Why it ended; `None`: the coroutine had come to its end.
+    /// The reason why it ended; `None`: the coroutine completed.
     pub why: Option<Why>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// Everybody came to the end.
+    /// All coroutines completed.
     Well,
-    /// Steps were used up.
+    /// All steps were used up.
     Endless {
-        /// Who had not come to the end.
+        /// The coroutines that had not completed.
         left: Vec<usize>,
     },
-    /// Somebody panicked.
+    /// A coroutine panicked.
     Panicked {
-        /// Who.
+        /// The coroutine.
         part: usize,
-        /// With which words.
+        /// The message of the panic.
         message: String,
     },
 }
 
-/// A run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Played {
     /// How it ended.
     pub ended: Ended,
     /// Steps made.
     pub steps: u64,
-    /// Every turn; empty when it was not asked for.
+    /// Every turn, if it was requested.
     pub trace: Vec<Turn>,
 }
 
@@ -89,14 +90,14 @@ struct Actor {
     coroutine: Coroutine<(), Why, Result<(), String>, DefaultStack>,
     yielder: Rc<Cell<*const GiveWay>>,
     number: usize,
-    /// Highest goes first, when ranked.
+    /// In ranked mode the highest rank runs.
     rank: i64,
     waits: bool,
     /// Steps since its last wait.
     busy: u64,
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn words(panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<String>().cloned();
     said.or_else(|| panic.downcast_ref::<&str>().map(|said| (*said).to_owned()))
@@ -125,7 +126,7 @@ struct Stage {
     idle_turns: u32,
 }
 
-/// Lets `parts` run until all have come to their end, for at most `steps_max` steps.
+/// Runs `parts` as coroutines until all have completed, for at most `steps_max` steps.
 pub fn play(seed: u64, steps_max: u64, keep_trace: bool, parts: Vec<Part>) -> Played {
     let mut random = Random::new(seed ^ 0x5ca1_ab1e);
     let step_ns = [1, 10, 100][random.below(3) as usize];
@@ -149,7 +150,7 @@ pub fn play(seed: u64, steps_max: u64, keep_trace: bool, parts: Vec<Part>) -> Pl
     });
     buffers::begin(0, 0);
     atoll::machine::pause_with(before);
-    // What is done off the stage takes the same time in every run.
+    // Steps outside a coroutine take the same time in every run.
     NOW.with(|now| now.step_ns.set(1));
     stage.actors.into_iter().for_each(std::mem::forget);
     Played { ended, steps: NOW.with(|now| now.steps.get()), trace }
@@ -208,14 +209,14 @@ impl Stage {
         Ended::Well
     }
 
-    /// Who goes on.
+    /// Chooses the coroutine that runs next.
     fn choose(&mut self) -> usize {
         let count = self.actors.len() as u64;
         if let Manner::Ranked { .. } = self.manner {
             let ranks = self.actors.iter().enumerate();
             return ranks.max_by_key(|(_, actor)| actor.rank).map_or(0, |(at, _)| at);
         }
-        // Who waits is looked at less often: mostly it would only wait again.
+        // A waiting coroutine is chosen less often, because usually it would only wait again.
         let mut at = self.random.below(count) as usize;
         for _ in 0..2 {
             if self.actors[at].waits {
@@ -247,7 +248,7 @@ impl Stage {
     }
 }
 
-/// Steps until the next turn: short ones often, long ones now and then.
+/// Number of steps until the next switch, exponentially distributed.
 fn burst(random: &mut Random, manner: Manner) -> u64 {
     let (Manner::Even { mean } | Manner::Ranked { mean }) = manner;
     (-(1.0 - random.unit()).ln() * mean as f64) as u64
@@ -264,7 +265,7 @@ mod tests {
     use super::super::machine::{Stepped, SteppedWord};
     use super::*;
 
-    /// Two parts that add to a word by a load and a store, and what the word is in the end.
+    /// Two coroutines that add to a word by a load and a store, and the final value of the word.
     fn torn_adding(seed: u64) -> (u64, Vec<Turn>) {
         let word = Arc::new(SteppedWord::new(0));
         let part = |word: &Arc<SteppedWord>| -> Part {

@@ -1,4 +1,4 @@
-//! What is always true of the rows of a torture run, and how it is written into them.
+//! The invariants of the rows of a torture run, and their encoding in the rows.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use super::workload::{
     ACCOUNTS, AMOUNT_AT_FIRST, Cast, NAMES, PAIRS_END, PLACES, TWINS_END, Walk, own_name, pair_of,
 };
 
-/// Amounts are stored with this added, in the low bits of their column.
+/// Added to an amount when it is stored in the low bits of its column.
 pub(super) const AMOUNT_ZERO: i64 = 64;
 const AMOUNT_BITS: u32 = 8;
-/// Names are stored in so many low bits beside the version in which they were given.
+/// Names are stored in this many low bits, beside the version in which they were set.
 const NAME_BITS: u32 = 16;
 
-/// What is wrong.
+/// A violated invariant or another finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Its name.
+    /// Its kind.
     pub kind: String,
-    /// What happened.
+    /// A description.
     pub text: String,
 }
 
-/// What the mark of a row with this version and place is.
+/// The mark of a row with this version and place.
 pub(super) fn mark(version: i64, place: i64) -> i64 {
     (version.wrapping_mul(0x9e37_79b9) ^ place.wrapping_mul(0x85eb_ca6b)) & 0xffff_ffff
 }
 
-/// What is stored for an amount: with a version of its own.
+/// The stored form of an amount, with a version of its own.
 pub(super) fn amount_word(version: u64, amount: i64) -> i64 {
     (version << AMOUNT_BITS) as i64 | (amount + AMOUNT_ZERO)
 }
@@ -39,23 +39,23 @@ pub(super) fn amount(row: &Row) -> i64 {
     (row[AMOUNT] & ((1 << AMOUNT_BITS) - 1)) - AMOUNT_ZERO
 }
 
-/// The part of a row that its amount is in histories.
+/// The item of histories for the amount of a row.
 pub(super) fn amount_of(key: i64) -> Item {
     Item { key, part: 1 }
 }
 
-/// What is stored beside a name: the version in which it was given, and the name.
+/// The stored form of a name, with the version in which it was set.
 pub(super) fn name_word(version: u64, name: i64) -> i64 {
     (version << NAME_BITS) as i64 | name
 }
 
-/// A name that is given from row to row, as an item of histories: a row may have it or none, in the
-/// version in which it got it. Those that rows have of their own are like their keys and left out.
+/// The item of histories for a name that moves from row to row: a row has the name in the version
+/// in which it got it, or no row has it. A row's own name is like its key and has no item.
 pub(super) fn name_item(name: i64) -> Option<Item> {
     (0..NAMES).contains(&name).then_some(Item { key: name, part: 2 })
 }
 
-/// The row of a key that is there at first.
+/// The initial row of a key.
 pub(super) fn first_row(key: i64) -> Row {
     let (version, place) = (100 + key, key % PLACES);
     let amount = if key < PAIRS_END { AMOUNT_AT_FIRST } else { 0 };
@@ -64,14 +64,14 @@ pub(super) fn first_row(key: i64) -> Row {
     [key, version, place, mark(version, place), amount, 0, name, name_word(version as u64, name)]
 }
 
-/// A row that is there and nothing else: no walk comes to its key, its place or its name.
+/// A row of the crowd: no walk reaches its key, its place or its name.
 pub(super) fn row_of_crowd(key: i64) -> Row {
     let mut row = first_row(0);
     (row[ID], row[PLACE], row[NAME]) = (key, -1, key);
     row
 }
 
-/// All that is there at first.
+/// The initial value of every item.
 pub(super) fn initial(cast: &Cast) -> BTreeMap<Item, Left> {
     let mut initial = BTreeMap::new();
     for key in cast.at_first() {
@@ -83,7 +83,7 @@ pub(super) fn initial(cast: &Cast) -> BTreeMap<Item, Left> {
     initial
 }
 
-/// What is always true of all rows together.
+/// Checks the invariants over all rows.
 pub(super) fn check_rows(rows: &BTreeMap<i64, Row>) -> Option<Fault> {
     let fault = |kind: &str, text: String| Some(Fault { kind: kind.to_owned(), text });
     let missing = (0..TWINS_END).find(|key| !rows.contains_key(key));
@@ -115,7 +115,7 @@ pub(super) fn check_rows(rows: &BTreeMap<i64, Row>) -> Option<Fault> {
     None
 }
 
-/// What is always true of a row.
+/// Checks the invariants of one row.
 pub(super) fn check_row(row: &Row) -> Option<Fault> {
     let wanted = mark(row[VERSION], row[PLACE]);
     let name = row[NAMED] & ((1 << NAME_BITS) - 1);
@@ -125,7 +125,7 @@ pub(super) fn check_row(row: &Row) -> Option<Fault> {
     })
 }
 
-/// That twins have the same stamp.
+/// Checks that twins have the same stamp.
 pub(super) fn check_twins(stamps: [Option<i64>; 2]) -> Option<Fault> {
     (stamps[0] != stamps[1]).then(|| Fault {
         kind: "unequal twins".to_owned(),
@@ -133,7 +133,7 @@ pub(super) fn check_twins(stamps: [Option<i64>; 2]) -> Option<Fault> {
     })
 }
 
-/// That the row of a key has it.
+/// Checks that the row found for a key has this key.
 pub(super) fn check_key(key: i64, row: &Row) -> Option<Fault> {
     (row[ID] != key).then(|| Fault {
         kind: "another row".to_owned(),
@@ -141,7 +141,7 @@ pub(super) fn check_key(key: i64, row: &Row) -> Option<Fault> {
     })
 }
 
-/// That rows came in the order of a walk over a column, and no more than asked for.
+/// Checks that rows are in the order of a walk over a column, and not more than its limit.
 pub(super) fn check_order(column: usize, walk: &Walk, rows: &[Row]) -> Option<Fault> {
     let at = |row: &Row| if walk.descending { -row[column] } else { row[column] };
     (!rows.is_sorted_by_key(at) || rows.len() > walk.limit).then(|| Fault {
@@ -160,7 +160,7 @@ mod tests {
         cast.at_first().map(|key| (key, first_row(key))).collect()
     }
 
-    /// What is wrong with the first rows after `harm`.
+    /// The fault of the initial rows after `harm`.
     fn after(harm: impl FnOnce(&mut BTreeMap<i64, Row>)) -> Option<String> {
         let mut rows = first_rows();
         harm(&mut rows);

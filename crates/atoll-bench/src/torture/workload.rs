@@ -1,28 +1,28 @@
-//! What the transactions of a torture run do: short, over few rows, so that they meet.
+//! The transactions of a torture run: short, and over few rows, so that they conflict.
 //!
-//! The keys and what is always true of them, whichever transactions have committed:
-//! - *accounts* are always there; transfers keep the sum of their amounts;
-//! - *pairs* are always there; a withdrawal from one row of a pair looks at both, and the two
-//!   amounts together never become negative (write skew would make them so);
-//! - *twins* are always there; their stamps are written together and without looking, and are
-//!   always equal;
-//! - *guests* come and go. In a wide run they are so many that leaves of the indexes are split, and
-//!   emptied.
+//! The keys, and the invariants that hold after any set of committed transactions:
+//! - *accounts* always exist; transfers keep the sum of their amounts;
+//! - *pairs* always exist; a withdrawal from one row of a pair reads both rows, and the sum of the
+//!   two amounts never becomes negative (write skew would make it negative);
+//! - *twins* always exist; their stamps are written together, without being read, and are always
+//!   equal;
+//! - *guests* are inserted and deleted. In a wide run there are so many that leaves of the indexes
+//!   are split and emptied.
 //!
-//! In one of eight runs the table is *crowded*: other rows lie before these, so that they all fill
-//! a block of slots, whose rows nobody needs to ask until a guest goes.
+//! In one of eight runs the table is *crowded*: other rows are stored before these, so that all
+//! rows together fill a block of slots, which is dense until a guest is deleted.
 //!
-//! Every row moves between places, which the second index is over. In half of the runs a third
-//! index is over names, of which each is one row's at most: every row has one of its own, and a few
-//! are given from row to row, so that several transactions want the same.
+//! Every row moves between places, which the second index is over. In half of the runs a third,
+//! unique index is over names: every row has a name of its own, and a few names move from row to
+//! row, so that several transactions compete for the same name.
 //!
-//! A plan is drawn before it is run and does not depend on what it finds, so it can be tried again.
+//! A plan is drawn before it is run and does not depend on what it reads, so it can be retried.
 
 use atoll_storage::DENSE_ROWS;
 
 use crate::keys::Random;
 
-/// Accounts: keys from 0.
+/// Number of accounts; their keys start at 0.
 pub const ACCOUNTS: i64 = 4;
 /// End of the keys of pairs, which follow; the rows of a pair are neighbours.
 pub const PAIRS_END: i64 = 8;
@@ -30,28 +30,30 @@ pub const PAIRS_END: i64 = 8;
 pub const TWINS_END: i64 = 10;
 /// Places are below this.
 pub const PLACES: i64 = 12;
-/// Names that are given from row to row are below this; those that rows have of their own follow.
+/// Names that move from row to row are below this; the rows' own names follow.
 pub const NAMES: i64 = 4;
-/// What every account and every row of a pair has at first.
+/// The initial amount of every account and of every row of a pair.
 pub const AMOUNT_AT_FIRST: i64 = 2;
 
-/// The guests of a run; the others are always the same.
+/// The rows of a run: its guests, and whether there are others beside the fixed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cast {
     /// End of the keys of guests, which follow those of twins.
     pub keys_end: i64,
-    /// Guests from here on are there at first.
+    /// Guests from this key on exist initially.
     pub guests_from: i64,
-    /// There is an index of names.
+    /// Whether there is an index of names.
     pub named: bool,
-    /// All guests are there at first, and so many others that nobody touches lie before the first
-    /// rows that they all fill a block of slots in the order of their keys, until a guest goes.
+    /// All guests exist initially, and so many other rows, which no transaction accesses, are
+    /// stored before the first rows that all of them fill a block of slots in the order of their
+    /// keys, until a guest is deleted.
     pub crowded: bool,
-    /// Most rows that are stored in one section: transactions of more may be refused half way.
+    /// Most rows that are stored in one section; a larger transaction may be aborted after some of
+    /// its rows were stored.
     pub rows_in_section: usize,
 }
 
-/// A range of keys or places, both ends included, and how it is walked through.
+/// A range of keys or places, both ends included, and the direction of the walk through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walk {
     /// First.
@@ -60,7 +62,7 @@ pub struct Walk {
     pub to: i64,
     /// From the last to the first.
     pub descending: bool,
-    /// Most rows that are looked at.
+    /// Most rows that are read.
     pub limit: usize,
 }
 
@@ -73,13 +75,13 @@ pub enum Step {
     Edit(i64),
     /// Reads a row, then changes it.
     ReadAndUpdate(i64),
-    /// Owns a row before it is read, then reads and changes it.
+    /// Locks a row exclusively before it is read, then reads and changes it.
     OwnAndUpdate(i64),
-    /// Takes a row to another place.
+    /// Moves a row to another place.
     Move(i64, i64),
-    /// Inserts a row at a place under a name, unless it is there.
+    /// Inserts a row at a place under a name, unless its key exists.
     Insert(i64, i64, i64),
-    /// Deletes a row, if it is there.
+    /// Deletes a row, if it exists.
     Delete(i64),
     /// Deletes a row and inserts it again at a place under a name.
     Replace(i64, i64, i64),
@@ -91,30 +93,29 @@ pub enum Step {
     ScanPlaces(Walk),
     /// Reads a range of names.
     ScanNames(Walk),
-    /// Takes 1 from an account to another.
+    /// Moves an amount of 1 from one account to another.
     Transfer(i64, i64),
-    /// Takes 1 from a row if its pair has enough.
+    /// Subtracts 1 from a row if the sum of its pair is large enough.
     Withdraw(i64),
-    /// Gives 1 to a row of a pair, up to a limit.
+    /// Adds 1 to a row of a pair, up to a limit.
     Deposit(i64),
-    /// Writes the same stamp into both twins, in this order, without looking.
+    /// Writes the same stamp into both twins, in this order, without reading them.
     Stamp(bool),
     /// Reads both stamps.
     ReadTwins,
-    /// Reads all rows by the index of the key, and checks all that is always true.
+    /// Reads all rows by the index of the key, and checks all invariants.
     Audit,
-    /// Visits several rows together, of which some are changed.
+    /// Visits several rows together, and changes some of them.
     Visit([Look; VISITED]),
-    /// The same by operations that say beforehand what they do; what is changed is moved.
+    /// As [`Step::Visit`], by operations that are known beforehand; a changed row is also moved.
     Apply([Look; VISITED]),
-    /// Visits all rows up to this key together, checks all that is always true, and changes one of
-    /// them perhaps.
+    /// Visits all rows up to this key together, checks all invariants, and may change one row.
     Tour(i64, Look),
-    /// Inserts rows from this key on at this place and the ones behind.
+    /// Inserts rows from this key on, at this place and the following ones.
     Flood(i64, i64),
     /// Deletes the rows from this key on.
     Purge(i64),
-    /// Lets others go first.
+    /// Lets other coroutines run.
     Rest,
 }
 
@@ -123,14 +124,14 @@ pub enum Step {
 pub struct Look {
     /// Its key.
     pub key: i64,
-    /// Whether it is changed.
+    /// Whether the row is changed.
     pub changes: bool,
-    /// Where it is taken to then.
+    /// The place to which it is moved then.
     pub place: Option<i64>,
 }
 
 impl Look {
-    /// A row that is only looked at.
+    /// A row that is only read.
     pub fn at(key: i64) -> Self {
         Self { key, changes: false, place: None }
     }
@@ -141,20 +142,20 @@ impl Look {
 pub struct Plan {
     /// Its steps.
     pub steps: Vec<Step>,
-    /// It says beforehand that it does not write.
+    /// It is declared read-only.
     pub read_only: bool,
-    /// It does not wait for others, as transactions that share a thread.
+    /// It does not wait for other transactions, like a transaction of a lane.
     pub hurried: bool,
     /// It is rolled back at its end.
     pub rolls_back: bool,
 }
 
-/// What a run has much of; drawn once, so that runs differ in kind.
+/// The mix of steps of a run; drawn once, so that runs differ in kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Flavour {
-    /// Who is there.
+    /// The rows of the run.
     pub cast: Cast,
-    /// Only about so many keys are used, counted from the last.
+    /// Only this many keys are used, counted from the last.
     keys: i64,
     /// Weights of the kinds of steps.
     weights: [u64; KINDS],
@@ -162,11 +163,11 @@ pub struct Flavour {
 }
 
 const KINDS: usize = 23;
-/// Rows that [`Step::Visit`] visits, and [`Step::Apply`].
+/// Number of rows of [`Step::Visit`] and of [`Step::Apply`].
 pub const VISITED: usize = 4;
-/// Rows that [`Step::Flood`] inserts.
+/// Number of rows that [`Step::Flood`] inserts.
 pub const FLOOD: i64 = 10;
-/// Rows that [`Step::Purge`] deletes.
+/// Number of rows that [`Step::Purge`] deletes.
 pub const PURGE: i64 = 16;
 
 fn pick(random: &mut Random, from: i64, end: i64) -> i64 {
@@ -174,13 +175,13 @@ fn pick(random: &mut Random, from: i64, end: i64) -> i64 {
 }
 
 impl Flavour {
-    /// Draws one.
+    /// Draws the mix of a run.
     pub fn draw(random: &mut Random) -> Self {
         let wide = random.below(5) == 0;
         let named = random.below(2) == 0;
         let (guests_from, keys_end) = if wide {
             let guests_from = TWINS_END + 30 + random.below(8) as i64;
-            // With the others, about as many as a leaf holds.
+            // With the other rows, about as many as a leaf holds.
             (guests_from, guests_from + 44 + random.below(10) as i64)
         } else {
             (TWINS_END + 7, TWINS_END + 12)
@@ -194,7 +195,7 @@ impl Flavour {
         let (renames, finds) = if named { (9, 6) } else { (0, 0) };
         let mut weights =
             [9, 8, 6, 3, 4, 7, 6, 3, 6, 6, 5, 7, 3, 3, 3, 2, 6, 2, 0, 0, renames, finds, 4];
-        // Some kinds are left out, others come often.
+        // Some kinds of steps are left out, others are frequent.
         for weight in &mut weights {
             *weight *= [0, 1, 1, 3][random.below(4) as usize];
         }
@@ -233,7 +234,7 @@ impl Flavour {
     }
 
     fn key(&self, random: &mut Random) -> i64 {
-        // Guests first: their keys are the ones that come and go.
+        // Counted from the last key, so that guests, which are inserted and deleted, come first.
         self.cast.keys_end - 1 - pick(random, 0, self.keys)
     }
 
@@ -248,7 +249,7 @@ impl Flavour {
         Walk { from, to, descending: random.below(2) == 0, limit }
     }
 
-    /// A name for a row: often one that others want too.
+    /// Draws a name for a row: often one for which other rows compete.
     fn name(&self, random: &mut Random, key: i64) -> i64 {
         if self.cast.named && random.below(3) > 0 { pick(random, 0, NAMES) } else { own_name(key) }
     }
@@ -313,7 +314,7 @@ impl Flavour {
 }
 
 impl Step {
-    /// Whether it may write.
+    /// Whether the step may write.
     pub fn writes(self) -> bool {
         use Step::*;
         match self {
@@ -326,12 +327,12 @@ impl Step {
         }
     }
 
-    /// Whether a row may get a name, which any other row might have.
+    /// Whether the step may set a name, which any other row might have.
     pub fn names(self) -> bool {
         matches!(self, Self::Insert(..) | Self::Replace(..) | Self::Rename(..) | Self::Flood(..))
     }
 
-    /// The keys that it touches; `None`: it may touch any.
+    /// The keys that the step accesses; `None`: any.
     pub fn keys(self) -> Option<Vec<i64>> {
         Some(match self {
             Self::Read(key)
@@ -356,7 +357,7 @@ impl Step {
     }
 }
 
-/// The name that a row has of its own.
+/// A row's own name.
 pub fn own_name(key: i64) -> i64 {
     NAMES + key
 }
@@ -367,12 +368,12 @@ pub fn pair_of(key: i64) -> i64 {
 }
 
 impl Cast {
-    /// The keys that are there at first.
+    /// The keys that exist initially.
     pub fn at_first(&self) -> impl Iterator<Item = i64> + use<> {
         (0..TWINS_END).chain(self.guests_from..self.keys_end)
     }
 
-    /// The keys of the others, if it is crowded.
+    /// The keys of the crowd; empty if the table is not crowded.
     pub fn crowd(&self) -> std::ops::Range<i64> {
         let others = if self.crowded { DENSE_ROWS as i64 - self.keys_end } else { 0 };
         -others..0

@@ -9,14 +9,14 @@ use crate::oltp::{OltpArgs, require};
 /// The bank of TPC-B.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct TpcbArgs {
-    /// What all workloads share.
+    /// The arguments that all workloads share.
     #[command(flatten)]
     #[serde(flatten)]
     pub oltp: OltpArgs,
     /// Branches; each has 10 tellers and 100,000 accounts
     #[arg(long, default_value_t = 10, value_name = "BRANCHES")]
     pub scale: u16,
-    /// What a transaction does
+    /// Operation of a transaction
     #[arg(long, value_enum, default_value = "transfer", value_name = "WHAT")]
     pub operation: Operation,
     /// Accounts of a branch
@@ -24,7 +24,7 @@ pub struct TpcbArgs {
     pub accounts_per_branch: u32,
 }
 
-/// What a transaction does.
+/// The operation of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
@@ -39,7 +39,7 @@ pub enum Operation {
 }
 
 impl TpcbArgs {
-    /// Checks them.
+    /// Checks the arguments.
     ///
     /// # Errors
     /// [`BenchError::Argument`].

@@ -1,4 +1,4 @@
-//! What must hold of the bank after a run.
+//! The consistency check of the bank after a run.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::args::Operation;
 use crate::error::BenchError;
 use crate::oltp::{CheckReport, rows};
 
-/// What the clients have done, by their own count.
+/// The results of the clients by their own count.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Done {
     /// Sum of the changes that committed.
@@ -25,10 +25,10 @@ struct Sums {
     history: i64,
 }
 
-/// Checks a snapshot against what the clients have done.
+/// Checks a snapshot against the results of the clients.
 ///
 /// # Errors
-/// [`BenchError::Inconsistent`] says which sum is wrong where.
+/// [`BenchError::Inconsistent`] with the wrong sum and its place.
 pub fn check(
     snapshot: &Snapshot,
     operation: Operation,

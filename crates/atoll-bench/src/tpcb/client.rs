@@ -1,4 +1,4 @@
-//! One thread's transactions.
+//! The client of one thread.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,13 +15,13 @@ const LOCAL_PERCENT: u64 = 85;
 /// Greatest change of a balance.
 const DELTA_MAX: u64 = 999_999;
 
-/// One thread's side.
+/// The part of one thread in the workload.
 pub struct TpcbClient {
     tables: Tables,
     random: Random,
     branches: u64,
     accounts: u64,
-    /// The branch of this thread's tellers; all of them are drawn from when `None`.
+    /// The branch of this thread's tellers; `None`: tellers are drawn from all branches.
     home: Option<i16>,
     operation: Operation,
     /// The next row of the history; the teller and account of the transaction.
@@ -146,7 +146,7 @@ fn add(tx: &mut Transaction, tables: &Tables, row: &[Value], delta: i64) -> TxnR
     let balance = tx.update_with(&tables.accounts, &row[ACCOUNT_BRANCH..=ACCOUNT], |row| {
         row.add_i64(BALANCE, delta)
     })?;
-    // The standard transaction answers with the account's new balance.
+    // The standard transaction returns the account's new balance.
     std::hint::black_box(balance);
     Ok(())
 }

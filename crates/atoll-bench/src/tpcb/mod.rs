@@ -2,9 +2,9 @@
 //!
 //! A transaction changes the balance of an account by some amount, and with it those of a teller
 //! and of the teller's branch, and adds a row to the history. 85 of 100 accounts belong to the
-//! teller's own branch. Afterwards the sums of balances must agree with each other, with the
-//! history, and with what the threads say has committed. `--operation` runs one part alone: reading
-//! a balance, changing one, or adding to the history.
+//! teller's own branch. After a run the sums of balances must agree with each other, with the
+//! history, and with the committed changes that the threads counted. `--operation` runs one part
+//! alone: reading a balance, changing one, or adding to the history.
 
 mod args;
 mod check;
@@ -40,18 +40,18 @@ impl Workload for Tpcb<'_> {
     }
 
     fn client(&self, worker: usize) -> TpcbClient {
-        // With partitions a thread stays with the tellers of one branch.
+        // With partitions, a thread uses only the tellers of one branch.
         let home = || (worker % usize::from(self.args.scale)) as i16 + 1;
         let home = self.args.oltp.is_partitioned().then(home);
         TpcbClient::new(self.tables.clone(), self.args, worker, home)
     }
 }
 
-/// A database with the bank, filled.
+/// A database with the filled tables of the bank.
 pub struct Loaded {
     /// The database.
     pub db: Opened,
-    /// How filling it went.
+    /// The result of filling it.
     pub load: LoadReport,
     /// Partitions of the database.
     pub partitions: u32,
@@ -59,7 +59,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Fills a new database.
+    /// Creates and fills a database.
     ///
     /// # Errors
     /// [`BenchError`].
@@ -72,7 +72,7 @@ impl Loaded {
         Ok(Self { db, load, partitions, tables })
     }
 
-    /// Runs the transactions, once, and checks what they leave.
+    /// Runs the transactions, once, and checks the result.
     ///
     /// # Errors
     /// [`BenchError`]; [`BenchError::Inconsistent`] when sums do not agree.
@@ -106,7 +106,7 @@ impl Loaded {
     }
 }
 
-/// Fills a database, runs TPC-B and checks what it leaves.
+/// Fills a database, runs TPC-B and checks the result.
 ///
 /// # Errors
 /// As [`Loaded::run`].

@@ -1,9 +1,9 @@
-//! The tables of TPC-B and their first rows.
+//! The tables of TPC-B and their initial rows.
 //!
 //! Accounts and tellers are numbered within their branch and have (branch, number) as their key, so
-//! that a branch and all that belongs to it is one partition, and every key fits into 8 bytes. Rows
-//! of the first three tables are filled up to 100 bytes, those of the history to 50, as the
-//! standard asks. Balances are whole numbers and begin at 0.
+//! that a branch with all that belongs to it is one partition, and every key fits into 8 bytes.
+//! Rows of the first three tables are filled up to 100 bytes, those of the history to 50, as the
+//! standard demands. Balances are integers and start at 0.
 
 use atoll::{Column, DataType, Database, Schema, Session, Table, TableOptions};
 use atoll::{TransactionOptions, Value};
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 pub const TELLERS: u32 = 10;
 /// Rows inserted by one transaction.
 const BATCH: u64 = 1000;
-/// Bytes of an account, with what a scheme and the index keep for it.
+/// Bytes of an account, including row state and index entry.
 const ACCOUNT_BYTES: u64 = 200;
 /// Position of the balance in a branch.
 pub const BRANCH_BALANCE: usize = 1;
@@ -45,7 +45,7 @@ fn table(
 }
 
 impl Tables {
-    /// Makes them.
+    /// Creates the tables.
     ///
     /// # Errors
     /// [`BenchError::Database`].
@@ -99,7 +99,7 @@ impl Tables {
         })
     }
 
-    /// Fills the first three.
+    /// Fills the first three tables.
     ///
     /// # Errors
     /// [`BenchError::TooLarge`] before anything is done; [`BenchError::Database`].

@@ -9,11 +9,11 @@ use serde::{Serialize, Serializer};
 use crate::error::BenchError;
 use crate::oltp::{OltpArgs, require};
 
-/// The wholesale supplier of TPC-C: all five transactions, and its consistency conditions
+/// The wholesale supplier of TPC-C: all five transactions, and the consistency conditions
 /// afterwards.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct TpccArgs {
-    /// What all workloads share.
+    /// The arguments that all workloads share.
     #[command(flatten)]
     #[serde(flatten)]
     pub oltp: OltpArgs,
@@ -21,22 +21,22 @@ pub struct TpccArgs {
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub warehouses: u16,
     /// Weights of the transactions, such as new-order=45,payment=43; `standard` is 45/43/4/4/4,
-    /// `reduced` the two that the study runs, new-order and payment, in equal parts
-    /// [default: standard, with --reduced reduced]
+    /// `reduced` is new-order and payment in equal parts, as in "Staring into the Abyss" [default:
+    /// standard, with --reduced reduced]
     #[arg(long)]
     pub mix: Option<Mix>,
-    /// Run new-order and payment without their inserts and rollbacks, as the engine of the study
-    /// does, to be compared with it
+    /// Run new-order and payment without their inserts and rollbacks, as the engine of "Staring
+    /// into the Abyss" does, for comparison
     #[arg(long)]
     pub reduced: bool,
-    /// Which warehouses a thread's transactions begin at
+    /// Home warehouses of a thread's transactions
     #[arg(long, value_enum, default_value = "worker", value_name = "WHICH")]
     pub home: Home,
-    /// Of 100 transactions of any type, those that are rolled back after their last write, as the
+    /// Percentage of transactions of any type that are rolled back after their last write, as
     /// orders of unknown items are
     #[arg(long, default_value_t = 0, value_name = "N", hide = true)]
     pub abort_percent: u8,
-    /// Customers, and orders at first, of a district
+    /// Customers of a district, and its initial orders
     #[arg(long, default_value_t = 3000, hide = true)]
     pub customers_per_district: u32,
     /// Items
@@ -44,13 +44,13 @@ pub struct TpccArgs {
     pub items: u32,
 }
 
-/// Which warehouses a thread's transactions begin at.
+/// The home warehouses of a thread's transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Home {
-    /// One: threads are spread over the warehouses in turns, as terminals are
+    /// One: threads are assigned to the warehouses round robin, like terminals
     Worker,
-    /// Any, all equally often
+    /// Any, uniformly
     Any,
 }
 
@@ -62,12 +62,12 @@ pub const KINDS: &[&str] = &["new-order", "payment", "order-status", "delivery",
 pub struct Mix(pub [u32; 5]);
 
 impl Mix {
-    /// The one of the specification.
+    /// The mix of the specification.
     pub const STANDARD: Self = Self([45, 43, 4, 4, 4]);
-    /// The one of the study.
+    /// The mix of "Staring into the Abyss".
     pub const REDUCED: Self = Self([50, 50, 0, 0, 0]);
 
-    /// The transaction that a number below [`Mix::total`] stands for.
+    /// The transaction type of a number below [`Mix::total`].
     pub fn kind(&self, mut number: u32) -> usize {
         let found = self.0.iter().position(|weight| {
             let here = number < *weight;
@@ -128,7 +128,7 @@ impl Serialize for Mix {
 }
 
 impl TpccArgs {
-    /// Checks them and fills in the mix.
+    /// Checks the arguments and completes the mix.
     ///
     /// # Errors
     /// [`BenchError::Argument`].

@@ -1,9 +1,9 @@
 //! The twelve consistency conditions (clause 3.3.2), checked on a snapshot.
 //!
-//! Each condition is a function that says where it is broken and what was found there. Condition 11
-//! is stated for the tables as they were filled: as many orders of a district are delivered as
-//! were at first. Since then every delivery has been counted with its customer, so the condition
-//! is checked with those counts added.
+//! Each condition is a function that returns where it is violated and what was found there.
+//! Condition 11 is stated for the initial tables: a fixed number of a district's orders are
+//! delivered. Every later delivery increments the delivery count of its customer, so the check adds
+//! those counts.
 
 use atoll::{Database, Snapshot};
 
@@ -12,16 +12,16 @@ use super::population::Size;
 use crate::error::BenchError;
 use crate::oltp::CheckReport;
 
-/// Whether a condition holds, or where it is broken.
+/// Whether a condition holds, or where it is violated.
 pub type Verdict = Result<(), String>;
 
 /// A consistency condition.
 pub struct Condition {
     /// Its number in clause 3.3.2.
     pub number: u8,
-    /// What must hold.
+    /// The condition in words.
     pub name: &'static str,
-    /// Checks it.
+    /// The check.
     pub check: fn(&Facts) -> Verdict,
 }
 
@@ -48,10 +48,10 @@ pub const CONDITIONS: [Condition; 12] = [
 /// Conditions that the transactions of `--reduced` break, because they leave out the inserts.
 pub const BROKEN_BY_REDUCED: [u8; 4] = [2, 8, 9, 10];
 
-/// Checks all conditions but those left out.
+/// Checks all conditions except `left_out`.
 ///
 /// # Errors
-/// [`BenchError::Inconsistent`] with every condition that is broken.
+/// [`BenchError::Inconsistent`] with every condition that is violated.
 pub fn check(db: &Database, size: Size, left_out: &[u8]) -> Result<Vec<CheckReport>, BenchError> {
     let broken = broken(&db.snapshot()?, size)?;
     let counts = |number: &u8| !left_out.contains(number);
@@ -71,7 +71,7 @@ pub fn check(db: &Database, size: Size, left_out: &[u8]) -> Result<Vec<CheckRepo
     Ok(CONDITIONS.iter().map(report).collect())
 }
 
-/// The conditions that a snapshot breaks, and where.
+/// The conditions that a snapshot violates, and where.
 ///
 /// # Errors
 /// [`BenchError::Database`].
@@ -81,7 +81,7 @@ pub fn broken(snapshot: &Snapshot, size: Size) -> Result<Vec<(u8, String)>, Benc
     Ok(verdicts.filter_map(|(number, verdict)| Some((number, verdict.err()?))).collect())
 }
 
-/// Hundredths as people write them.
+/// An amount in hundredths as text.
 fn money(hundredths: i64) -> String {
     let sign = if hundredths < 0 { "-" } else { "" };
     let digits = hundredths.unsigned_abs();
@@ -133,7 +133,7 @@ fn next_order_follows_newest(facts: &Facts) -> Verdict {
     each_district(facts, |district| {
         let expected = district.next_order - 1;
         let order = newest(district, |order| order.rows > 0).unwrap_or(0);
-        // A district whose orders are all delivered has no new order to compare with.
+        // A district with all orders delivered has no new order to compare with.
         let new_order = newest(district, |order| order.new_orders > 0).unwrap_or(order);
         require(order == expected && new_order == expected, || {
             format!(

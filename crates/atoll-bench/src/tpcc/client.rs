@@ -1,4 +1,4 @@
-//! One thread's terminal: which transaction comes next, and running it.
+//! The client of one thread: draws the next transaction and runs it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::stop::settle;
 use crate::error::BenchError;
 use crate::oltp::{Client, Outcome};
 
-/// One thread's side.
+/// The part of one thread in the workload.
 pub struct TpccClient {
     field: Arc<Field>,
     pool: Pool,
@@ -112,7 +112,7 @@ mod tests {
         let pool = Pool::draw(&mut Drawer::new(random, &args, Some(1)), &field, 100);
         let mut client = TpccClient::new(Arc::clone(&field), pool, &args, 1);
         let mut session = loaded.db.session().expect("a session");
-        // Some days from now, so that no row has that time by chance.
+        // Some days in the future, so that no row has this time by chance.
         let later = Native::now_ns() + 1_000_000_000_000_000;
         for _ in 0..100 {
             client.prepare(later);

@@ -11,7 +11,7 @@ use super::random::TpccRandom;
 use super::schema::{Tables, customer, new_order, order_line, orders};
 use super::stop::{Ran, found};
 
-/// What is drawn of a delivery.
+/// The random input of a delivery.
 #[derive(Debug, Clone, Copy)]
 pub struct Input {
     warehouse: i16,
@@ -19,18 +19,18 @@ pub struct Input {
 }
 
 impl Input {
-    /// Draws a delivery of a warehouse.
+    /// Draws a delivery for a warehouse.
     pub fn draw(random: &mut TpccRandom, home: i16) -> Self {
         Self { warehouse: home, carrier: random.uniform(1, 10) as i16 }
     }
 
-    /// The partition that it touches.
+    /// The partition that it accesses.
     pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
         field.add_partition(self.warehouse, partitions);
     }
 }
 
-/// The next delivery.
+/// The next delivery, with its buffers.
 #[derive(Debug, Clone, Default)]
 pub struct Delivery {
     warehouse: i16,
@@ -38,7 +38,7 @@ pub struct Delivery {
     now: i64,
     orders: Vec<Delivered>,
     lines: Vec<Line>,
-    /// Keys of rows that are asked for together.
+    /// Keys of rows that are accessed together.
     keys: Vec<Value>,
 }
 
@@ -50,11 +50,11 @@ struct Delivered {
     customer: i32,
     lines: i16,
     amount: i64,
-    /// Whether the row that was asked for last is there.
+    /// Whether the last access found a row.
     is_there: bool,
 }
 
-/// A line of the order at a position.
+/// An order line, by the position of its order.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     order: usize,
@@ -62,12 +62,12 @@ struct Line {
 }
 
 impl Delivery {
-    /// The next delivery is this one.
+    /// Sets the input of the next delivery.
     pub fn take(&mut self, input: &Input, now: i64) {
         (self.warehouse, self.carrier, self.now) = (input.warehouse, input.carrier, now);
     }
 
-    /// Runs it. A district without an open order is passed over.
+    /// Runs the delivery. A district without an open order is skipped.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
         self.orders.clear();
         for district in 1..=DISTRICTS as i16 {
@@ -90,7 +90,7 @@ impl Delivery {
         [Value::Int16(self.warehouse), district, Value::Int32(order.number)]
     }
 
-    /// That the row that was asked for last is there for each order.
+    /// Checks that the last access found a row for each order.
     fn check(&self, table: &'static str) -> Ran<()> {
         let missing = self.orders.iter().find(|order| !order.is_there);
         missing.map_or(Ok(()), |order| found(None, table, &self.key_of(order)))

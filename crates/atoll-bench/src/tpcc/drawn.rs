@@ -1,8 +1,8 @@
-//! Transactions that are drawn before they are run again, so that drawing them is not measured: as
-//! the engine of the study has it, and YCSB beside this.
+//! Transactions that are drawn beforehand and run again and again, so that drawing is not measured,
+//! as in YCSB here and in the engine of "Staring into the Abyss".
 //!
-//! What is kept is the input; the values that are given to the database, which are larger, are
-//! made of it when its turn comes.
+//! The pool keeps the inputs; the values for the database, which are larger, are computed from an
+//! input when its turn comes.
 
 use atoll::machine::{Machine, Native};
 
@@ -11,18 +11,18 @@ use super::field::Field;
 use super::random::TpccRandom;
 use super::{delivery, new_order, order_status, payment, stock_level};
 
-/// A transaction as it was drawn.
+/// A drawn transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Drawn {
-    /// What it is to do.
+    /// Its input.
     pub input: Input,
-    /// It is rolled back at its end.
+    /// Whether it is rolled back at its end.
     pub gives_up: bool,
 }
 
 /// The input of a transaction of each type.
 #[derive(Debug, Clone, Copy)]
-#[allow(clippy::large_enum_variant)] // Most are of the largest.
+#[allow(clippy::large_enum_variant)] // Most values have the largest variant.
 pub enum Input {
     /// New-Order
     NewOrder(new_order::Input),
@@ -48,12 +48,12 @@ impl Input {
         }
     }
 
-    /// It will not write.
+    /// Whether it only reads.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::OrderStatus(_) | Self::StockLevel(_))
     }
 
-    /// The partitions that it touches, in order.
+    /// The partitions that it accesses, in order.
     pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
         match self {
             Self::NewOrder(input) => input.partitions(field, partitions),
@@ -65,18 +65,18 @@ impl Input {
     }
 }
 
-/// Draws transactions, by the rules of the specification.
+/// Draws transactions by the rules of the specification.
 pub struct Drawer {
     random: TpccRandom,
     mix: Mix,
-    /// Where they begin; anywhere when `None`.
+    /// The home warehouse; `None`: any.
     home: Option<i16>,
     abort_percent: u64,
     reduced: bool,
 }
 
 impl Drawer {
-    /// A drawer of a thread that begins its transactions at `home`.
+    /// A drawer for a thread with the home warehouse `home`.
     pub fn new(random: TpccRandom, args: &TpccArgs, home: Option<i16>) -> Self {
         let mix = args.mix.unwrap_or(Mix::STANDARD);
         Self { random, mix, home, abort_percent: args.abort_percent.into(), reduced: args.reduced }
@@ -107,12 +107,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Draws so many, at least one.
+    /// Draws `count` transactions, at least one.
     pub fn draw(drawer: &mut Drawer, field: &Field, count: usize) -> Self {
         Self { drawn: (0..count.max(1)).map(|_| drawer.draw(field)).collect(), next: 0 }
     }
 
-    /// The next one; the first comes again after the last.
+    /// The next transaction; after the last comes the first again.
     pub fn next(&mut self) -> Drawn {
         let drawn = self.drawn[self.next];
         self.next = if self.next + 1 == self.drawn.len() { 0 } else { self.next + 1 };
@@ -148,8 +148,8 @@ mod tests {
             let home = loaded.field.tables.partition(2);
             assert!(partitions.contains(&home) && partitions.is_sorted(), "{partitions:?}");
         }
-        // 45, 43, 4, 4 and 4 of a hundred, and 20 of a hundred give up, each give or take four
-        // standard deviations.
+        // 45, 43, 4, 4 and 4 of a hundred, and 20 of a hundred roll back, each within four standard
+        // deviations.
         for (seen, expected) in kinds.into_iter().zip([2250_i32, 2150, 200, 200, 200]) {
             let deviation = f64::from(expected).sqrt() * 4.0;
             assert!(f64::from(seen - expected).abs() < deviation, "{kinds:?}");

@@ -1,5 +1,5 @@
-//! What a snapshot of the nine tables says, gathered in one pass over each: the sums and counts
-//! that the consistency conditions are about.
+//! The contents of the nine tables in a snapshot, gathered in one pass over each: the sums and
+//! counts that the consistency conditions compare.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::population::Size;
 use crate::error::BenchError;
 use crate::oltp::rows::{for_each, for_each_present};
 
-/// Things numbered from 1 without gaps, and whatever else has a number.
+/// Items numbered from 1 without gaps in a vector, and those with other numbers in a map.
 #[derive(Debug, Clone)]
 pub struct Numbered<T> {
     dense: Vec<T>,
@@ -28,7 +28,7 @@ impl<T: Default + Clone> Numbered<T> {
         }
     }
 
-    /// All of them with their numbers.
+    /// All items with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (i64, &T)> {
         let stray = self.stray.iter().map(|(number, thing)| (*number, thing));
         (1..).zip(&self.dense).chain(stray)
@@ -53,26 +53,26 @@ pub struct Customer {
     pub balance: i64,
     /// `c_ytd_payment`.
     pub paid: i64,
-    /// Sum of the `h_amount` of his rows of the history.
+    /// Sum of the `h_amount` of the customer's rows of the history.
     pub history: i64,
-    /// Sum of the `ol_amount` of his order lines that are delivered.
+    /// Sum of the `ol_amount` of the customer's delivered order lines.
     pub delivered: i64,
 }
 
 /// An order.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Order {
-    /// Rows of `orders`.
+    /// Number of rows of `orders`.
     pub rows: u32,
     /// `o_ol_cnt`.
     pub expected_lines: i64,
-    /// `o_carrier_id` is not NULL.
+    /// Whether `o_carrier_id` is not NULL.
     pub has_carrier: bool,
-    /// Rows of `new_order`.
+    /// Number of rows of `new_order`.
     pub new_orders: u32,
-    /// Rows of `order_line`.
+    /// Number of rows of `order_line`.
     pub lines: u32,
-    /// Those of them whose `ol_delivery_d` is not NULL.
+    /// Number of those with an `ol_delivery_d` that is not NULL.
     pub delivered_lines: u32,
     /// `o_c_id`.
     customer: i64,
@@ -97,7 +97,7 @@ pub struct District {
 
 impl District {
     fn new(next_order: i64, customers: i64) -> Self {
-        // A number out of all reason is no reason to take all memory.
+        // Bounded, so that a wrong number does not exhaust memory.
         let orders = (next_order - 1).clamp(0, 1 << 28);
         Self {
             ytd: 0,
@@ -110,18 +110,18 @@ impl District {
     }
 }
 
-/// Everything that the conditions are about.
+/// The sums and counts of all tables.
 pub struct Facts {
     /// Warehouses by number.
     pub warehouses: BTreeMap<i64, Warehouse>,
     /// Districts by warehouse and number.
     pub districts: BTreeMap<(i64, i64), District>,
-    /// Orders of a district that were delivered when the tables were filled.
+    /// Initially delivered orders of a district.
     pub delivered_at_first: i64,
 }
 
 impl Facts {
-    /// Gathers them.
+    /// Reads the tables.
     ///
     /// # Errors
     /// [`BenchError::Database`].

@@ -1,4 +1,4 @@
-//! What the threads of a run share, and what their transactions have in common.
+//! State that the threads of a run share, and parts that several transactions have in common.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU16;
@@ -12,16 +12,16 @@ use super::random::{TpccRandom, write_last_name};
 use super::schema::{Tables, customer};
 use super::stop::{Ran, found};
 
-/// Share of the customers that are told by their last name, in percent.
+/// Percentage of the customers that are selected by last name.
 const BY_NAME_PERCENT: u64 = 60;
 
-/// The tables and how much there is in them.
+/// The tables and their sizes.
 pub struct Field {
     /// The tables.
     pub tables: Tables,
-    /// How many there are of what.
+    /// The sizes of the tables.
     pub size: Size,
-    /// Threads that have written to the history: each has rows of its own there.
+    /// Number of threads that write to the history: each has rows of its own there.
     pub writers: AtomicU16,
 }
 
@@ -35,7 +35,7 @@ impl Field {
         if other >= home { other + 1 } else { other }
     }
 
-    /// Adds the partition of a warehouse to those of a transaction, which stay in order.
+    /// Adds the partition of a warehouse to the sorted partitions of a transaction.
     pub fn add_partition(&self, warehouse: i16, partitions: &mut Vec<u32>) {
         let partition = self.tables.partition(warehouse);
         if let Err(at) = partitions.binary_search(&partition) {
@@ -44,15 +44,15 @@ impl Field {
     }
 }
 
-/// A district, drawn equally often.
+/// A district, drawn uniformly.
 pub fn draw_district(random: &mut TpccRandom) -> i16 {
     random.uniform(1, DISTRICTS.into()) as i16
 }
 
-/// The time as the tables keep it, from that of [`Machine::now_ns`], which the driver has at hand
-/// for every transaction.
+/// Converts times of [`Machine::now_ns`], which the driver reads for every transaction, to the time
+/// in the tables.
 pub struct Calendar {
-    /// From the one to the other.
+    /// The difference between the two clocks.
     begin_us: i64,
 }
 
@@ -70,16 +70,16 @@ impl Calendar {
     }
 }
 
-/// What tells a customer of a district.
+/// Selects a customer of a district.
 #[derive(Debug, Clone, Copy)]
-pub enum Told {
-    /// The number of a last name.
+pub enum CustomerSelector {
+    /// By the number of a last name.
     ByName(u32),
-    /// His own number.
+    /// By the customer's number.
     ByNumber(i32),
 }
 
-impl Told {
+impl CustomerSelector {
     /// Draws a customer.
     pub fn draw(random: &mut TpccRandom, size: Size) -> Self {
         if random.percent(BY_NAME_PERCENT) {
@@ -90,19 +90,19 @@ impl Told {
     }
 }
 
-/// A customer, told by number or by last name.
+/// The key of a customer that is selected by number or by last name.
 #[derive(Debug, Clone)]
-pub struct Who {
+pub struct CustomerKey {
     /// Warehouse, district and last name.
     by_name: [Value; 3],
-    /// Warehouse, district and number, which is 0 when the name tells.
+    /// Warehouse, district and number; the number is 0 when the customer is selected by name.
     by_number: [Value; 3],
     number: i32,
-    /// Customers of that name, in the order of their first names.
+    /// Customers of that name, ordered by first name.
     namesakes: Vec<i32>,
 }
 
-impl Default for Who {
+impl Default for CustomerKey {
     fn default() -> Self {
         let zero = || Value::Int16(0);
         Self {
@@ -114,33 +114,33 @@ impl Default for Who {
     }
 }
 
-impl Who {
-    /// The customer of a district who is told.
-    pub fn take(&mut self, [warehouse, district]: [i16; 2], told: Told) {
+impl CustomerKey {
+    /// Sets the selected customer of a district.
+    pub fn take(&mut self, [warehouse, district]: [i16; 2], selector: CustomerSelector) {
         self.by_name[0] = Value::Int16(warehouse);
         self.by_name[1] = Value::Int16(district);
         self.by_number[..2].clone_from_slice(&self.by_name[..2]);
         self.number = 0;
-        match told {
-            Told::ByName(name) => {
+        match selector {
+            CustomerSelector::ByName(name) => {
                 if let Value::Text(text) = &mut self.by_name[2] {
                     write_last_name(name, text);
                 }
             }
-            Told::ByNumber(number) => {
+            CustomerSelector::ByNumber(number) => {
                 self.number = number;
                 self.by_number[2] = Value::Int32(number);
             }
         }
     }
 
-    /// The key of the customer, if his number tells.
+    /// The key of the customer, if selected by number.
     pub fn known(&self) -> Option<&[Value]> {
         (self.number != 0).then_some(&self.by_number[..])
     }
 
-    /// The key of the customer. Of several with one name it is the one in the middle by first name,
-    /// rounded up.
+    /// The key of the customer. Of several customers with the name it is the one in the middle by
+    /// first name, rounded up.
     pub fn key(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<(i32, &[Value])> {
         let mut number = self.number;
         if self.known().is_none() {
@@ -161,7 +161,7 @@ impl Who {
     }
 }
 
-/// Reads what a terminal shows.
+/// Reads the columns that a terminal shows.
 pub fn show(row: &Row<'_>, columns: &[usize]) {
     for column in columns {
         row.show(*column, |bytes| std::hint::black_box(bytes.map(<[u8]>::len)));

@@ -1,7 +1,7 @@
-//! Filling the nine tables in parallel.
+//! Fills the nine tables in parallel.
 //!
-//! The work is cut into units, each of one warehouse and therefore of one partition (ITEM, which
-//! is replicated, aside). A unit inserts its rows in transactions of some hundred.
+//! The work is divided into units, each for one warehouse and therefore for one partition (except
+//! ITEM, which is replicated). A unit inserts its rows in transactions of some hundred rows.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,15 +15,15 @@ use crate::keys::Random;
 use crate::oltp::{LoadReport, load};
 use crate::progress::Progress;
 
-/// Rows of ITEM or STOCK that a unit inserts; a table guesses rows by blocks of as many keys.
+/// Rows of ITEM or STOCK that a unit inserts: one block of the table's key predictor.
 const CHUNK: u32 = 1024;
-/// Customers or orders that a transaction inserts.
+/// Customers or orders inserted by one transaction.
 const BATCH: u32 = 100;
-/// Bytes of a warehouse with 3,000 customers a district and 100,000 items, with what schemes and
-/// indexes keep for its rows.
+/// Bytes of a warehouse with 3,000 customers for each district and 100,000 items, including row
+/// states and indexes.
 const WAREHOUSE_BYTES: u64 = 160 << 20;
 
-/// A part of the work.
+/// A unit of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Items { chunk: u32 },
@@ -33,7 +33,7 @@ enum Unit {
     Orders { warehouse: i16, district: i16 },
 }
 
-/// Cuts the work: which unit a number stands for.
+/// Maps numbers to units.
 #[derive(Debug, Clone, Copy)]
 struct Units(Size);
 
@@ -54,7 +54,7 @@ impl Units {
         let Some(number) = number.checked_sub(self.chunks()) else {
             return Unit::Items { chunk: number as u32 };
         };
-        // Warehouses in turns, so that threads meet in one partition seldom.
+        // Consecutive units are for different warehouses, so that threads seldom share a partition.
         let warehouses = u64::from(self.0.warehouses);
         let (warehouse, part) = ((number % warehouses) as i16 + 1, number / warehouses);
         let districts = u64::from(DISTRICTS);
@@ -120,13 +120,13 @@ impl Filler<'_> {
         let mut options = TransactionOptions::default();
         options.partitions.extend(warehouse.map(|warehouse| self.tables.partition(warehouse)));
         let seed = Random::new(self.seed ^ number << 20).word();
-        // One customer for each order, in random order.
+        // One order for each customer, in random order.
         let customers = TpccRandom::new(seed, self.constants).permutation(self.size.customers);
         let mut rows = 0;
         for from in (first..=last).step_by(batch as usize) {
             let numbers = from..=last.min(from + batch - 1);
             rows += session.transaction_with(&options, |tx| {
-                // Another attempt makes the same rows.
+                // A retry makes the same rows.
                 let mut random = TpccRandom::new(seed ^ u64::from(from), self.constants);
                 numbers.clone().try_fold(0, |rows, at| {
                     Ok(rows + self.insert(tx, unit, &mut random, at, &customers)?)
@@ -136,7 +136,7 @@ impl Filler<'_> {
         Ok(rows)
     }
 
-    /// Inserts the row or rows that a number within a unit stands for; returns how many.
+    /// Inserts the row or rows of a number within a unit; returns how many.
     fn insert(
         &self,
         tx: &mut Transaction,

@@ -1,15 +1,14 @@
 //! TPC-C: a wholesale supplier with its warehouses, districts, customers, orders and stocks.
 //!
-//! The tables, their first rows, the five transactions and the twelve consistency conditions are
-//! those of the specification. It is no audited result and does not want to be one: threads wait
-//! for no keys to be typed and for nobody to think, there are as many of them as asked for instead
-//! of ten terminals a warehouse, and a delivery is not queued but run at once, all ten districts in
-//! one transaction.
+//! The tables, their initial rows, the five transactions and the twelve consistency conditions are
+//! those of the specification. The result is not an audited one: there are no keying and think
+//! times, the number of threads is free instead of ten terminals for each warehouse, and a delivery
+//! is not queued but executed at once, all ten districts in one transaction.
 //!
-//! `--reduced` runs new-order and payment as the engine of the study does, without what it leaves
-//! out: inserts, rollbacks, and what is only shown at the terminal.
+//! `--reduced` runs new-order and payment as the engine of "Staring into the Abyss" does, without
+//! inserts, rollbacks, and reads that are only for the terminal's display.
 //!
-//! After every run the conditions are checked on a snapshot; one that is broken is an error.
+//! After every run the conditions are checked on a snapshot; a violated condition is an error.
 
 mod args;
 pub mod check;
@@ -50,7 +49,7 @@ struct Tpcc<'a> {
     args: &'a TpccArgs,
     field: Arc<Field>,
     constants: Constants,
-    /// Transactions that each thread draws beforehand.
+    /// Number of transactions that each thread draws beforehand.
     draws: usize,
 }
 
@@ -77,7 +76,7 @@ impl Workload for Tpcc<'_> {
 pub struct Loaded {
     /// The database.
     pub db: Opened,
-    /// How filling it went.
+    /// The result of filling it.
     pub load: LoadReport,
     /// Partitions of the database.
     pub partitions: u32,
@@ -85,7 +84,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Fills a new database.
+    /// Creates and fills a database.
     ///
     /// # Errors
     /// [`BenchError`].
@@ -104,21 +103,22 @@ impl Loaded {
         Ok(Self { db, load, partitions, field })
     }
 
-    /// How many there are of what.
+    /// The sizes of the tables.
     pub fn size(&self) -> Size {
         self.field.size
     }
 
-    /// Runs the transactions and checks what they leave.
+    /// Runs the transactions and checks the result.
     ///
     /// # Errors
-    /// [`BenchError`]; [`BenchError::Inconsistent`] when a condition is broken or a row missing.
+    /// [`BenchError`]; [`BenchError::Inconsistent`] when a condition is violated or a row is
+    /// missing.
     pub fn run(&self, args: &TpccArgs, progress: Progress<'_>) -> Result<OltpReport, BenchError> {
         let args = &args.complete()?;
         let machine = MachineFacts::gather();
         let oltp = &args.oltp;
         let constants = Constants::of_load(oltp.seed).of_run(oltp.seed);
-        // An order has ten lines on average, and most rows that are accessed are those of orders.
+        // An order has ten lines on average, and most accessed rows belong to orders.
         let draws = drawn_by_each(oltp.thread_count()?, 10);
         let draws = draws.min(oltp.transactions.map_or(usize::MAX, |most| most as usize));
         let workload = Tpcc { args, field: Arc::clone(&self.field), constants, draws };
@@ -148,7 +148,7 @@ impl Loaded {
     }
 }
 
-/// Fills a database, runs TPC-C and checks what it leaves.
+/// Fills a database, runs TPC-C and checks the result.
 ///
 /// # Errors
 /// As [`Loaded::run`].
@@ -156,7 +156,7 @@ pub fn run(args: &TpccArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
     Loaded::fill(args, progress)?.run(args, progress)
 }
 
-/// Little of everything in so many warehouses.
+/// Arguments for small tables with `warehouses` warehouses.
 #[cfg(test)]
 fn small(warehouses: u16) -> Loaded {
     let args = small_args(warehouses);

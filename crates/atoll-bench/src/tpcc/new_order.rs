@@ -12,9 +12,9 @@ use super::stop::{Ran, found};
 
 /// Most lines of an order.
 const LINES_MAX: usize = 15;
-/// Of 100 orders, those that ask for an item that does not exist and are rolled back.
+/// Percentage of orders that ask for an unknown item and are rolled back.
 const ROLLBACK_PERCENT: u64 = 1;
-/// Of 100 lines, those that another warehouse supplies.
+/// Percentage of lines that another warehouse supplies.
 const REMOTE_PERCENT: u64 = 1;
 
 const LINE_COLUMNS: usize = order_line::COLUMNS.len();
@@ -22,7 +22,7 @@ const LINE_COLUMNS: usize = order_line::COLUMNS.len();
 /// Columns of an item that are read: the first is needed, the others are for the terminal.
 const ITEM_SEEN: [usize; 3] = [item::PRICE, item::NAME, item::DATA];
 
-/// What is drawn of an order.
+/// The random input of an order.
 #[derive(Debug, Clone, Copy)]
 pub struct Input {
     warehouse: i16,
@@ -32,7 +32,7 @@ pub struct Input {
     lines: [Asked; LINES_MAX],
 }
 
-/// What a line asks for.
+/// The input of a line.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     item: i32,
@@ -41,7 +41,7 @@ struct Asked {
 }
 
 impl Input {
-    /// Draws an order of a warehouse; of one that is `reduced` no item is unknown.
+    /// Draws an order for a warehouse; a `reduced` one has no unknown item.
     pub fn draw(field: &Field, random: &mut TpccRandom, home: i16, reduced: bool) -> Self {
         let size = field.size;
         let district = draw_district(random);
@@ -63,7 +63,7 @@ impl Input {
         &self.lines[..self.count]
     }
 
-    /// The partitions that it touches.
+    /// The partitions that it accesses.
     pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
         field.add_partition(self.warehouse, partitions);
         let remote = self.lines().iter().filter(|line| line.supply != self.warehouse);
@@ -74,16 +74,16 @@ impl Input {
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
     asked: Asked,
-    /// Price of the item, once it has been found.
+    /// Price of the item, when it has been found.
     price: Option<i64>,
-    /// What the data of the item says, and with it those of its stock: that it is of the brand.
+    /// Whether the data of the item, and those of its stock, contain the brand ORIGINAL.
     is_original: bool,
-    /// Whether its stock has been found, and what it says of the district.
+    /// The stock's data for the district, when the stock has been found.
     in_stock: bool,
     dist_info: [u8; 24],
 }
 
-/// The next order, and room for its rows.
+/// The next order, with buffers for its rows.
 #[derive(Debug, Clone)]
 pub struct NewOrder {
     /// Warehouse, district and customer.
@@ -91,20 +91,20 @@ pub struct NewOrder {
     warehouse: i16,
     district: i16,
     lines: Vec<Line>,
-    /// Keys of the items: of as many as there are lines, and room for more.
+    /// Keys of the items, with space for the most lines.
     items: Vec<Value>,
-    /// Keys of the stocks, two values each, likewise.
+    /// Keys of the stocks, two values each, with space for the most lines.
     stocks: Vec<Value>,
-    /// The order.
+    /// The row of the order.
     order: Vec<Value>,
-    /// Its lines.
+    /// The rows of its lines.
     order_lines: Vec<Value>,
-    /// Run as the engine of the study does: without inserts and rollbacks.
+    /// As in the engine of "Staring into the Abyss": without inserts and rollbacks.
     reduced: bool,
 }
 
 impl NewOrder {
-    /// Room for orders.
+    /// Buffers for orders.
     pub fn new(reduced: bool) -> Self {
         let (small, number) = (|| Value::Int16(0), || Value::Int32(0));
         let order = vec![
@@ -142,7 +142,7 @@ impl NewOrder {
         }
     }
 
-    /// The next order is this one.
+    /// Sets the input of the next order.
     pub fn take(&mut self, input: &Input, now: i64) {
         let Input { warehouse: home, district, customer, count, .. } = *input;
         (self.warehouse, self.district) = (home, district);
@@ -174,7 +174,7 @@ impl NewOrder {
         self.order[7] = Value::Int16(all_local.into());
     }
 
-    /// Runs it.
+    /// Runs the order.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
         let home = &self.customer[..1];
         let row = tx.read_with(&tables.warehouse, home, |row| row.i32(warehouse::TAX))?;
@@ -198,27 +198,28 @@ impl NewOrder {
         })?;
         let discount = found(row, "customer", &self.customer)?;
         self.find_items(tx, tables)?;
-        // Only the last can be unknown; what the others take is taken before.
+        // Only the last item can be unknown; the stock of the items before it is taken all the
+        // same.
         let known = self.lines.iter().take_while(|line| line.price.is_some()).count();
         self.take_from_stock(tx, tables, known)?;
         if !reduced {
-            // One after the other, while the processor has the instructions of an insert at hand.
+            // One insert after the other, while its instructions are in the cache.
             tx.insert(&tables.orders, &self.order)?;
             tx.insert(&tables.new_order, &self.order[..3])?;
         }
         let sum = self.add_lines(tx, tables, number, known)?;
         if known < self.lines.len() {
-            // No such item: the customer has made a mistake, the order is given up.
+            // The item is unknown: the order is rolled back.
             return Err(TxnError::Abort(AbortReason::Requested).into());
         }
-        // In ten-thousandths of a hundredth; the terminal shows it.
+        // In ten-thousandths of a hundredth; the terminal displays it.
         let factor =
             i64::from(10_000 + warehouse_tax + district_tax) * i64::from(10_000 - discount);
         std::hint::black_box(sum * factor / 10_000);
         Ok(())
     }
 
-    /// Columns of a stock that are read or changed; the last two are for the lines.
+    /// Columns of a stock that are read or changed; the last two are copied to the lines.
     fn stock_seen(&self) -> [usize; 5] {
         let district = stock::DIST_01 + self.district as usize - 1;
         [stock::QUANTITY, stock::YTD, stock::ORDERS, district, stock::DATA]
@@ -247,7 +248,7 @@ impl NewOrder {
         Ok(())
     }
 
-    /// Takes the items of the first lines from the stock.
+    /// Takes the items of the first `known` lines from the stock.
     fn take_from_stock(&mut self, tx: &mut Transaction, tables: &Tables, known: usize) -> Ran<()> {
         let wanted = self.stock_seen();
         let column = wanted[3];
@@ -265,7 +266,7 @@ impl NewOrder {
                 take_stock(row, line.asked.quantity, line.asked.supply != *warehouse);
                 if !*reduced {
                     row.bytes(column, &mut line.dist_info);
-                    // Searched only if those of the item say so.
+                    // The stock's data are searched only if the item's contain the brand.
                     let of_item = line.is_original;
                     line.is_original = row.show(stock::DATA, |data| of_item && is_original(data));
                 }
@@ -277,7 +278,7 @@ impl NewOrder {
         }
     }
 
-    /// Adds the first lines of the order with this number; returns what they amount to.
+    /// Adds the first lines of the order with this number; returns the sum of their amounts.
     fn add_lines(
         &mut self,
         tx: &mut Transaction,
@@ -304,7 +305,7 @@ impl NewOrder {
     }
 }
 
-/// Sets a value that is one already: there is nothing to drop.
+/// Sets a value of the same variant, so that no old value is dropped.
 fn set_i16(value: &mut Value, to: i16) {
     match value {
         Value::Int16(number) => *number = to,
@@ -320,14 +321,14 @@ fn set_i32(value: &mut Value, to: i32) {
     }
 }
 
-/// Whether data of an item or a stock say so.
+/// Whether the data of an item or a stock contain the brand.
 fn is_original(data: Option<&[u8]>) -> bool {
     static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ORIGINAL"));
     data.is_some_and(|data| WORD.find(data).is_some())
 }
 
 impl Line {
-    /// What a terminal shows of the item: brand or generic.
+    /// The terminal's display of the item: brand or generic.
     fn brand_generic(&self) -> char {
         if self.is_original { 'B' } else { 'G' }
     }
@@ -370,7 +371,7 @@ mod tests {
             remote += away;
             all_local += usize::from(away == 0);
         }
-        // 2,000 of 200,000, give or take 45 (one standard deviation).
+        // 2,000 of 200,000; one standard deviation is 45.
         assert!((198_000..202_000).contains(&lines) && (1800..2200).contains(&remote), "{remote}");
         // With ten lines on average, 0.99 to the tenth of the orders or a few more.
         assert!((17_900..18_300).contains(&all_local), "{all_local} of {ORDERS}");
@@ -391,7 +392,7 @@ mod tests {
                 })
             });
             if entered.is_err() {
-                continue; // given up
+                continue; // rolled back
             }
             for (at, line) in order.lines.iter().enumerate() {
                 let mut says_so = |table, key, column| {

@@ -1,10 +1,10 @@
-//! Order-Status (clause 2.6): a customer asks for his last order.
+//! Order-Status (clause 2.6): a customer asks for the last order.
 
 use std::ops::ControlFlow;
 
 use atoll::{Range, Row, Transaction, Value, Visit, Want};
 
-use super::field::{Field, Told, Who, draw_district, show};
+use super::field::{CustomerKey, CustomerSelector, Field, draw_district, show};
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, order_line, orders};
 use super::stop::{Ran, found};
@@ -18,46 +18,46 @@ const SHOWN: [usize; 5] = [
     order_line::DELIVERY,
 ];
 
-/// What is drawn of a question.
+/// The random input of a query.
 #[derive(Debug, Clone, Copy)]
 pub struct Input {
-    /// Warehouse and district of the customer, and who it is.
+    /// Warehouse and district of the customer.
     place: [i16; 2],
-    told: Told,
+    selector: CustomerSelector,
 }
 
 impl Input {
-    /// Draws a question at a warehouse.
+    /// Draws a query at a warehouse.
     pub fn draw(field: &Field, random: &mut TpccRandom, home: i16) -> Self {
         let place = [home, draw_district(random)];
-        Self { place, told: Told::draw(random, field.size) }
+        Self { place, selector: CustomerSelector::draw(random, field.size) }
     }
 
-    /// The partition that it touches.
+    /// The partition that it accesses.
     pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
         field.add_partition(self.place[0], partitions);
     }
 }
 
-/// The next question.
+/// The next query, with its buffers.
 #[derive(Debug, Clone, Default)]
 pub struct OrderStatus {
-    who: Who,
+    customer: CustomerKey,
     /// Keys of the lines of the order.
     keys: Vec<Value>,
-    /// Which of them are there.
+    /// The lines that were found.
     seen: Vec<bool>,
 }
 
 impl OrderStatus {
-    /// The next question is this one.
+    /// Sets the input of the next query.
     pub fn take(&mut self, input: &Input) {
-        self.who.take(input.place, input.told);
+        self.customer.take(input.place, input.selector);
     }
 
-    /// Runs it.
+    /// Runs the query.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
-        let (_, key) = self.who.key(tx, tables)?;
+        let (_, key) = self.customer.key(tx, tables)?;
         let row = tx.read_with(&tables.customer, key, |row| {
             show(row, &[customer::FIRST, customer::MIDDLE, customer::LAST]);
             row.i64(customer::BALANCE)
@@ -73,7 +73,7 @@ impl OrderStatus {
             last = Some(order);
             ControlFlow::Break(())
         })?;
-        // Every customer has had an order from the beginning.
+        // Every customer has an initial order.
         let (number, lines) = found(last, "orders", key)?;
         let Self { keys, seen, .. } = self;
         keys.clear();

@@ -1,21 +1,21 @@
-//! Payment (clause 2.5): a customer pays, at his own district or another.
+//! Payment (clause 2.5): a customer pays, in the home district or in another.
 
 use std::fmt::Write;
 
 use atoll::{RowEdit, Transaction, Value};
 
-use super::field::{Field, Told, Who, draw_district, show};
+use super::field::{CustomerKey, CustomerSelector, Field, draw_district, show};
 use super::random::TpccRandom;
 use super::schema::{Tables, customer, district, history, warehouse};
 use super::stop::{Ran, found};
 
-/// Of 100 payments, those at the customer's own warehouse.
+/// Percentage of payments at the customer's own warehouse.
 const LOCAL_PERCENT: u64 = 85;
 /// Longest data of a customer.
 const DATA_MAX: usize = 500;
 
-/// Columns of a customer that are needed: those that change, what says of his credit, and what a
-/// terminal shows.
+/// Columns of a customer that are needed: those that change, those about credit, and those for the
+/// terminal.
 const NEEDED: [usize; 15] = [
     customer::BALANCE,
     customer::YTD_PAYMENT,
@@ -33,18 +33,18 @@ const NEEDED: [usize; 15] = [
     customer::SINCE,
     customer::CREDIT_LIMIT,
 ];
-/// The first of them, which change.
+/// The first of them change.
 const CHANGED: usize = 3;
 
-/// What is drawn of a payment.
+/// The random input of a payment.
 #[derive(Debug, Clone, Copy)]
 pub struct Input {
-    /// Where it is paid.
+    /// The warehouse that receives the payment.
     warehouse: i16,
     district: i16,
-    /// Warehouse and district of the customer, and who it is.
+    /// Warehouse and district of the customer.
     customer_at: [i16; 2],
-    told: Told,
+    selector: CustomerSelector,
     amount: i32,
 }
 
@@ -56,38 +56,39 @@ impl Input {
             true => [home, district],
             false => [field.other_warehouse(random, home), draw_district(random)],
         };
-        let told = Told::draw(random, field.size);
+        let selector = CustomerSelector::draw(random, field.size);
         let amount = random.uniform(100, 500_000) as i32;
-        Self { warehouse: home, district, customer_at, told, amount }
+        Self { warehouse: home, district, customer_at, selector, amount }
     }
 
-    /// The partitions that it touches.
+    /// The partitions that it accesses.
     pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
         field.add_partition(self.warehouse, partitions);
         field.add_partition(self.customer_at[0], partitions);
     }
 }
 
-/// The next payment, and room for its row of the history.
+/// The next payment, with a buffer for its row of the history.
 #[derive(Debug, Clone)]
 pub struct Payment {
-    /// Warehouse and district where it is paid.
+    /// Warehouse and district that receive the payment.
     place: [Value; 2],
     warehouse: i16,
     district: i16,
     /// Warehouse and district of the customer.
     customer_at: [i16; 2],
-    who: Who,
+    customer: CustomerKey,
     amount: i64,
     history: Vec<Value>,
     /// Names of the warehouse and the district.
     names: [String; 2],
-    /// Run as the engine of the study does: without the history and what is shown.
+    /// As in the engine of "Staring into the Abyss": without the history and the terminal's
+    /// display.
     reduced: bool,
 }
 
 impl Payment {
-    /// Room for the payments of a thread.
+    /// Buffers for the payments of a thread.
     pub fn new(writer: i16, reduced: bool) -> Self {
         let small = || Value::Int16(0);
         let history = vec![
@@ -107,7 +108,7 @@ impl Payment {
             warehouse: 0,
             district: 0,
             customer_at: [0; 2],
-            who: Who::default(),
+            customer: CustomerKey::default(),
             amount: 0,
             history,
             names: [const { String::new() }; 2],
@@ -115,13 +116,13 @@ impl Payment {
         }
     }
 
-    /// The next payment is this one.
+    /// Sets the input of the next payment.
     pub fn take(&mut self, input: &Input, now: i64) {
-        let Input { warehouse, district, customer_at, told, amount } = *input;
+        let Input { warehouse, district, customer_at, selector, amount } = *input;
         (self.warehouse, self.district) = (warehouse, district);
         self.place = [Value::Int16(warehouse), Value::Int16(district)];
         self.customer_at = customer_at;
-        self.who.take(customer_at, told);
+        self.customer.take(customer_at, selector);
         self.amount = amount.into();
         self.history[history::W] = Value::Int16(warehouse);
         self.history[history::D] = Value::Int16(district);
@@ -134,11 +135,11 @@ impl Payment {
         self.history[history::AMOUNT] = Value::Int64(self.amount);
     }
 
-    /// Runs it.
+    /// Runs the payment.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
         let (amount, reduced) = (self.amount, self.reduced);
         let needed = if reduced { &NEEDED[..CHANGED] } else { &NEEDED };
-        if let Some(key) = self.who.known() {
+        if let Some(key) = self.customer.known() {
             tx.prefetch(&tables.customer, key, needed);
         }
         if !reduced {
@@ -157,8 +158,8 @@ impl Payment {
             copy_text(row, district::NAME, &mut names[1]);
         })?;
         found(row, "district", &self.place)?;
-        let is_known = self.who.known().is_some();
-        let (number, key) = self.who.key(tx, tables)?;
+        let is_known = self.customer.known().is_some();
+        let (number, key) = self.customer.key(tx, tables)?;
         if !is_known {
             tx.prefetch(&tables.customer, key, needed);
         }
@@ -201,8 +202,7 @@ fn copy_text(row: &RowEdit<'_>, column: usize, into: &mut String) {
     });
 }
 
-/// The data of a customer with bad credit begin with what he paid where, and lose as much at their
-/// end.
+/// Prepends the payment to the data of a customer with bad credit, and truncates the data.
 fn note_bad_credit(row: &mut RowEdit<'_>, number: i32, place: [i16; 4], amount: i64) {
     let mut credit = [0; 2];
     row.bytes(customer::CREDIT, &mut credit);
@@ -215,7 +215,7 @@ fn note_bad_credit(row: &mut RowEdit<'_>, number: i32, place: [i16; 4], amount: 
     // Writing to a string cannot fail.
     let _ = write!(data, "{number} {customer_d} {customer_w} {d} {w} {whole}.{hundredths:02} ");
     data.push_str(&row.text(customer::DATA));
-    // All of it is ASCII, so every byte ends a character.
+    // The data are ASCII, so they can be truncated at any byte.
     data.truncate(DATA_MAX);
     row.set(customer::DATA, &Value::Text(data));
 }
@@ -240,7 +240,7 @@ mod tests {
             assert_eq!(payment.history[history::CUSTOMER_W], Value::Int16(warehouse));
             remote += usize::from(warehouse != 2);
         }
-        // 3,000, give or take 50 (one standard deviation).
+        // 3,000; one standard deviation is 50.
         assert!((2800..3200).contains(&remote), "{remote} of {PAYMENTS}");
     }
 }

@@ -1,6 +1,6 @@
-//! The rows that the tables begin with, by clause 4.3.3.1 of the specification.
+//! The initial rows of the tables, by clause 4.3.3.1 of the specification.
 //!
-//! A district has C customers (3,000, fewer in tests) and as many orders, one of each customer in
+//! A district has C customers (3,000; fewer in tests) and as many orders, one for each customer in
 //! random order. The last 3 of 10 orders are not delivered yet.
 
 use atoll::Value;
@@ -9,24 +9,24 @@ use super::random::{TpccRandom, write_last_name};
 
 /// Districts of a warehouse.
 pub const DISTRICTS: u16 = 10;
-/// What a customer has paid at first, and what the history says: 10.00.
+/// The initial payment of a customer, which is also in the history: 10.00.
 pub const FIRST_PAYMENT: i64 = 1000;
-/// The worker of the history's first rows.
+/// The writer number of the initial rows of the history.
 const LOADER: i16 = -1;
 
-/// How many there are of what.
+/// The sizes of the tables.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
     /// Warehouses.
     pub warehouses: u16,
-    /// Customers, and orders at first, of a district.
+    /// Customers of a district, and its initial orders.
     pub customers: u32,
     /// Items.
     pub items: u32,
 }
 
 impl Size {
-    /// Orders of a district that are delivered at first: 7 of 10.
+    /// Initially delivered orders of a district: 7 of 10.
     pub fn delivered(self) -> u32 {
         self.customers - self.customers * 3 / 10
     }
@@ -100,7 +100,7 @@ pub fn customer(
     now: i64,
 ) -> Vec<Value> {
     let mut last = String::new();
-    // The first thousand have all names in turns.
+    // The first thousand have each name once.
     let name = if number <= 1000 { number - 1 } else { random.last_name(size.customers) };
     write_last_name(name, &mut last);
     let mut row = vec![
@@ -128,7 +128,7 @@ pub fn customer(
     row
 }
 
-/// What a customer's first payment left in the history.
+/// The row of the history for a customer's initial payment.
 pub fn history(
     random: &mut TpccRandom,
     size: Size,
@@ -151,7 +151,7 @@ pub fn history(
     ]
 }
 
-/// An order and its lines.
+/// The rows of an order and its lines.
 pub fn order(
     random: &mut TpccRandom,
     size: Size,

@@ -20,15 +20,15 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// Those that the tables are filled with.
+    /// The constants for filling the tables.
     pub fn of_load(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0xc0c0);
         let mut below = |end| random.below(end) as u32;
         Self { last: below(256), customer: below(1024), item: below(8192) }
     }
 
-    /// Those of a run on such tables. The one for last names must differ by 65 to 119, but not by
-    /// 96 or 112 (clause 2.1.6.1).
+    /// The constants for a run on such tables. The one for last names must differ by 65 to 119, but
+    /// not by 96 or 112 (clause 2.1.6.1).
     pub fn of_run(self, seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0xd1d1);
         let delta = loop {
@@ -50,7 +50,7 @@ pub struct TpccRandom {
 }
 
 impl TpccRandom {
-    /// A sequence of its own for each seed.
+    /// A generator; each seed gives another sequence.
     pub fn new(seed: u64, constants: Constants) -> Self {
         Self { random: Random::new(seed), constants }
     }
@@ -61,7 +61,7 @@ impl TpccRandom {
         low + self.random.below(u64::from(high - low) + 1) as u32
     }
 
-    /// Whether something that happens in `percent` of 100 cases happens.
+    /// True in `percent` of 100 cases.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.random.below(100) < percent
     }
@@ -71,17 +71,17 @@ impl TpccRandom {
         (skewed + constant) % (high - low + 1) + low
     }
 
-    /// A customer of a district that has `customers`.
+    /// A customer of a district with `customers` customers.
     pub fn customer(&mut self, customers: u32) -> u32 {
         self.nurand(1023, self.constants.customer, 1, customers)
     }
 
-    /// An item of `items`.
+    /// An item of `items` items.
     pub fn item(&mut self, items: u32) -> u32 {
         self.nurand(8191, self.constants.item, 1, items)
     }
 
-    /// The number of a last name that a district of `customers` has.
+    /// The number of a last name that occurs in a district of `customers` customers.
     pub fn last_name(&mut self, customers: u32) -> u32 {
         self.nurand(255, self.constants.last, 0, customers.min(1000) - 1)
     }
@@ -123,7 +123,7 @@ impl TpccRandom {
         self.digits(4) + "11111"
     }
 
-    /// Data of an item or a stock: 26 to 50 letters, and in 10 of 100 cases ORIGINAL among them.
+    /// Data of an item or a stock: 26 to 50 letters, in 10 of 100 cases with ORIGINAL among them.
     pub fn data(&mut self) -> String {
         let mut text = self.letters(26, 50);
         if self.percent(10) {
@@ -182,7 +182,7 @@ mod tests {
         let mut seen = vec![0u32; 3001];
         (0..300_000).for_each(|_| seen[random.customer(3000) as usize] += 1);
         seen.sort_unstable();
-        // The tenth that comes most often: far more than a tenth of all.
+        // The most frequent tenth has far more than a tenth of all draws.
         let most: u32 = seen[2701..].iter().sum();
         assert!(most > 75_000, "{most} of 300000");
     }

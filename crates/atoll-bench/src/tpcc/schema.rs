@@ -5,9 +5,10 @@
 //!   warehouse as the first column of their key: it decides the partition. ITEM is replicated.
 //! - Money is a `bigint` in hundredths, taxes and discounts an `integer` in ten-thousandths.
 //! - Text of a fixed size is `binary(n)`, text of a varying size is `text`.
-//! - An order says how many lines it has, so that their keys are known: they need no ordered index.
-//! - The specification gives HISTORY no key; here it is the warehouse, the thread that wrote the
-//!   row (−1: the load), and a number.
+//! - An order contains the number of its lines, so their keys are known and they need no ordered
+//!   index.
+//! - The specification gives HISTORY no key; here the key is the warehouse, the thread that wrote
+//!   the row (−1: the load), and a number.
 
 use atoll::{Column, Database, Index, IndexSpec, Schema, Table, TableOptions};
 
@@ -17,7 +18,7 @@ use crate::error::BenchError;
 macro_rules! columns {
     ($(#[$doc:meta])* $module:ident { $($name:ident: $text:literal $data_type:expr,)* }) => {
         $(#[$doc])*
-        // Every column has its constant, and every module all types, used or not.
+        // Every column has a constant and every module imports all types, used or not.
         #[allow(dead_code, unused_imports)]
         pub mod $module {
             use atoll::DataType::{self, FixedBinary, Int16, Int32, Int64, Text, Timestamp};
@@ -174,7 +175,7 @@ columns!(
     }
 );
 
-/// Columns that may be NULL: what only a delivery fills in.
+/// Columns that may be NULL: those that a delivery sets.
 const NULLABLE: [&str; 2] = ["o_carrier_id", "ol_delivery_d"];
 
 /// The nine tables and their ordered indexes.
@@ -225,7 +226,8 @@ impl Maker<'_> {
         self.table(name, columns, key, &TableOptions::default())
     }
 
-    /// A table with an ordered index. The primary key is unique already; the index need not be.
+    /// Creates a table with an ordered index. The primary key is unique already, so the index need
+    /// not be.
     fn indexed(
         &self,
         name: &str,
@@ -243,7 +245,7 @@ impl Maker<'_> {
 }
 
 impl Tables {
-    /// Makes them.
+    /// Creates the tables.
     ///
     /// # Errors
     /// [`BenchError::Database`].

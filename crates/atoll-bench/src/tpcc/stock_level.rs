@@ -7,10 +7,10 @@ use super::random::TpccRandom;
 use super::schema::{Tables, district, order_line, orders, stock};
 use super::stop::{Ran, found};
 
-/// Orders that are looked at.
+/// Number of orders that are examined.
 const ORDERS: i32 = 20;
 
-/// What is drawn of a question.
+/// The random input of a query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Input {
     warehouse: i16,
@@ -19,23 +19,23 @@ pub struct Input {
 }
 
 impl Input {
-    /// Draws a question at a warehouse.
+    /// Draws a query at a warehouse.
     pub fn draw(random: &mut TpccRandom, home: i16) -> Self {
         let district = draw_district(random);
         Self { warehouse: home, district, threshold: random.uniform(10, 20) as i32 }
     }
 
-    /// The partition that it touches.
+    /// The partition that it accesses.
     pub fn partitions(&self, field: &Field, partitions: &mut Vec<u32>) {
         field.add_partition(self.warehouse, partitions);
     }
 }
 
-/// The next question.
+/// The next query, with its buffers.
 #[derive(Debug, Clone, Default)]
 pub struct StockLevel {
     input: Input,
-    /// Lines of the orders; 0 for one that is not there.
+    /// Number of lines of each order; 0 for an order that was not found.
     orders: Vec<i16>,
     items: Vec<Option<i32>>,
     keys: Vec<Value>,
@@ -43,12 +43,12 @@ pub struct StockLevel {
 }
 
 impl StockLevel {
-    /// The next question is this one.
+    /// Sets the input of the next query.
     pub fn take(&mut self, input: &Input) {
         self.input = *input;
     }
 
-    /// Runs it.
+    /// Runs the query.
     pub fn run(&mut self, tx: &mut Transaction, tables: &Tables) -> Ran<()> {
         let place = [Value::Int16(self.input.warehouse), Value::Int16(self.input.district)];
         let row = tx.read_with(&tables.district, &place, |row| row.i32(district::NEXT_ORDER))?;
@@ -80,7 +80,7 @@ impl StockLevel {
         Ok(())
     }
 
-    /// The items of the orders before the next one, each once.
+    /// The distinct items of the orders before `next`.
     fn find_items(&mut self, tx: &mut Transaction, tables: &Tables, next: i32) -> Ran<()> {
         let Self { input: Input { warehouse, district, .. }, orders, items, keys, .. } = self;
         let order =

@@ -1,29 +1,29 @@
-//! How the body of a transaction can end other than well.
+//! The reasons why the body of a transaction ends early.
 //!
-//! A scheme that validates at the end lets a transaction that it is going to abort run on what is
-//! no longer true: a row that must be there may be missing, an order number may be taken. So
-//! neither is believed before the transaction has committed: the body ends as if all were well, the
-//! commit aborts it and it runs again, or it does commit, and then the database is wrong.
+//! Under a scheme that validates at commit, a transaction that will abort may read inconsistent
+//! values: a row that must exist may be missing, an order number may be taken. So such a finding
+//! counts only when the transaction has committed: the body returns as if all were well; either the
+//! commit aborts the transaction and it is retried, or it commits, and then the database is wrong.
 
 use std::fmt;
 
 use atoll::{Error, TxnError, TxnResult, Value};
 
-/// Something that cannot be in a database that is right.
+/// A finding that is impossible in a consistent database.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wrong {
-    /// A row that must be there was not.
+    /// A row that must exist is missing.
     Missing {
         /// Its table.
         table: &'static str,
         /// Its key.
         key: Vec<Value>,
     },
-    /// A row that must not be there was.
+    /// A row exists that must not.
     Duplicate {
         /// Its table.
         table: String,
-        /// Its key as people write it.
+        /// Its key as text.
         key: String,
     },
 }
@@ -41,12 +41,12 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Why a body went no further.
+/// The reason why a body ended early.
 #[derive(Debug)]
 pub enum Stop {
-    /// The database said so.
+    /// An abort or an error of the database.
     Txn(TxnError),
-    /// It has found what cannot be.
+    /// An inconsistency.
     Wrong(Wrong),
 }
 
@@ -64,12 +64,12 @@ impl From<TxnError> for Stop {
 /// Result of a body.
 pub type Ran<R> = Result<R, Stop>;
 
-/// The row that was found, or that it is missing.
+/// The row that was found, or the error that it is missing.
 pub fn found<R>(row: Option<R>, table: &'static str, key: &[Value]) -> Ran<R> {
     row.ok_or_else(|| Stop::Wrong(Wrong::Missing { table, key: key.to_vec() }))
 }
 
-/// Lets a transaction that found what cannot be go on to its commit.
+/// Lets a transaction that found an inconsistency go on to its commit.
 pub fn settle(ran: Ran<()>) -> TxnResult<Option<Wrong>> {
     match ran {
         Ok(()) => Ok(None),

@@ -1,14 +1,14 @@
-//! What a transaction does with a row.
+//! The accesses of a transaction to rows.
 
 use std::ops::{Bound, ControlFlow};
 
 use atoll::{Buffers, Range, Row, RowEdit, RowOp, Transaction, TxnResult, Value, Visit, Want};
 
 use super::args::ReadColumns;
-use super::client::Field;
+use super::field::Field;
 use super::rows;
 
-/// What a transaction does with a row.
+/// The operation of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Read,
@@ -19,7 +19,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether it changes the table.
+    /// Whether the operation changes the table.
     #[inline]
     pub fn writes(self) -> bool {
         matches!(self, Self::Update | Self::Insert | Self::ReadModifyWrite)
@@ -38,9 +38,9 @@ pub struct Access {
     pub rows: u32,
 }
 
-/// What transactions write, and where they put what they have read.
+/// Buffers of one client: the bytes that transactions write, and the target of what they read.
 pub struct ClientBuffers {
-    /// Random bytes that updates take their values from.
+    /// Random bytes from which updates take their values.
     pub source: Vec<u8>,
     pub at: usize,
     pub target: Vec<u8>,
@@ -49,27 +49,27 @@ pub struct ClientBuffers {
 }
 
 impl Access {
-    /// Whether it is for the row of its key, which is there.
+    /// Whether it is an operation on an existing row by its key.
     pub fn is_point(&self) -> bool {
         !matches!(self.operation, Operation::Insert | Operation::Scan)
     }
 
-    /// The operation that a read of one column or an update is: from the first byte of the input,
-    /// to the first of the output.
+    /// The [`RowOp`] of a read of one column or of an update: from the first byte of the input, or
+    /// to the first byte of the output.
     #[inline]
     pub fn op(self) -> RowOp {
         let Self { operation, column, .. } = self;
-        // Which of them it is cannot be predicted, so they differ in nothing else.
+        // The CPU cannot predict which of the two it is, so the two arms do the same otherwise.
         match operation {
             Operation::Update => RowOp::Put { column, from: 0 },
             _ => RowOp::Get { column, to: 0 },
         }
     }
 
-    /// The columns of the row that it needs.
+    /// The columns of the row that the access needs.
     pub fn columns<'f>(&'f self, field: &'f Field) -> &'f [usize] {
         let reads_all = field.plan.read_columns == ReadColumns::All;
-        // Whether it is the one or the other cannot be predicted, so nothing here depends on it.
+        // The CPU cannot predict which of the two it is, so nothing here depends on it.
         if !reads_all && matches!(self.operation, Operation::Read | Operation::Update) {
             return std::slice::from_ref(&self.column);
         }
@@ -102,10 +102,10 @@ impl Access {
         row.set_bytes(column, changed);
     }
 
-    /// Makes it, for this key; as data if it is one operation.
+    /// Performs the access for this key; by `op` if it is a single operation.
     ///
     /// # Errors
-    /// What the database says.
+    /// Those of the database.
     #[inline]
     pub fn perform_as(
         &self,
@@ -121,10 +121,10 @@ impl Access {
         tx.apply(&field.table, key, std::slice::from_ref(op), buffers, |_| ())
     }
 
-    /// Makes it, for this key.
+    /// Performs the access for this key.
     ///
     /// # Errors
-    /// What the database says.
+    /// Those of the database.
     pub fn perform(
         &self,
         tx: &mut Transaction,
@@ -174,10 +174,10 @@ fn read_all(row: &Row<'_>, bytes: usize, target: &mut [u8]) {
     }
 }
 
-/// Makes all accesses of a transaction, each for a row that is there, with the keys given together.
+/// Performs all accesses of a transaction, each to an existing row, with all keys given together.
 ///
 /// # Errors
-/// What the database says.
+/// Those of the database.
 pub fn perform_all(
     tx: &mut Transaction,
     field: &Field,
@@ -196,10 +196,10 @@ pub fn perform_all(
     })
 }
 
-/// Makes all accesses of a transaction, each for a row that is there, one after the other.
+/// Performs all accesses of a transaction, each to an existing row, one after the other.
 ///
 /// # Errors
-/// What the database says.
+/// Those of the database.
 pub fn perform_each(
     tx: &mut Transaction,
     field: &Field,
@@ -250,7 +250,7 @@ mod tests {
             let key = [Value::Int64(key as i64)];
             room.target.fill(0);
             let done = session.transaction(|tx| access.perform(tx, &field, &key, &mut room));
-            done.expect("nobody is in the way");
+            done.expect("there is no conflict");
             room.target.clone()
         };
         for key in [0, 1, 17, 50, ROWS - 1] {

@@ -1,4 +1,4 @@
-//! The arguments of YCSB, and the plan that they make.
+//! The arguments of YCSB, and the plan of a run.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -9,13 +9,14 @@ use crate::oltp::{OltpArgs, require};
 
 /// Most accesses of a transaction.
 const ACCESSES_MAX: usize = 4096;
-/// The floor is measured for so long at most, with the keys together and again key by key.
+/// Longest measurement of the floor, once with the keys together and once key by key.
 const FLOOR_SECONDS_MAX: f64 = 1.0;
 
-/// Transactions of reads and updates by key, as in the study, or the workloads A to F.
+/// Transactions of reads and updates by key, as in "Staring into the Abyss", or the workloads A to
+/// F.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct YcsbArgs {
-    /// What all workloads share.
+    /// The arguments that all workloads share.
     #[command(flatten)]
     #[serde(flatten)]
     pub oltp: OltpArgs,
@@ -28,7 +29,8 @@ pub struct YcsbArgs {
     /// Bytes of each of them
     #[arg(long, default_value_t = 100)]
     pub column_bytes: u32,
-    /// One of the standard workloads, one operation a transaction unless --accesses says otherwise
+    /// One of the standard workloads, with one operation for each transaction unless --accesses
+    /// says otherwise
     #[arg(long, value_enum, ignore_case = true)]
     pub workload: Option<Letter>,
     /// Accesses of a transaction; keys may repeat [default: 16, with --workload 1]
@@ -40,36 +42,36 @@ pub struct YcsbArgs {
     /// Skew of the keys, 0 for none [default: 0.6, with --workload 0.99]
     #[arg(long)]
     pub theta: Option<f64>,
-    /// Columns that an access needs: one, chosen at random, or the first, or, of a read, all
+    /// Columns that an access needs: one, chosen at random; the first; or, for a read, all
     /// [default: one, with --workload all]
     #[arg(long, value_enum, value_name = "WHICH")]
     pub read_columns: Option<ReadColumns>,
-    /// Give the keys of a transaction to the database together, so that it fetches them together
+    /// Give the keys of a transaction to the database together, so that it prefetches them together
     /// (the default)
     #[arg(long, conflicts_with = "key_by_key")]
     pub batch: bool,
     /// Give the keys one by one
     #[arg(long)]
     pub key_by_key: bool,
-    /// Transactions that each thread works on in turns: while one waits for memory, the others go
-    /// on
+    /// Lanes of each thread: transactions that it interleaves, so that others run while one waits
+    /// for memory
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub lanes: usize,
-    /// Access the keys of a transaction in ascending order, so that locks make no deadlocks
+    /// Access the keys of a transaction in ascending order, so that locks cannot deadlock
     #[arg(long)]
     pub sort_keys: bool,
-    /// Share of the transactions whose keys lie in several partitions; those of the others lie in
-    /// the partition of the thread
+    /// Share of the transactions with keys in several partitions; all keys of the others are in the
+    /// partition of the thread
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub multi_partition: f64,
-    /// Partitions of such a transaction
+    /// Number of partitions of such a transaction
     #[arg(long, value_name = "K", default_value_t = 2)]
     pub partitions_per_txn: u32,
     /// Most rows of a scan (workload E)
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub scan_max: u64,
-    /// Measure first what bare arrays of as many values allow (`bench floor`), and say the share of
-    /// it that is reached
+    /// First measure what bare arrays of as many values allow (`bench floor`), and report the
+    /// throughput as a share of that
     #[arg(long, conflicts_with_all = ["workload", "read_columns"])]
     pub floor: bool,
 }
@@ -81,23 +83,23 @@ pub enum Letter {
     A,
     /// 95 % reads, 5 % updates
     B,
-    /// Reads alone
+    /// Only reads
     C,
-    /// 95 % reads of what was inserted lately, 5 % inserts
+    /// 95 % reads of recently inserted rows, 5 % inserts
     D,
     /// 95 % scans, 5 % inserts
     E,
-    /// Half reads, half reads that write back what they have read, changed
+    /// Half reads, half reads that write back a changed column
     F,
 }
 
-/// Which columns an access needs.
+/// The columns that an access needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadColumns {
     /// One, chosen at random
     One,
-    /// The first, always, as in DBx1000
+    /// Always the first, as in DBx1000
     First,
     /// All of them in a read, one in an update
     All,
@@ -110,11 +112,11 @@ pub struct Mix {
     pub reads: f64,
     /// Updates of one column.
     pub updates: f64,
-    /// New rows.
+    /// Inserts of rows.
     pub inserts: f64,
     /// Scans.
     pub scans: f64,
-    /// Reads of a whole row that change one column of it.
+    /// Reads of a whole row that write back one changed column.
     pub read_modify_writes: f64,
 }
 
@@ -133,13 +135,13 @@ impl Mix {
     }
 }
 
-/// What is going to be run; part of the report.
+/// The plan of a run; part of the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// What all workloads share.
+    /// The arguments that all workloads share.
     #[serde(flatten)]
     pub oltp: OltpArgs,
-    /// The standard workload, if it is one.
+    /// The standard workload, if one was chosen.
     pub workload: Option<Letter>,
     /// Rows of the table.
     pub rows: u64,
@@ -149,21 +151,21 @@ pub struct Plan {
     pub column_bytes: u32,
     /// Accesses of a transaction.
     pub accesses: usize,
-    /// Kinds of accesses.
+    /// Shares of the kinds of accesses.
     pub mix: Mix,
     /// Skew of the keys.
     pub theta: f64,
     /// Columns that a read fetches.
     pub read_columns: ReadColumns,
-    /// Whether keys are given together.
+    /// Whether the keys are given together.
     pub batch: bool,
-    /// Transactions that each thread works on in turns.
+    /// Lanes of each thread.
     pub lanes: usize,
-    /// Whether they are accessed in ascending order.
+    /// Whether keys are accessed in ascending order.
     pub sort_keys: bool,
     /// Share of transactions over several partitions.
     pub multi_partition: f64,
-    /// Partitions of such a transaction.
+    /// Number of partitions of such a transaction.
     pub partitions_per_txn: u32,
     /// Most rows of a scan.
     pub scan_max: u64,
@@ -172,7 +174,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fills in what the arguments leave open.
+    /// Completes the arguments with defaults.
     ///
     /// # Errors
     /// [`BenchError::Argument`].
@@ -226,7 +228,7 @@ impl Plan {
         require(self.scan_max >= 1, "--scan-max", self.scan_max, need)
     }
 
-    /// The same transactions on bare arrays, for so many threads.
+    /// The same transactions on bare arrays, for `threads` threads.
     pub fn floor(&self, threads: usize) -> FloorArgs {
         FloorArgs {
             threads,
@@ -248,7 +250,7 @@ impl Plan {
     }
 }
 
-/// The plan of a command line, which begins with the command.
+/// The plan of a command line; the first word is the command.
 #[cfg(test)]
 pub fn plan_of(words: &str) -> Plan {
     #[derive(clap::Parser)]

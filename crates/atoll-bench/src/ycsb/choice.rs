@@ -1,25 +1,25 @@
-//! Which keys a transaction accesses.
+//! The choice of keys for a transaction.
 //!
-//! Without partitions, each key is drawn from all rows. With them, a transaction's keys lie in the
-//! partition of its thread, or, for a given share of the transactions, are spread evenly over
-//! several partitions of which the thread's own is the first; within a partition they are skewed
-//! in the same way. A key may be drawn twice for one transaction: the study does not forbid it, and
-//! a transaction that reads and then updates a row is nothing special.
+//! Without partitions, each key is drawn from all rows. With partitions, all keys of a transaction
+//! are in the partition of its thread, or, for a given share of the transactions, are spread evenly
+//! over several partitions, of which the thread's own is the first; within a partition the keys are
+//! skewed in the same way. A key may be drawn twice for one transaction: "Staring into the Abyss"
+//! does not exclude it, and a transaction that reads and then updates a row is nothing unusual.
 
 use crate::keys::{Keys, Random};
 
-/// How the rows of a table are spread over its partitions: key k lies in partition k modulo their
-/// number, as the database spreads whole numbers.
+/// The distribution of rows over partitions: key k is in partition k modulo their number, which is
+/// how the database distributes integers.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Partitions.
+    /// Number of partitions.
     pub partitions: u32,
 }
 
 impl Layout {
-    /// Rows that every partition has.
+    /// Number of rows that every partition has at least.
     fn least(self) -> u64 {
         self.rows / u64::from(self.partitions)
     }
@@ -30,7 +30,7 @@ impl Layout {
         position * u64::from(self.partitions) + u64::from(partition)
     }
 
-    /// Batch number `number` of at most `size` keys, all of one partition: for filling.
+    /// Batch number `number` of at most `size` keys, all of one partition; for filling the table.
     pub fn batch(self, size: u64, number: u64) -> impl Iterator<Item = u64> + Clone {
         let partitions = u64::from(self.partitions);
         let (partition, turn) = ((number % partitions) as u32, number / partitions);
@@ -38,21 +38,21 @@ impl Layout {
         keys.take_while(move |key| *key < self.rows)
     }
 
-    /// Batches of at most `size` keys that cover all rows.
+    /// The number of batches of at most `size` keys that cover all rows.
     pub fn batches(self, size: u64) -> u64 {
         let partitions = u64::from(self.partitions);
         self.rows.div_ceil(partitions).div_ceil(size) * partitions
     }
 }
 
-/// How often keys of several partitions meet in a transaction.
+/// How transactions spread over several partitions.
 #[derive(Debug, Clone, Copy)]
 pub struct Spread {
     /// The partition of the thread.
     pub home: u32,
     /// Share of the transactions over several partitions.
     pub multi: f64,
-    /// Partitions of such a transaction.
+    /// Number of partitions of such a transaction.
     pub per_transaction: u32,
 }
 
@@ -66,8 +66,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Keys of all rows, skewed by `theta`; by partition if that is given, unless there are more
-    /// partitions than rows.
+    /// Draws from the keys of all rows, skewed by `theta`; by partition if `spread` is given,
+    /// unless there are more partitions than rows.
     pub fn new(layout: Layout, theta: f64, seed: u64, spread: Option<Spread>) -> Self {
         let spread = spread.filter(|_| layout.least() > 0);
         let count = spread.map_or(layout.rows, |_| layout.least());

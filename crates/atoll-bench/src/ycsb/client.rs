@@ -1,115 +1,46 @@
-//! One thread's transactions: which rows it accesses, and how.
+//! The client of one thread: draws transactions and runs them.
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use atoll::machine::{Machine, Native};
-use atoll::{Buffers, Index, Lanes, Request, RowOp, Session, Table, TransactionOptions, Value};
+use atoll::{Buffers, Lanes, Session, Table, Value};
 
 use super::access::{self, Access, ClientBuffers, Operation};
-use super::args::{Letter, Plan, ReadColumns};
+use super::args::{Letter, ReadColumns};
 use super::choice::Choice;
+use super::drawn::{Drawn, Form};
+use super::field::Field;
 use super::pool::Pool;
 use super::rows;
 use crate::error::BenchError;
 use crate::keys::{Random, Zipf};
 use crate::oltp::{Client, LaneWatch, Outcome};
 
-/// What all threads share.
-pub struct Field {
-    pub plan: Plan,
-    pub table: Table,
-    /// Positions of the columns beside the key.
-    pub columns: Vec<usize>,
-    /// The ordered index on the key, for scans.
-    pub index: Option<Index>,
-    /// The next key that is inserted.
-    pub next: AtomicU64,
-}
-
-/// A transaction as it was drawn.
-#[derive(Default)]
-pub struct Drawn {
-    pub accesses: Vec<Access>,
-    pub keys: Vec<Value>,
-    /// What the accesses are, if each of them is one operation.
-    pub ops: Vec<RowOp>,
-    pub options: TransactionOptions,
-    pub form: Form,
-    /// When it was begun for the first time, and how often it has been begun.
-    begun_ns: u64,
-    attempts: u64,
-}
-
-impl Request for Drawn {
-    fn options(&self) -> &TransactionOptions {
-        &self.options
-    }
-}
-
-/// What the accesses of a transaction are together.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Form {
-    /// Each is one operation.
-    are_ops: bool,
-    read_only: bool,
-    inserts: u64,
-}
-
-impl Form {
-    pub fn of(accesses: &[Access], field: &Field) -> Self {
-        use Operation::{Insert, Read, Update};
-        let all = |is_it: fn(Operation) -> bool| accesses.iter().all(|one| is_it(one.operation));
-        let reads_one =
-            field.plan.read_columns != ReadColumns::All || all(|operation| operation != Read);
-        Self {
-            are_ops: reads_one && all(|operation| matches!(operation, Read | Update)),
-            read_only: all(|operation| !operation.writes()),
-            inserts: accesses.iter().filter(|one| one.operation == Insert).count() as u64,
-        }
-    }
-}
-
-impl Drawn {
-    /// Says what its accesses are together.
-    pub fn complete(&mut self, form: Form) {
-        (self.form, self.options.read_only) = (form, form.read_only);
-        self.ops.clear();
-        if form.are_ops {
-            self.ops.extend(self.accesses.iter().map(|access| access.op()));
-        }
-    }
-
-    /// Its type: what its only access does.
-    fn kind(&self) -> usize {
-        if let [access] = &self.accesses[..] { access.operation as usize } else { 0 }
-    }
-}
-
 /// Draws transactions.
 struct Drawer {
     field: Arc<Field>,
     choice: Choice,
-    /// Ranks counted from the newest row, for workload D.
+    /// Zipf ranks counted back from the newest row, for workload D.
     latest: Option<Zipf>,
     random: Random,
-    /// Those that are drawn beforehand and run again and again; none if keys depend on what has
-    /// been inserted.
+    /// Transactions that are drawn beforehand and run again and again; empty if keys depend on what
+    /// was inserted.
     pool: Pool,
 }
 
-/// One thread's side.
+/// The part of one thread in the workload.
 pub struct YcsbClient {
     drawer: Drawer,
     current: Drawn,
     room: ClientBuffers,
-    /// Rows that it has inserted.
+    /// Number of rows that it has inserted.
     pub inserted: u64,
 }
 
 impl YcsbClient {
-    /// A client with a choice of keys, which draws so many transactions beforehand.
+    /// A client with a choice of keys, which draws `draws` transactions beforehand.
     pub fn new(field: Arc<Field>, choice: Choice, seed: u64, draws: usize) -> Self {
         let plan = &field.plan;
         let mut random = Random::new(seed);
@@ -143,7 +74,7 @@ impl Drawer {
         if self.pool.is_empty() { self.draw(drawn) } else { self.pool.take(drawn) }
     }
 
-    /// Draws what will be run, so that it is not done while that is measured.
+    /// Draws transactions beforehand, so that drawing is not measured.
     fn fill(&mut self, drawn: &mut Drawn, draws: usize) {
         for _ in 0..draws {
             self.draw(drawn);
@@ -151,7 +82,7 @@ impl Drawer {
         }
     }
 
-    /// Whether keys depend on what has been inserted.
+    /// Whether keys depend on what was inserted.
     fn depends(&self) -> bool {
         self.latest.is_some() || self.field.plan.mix.inserts > 0.0
     }
@@ -204,14 +135,14 @@ impl Drawer {
             let column = if is_first { 1 } else { 1 + self.random.below(columns as u64) as usize };
             let is_scan = operation == Operation::Scan;
             let rows = if is_scan { 1 + self.random.below(scan_max) } else { 0 };
-            // No table here has more rows than that.
+            // Tables have fewer rows than that.
             let rows = u32::try_from(rows).unwrap_or(u32::MAX);
             drawn.accesses.push(Access { operation, column, rows });
             drawn.keys.push(Value::Int64(key.cast_signed()));
         }
         if sort {
-            // Which access a key has is random already, so the keys alone are sorted; a new row
-            // keeps its place only when there is no other access.
+            // The order of the accesses is random already, so only the keys are sorted; a new row
+            // keeps its access only when it is the single one.
             sort_keys(&mut drawn.keys, &mut drawn.accesses);
         }
         if partitioned {
@@ -221,7 +152,7 @@ impl Drawer {
     }
 }
 
-/// The partitions of a transaction, for a scheme that must know them; all for a scan.
+/// Sets the partitions of a transaction, for a scheme that must know them; all of them for a scan.
 fn choose_partitions(table: &Table, Drawn { accesses, keys, options, .. }: &mut Drawn) {
     options.partitions.clear();
     if accesses.iter().any(|access| access.operation == Operation::Scan) {
@@ -279,7 +210,7 @@ impl Client for YcsbClient {
         let field = Arc::clone(&self.drawer.field);
         let (drawer, watch) = (RefCell::new(&mut self.drawer), RefCell::new(watch));
         let (room, failure) = (RefCell::new(&mut self.room), RefCell::new(None));
-        // Those that have ended; their room is used again.
+        // Ended transactions, for reuse of their buffers.
         let spare: RefCell<Vec<Drawn>> = RefCell::default();
         lanes.run(
             || {
@@ -342,7 +273,7 @@ mod tests {
     use super::super::choice::Layout;
     use super::*;
 
-    /// The keys of as many transactions of one client, which draws three beforehand.
+    /// The keys of `count` transactions of one client, which draws three beforehand.
     fn keys(more: &str, count: usize) -> Vec<Vec<Value>> {
         let words = "ycsb --rows 100000 --columns 2 --column-bytes 16 --threads 1";
         let plan = plan_of(&format!("{words} {more}"));

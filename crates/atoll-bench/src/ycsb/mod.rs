@@ -1,22 +1,24 @@
 //! YCSB: transactions that read and update rows by key.
 //!
 //! One table of `--rows` rows: a `bigint` key and `--columns` columns of `--column-bytes` bytes. As
-//! in the study, a transaction makes `--accesses` accesses to keys of Zipf's law, each a read of
-//! one column or an update of one, chosen at random. With `--workload` it is one of the standard
-//! ones, with one operation a transaction:
+//! in "Staring into the Abyss", a transaction makes `--accesses` accesses to keys that follow
+//! Zipf's law; each access reads or updates one column, chosen at random. With `--workload` it is
+//! one of the standard workloads, with one operation for each transaction:
 //!
 //! - A, B, C: reads of whole rows and updates of one column;
-//! - D: reads of rows that were inserted lately, and inserts. A row whose insert has not committed
-//!   yet may be asked for and is not found then;
+//! - D: reads of recently inserted rows, and inserts. A read may draw a row that is not committed
+//!   yet; it finds nothing then;
 //! - E: scans of up to `--scan-max` rows by the ordered index on the key, and inserts;
 //! - F: reads, and reads that write back one column changed.
 //!
-//! Keys are scattered (see [`crate::keys`]), so popular rows do not lie side by side.
+//! Keys are scattered (see [`crate::keys`]), so popular rows are not adjacent.
 
 mod access;
 mod args;
 mod choice;
 mod client;
+mod drawn;
+mod field;
 mod pool;
 mod rows;
 
@@ -27,7 +29,8 @@ use access::OPERATIONS;
 use args::Plan;
 pub use args::{Letter, Mix, ReadColumns, YcsbArgs};
 use choice::{Choice, Layout, Spread};
-use client::{Field, YcsbClient};
+use client::YcsbClient;
+use field::Field;
 
 use crate::error::BenchError;
 use crate::floor;
@@ -40,7 +43,7 @@ use crate::progress::Progress;
 struct Ycsb {
     field: Arc<Field>,
     layout: Layout,
-    /// Transactions that each thread draws beforehand.
+    /// Number of transactions that each thread draws beforehand.
     draws: usize,
 }
 
@@ -57,7 +60,7 @@ impl Workload for Ycsb {
 
     fn client(&self, worker: usize) -> YcsbClient {
         let plan = &self.field.plan;
-        // Seeds of threads are far apart, and so are those of a thread's two sequences.
+        // The seeds of threads are far apart, and so are the seeds of a thread's two generators.
         let seed = plan.oltp.seed.wrapping_add((worker as u64 + 1) << 32);
         let spread = Spread {
             home: worker as u32 % self.layout.partitions,
@@ -79,7 +82,7 @@ pub fn run(args: &YcsbArgs, progress: Progress<'_>) -> Result<OltpReport, BenchE
     let machine = MachineFacts::gather();
     let threads = plan.oltp.thread_count()?;
     let partitions = plan.oltp.partitions.unwrap_or(threads as u32);
-    // Before there is a database, whose memory it would need beside.
+    // Measured before the database exists, because both together may not fit into memory.
     let floor = plan.floor.then(|| floor::run(&plan.floor(threads), progress)).transpose()?;
     let db = plan.oltp.open(partitions)?;
     let table = rows::create(&db, &plan)?;
@@ -133,7 +136,7 @@ fn title(plan: &Plan, threads: usize) -> String {
     )
 }
 
-/// Every row that was filled in or inserted is there, and no other.
+/// Checks that every row that was filled in or inserted is there, and no other.
 fn check_rows(field: &Field, inserted: u64) -> Result<CheckReport, BenchError> {
     let (rows, expected) = (field.table.row_count(), field.plan.rows + inserted);
     if rows != expected {

@@ -1,41 +1,41 @@
-//! Transactions that are drawn before they are run again: a client that draws while it is measured
-//! spends a fifth of its time on that.
+//! Transactions that are drawn beforehand and run again and again: a client that draws during the
+//! measurement spends a fifth of its time on drawing.
 //!
-//! There are so many that they touch most of the usual table (`keys::drawn_by_each`). So many would
-//! fill caches themselves if they were kept as they are given to the database. So a transaction is
-//! made of what is kept when its turn comes: who runs it has just made it, and does not bring in a
-//! kilobyte for it. What can be known of it beforehand is kept, too.
+//! The transactions of the pool touch most of the usual table (`keys::drawn_by_each`). In the form
+//! in which the database takes them they would fill the caches, so the pool keeps a compact form
+//! and expands a transaction when its turn comes: the client has the expanded form in its caches
+//! then, instead of loading a kilobyte for it. What is known beforehand is kept too.
 
 use atoll::Value;
 use atoll::machine::{Machine, Native};
 
 use super::access::Access;
-use super::client::{Drawn, Form};
+use super::drawn::{Drawn, Form};
 
 /// See the module.
 #[derive(Default)]
 pub struct Pool {
-    /// Accesses of all transactions, which have as many each, and their keys.
+    /// Accesses of all transactions, which have the same number of accesses, and their keys.
     accesses: Vec<Access>,
     keys: Vec<i64>,
     transactions: Vec<Kept>,
     next: usize,
 }
 
-/// What is kept of a transaction besides.
+/// The other properties of a transaction.
 struct Kept {
     form: Form,
     partitions: Box<[u32]>,
 }
 
 impl Pool {
-    /// Whether none have been kept.
+    /// Whether the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.transactions.is_empty()
     }
 
-    /// Keeps a transaction of which every access has a key that is one number, and no key depends
-    /// on what has been inserted.
+    /// Adds a transaction. The key of every access must be one integer, and no key may depend on
+    /// what was inserted.
     pub fn keep(&mut self, drawn: &Drawn) {
         self.accesses.extend_from_slice(&drawn.accesses);
         self.keys.extend(drawn.keys.iter().map(|key| match key {
@@ -46,7 +46,7 @@ impl Pool {
         self.transactions.push(Kept { form, partitions });
     }
 
-    /// Makes the next transaction; the first comes again after the last.
+    /// Expands the next transaction; after the last comes the first again.
     pub fn take(&mut self, drawn: &mut Drawn) {
         let each = self.keys.len() / self.transactions.len();
         let at = self.next * each;
@@ -56,7 +56,7 @@ impl Pool {
         drawn.keys.resize(each, Value::Int64(0));
         for (value, kept) in drawn.keys.iter_mut().zip(&self.keys[at..][..each]) {
             match value {
-                // Nothing that has to be dropped.
+                // The old value need not be dropped.
                 Value::Int64(key) => *key = *kept,
                 other => *other = Value::Int64(*kept),
             }
@@ -78,7 +78,7 @@ mod tests {
 
     use super::super::access::Operation;
     use super::super::args::plan_of;
-    use super::super::client::Field;
+    use super::super::field::Field;
     use super::super::rows;
     use super::*;
 

@@ -16,14 +16,14 @@ pub const TABLE: &str = "usertable";
 pub const BY_KEY: &str = "usertable_by_key";
 /// Name of the key.
 const KEY: &str = "ycsb_key";
-/// Rows inserted by one transaction. A table guesses rows by blocks of as many keys, which would be
-/// cut up if two threads had parts of one.
+/// Rows inserted by one transaction: one block of the table's key predictor, so that no two threads
+/// insert parts of the same block.
 const BATCH: u64 = 1024;
-/// Bytes beside the values of a row: what a scheme keeps for it, and its entry in the index at half
-/// load, old and new while that grows.
+/// Bytes for a row beside its values: its row state, and its entry in the index at half load, in
+/// the old and the new index while it grows.
 const BESIDE_BYTES: u64 = 48;
 
-/// Makes the table.
+/// Creates the table.
 ///
 /// # Errors
 /// [`BenchError::Database`].
@@ -37,20 +37,20 @@ pub fn create(db: &Database, plan: &Plan) -> Result<Table, BenchError> {
     Ok(db.create_table_with(TABLE, schema, &TableOptions { indexes, ..TableOptions::default() })?)
 }
 
-/// A row whose columns are zero.
+/// A row with all columns zero.
 pub fn empty_row(plan: &Plan) -> Vec<Value> {
     let field = || Value::Binary(vec![0; plan.column_bytes as usize]);
     std::iter::once(Value::Int64(0)).chain((0..plan.columns).map(|_| field())).collect()
 }
 
-/// Gives a row another key.
+/// Sets the key of a row.
 pub fn set_key(row: &mut [Value], key: &[Value]) {
     if let (Some(place), Some(Value::Int64(key))) = (row.first_mut(), key.first()) {
         *place = Value::Int64(*key);
     }
 }
 
-/// Fills `bytes` at random.
+/// Fills `bytes` with random bytes.
 pub fn fill_bytes(bytes: &mut [u8], random: &mut Random) {
     for chunk in bytes.chunks_mut(8) {
         chunk.copy_from_slice(&random.word().to_le_bytes()[..chunk.len()]);

@@ -1,7 +1,8 @@
-//! Stores and a database with a cold node, on a machine with three nodes, the last of which gets to
-//! be one of memory only. `tests/guest_cold.rs` runs it in a guest.
+//! Stores and a database with a cold node, on a machine with three nodes; the last one becomes a
+//! node without CPUs. `tests/guest_cold.rs` runs this in a guest.
 //!
-//! Prints one line `PASS <what>` for each check, or one line `FAIL <what>` and ends with 1.
+//! Prints one line `PASS <what>` for each check that passes, or one line `FAIL <what>` and exits
+//! with 1.
 
 mod database;
 mod stores;
@@ -15,10 +16,10 @@ use atoll::machine::{NodeId, Topology, node_of, nodes_of};
 
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
-/// The node that gets to be one of memory only, and those that keep their CPUs.
+/// The node that becomes a node without CPUs, and the nodes that keep theirs.
 pub(crate) const COLD: NodeId = NodeId(2);
 pub(crate) const DRAM: [NodeId; 2] = [NodeId(0), NodeId(1)];
-/// Only keeps a broken program from hanging.
+/// A limit that only ends a program that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
@@ -44,7 +45,7 @@ fn switch_cpus_off() -> Outcome {
     Ok(())
 }
 
-/// Says that a check has passed, and on the side when.
+/// Prints that a check has passed, and on standard error the time.
 pub(crate) fn pass(what: &str) {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     println!("PASS {what}");
@@ -55,7 +56,7 @@ pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {
     if holds { Ok(()) } else { Err(what().into()) }
 }
 
-/// Waits until something holds; `what` says what is instead.
+/// Waits until a condition holds; `what` describes the state for the error.
 pub(crate) fn eventually(
     mut holds: impl FnMut() -> Result<bool, Box<dyn Error>>,
     mut what: impl FnMut() -> String,
@@ -68,22 +69,23 @@ pub(crate) fn eventually(
     Ok(())
 }
 
-/// How many of the pages at these addresses lie on a node, as the kernel says. They are touched.
-pub(crate) fn lie_on(node: NodeId, pages: &[*const u8]) -> usize {
+/// The number of pages at these addresses that are on a node, as the kernel reports. Touches the
+/// pages.
+pub(crate) fn pages_on(node: NodeId, pages: &[*const u8]) -> usize {
     pages.iter().filter(|page| node_of(**page) == Some(node)).count()
 }
 
-/// How many of them this process has mapped on a node. They are not touched.
+/// The number of pages that this process has mapped on a node. Does not touch the pages.
 pub(crate) fn mapped_on(node: NodeId, pages: &[*const u8]) -> Result<usize, Box<dyn Error>> {
     Ok(nodes_of(pages)?.into_iter().filter(|on| *on == Some(node)).count())
 }
 
-/// Bytes of shared memory on a node, whoever has it, as the kernel says.
+/// Bytes of shared memory of all processes on a node, as the kernel reports.
 pub(crate) fn shared_bytes(node: NodeId) -> Result<u64, Box<dyn Error>> {
     memory_bytes(node, "Shmem:")
 }
 
-/// A line of what the kernel says of a node's memory.
+/// A value of the kernel's statistics of a node's memory.
 pub(crate) fn memory_bytes(node: NodeId, line: &str) -> Result<u64, Box<dyn Error>> {
     let path = format!("/sys/devices/system/node/node{node}/meminfo");
     let text = std::fs::read_to_string(path)?;

@@ -1,4 +1,4 @@
-//! A database several times its budget.
+//! A database of several times its budget.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use atoll::machine::page_bytes;
 use atoll::{Column, DataType, Database, DatabaseOptions, Schema, Snapshot, Table, Value};
 use atoll_bench::keys::Random;
 
-use crate::{COLD, DRAM, Outcome, ensure, eventually, lie_on, mapped_on, pass, shared_bytes};
+use crate::{COLD, DRAM, Outcome, ensure, eventually, mapped_on, pages_on, pass, shared_bytes};
 
 const BUDGET_BYTES: u64 = 32 << 20;
 const PAYLOAD: usize = 2048;
@@ -16,19 +16,19 @@ const PAYLOAD: usize = 2048;
 const ROWS: usize = 64 << 10;
 const THREADS: usize = 2;
 const TRANSACTIONS: usize = 1500;
-/// Rows of a segment, and those of them that are used over and over: few enough that the emulator
-/// comes to each of them several times a second.
+/// Rows of a segment, and the rows that are used over and over: few enough that each is used
+/// several times a second under the emulator.
 const SEGMENT: usize = 8192;
 const HOT: usize = SEGMENT / 16;
-/// What may be shared memory beside the store, or has been counted a moment ago.
+/// Tolerance for shared memory of other users, and for pages that move during the measurement.
 const OTHER_BYTES: u64 = 2 << 20;
 
-/// A database, and what its rows should hold.
+/// A database, and the expected contents of its rows.
 struct Scene {
     db: Database,
     table: Table,
     model: Vec<i64>,
-    /// Shared memory of the nodes of DRAM that is not the database's.
+    /// Shared memory of other users on the DRAM nodes.
     before_bytes: u64,
 }
 
@@ -82,7 +82,7 @@ impl Scene {
         Ok(Self { db, table, model: vec![0; ROWS], before_bytes })
     }
 
-    /// By its own account and the kernel's.
+    /// Checks the budget by the database's account and by the kernel's.
     fn keeps_to_its_budget(&self) -> Outcome {
         let told = || Ok::<_, Box<dyn std::error::Error>>(self.db.budget()?.ok_or("none")?);
         let says = || format!("{:?}, DRAM has {:?}", told(), in_dram());
@@ -95,7 +95,7 @@ impl Scene {
         })
     }
 
-    /// Threads change rows, each its own, and read them back; snapshots from before are read whole
+    /// Threads change rows, each its own, and read them back; older snapshots are read completely
     /// meanwhile.
     fn works_beside_snapshots(&mut self) -> Outcome {
         let (old, shown) = (self.db.snapshot()?, self.model.clone());
@@ -183,7 +183,7 @@ impl Scene {
         self.keeps_to_its_budget()
     }
 
-    /// What is used stays, while others change and what is copied for the snapshot leaves again.
+    /// Used rows stay in DRAM while others change, and copies for the snapshot are evicted again.
     fn hot_stays(&mut self, hot: &Hot) -> Outcome {
         let evicted = |db: &Database| Ok::<_, atoll::Error>(db.budget()?.map(|b| b.evicted_bytes));
         let rows = &hot.rows;
@@ -224,7 +224,7 @@ impl Hot {
         for start in (0..ROWS).step_by(SEGMENT) {
             let rows = start..start + HOT;
             let pages = pages_of(snapshot, rows.clone())?;
-            if lie_on(COLD, &pages) > pages.len() / 2 {
+            if pages_on(COLD, &pages) > pages.len() / 2 {
                 return Ok(Self { rows, pages });
             }
         }
@@ -236,7 +236,7 @@ impl Hot {
     }
 }
 
-/// The pages that the payloads of rows lie on.
+/// The pages of the payloads of rows.
 fn pages_of(
     snapshot: &Snapshot,
     ids: std::ops::Range<usize>,

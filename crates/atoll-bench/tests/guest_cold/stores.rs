@@ -1,4 +1,4 @@
-//! A store alone: where its pages are when, step by step.
+//! A store without a database: the node of each page after each step.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use atoll::machine::{NodeId, Topology, bind_memory, page_bytes, pin_current_thre
 use atoll::{Database, DatabaseOptions, Error};
 use atoll_memory::{Access, CHUNK_BYTES, Residency, Store, StoreOptions, View};
 
-use crate::{COLD, DRAM, Outcome, ensure, lie_on, mapped_on, memory_bytes, pass};
+use crate::{COLD, DRAM, Outcome, ensure, mapped_on, memory_bytes, pages_on, pass};
 
 const CHUNKS: u64 = 24;
 const BUDGET_BYTES: u64 = 6 * CHUNK_BYTES;
-/// Rounds in which something has to happen that needs a few.
+/// Most rounds for an effect that needs a few.
 const ROUNDS: usize = 400;
-/// Kept free on a node that is filled.
+/// Bytes that stay free on a node that is filled.
 const LEFT_BYTES: u64 = 8 << 20;
 
 pub(crate) fn check() -> Outcome {
@@ -38,7 +38,7 @@ fn refused() -> Outcome {
     Ok(())
 }
 
-/// A store whose every page holds its offset, made by a thread on this node.
+/// A store in which every page contains its offset, filled by a thread on this node.
 struct Filled {
     store: Arc<Store>,
     access: Access,
@@ -65,7 +65,7 @@ impl Filled {
         words(chunks).map(|at| base.wrapping_add(at as usize)).collect()
     }
 
-    /// Tends it until something holds.
+    /// Tends the store until a condition holds.
     fn tend_until(
         &self,
         what: &str,
@@ -100,17 +100,17 @@ fn away_and_back() -> Outcome {
     for home in DRAM {
         let filled = Filled::new(home)?;
         let all = filled.addresses(1..CHUNKS + 1);
-        ensure(lie_on(home, &all) == all.len(), || format!("it is not all on node {home}"))?;
+        ensure(pages_on(home, &all) == all.len(), || format!("it is not all on node {home}"))?;
         filled.keeps_to_its_budget()?;
-        let in_dram = all.len() - lie_on(COLD, &all);
+        let in_dram = all.len() - pages_on(COLD, &all);
         let budget = BUDGET_BYTES as usize / page_bytes();
         ensure(in_dram <= budget, || format!("{in_dram} pages of {budget} are in DRAM"))?;
         filled.is_dense()?;
-        // Some are used between any two steps, others never again.
+        // Some pages are used between any two steps, others never again.
         let mut chunks = (1..CHUNKS - 2).map(|first| first..first + 3);
         let is_cold = |chunks: &std::ops::Range<u64>| {
             let pages = filled.addresses(chunks.clone());
-            lie_on(COLD, &pages) == pages.len()
+            pages_on(COLD, &pages) == pages.len()
         };
         let chunks = chunks.find(is_cold).ok_or("no three chunks in a row are cold")?;
         let hot = filled.addresses(chunks.clone());
@@ -129,18 +129,18 @@ fn away_and_back() -> Outcome {
 
 fn mapped_elsewhere() -> Outcome {
     let filled = Filled::new(DRAM[0])?;
-    // Another mapping is all that another process is to the kernel.
+    // To the kernel, another mapping is the same as another process.
     let reader = View::new(Arc::new(Store::attach(filled.store.read_only_fd()?)?));
     words(1..CHUNKS + 1).for_each(|at| assert_eq!(reader.load_u64(at), at));
     for _ in 0..20 {
         filled.residency.tend(|| false)?;
     }
     let all = filled.addresses(1..CHUNKS + 1);
-    let stayed = lie_on(DRAM[0], &all);
+    let stayed = pages_on(DRAM[0], &all);
     ensure(stayed == all.len(), || format!("{stayed} of {} pages stayed", all.len()))?;
     reader.store().let_go();
     filled.keeps_to_its_budget()?;
-    let in_dram = (all.len() - lie_on(COLD, &all)) * page_bytes();
+    let in_dram = (all.len() - pages_on(COLD, &all)) * page_bytes();
     ensure(in_dram as u64 <= BUDGET_BYTES, || format!("{in_dram} bytes are in DRAM"))?;
     pass("what is mapped elsewhere stays until it is let go");
     Ok(())
@@ -163,7 +163,7 @@ fn full() -> Outcome {
     Ok(())
 }
 
-/// Takes the memory of the cold node, but for a little.
+/// Allocates the memory of the cold node except for a small rest.
 struct Hog(Vec<u8>);
 
 impl Hog {

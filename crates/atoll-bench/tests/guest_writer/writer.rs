@@ -1,10 +1,10 @@
-//! A database on the persistent memory of a machine with several nodes, which is cut off while it
-//! writes. `tests/guest_pm.rs` runs it in a guest.
+//! Writes a database on the persistent memory of a machine with several nodes until it is cut off.
+//! `tests/guest_pm.rs` runs this in a guest.
 //!
-//! `guest-writer judge ACKNOWLEDGED BEGUN` opens the database and says whether everything is there
-//! that an earlier run has acknowledged (numbers in a file), and nothing is wrong.
-//! `guest-writer write ACKNOWLEDGED BEGUN` does the same, and then commits until it is cut off,
-//! with one line `done N` for each commit.
+//! `guest-writer judge ACKNOWLEDGED BEGUN` opens the database and checks that it contains every
+//! transaction that an earlier run has acknowledged (numbers in a file), and that nothing is wrong.
+//! `guest-writer write ACKNOWLEDGED BEGUN` does the same, and then commits until it is cut off, and
+//! prints one line `done N` for each commit.
 
 use std::error::Error;
 use std::io::Write;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use atoll::machine::{MediumKind, lines};
 use atoll::{Database, DatabaseOptions, SchemeKind};
 use atoll_bench::crash::judge::judge;
-use atoll_bench::crash::run::How;
+use atoll_bench::crash::plan::How;
 use atoll_bench::crash::scene::{self, TABLESPACES, Tables};
 use atoll_bench::keys::Random;
 
@@ -24,8 +24,8 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const NODES: usize = 2;
 const THREADS: u64 = 2;
-/// So much of the guest's memory, and so many transactions of each thread with pauses between them,
-/// that neither memory is full when the guest is cut off, however fast it is.
+/// Limits of the guest's memory, and of the transactions of each thread with pauses between them,
+/// so that neither memory is full when the guest is cut off, however fast it is.
 const MEMORY_BYTES: u64 = 256 << 20;
 const TRANSACTIONS: usize = 600;
 const PAUSE: Duration = Duration::from_millis(10);
@@ -60,7 +60,7 @@ fn open(acknowledged: &str, begun: &str) -> Result<Database, Box<dyn Error>> {
     let db = Database::open(Path::new("/pmem0/db"), options())?;
     let recovery = db.recovery().ok_or("it was not opened in a folder")?;
     if recovery.media != [MediumKind::Pm.name(); TABLESPACES] {
-        return Err(format!("the tablespaces lie on {:?}", recovery.media).into());
+        return Err(format!("the tablespaces are on {:?}", recovery.media).into());
     }
     println!("PASS on persistent memory, with {:?}", lines::write_back());
     if recovery.created {
@@ -89,7 +89,7 @@ fn write(acknowledged: &str, begun: &str) -> Outcome {
                     for _ in 0..TRANSACTIONS {
                         let id = next.fetch_add(1, Ordering::Relaxed);
                         scene::act(&mut session, tables, id, false, &mut random)?;
-                        // Nobody is left to be told when this fails.
+                        // There is no one left to report a failure to.
                         let _ = writeln!(std::io::stdout(), "done {id}");
                         if random.below(40) == 0 {
                             db.checkpoint()?;
@@ -106,6 +106,6 @@ fn write(acknowledged: &str, begun: &str) -> Outcome {
         return Err(error.into());
     }
     loop {
-        std::thread::park(); // until it is cut off
+        std::thread::park(); // until the guest is cut off
     }
 }

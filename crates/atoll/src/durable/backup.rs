@@ -1,10 +1,10 @@
-//! Backups: a database of its own, made from a checkpoint while transactions go on.
+//! Backups: copies a checkpoint into a database of its own while transactions go on.
 //!
-//! The checkpoint that was just taken is copied, part by part, into the home of a new database that
-//! has no log yet. Until that is whole its control file has another name, so a backup that was cut
-//! short is none. Nobody takes another checkpoint meanwhile, so no block that is being read is
-//! written. It remembers where in the logs it begins ([`atoll_log::origin`]), for
-//! [`super::restore`].
+//! The last checkpoint is copied, part by part, into the checkpoint stores of a new database with
+//! empty logs. The control file has another name until the copy is complete, so an interrupted
+//! backup does not open as a database. No other checkpoint is taken meanwhile, so no block is
+//! overwritten while it is read. The backup records the positions in the logs at which it begins
+//! ([`atoll_log::origin`]), for [`crate::restore`].
 
 use std::sync::Arc;
 
@@ -20,39 +20,41 @@ use atoll_machine::medium::Locked;
 
 use super::checkpoint::Checkpointer;
 use super::open::{check_may_create, folder_name};
-use super::restore_point::now_us;
 use crate::error::{Error, Result};
+use crate::restore_point::now_us;
 
-/// The life of a database that has been written and not opened.
-pub(super) const FIRST_INCARNATION: u32 = 1;
-pub(super) const CHECKPOINT: u64 = 1;
+/// The incarnation of a database that was written and has not been opened.
+pub(crate) const FIRST_INCARNATION: u32 = 1;
+pub(crate) const CHECKPOINT: u64 = 1;
 
-/// Locks a folder in which a database is to be made of another's files, if nothing is there.
-pub(super) fn lock_empty(root: &dyn Medium) -> Result<Box<dyn Locked>> {
+/// Locks a folder in which a database is to be created from the files of another one; the folder
+/// must not contain anything.
+pub(crate) fn lock_empty(root: &dyn Medium) -> Result<Box<dyn Locked>> {
     let check = || -> Result<()> {
         if root.names()?.iter().any(|name| name == control::FILE || name == control::NEW) {
             return Err(LogError::NotEmpty { path: root.path("") }.into());
         }
         check_may_create(root)
     };
-    check()?; // Before a file is locked that is somebody else's.
+    check()?; // Before a lock is taken in a foreign folder.
     let locked = lock(root)?;
     check()?;
     Ok(locked)
 }
 
-/// Takes a folder for this process alone.
+/// Locks a folder exclusively for this process.
 pub(super) fn lock(root: &dyn Medium) -> Result<Box<dyn Locked>> {
     root.lock()?.map_err(|pid| Error::InUse { path: root.path(""), pid })
 }
 
-/// Keeps those away from a folder who would change it while it is read.
-pub(super) fn lock_to_read(root: &dyn Medium) -> Result<Box<dyn Locked>> {
+/// Locks a folder so that no process changes it while this one reads it.
+pub(crate) fn lock_to_read(root: &dyn Medium) -> Result<Box<dyn Locked>> {
     root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })
 }
 
 impl Checkpointer {
-    /// Copies the last checkpoint into an empty folder; returns the bytes written home.
+    /// Copies the last checkpoint into an empty folder; returns the bytes written to the checkpoint
+    /// stores.
     pub(super) fn copy_to(&mut self, root: &dyn Medium) -> Result<u64> {
         let _locked = lock_empty(root)?;
         let origin = self.origin()?;
@@ -98,7 +100,7 @@ impl Checkpointer {
         Ok(bytes)
     }
 
-    /// Where in the logs what the last checkpoint shows begins.
+    /// The positions in the logs at which the last checkpoint begins.
     fn origin(&mut self) -> Result<Option<Origin>> {
         let Some(checkpoint) = self.control.checkpoints.first() else { return Ok(None) };
         let mark = self.logs.mark(now_us)?;
@@ -112,13 +114,13 @@ impl Checkpointer {
             time_us: mark.time_us,
             logs: starts.zip(mark.ends.iter().copied()).collect(),
         };
-        // So that a moment right after it is in the archive too.
+        // Archives up to the mark, so that the archive has a restore point right after the backup.
         self.archive_to(&mark.ends);
         Ok(Some(origin))
     }
 }
 
-/// On the way from one home to another.
+/// Copies parts from one checkpoint store to another.
 struct Copy<'h, 'w> {
     from: &'h CheckpointStore,
     writer: &'h mut Writer<'w>,
@@ -156,7 +158,7 @@ impl Copy<'_, '_> {
         })
     }
 
-    /// The checkpoint has a map, so no lines count instead of what its blocks hold.
+    /// The checkpoint was written as a map, so its blocks are complete and no lines of steps apply.
     fn part(&mut self, name: PartName, part: &Part) -> Result<Part> {
         self.from.read(part, None, &mut self.room)?;
         Ok(self.writer.part(name, &self.room, None)?)

@@ -1,8 +1,8 @@
-//! Looking for damage in the files of a database that is not open, and in the archive of its logs.
+//! Looks for damage in the files of a database that is not open, and in the archive of its logs.
 //!
-//! Everything is told that can be found, not only what comes first: behind damage a log is read on
-//! from the next block that is found in it, and what a control file of no use would have said is
-//! taken from the other files, as far as they say it.
+//! The check reports every damage that it can find, not only the first: behind damage it goes on
+//! with the next block that it finds in the log, and if the control file is unusable, it takes what
+//! it needs from the other files, as far as they contain it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,37 +23,37 @@ use atoll_txn::describe;
 use serde::Serialize;
 
 use super::backup::FIRST_INCARNATION;
-use super::inspect::{existing, lock, scan};
+use super::closed::{existing, lock, scan};
 use super::open::folder_name;
 use crate::error::Result;
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CheckReport {
-    /// Checkpoints whose maps and blocks were read.
+    /// Checkpoints of which the maps and blocks were read.
     pub checkpoints: u64,
-    /// Blocks of the homes.
+    /// Blocks of the checkpoint stores.
     pub home_blocks: u64,
     /// Blocks of the logs.
     pub log_blocks: u64,
     /// Bytes of the logs.
     pub log_bytes: u64,
-    /// Files of logs in the archive, if there is one to be checked.
+    /// Log files in the archive, if one was given.
     pub archived_files: u64,
-    /// Everything that is not as it should be.
+    /// All damage found.
     pub damages: Vec<Damage>,
 }
 
-/// Something that is not as it should be.
+/// A damaged place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The file.
     pub file: String,
-    /// Where, in bytes from its start.
+    /// Its position in bytes from the start of the file.
     pub offset: u64,
-    /// What should be there.
+    /// The expected contents.
     pub expected: String,
-    /// What is there.
+    /// The actual contents.
     pub found: String,
 }
 
@@ -92,12 +92,11 @@ impl From<LogError> for Damage {
 
 type Checked = std::result::Result<(), LogError>;
 
-/// Reads everything that opening the database in a folder could need, and what restoring it would
-/// need of an archive of its logs, and reports what is damaged. The folder may be one that can only
-/// be read.
+/// Reads everything that opening the database in a folder could need, and everything in an archive
+/// of its logs that a restore could need, and reports what is damaged. The folder may be read-only.
 ///
 /// # Errors
-/// [`crate::Error::Log`] when the folder is no database's, cannot be read, or is of another
+/// [`crate::Error::Log`] when the folder is not a database's, cannot be read, or is of another
 /// version; [`crate::Error::InUse`].
 pub fn check(folder: &Path, archive: Option<&Path>) -> Result<CheckReport> {
     let root = FileMedium::existing(folder)?;
@@ -110,7 +109,7 @@ pub fn check(folder: &Path, archive: Option<&Path>) -> Result<CheckReport> {
             report.tell(LogError::Missing { file });
             None
         }
-        Err(_) => None, // Told with the slots.
+        Err(_) => None, // Reported below, with the slots.
     };
     if root.names()?.iter().any(|name| name == control::FILE) {
         ControlFile::check(&root)?.into_iter().for_each(|error| report.tell(error));
@@ -130,7 +129,7 @@ pub fn check(folder: &Path, archive: Option<&Path>) -> Result<CheckReport> {
     }
     report.checkpoints = control.as_ref().map_or(0, |control| control.checkpoints.len() as u64);
     if let Some(archive) = archive {
-        // A backup that was not opened yet goes on with the logs of what it was made of.
+        // An unopened backup continues with the logs of the database from which it was made.
         let owned = control.and_then(|control| match origin {
             Some(origin) if control.incarnation == FIRST_INCARNATION => {
                 origin.map(|origin| origin.id)
@@ -143,14 +142,14 @@ pub fn check(folder: &Path, archive: Option<&Path>) -> Result<CheckReport> {
     Ok(report)
 }
 
-/// How many tablespaces have folders here.
+/// The number of tablespaces that have folders here.
 fn count(root: &FileMedium) -> Result<usize> {
     let folders = root.folders()?;
     Ok((0..).take_while(|number| folders.contains(&folder_name(*number))).count())
 }
 
 impl CheckReport {
-    /// Once each: two checkpoints may need the same block.
+    /// Adds a damage, once: two checkpoints may need the same block.
     fn tell(&mut self, error: LogError) {
         let damage = Damage::from(error);
         if !self.damages.contains(&damage) {
@@ -218,7 +217,8 @@ impl CheckReport {
         self.check_blocks(&mut scan, |end| control.ends_too_early(tablespace, &**medium, end))
     }
 
-    /// Reads a log to its end, which `ends_too_early` may say that it is not, and on behind damage.
+    /// Reads a log to its end, and goes on behind damage. `ends_too_early` returns the damage if
+    /// the log must be longer.
     fn check_blocks(
         &mut self,
         scan: &mut Scan,
@@ -251,7 +251,7 @@ impl CheckReport {
         }
     }
 
-    /// `owned` is the database whose logs should be there, if that is known.
+    /// `owned` is the identity of the database that should own the archived logs, if it is known.
     fn check_archive(&mut self, root: &FileMedium, owned: Option<u64>) -> Checked {
         let owner = Owner::read(root)?;
         if owned.is_some_and(|id| id != owner.id) {
@@ -290,7 +290,7 @@ impl CheckReport {
             is_sound &= self.note(archived::verify(medium, *number)).is_some();
         }
         if !is_sound {
-            return Ok(()); // What was copied wrongly is looked for in what is as it was copied.
+            return Ok(()); // The blocks of a damaged copy are not read.
         }
         let places = Places { archive: medium, own: None, file_bytes };
         let log = Archived::find(places, tablespace as u8, first * file_bytes)?;
@@ -303,7 +303,7 @@ impl CheckReport {
 /// Whether a block with the right checksum has a payload of its kind.
 fn means_something(header: &Header, payload: &[u8]) -> bool {
     match header.kind {
-        // A transaction with pieces is cut anywhere.
+        // A transaction with pieces is split at any byte.
         Kind::Commit => {
             header.transaction != 0 || Changes::new(payload).all(|change| change.is_some())
         }

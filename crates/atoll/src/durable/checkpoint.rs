@@ -1,22 +1,24 @@
-//! Checkpoints: writing what has changed home, so that the logs can be short.
+//! Checkpoints: writes what has changed to the checkpoint stores, so that the logs can be
+//! truncated.
 //!
-//! A checkpoint is a snapshot that is compared with that of the checkpoint before, which is held
-//! until then: a segment whose node is the same has not changed, and of one that has, what has the
-//! same bytes is not written again: blocks, and lines of blocks of which few have changed. So
-//! nobody marks anything when a row changes, and no worker ever waits for a checkpoint; what it
-//! costs them is what any snapshot costs. Whoever takes it leads: the homes are written beside each
-//! other, each by a thread on the node of its tablespace.
+//! A checkpoint takes a snapshot and compares it with the snapshot of the checkpoint before, which
+//! is held until then. A segment with the same node has not changed. Of a changed segment, only
+//! blocks with other bytes are written, or only lines of a block of which few lines have changed.
+//! So a writer marks nothing when it changes a row, and no worker ever waits for a checkpoint; the
+//! cost for the workers is that of any snapshot. The thread that takes the checkpoint coordinates;
+//! the checkpoint stores are written in parallel, each by a thread on the node of its tablespace.
 //!
-//! - `CHECKPOINT-1`: before it counts, everything that its snapshot shows is durable in the logs,
-//!   and what it has written is durable at home.
-//! - `CHECKPOINT-2`: a log is needed from the position where it ended before the cut, or from the
-//!   first piece of a transaction that was open then. Blocks behind it of epochs up to the cut's
-//!   are in the snapshot, and later ones are not.
-//! - `CHECKPOINT-3`: the last two are kept, with the logs from the older one on; and all files of
-//!   the logs that could not be archived.
-//! - `CHECKPOINT-4`: when the control file could not be written, it says what it said before or
-//!   already this, and both can be opened, since nothing has been let go of. Until it has been
-//!   written nothing else is: another checkpoint would lie where that before had its blocks.
+//! - `CHECKPOINT-1`: before a checkpoint counts, everything that its snapshot shows is durable in
+//!   the logs, and everything that it has written is durable in the checkpoint stores.
+//! - `CHECKPOINT-2`: recovery needs a log from the position where it ended before the cut, or from
+//!   the first piece of a transaction that was open then. Of the blocks from there on, those of
+//!   epochs up to the cut's are in the snapshot, and those of later epochs are not.
+//! - `CHECKPOINT-3`: the last two checkpoints are kept, with the logs from the start of the older
+//!   one on, and all log files that could not be archived.
+//! - `CHECKPOINT-4`: after a failed write, the control file contains either the state before or the
+//!   new one. Recovery works with both, because nothing that either needs has been released.
+//!   Nothing else is written until the control file has been: another checkpoint would overwrite
+//!   blocks of the older one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,18 +39,19 @@ use atoll_storage::TableId;
 use atoll_txn::describe;
 
 use super::CheckpointReport;
-use super::restore_point::now_us;
 use super::segment_writer::{self, Before};
+use crate::core::Core;
 use crate::error::Result;
-use crate::inner::Inner;
+use crate::restore_point::now_us;
 use crate::snapshot::Snapshot;
 use crate::snapshot_table::SnapshotTable;
 
-/// Files of a log that are kept to be used again, beside those of the bytes after which the next
+/// Log files that are kept for recycling, beside those for the bytes after which the next
 /// checkpoint is taken.
 const SPARE_FILES: u64 = 4;
-/// Share of the home that the steps behind a map may take, and what they may take in any case.
+/// The steps behind a map may take this share of the checkpoint store,
 const STEP_SHARE: u64 = 16;
+/// and this much in any case.
 const STEP_BYTES_MIN: u64 = 1 << 20;
 
 /// Takes the checkpoints of a database, one at a time.
@@ -57,21 +60,21 @@ pub(crate) struct Checkpointer {
     pub(super) stores: Vec<CheckpointStore>,
     pub(super) file: Arc<Mutex<ControlFile>>,
     pub(super) control: Control,
-    /// What the last checkpoint showed; gone when memory was short.
+    /// The snapshot of the last checkpoint; `None` after memory was short.
     pub(super) baseline: Option<Snapshot>,
     /// The maps of the checkpoints that are kept, the newest first, by tablespace.
     pub(super) maps: Vec<Vec<Map>>,
-    /// Files of a log, from where it is needed on, that are kept to be used again.
+    /// Log files that are kept for recycling, counted from the position at which the log is needed.
     pub(super) spare_files: u64,
     /// The files of the newest checkpoint, by tablespace.
     pub(super) chains: Vec<Chain>,
-    /// Goes when the database has been closed.
+    /// Released when the database has been closed.
     pub(super) locked: Option<Box<dyn Locked>>,
-    /// Where the logs are archived.
+    /// The archive of the logs.
     pub(super) archive: Option<Archive>,
-    /// Why the logs could not be archived when that was last tried.
+    /// The error of the last attempt to archive the logs, if it failed.
     pub(super) not_archived: Option<LogError>,
-    /// The control file may say what it said before (`CHECKPOINT-4`).
+    /// The control file may still have its old contents (`CHECKPOINT-4`).
     pub(super) is_unwritten: bool,
 }
 
@@ -80,13 +83,14 @@ pub(crate) struct Checkpointer {
 pub(crate) struct Chain {
     /// Number of the checkpoint that has the map.
     base: u64,
-    /// The last one.
+    /// The last file of the chain.
     file: FileRef,
-    /// Steps so far, how many there may be, and their bytes.
+    /// The number of steps so far.
     steps: u64,
     steps_max: u64,
+    /// The bytes of the steps so far.
     step_bytes: u64,
-    /// The most bytes of steps that the map is worth.
+    /// Most bytes of steps before a new map is written.
     most: u64,
     waiting: Waiting,
 }
@@ -96,7 +100,7 @@ impl Chain {
         Self { steps_max, ..Self::default() }
     }
 
-    /// Whether another step may follow: they are all read when the database is opened.
+    /// Whether another step may follow: recovery reads all of them.
     fn may_grow(&self) -> bool {
         self.steps < self.steps_max && self.step_bytes < self.most
     }
@@ -115,26 +119,26 @@ impl Chain {
     }
 }
 
-/// How a checkpoint is to say what it holds.
+/// Whether a checkpoint may be written as a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// By a map, or by what is different.
+    /// As a step or as a map.
     Any,
-    /// By a map, so that everything is in blocks.
+    /// As a map, so that everything is in blocks.
     Map,
 }
 
-/// A tablespace's part of a checkpoint that is being written.
+/// The part of one tablespace in a checkpoint that is being written.
 struct Writing<'w> {
-    inner: &'w Inner,
+    core: &'w Core,
     tablespace: usize,
     snapshot: &'w Snapshot,
     is_step: bool,
-    /// Another one could not be written, so this one is for nothing.
+    /// Another part could not be written, so the checkpoint has failed.
     is_given_up: &'w AtomicBool,
 }
 
-/// What it holds then, the file that says so, and what that means for lines that wait.
+/// A part that was written: its map, its file, and the changes to the lines that wait in steps.
 struct Written {
     map: Map,
     file: FileRef,
@@ -143,12 +147,12 @@ struct Written {
     report: CheckpointReport,
 }
 
-/// How far the logs and the time have come since the last checkpoint, for whoever decides on the
-/// next.
+/// The growth of the logs and the time since the last checkpoint, from which the flusher decides
+/// when to take the next one.
 pub(crate) struct Progress {
-    /// Where the logs ended before its cut, added up.
+    /// The sum of the positions where the logs ended before the cut of the last checkpoint.
     checkpointed: AtomicU64,
-    /// When it ended, or the database was opened.
+    /// The time when the last checkpoint ended, or the database was opened.
     ended_ns: AtomicU64,
     /// Checkpoints since the database was opened.
     taken: AtomicU64,
@@ -162,20 +166,20 @@ impl Progress {
         Self { checkpointed: AtomicU64::new(starts), ended_ns, taken }
     }
 
-    /// A checkpoint has ended, before whose cut the logs ended at `end`.
+    /// Records that a checkpoint has ended; the logs ended at `end`, in total, before its cut.
     pub(super) fn reset(&self, end: u64) {
         self.checkpointed.store(end, Ordering::Relaxed);
         self.ended_ns.store(Native::now_ns(), Ordering::Relaxed);
         self.taken.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How long ago the last checkpoint ended, or the database was opened.
+    /// The time since the last checkpoint ended, or the database was opened.
     pub(super) fn elapsed(&self) -> Duration {
         let ended_ns = self.ended_ns.load(Ordering::Relaxed);
         Duration::from_nanos(Native::now_ns().saturating_sub(ended_ns))
     }
 
-    /// Checkpoints since the database was opened.
+    /// Number of checkpoints since the database was opened.
     pub(super) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
@@ -186,14 +190,15 @@ impl Progress {
     }
 }
 
-/// Files that a log fills between where the older checkpoint needs it and when the next one is
-/// done, so that none has to be made. Not for a bound that is none.
+/// The log files that fill up between the start of the older checkpoint and the end of the next
+/// one; that many are recycled instead of made. Bounded for a database without a practical limit on
+/// log bytes.
 pub(super) fn spare_files(checkpoint_log_bytes: u64, file_bytes: u64) -> u64 {
     const MOST: u64 = 256;
     (checkpoint_log_bytes / file_bytes).saturating_mul(2).min(MOST) + SPARE_FILES
 }
 
-/// Where the logs end, added up.
+/// The sum of the positions where the logs end.
 pub(super) fn end(logs: &Logs) -> u64 {
     logs.logs().iter().map(|log| log.tail_lsn()).sum()
 }
@@ -211,24 +216,25 @@ impl Checkpointer {
     ///
     /// # Errors
     /// [`crate::Error::Log`] and those of [`crate::Database::snapshot`]; the checkpoint before
-    /// counts then.
-    pub(super) fn take(&mut self, inner: &Arc<Inner>, form: Form) -> Result<CheckpointReport> {
+    /// stays valid then.
+    pub(super) fn take(&mut self, core: &Arc<Core>, form: Form) -> Result<CheckpointReport> {
         if self.locked.is_none() {
             return Err(LogError::Closed.into());
         }
         self.logs.begin()?;
-        self.write_control()?; // What the last one has left undone.
-        inner.check_spill()?;
+        self.write_control()?; // If the checkpoint before could not.
+        core.check_spill()?;
         let begin = Instant::now();
         let starts = self.logs.starts(); // before the cut: CHECKPOINT-2
         let ends = self.logs.ends();
-        let snapshot = inner.snapshot(String::new(), true)?;
-        // Whoever is making a table that the snapshot shows has made it when this returns.
-        inner.engine.all_tables();
+        let snapshot = Snapshot::take(core, &[], String::new(), true)?;
+        // If another thread is creating a table that the snapshot shows, this returns after it is
+        // complete.
+        core.engine.all_tables();
         let horizon = self.logs.clock();
         self.logs.settle(horizon)?; // CHECKPOINT-1
         let number = self.control.checkpoints.first().map_or(0, |last| last.number) + 1;
-        let written = self.write_stores(inner, &snapshot, form, number)?;
+        let written = self.write_stores(core, &snapshot, form, number)?;
         let mut report = CheckpointReport { number, ..CheckpointReport::default() };
         written.iter().for_each(|store| report.add(&store.report));
         let parts = starts.iter().zip(&self.chains).zip(&written).map(|((start, chain), store)| {
@@ -236,7 +242,7 @@ impl Checkpointer {
             CheckpointPart { start: *start, base, file: store.file }
         });
         let parts = parts.collect();
-        inner.check_spill()?; // What was written may have come from there.
+        core.check_spill()?; // The snapshot may have been read from there.
         let mut control = self.control.clone();
         control.horizon = horizon;
         let incarnation = control.incarnation;
@@ -260,7 +266,7 @@ impl Checkpointer {
         Ok(report)
     }
 
-    /// Has the control file say what is known here, if it may not do so yet.
+    /// Writes the control file if its last write has failed or is due.
     fn write_control(&mut self) -> std::result::Result<(), LogError> {
         if self.is_unwritten {
             lock(&self.file).write(&mut self.control)?;
@@ -269,8 +275,9 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Archives the logs up to these positions, where everything is at or below the horizon;
-    /// returns the bytes copied. A failure is kept, and the logs with it, until it is tried again.
+    /// Archives the logs up to these positions, which are at or below the durable horizon; returns
+    /// the bytes copied. A failure is recorded, and the log files are kept until a later attempt
+    /// succeeds.
     pub(super) fn archive_to(&mut self, ends: &[u64]) -> u64 {
         let Some(archive) = &mut self.archive else { return 0 };
         let (mut copied, mut failed) = (0, None);
@@ -284,7 +291,7 @@ impl Checkpointer {
         copied
     }
 
-    /// Lets go of what no kept checkpoint needs (`CHECKPOINT-3`).
+    /// Releases the log files and blocks that no kept checkpoint needs (`CHECKPOINT-3`).
     fn release(&self) -> std::result::Result<(), LogError> {
         let kept = &self.control.checkpoints;
         let mut done = Ok(());
@@ -302,10 +309,10 @@ impl Checkpointer {
         done
     }
 
-    /// Writes the parts of all tablespaces beside each other, each on the node that it is of.
+    /// Writes the parts of all tablespaces in parallel, each on its node.
     fn write_stores(
         &self,
-        inner: &Inner,
+        core: &Core,
         snapshot: &Snapshot,
         form: Form,
         checkpoint: u64,
@@ -314,15 +321,15 @@ impl Checkpointer {
         let write = |tablespace: usize| {
             let is_step =
                 form == Form::Any && self.baseline.is_some() && self.chains[tablespace].may_grow();
-            let writing = Writing { inner, tablespace, snapshot, is_step, is_given_up };
+            let writing = Writing { core, tablespace, snapshot, is_step, is_given_up };
             let written = self.write_store(&writing, checkpoint);
             is_given_up.fetch_or(written.is_err(), Ordering::Relaxed);
             written
         };
         let write_there = |tablespace: usize| {
-            let working = inner.topology.nodes.iter().filter(|node| !node.cpus.is_empty());
+            let working = core.topology.nodes.iter().filter(|node| !node.cpus.is_empty());
             let node = working.cycle().nth(tablespace);
-            // Who may not run there writes from elsewhere.
+            // If the thread may not run on the node, it writes from another one.
             let _ = node.map(|node| pin_current_thread(&node.cpus));
             write(tablespace)
         };
@@ -340,25 +347,25 @@ impl Checkpointer {
             let written =
                 writers.into_iter().enumerate().map(|(tablespace, writer)| match writer {
                     Some(writer) => writer.join().expect("no panic in a thread"),
-                    None => write(tablespace), // There are no threads left.
+                    None => write(tablespace), // The system has no thread left.
                 });
-            // All of them, so that none is writing when this ends.
+            // Waits for all threads, so that none is writing when this returns.
             let written: Vec<_> = written.collect();
             written.into_iter().filter_map(Result::transpose).collect()
         })
     }
 
-    /// Writes a tablespace's part of a checkpoint; `None` when it was given up.
+    /// Writes the part of one tablespace; `None` when another part has failed.
     fn write_store(&self, writing: &Writing<'_>, checkpoint: u64) -> Result<Option<Written>> {
         let mut report = CheckpointReport::default();
-        let Writing { inner, tablespace, snapshot, is_step, is_given_up } = *writing;
+        let Writing { core, tablespace, snapshot, is_step, is_given_up } = *writing;
         let kept: Vec<&Map> = self.maps.iter().map(|maps| &maps[tablespace]).collect();
         let (store, chain) = (&self.stores[tablespace], &self.chains[tablespace]);
         let mut writer = store.writer(&kept, &chain.waiting, is_step);
         let known = kept.first().copied();
         let (mut map, mut steps) = (Map::default(), Vec::new());
         for table in snapshot.own_tables() {
-            let options = inner.engine.table_options(table.id());
+            let options = core.engine.table_options(table.id());
             if options.tablespace.unwrap_or(0) as usize != tablespace {
                 continue;
             }
@@ -419,7 +426,7 @@ impl Checkpointer {
         Ok(Some(Written { map, file, changed, is_step, report }))
     }
 
-    /// What the checkpoint before showed of a table, and where it lies.
+    /// The table in the snapshot of the checkpoint before, and its map.
     fn before<'m>(
         &self,
         known: Option<&'m Map>,
@@ -430,17 +437,18 @@ impl Checkpointer {
         Some((baseline.own_tables().find(|one| one.id() == table)?, map))
     }
 
-    /// Says that the database is closed: everything is in the logs, which end here.
+    /// Records in the control file that the database is closed: the logs contain everything, and
+    /// end here.
     pub(super) fn close(&mut self) -> std::result::Result<(), LogError> {
         if self.locked.is_none() {
             return Ok(());
         }
         if self.logs.has_unmarked() {
-            // A log that takes no mark cannot be closed either, and says why.
+            // A log that accepts no mark cannot be closed either, and closing returns its error.
             let _ = self.logs.mark(now_us);
         }
         if !self.logs.close()? {
-            (self.locked, self.archive) = (None, None); // Nothing has been written.
+            (self.locked, self.archive) = (None, None); // The incarnation never began.
             return Ok(());
         }
         let mut control = self.control.clone();

@@ -1,4 +1,5 @@
-//! The threads that flush what nobody waits for, prepare files of the logs and take checkpoints.
+//! The background threads of a durable database: they flush commits that no transaction waits for,
+//! prepare log files, and take checkpoints.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{JoinHandle, park_timeout};
@@ -8,21 +9,22 @@ use atoll_log::Logs;
 use atoll_machine::Medium;
 
 use super::checkpoint::{self, Checkpointer, Form, Progress};
-use super::due::Due;
 use super::health::Notes;
-use super::restore_point::now_us;
-use super::{BackupReport, CheckpointReport, Durability, PERIOD_MIN};
+use super::{BackupReport, CheckpointReport};
+use crate::acknowledger::due::Due;
+use crate::core::Core;
+use crate::durability::{Durability, PERIOD_MIN};
 use crate::error::{Error, Result};
-use crate::inner::Inner;
+use crate::restore_point::now_us;
 
-/// How often it looks whether there is something to do.
+/// Longest time between two looks for work.
 const PERIOD_MAX: Duration = Duration::from_millis(50);
-/// How often a moment is marked at most.
+/// Shortest time between two restore points.
 const MARK_PERIOD: Duration = Duration::from_secs(1);
-/// Share of the memory that a checkpoint may keep alive before the next is taken.
+/// The next checkpoint is taken when the last one keeps this share of the memory alive.
 const KEPT_SHARE: u64 = 8;
-/// Pause after a checkpoint that failed; twice as long after each that fails as well, up to the
-/// greatest, since each may have written a home in vain.
+/// Pause after a failed checkpoint; doubled after each further failure up to [`PAUSE_MAX`], since
+/// each attempt may have written a whole checkpoint store without effect.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
@@ -30,14 +32,14 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) durability: Durability,
-    /// After so many bytes of log.
+    /// After this many bytes of log.
     pub(crate) checkpoint_log_bytes: u64,
-    /// So long after the last one, if anything has been logged since.
+    /// This long after the last one, if something was logged since.
     pub(crate) checkpoint_interval: Option<Duration>,
 }
 
 impl Policy {
-    /// How often it is looked whether a checkpoint is due.
+    /// Time between two looks whether a checkpoint is due.
     fn period(&self) -> Duration {
         self.checkpoint_interval.map_or(PERIOD_MAX, |time| time.clamp(PERIOD_MIN, PERIOD_MAX))
     }
@@ -65,7 +67,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Flusher {
     pub(crate) fn start(
-        inner: &Arc<Inner>,
+        core: &Arc<Core>,
         checkpointer: Checkpointer,
         policy: Policy,
         due: Arc<Due>,
@@ -77,7 +79,7 @@ impl Flusher {
         let notes = Arc::default();
         let shared = Shared { checkpointer, logs, progress, notes, due, stopped, stop };
         let shared = Arc::new(shared);
-        // Apart, so that neither files nor a checkpoint keep a flush waiting.
+        // Separate threads, so that neither preparing files nor a checkpoint delays a flush.
         let preparing = {
             let shared = Arc::clone(&shared);
             move || shared.prepare_until_stopped()
@@ -87,13 +89,13 @@ impl Flusher {
             move || shared.flush_until_stopped(policy.durability)
         };
         let checkpointing = {
-            let (shared, inner) = (Arc::clone(&shared), Arc::downgrade(inner));
-            move || shared.checkpoint_until_stopped(&inner, policy)
+            let (shared, core) = (Arc::clone(&shared), Arc::downgrade(core));
+            move || shared.checkpoint_until_stopped(&core, policy)
         };
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(body).ok()
         };
-        // Without threads left, commits flush for themselves and the logs grow.
+        // If the system has no thread left, transactions flush by themselves and the logs grow.
         let flusher = spawn("atoll-flusher", Box::new(flushing));
         flusher.iter().for_each(|thread| shared.due.served_by(thread.thread()));
         let threads = [
@@ -104,24 +106,24 @@ impl Flusher {
         Self { shared, threads: threads.into_iter().flatten().collect() }
     }
 
-    pub(crate) fn checkpoint(&self, inner: &Arc<Inner>) -> Result<CheckpointReport> {
-        self.shared.checkpoint(&mut lock(&self.shared.checkpointer), inner)
+    pub(crate) fn checkpoint(&self, core: &Arc<Core>) -> Result<CheckpointReport> {
+        self.shared.checkpoint(&mut lock(&self.shared.checkpointer), core)
     }
 
-    /// Checkpoints taken so far, by itself and by others.
+    /// Number of checkpoints so far, by the thread and by callers.
     pub(crate) fn checkpoints(&self) -> u64 {
         self.shared.progress.taken()
     }
 
     /// Takes a checkpoint and copies it.
-    pub(crate) fn backup(&self, inner: &Arc<Inner>, root: &dyn Medium) -> Result<BackupReport> {
+    pub(crate) fn backup(&self, core: &Arc<Core>, root: &dyn Medium) -> Result<BackupReport> {
         let mut checkpointer = lock(&self.shared.checkpointer);
-        let checkpoint = self.shared.take(&mut checkpointer, inner, Form::Map)?;
+        let checkpoint = self.shared.take(&mut checkpointer, core, Form::Map)?;
         let bytes = checkpointer.copy_to(root)?;
         Ok(BackupReport { checkpoint, bytes })
     }
 
-    /// What its threads meet, to be asked for while they are at work.
+    /// The failures that the threads record.
     pub(crate) fn notes(&self) -> Arc<Notes> {
         Arc::clone(&self.shared.notes)
     }
@@ -132,13 +134,13 @@ impl Flusher {
         self.shared.due.wake();
         for thread in self.threads.drain(..) {
             if thread.thread().id() != std::thread::current().id() {
-                // A panic there has been reported; there is nothing to add here.
+                // The panic was reported by its own thread.
                 let _ = thread.join();
             }
         }
     }
 
-    /// Ends the threads and says on the medium that the database is closed.
+    /// Ends the threads and records in the control file that the database is closed.
     pub(crate) fn close(&mut self) -> Result<()> {
         self.stop();
         let mut checkpointer = lock(&self.shared.checkpointer);
@@ -149,23 +151,24 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        // Who wants to know calls `Database::close`. What was acknowledged is durable anyway.
+        // A caller that needs the result calls `Database::close`. Acknowledged commits are durable
+        // anyway.
         let _ = self.close();
     }
 }
 
-/// Whether something has been logged, and the logs have grown enough, the last checkpoint is long
-/// ago, or what it keeps alive takes much memory.
-fn is_due(inner: &Inner, progress: &Progress, logs: &Logs, policy: Policy) -> bool {
+/// Whether something was logged, and the logs have grown enough, the last checkpoint is long ago,
+/// or it keeps much memory alive.
+fn is_due(core: &Core, progress: &Progress, logs: &Logs, policy: Policy) -> bool {
     let log = progress.log_bytes(logs);
     let is_long_ago = policy.checkpoint_interval.is_some_and(|time| progress.elapsed() >= time);
-    let memory = inner.memory();
+    let memory = core.memory();
     let keeps_much = memory.kept_bytes_all() > memory.store().limit_bytes() / KEPT_SHARE;
     log > 0 && (log >= policy.checkpoint_log_bytes || is_long_ago || keeps_much)
 }
 
 impl Shared {
-    /// Waits; true when it is time to stop.
+    /// Waits; returns true when the thread is to stop.
     fn wait(&self, most: Duration) -> bool {
         let stopped = lock(&self.stopped);
         let waited = self.stop.wait_timeout_while(stopped, most, |stopped| !*stopped);
@@ -182,7 +185,8 @@ impl Shared {
             if *lock(&self.stopped) {
                 return;
             }
-            // A log that fails says so: to those who wait for a flush, and in `Health`.
+            // A failed log reports its error to every transaction that waits for a flush, and in
+            // `Health`.
             if marked.elapsed() >= MARK_PERIOD && self.logs.has_unmarked() {
                 let _ = self.logs.mark(now_us);
                 marked = Instant::now();
@@ -201,22 +205,23 @@ impl Shared {
         }
     }
 
-    fn checkpoint_until_stopped(&self, inner: &Weak<Inner>, policy: Policy) {
+    fn checkpoint_until_stopped(&self, core: &Weak<Core>, policy: Policy) {
         let mut pause = policy.period();
         let mut after_failure = PAUSE;
         while !self.wait(pause) {
             pause = policy.period();
-            let Some(inner) = inner.upgrade() else { return };
-            // Decided while nobody else takes one, so that none is taken for what that one shows.
+            let Some(core) = core.upgrade() else { return };
+            // Decided under the lock, so that it does not take a checkpoint for log that a
+            // concurrent checkpoint covers.
             let mut checkpointer = lock(&self.checkpointer);
-            let due = is_due(&inner, &self.progress, &self.logs, policy);
+            let due = is_due(&core, &self.progress, &self.logs, policy);
             if !due {
                 continue;
             }
-            match self.checkpoint(&mut checkpointer, &inner) {
+            match self.checkpoint(&mut checkpointer, &core) {
                 Ok(_) => after_failure = PAUSE,
                 Err(_) => {
-                    // The logs go on; perhaps there is space, or memory, later.
+                    // The logs go on; a later attempt may find space or memory.
                     pause = after_failure;
                     after_failure = (2 * after_failure).min(PAUSE_MAX);
                 }
@@ -224,28 +229,28 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::take`]; lets go of what the last one keeps if memory is short.
+    /// As [`Shared::take`]; drops the snapshot of the last checkpoint if memory is short.
     fn checkpoint(
         &self,
         checkpointer: &mut Checkpointer,
-        inner: &Arc<Inner>,
+        core: &Arc<Core>,
     ) -> Result<CheckpointReport> {
         let before = checkpointer.baseline.is_some();
-        let done = self.take(checkpointer, inner, Form::Any);
+        let done = self.take(checkpointer, core, Form::Any);
         if before && matches!(done, Err(Error::SnapshotLimit { .. } | Error::Memory(_))) {
-            checkpointer.baseline = None; // What it keeps may be what is missing.
+            checkpointer.baseline = None; // It may keep the missing memory.
         }
         done
     }
 
-    /// Takes a checkpoint and notes how that went.
+    /// Takes a checkpoint and records the result.
     fn take(
         &self,
         checkpointer: &mut Checkpointer,
-        inner: &Arc<Inner>,
+        core: &Arc<Core>,
         form: Form,
     ) -> Result<CheckpointReport> {
-        let done = self.try_to_take(checkpointer, inner, form);
+        let done = self.try_to_take(checkpointer, core, form);
         self.notes.note_checkpoint(&done);
         self.notes.note_archive(checkpointer.not_archived.clone());
         done
@@ -254,18 +259,17 @@ impl Shared {
     fn try_to_take(
         &self,
         checkpointer: &mut Checkpointer,
-        inner: &Arc<Inner>,
+        core: &Arc<Core>,
         form: Form,
     ) -> Result<CheckpointReport> {
-        // What the checkpoint itself would have to flush would look as if it had come after it, and
-        // so would a moment that is marked for what comes before. A failure is told when it gets
-        // there.
+        // Without this mark and flush, blocks that the checkpoint itself causes to be written would
+        // count as log after it. The checkpoint itself returns an error, if there is one.
         if self.logs.has_unmarked() {
             let _ = self.logs.mark(now_us);
         }
         let _ = self.logs.flush();
         let end = checkpoint::end(&self.logs); // before the cut
-        let report = checkpointer.take(inner, form)?;
+        let report = checkpointer.take(core, form)?;
         self.progress.reset(end);
         Ok(report)
     }

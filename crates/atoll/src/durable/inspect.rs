@@ -1,11 +1,10 @@
-//! Looking at the files of a database that is not open.
+//! Shows the contents of the logs of a database that is not open.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use atoll_log::block::{Header, Kind};
-use atoll_log::control::{self, Control, ControlFile};
-use atoll_log::scan::Scan;
+use atoll_log::control::{Control, ControlFile};
 use atoll_log::{LogError, block, time_mark};
 use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
@@ -14,11 +13,11 @@ use atoll_txn::describe;
 use serde::Serialize;
 
 pub use super::check::{CheckReport, Damage, check};
-use super::open::folder_name;
-use super::restore_point::utc;
-use crate::error::{Error, Result};
+use super::closed::{existing, lock, scan};
+use crate::error::Result;
+use crate::restore_point::utc;
 
-/// A block of a log, for people.
+/// A block of a log in readable form.
 #[derive(Debug, Clone, Serialize)]
 pub struct LogRecord {
     /// Number of the tablespace.
@@ -29,14 +28,14 @@ pub struct LogRecord {
     pub bytes: u64,
     /// Global sequence number.
     pub gsn: u64,
-    /// How often the database had been opened.
+    /// The incarnation: how often the database had been opened.
     #[serde(rename = "life")]
     pub incarnation: u32,
     /// Epoch of the commit.
     pub epoch: u64,
-    /// What it is: `commit`, `piece`, `rest`, `table`, `open`, `time`.
+    /// The kind: `commit`, `piece`, `rest`, `table`, `open`, `time`.
     pub kind: &'static str,
-    /// What it says.
+    /// The contents.
     pub changes: Vec<String>,
 }
 
@@ -44,40 +43,6 @@ struct Folder {
     control: Control,
     media: Vec<Arc<dyn Medium>>,
     _locked: Box<dyn Locked>,
-}
-
-/// Takes the folder of a database to look at it; nobody else may have it open to work.
-pub(super) fn lock(root: &FileMedium) -> Result<Box<dyn Locked>> {
-    let has = |wanted: &str| -> Result<bool> { Ok(root.names()?.iter().any(|it| it == wanted)) };
-    let is_known = has(control::FILE)? || has(control::NEW)? || has(control::COPY)?;
-    if !is_known && !root.folders()?.contains(&folder_name(0)) {
-        return Err(LogError::NoDatabase { path: root.path("") }.into());
-    }
-    let locked = root.lock_to_read()?.map_err(|pid| Error::InUse { path: root.path(""), pid })?;
-    // Only now: who was making it may have finished.
-    let path = root.path("");
-    if has(control::FILE)? {
-        Ok(locked)
-    } else if has(control::COPY)? {
-        Err(LogError::CutShort { path }.into())
-    } else if has(control::NEW)? {
-        Err(LogError::Unfinished { path }.into())
-    } else {
-        Ok(locked)
-    }
-}
-
-/// The folder of a tablespace.
-pub(super) fn existing(
-    root: &FileMedium,
-    folder: &Path,
-    tablespace: usize,
-) -> std::result::Result<Arc<dyn Medium>, LogError> {
-    let name = folder_name(tablespace);
-    let medium = FileMedium::existing(&folder.join(&name));
-    medium.map(|medium| Arc::new(medium) as _).map_err(|error| {
-        if error.is_missing() { LogError::Missing { file: root.path(&name) } } else { error.into() }
-    })
 }
 
 fn look(folder: &Path) -> Result<Folder> {
@@ -89,24 +54,11 @@ fn look(folder: &Path) -> Result<Folder> {
     Ok(Folder { control, media, _locked })
 }
 
-pub(super) fn scan(
-    medium: &Arc<dyn Medium>,
-    tablespace: usize,
-    control: &Control,
-) -> std::result::Result<Scan, LogError> {
-    let oldest = control.checkpoints.last();
-    let start = oldest.map_or(0, |checkpoint| checkpoint.parts[tablespace].start);
-    let mut scan = Scan::open(Arc::clone(medium), tablespace as u8, control.file_bytes, start)?;
-    scan.cut(control.incarnation, control.cuts[tablespace]);
-    scan.reach(control.ring_bytes);
-    Ok(scan)
-}
-
-/// Calls `body` with the blocks of a tablespace's log, or of all logs one after the other, from the
-/// oldest that opening could need, until it breaks.
+/// Calls `body` with the blocks of one tablespace's log, or of all logs one after the other, from
+/// the oldest block that recovery could need, until `body` breaks.
 ///
 /// # Errors
-/// [`Error::Log`] when the folder cannot be read, and at the first place that is damaged.
+/// [`Error::Log`] when the folder cannot be read, and at the first damaged block.
 pub fn log_records(
     folder: &Path,
     tablespace: Option<usize>,
@@ -132,9 +84,9 @@ pub fn log_records(
 
 fn record(header: &Header, payload: &[u8]) -> LogRecord {
     let changes = match header.kind {
-        Kind::Commit if header.transaction == 0 => {
-            Changes::new(payload).map(|change| change.map_or("?".to_owned(), tell)).collect()
-        }
+        Kind::Commit if header.transaction == 0 => Changes::new(payload)
+            .map(|change| change.map_or("?".to_owned(), display_change))
+            .collect(),
         Kind::Commit | Kind::Piece => {
             vec![format!("{} bytes of transaction {}", payload.len(), header.transaction)]
         }
@@ -167,7 +119,7 @@ fn record(header: &Header, payload: &[u8]) -> LogRecord {
     }
 }
 
-fn tell(change: atoll_storage::redo::Change<'_>) -> String {
+fn display_change(change: atoll_storage::redo::Change<'_>) -> String {
     let (segment, slot) = (change.head.row.segment(), change.head.row.slot());
     let what = match change.head.kind {
         Change::Put => "put",
@@ -176,7 +128,7 @@ fn tell(change: atoll_storage::redo::Change<'_>) -> String {
     };
     let cells = change.cells.iter().map(|(column, plain)| match plain {
         None => format!(" {column}=NULL"),
-        Some(bytes) => format!(" {column}={}", show(bytes)),
+        Some(bytes) => format!(" {column}={}", display_bytes(bytes)),
     });
     format!(
         "{what} table {} row {segment}/{slot}{}",
@@ -185,8 +137,8 @@ fn tell(change: atoll_storage::redo::Change<'_>) -> String {
     )
 }
 
-/// A value as people read it: the log does not know its type.
-fn show(bytes: &[u8]) -> String {
+/// A readable form of a value; the log does not record its type.
+fn display_bytes(bytes: &[u8]) -> String {
     const SHOWN: usize = 24;
     let start = &bytes[..bytes.len().min(SHOWN)];
     let more = if bytes.len() > SHOWN { "…" } else { "" };

@@ -1,4 +1,4 @@
-//! Making the tables of a checkpoint, and the indexes when everything has been applied.
+//! Loads the tables of a checkpoint, and builds the indexes after redo.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use atoll_storage::Change;
 use atoll_storage::segment::{ColumnImage, SegmentImage};
 use atoll_txn::describe;
 
-use super::progress::OpenPart;
+use crate::core::Engine;
 use crate::error::{Error, Result};
-use crate::inner::Engine;
+use crate::progress::OpenPart;
 
 pub(super) fn member(engine: &Engine) -> Result<Member> {
     let most = atoll_memory::gate::MEMBERS_MAX;
     engine.memory().join().ok_or(Error::TooManyTransactions(most))
 }
 
-/// Makes the tables of a checkpoint, by as many threads.
+/// Creates the tables of a checkpoint and loads their rows, with `threads` threads.
 pub(super) fn load(
     engine: &Engine,
     stores: &[CheckpointStore],
@@ -52,7 +52,7 @@ pub(super) fn load(
             return Err(damaged().into());
         }
         let table = engine.restore_table(described).map_err(Error::of_op)?;
-        // Together, since most of it is the system's work for new memory.
+        // In parallel, since most of the time goes into the system's work for new memory.
         let next = AtomicU64::new(0);
         each(threads, || {
             let mut member = member(engine)?;
@@ -73,7 +73,7 @@ pub(super) fn load(
     let next = AtomicU64::new(0);
     each(threads, || {
         let mut member = member(engine)?;
-        // Used again: new ones of this size would come from the system each time, page by page.
+        // Buffers are reused: for a new one of this size, the system would map memory page by page.
         let rooms = RefCell::new(Vec::new());
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed) as usize;
@@ -126,7 +126,7 @@ pub(super) fn load(
     })
 }
 
-/// Runs `body` on so many threads; the first error counts.
+/// Runs `body` on `threads` threads; returns the first error.
 fn each(threads: usize, body: impl Fn() -> Result<()> + Sync) -> Result<()> {
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads.max(1)).map(|_| scope.spawn(&body)).collect();
@@ -136,7 +136,7 @@ fn each(threads: usize, body: impl Fn() -> Result<()> + Sync) -> Result<()> {
     })
 }
 
-/// Gives all rows their entries in the indexes.
+/// Enters all rows into the indexes; returns their number.
 pub(super) fn index(engine: &Engine, threads: usize, progress: &OpenPart) -> Result<u64> {
     let mut work = Vec::new();
     for table in engine.all_tables() {
@@ -161,7 +161,7 @@ pub(super) fn index(engine: &Engine, threads: usize, progress: &OpenPart) -> Res
             if let Some(key) = twice {
                 let what = format!("a second row with the key ({key})");
                 let expected = "one row for each key".to_owned();
-                let file = format!("table {} in the log or the home", table.0);
+                let file = format!("table {} in the log or the checkpoint store", table.0);
                 return Err(LogError::Damaged { file, offset: 0, expected, found: what }.into());
             }
         }

@@ -1,4 +1,4 @@
-//! Opening a folder: a new database, or one that is recovered.
+//! Opens the folder of a database: creates a new database, or recovers the one that is there.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,27 +15,27 @@ use atoll_machine::Medium;
 use atoll_machine::medium::{Open, file};
 
 use super::checkpoint::{Chain, Checkpointer, spare_files};
-use super::progress::{OpenPart, OpenProgress};
 use super::{RecoveryReport, load, recover};
+use crate::core::Engine;
 use crate::error::{Error, Result};
-use crate::inner::Engine;
+use crate::progress::{OpenPart, OpenProgress};
 
-/// How a database is opened.
+/// The options with which a folder is opened.
 pub(crate) struct OpenOptions {
-    /// Tablespaces of a new one.
+    /// Number of tablespaces of a new database.
     pub(crate) tablespaces: usize,
-    /// Where they lie, see [`crate::DatabaseOptions::node_folders`].
+    /// Their folders, see [`crate::DatabaseOptions::node_folders`].
     pub(crate) folders: Vec<PathBuf>,
     /// See [`crate::DatabaseOptions::checkpoint_log_bytes`].
     pub(crate) checkpoint_log_bytes: u64,
     /// See [`crate::DatabaseOptions::checkpoint_steps_max`].
     pub(crate) steps_max: u64,
     pub(crate) logs: LogsOptions,
-    /// Where the logs are archived.
+    /// The archive of the logs.
     pub(crate) archive: Option<Arc<dyn Medium>>,
-    /// Threads that recover.
+    /// Number of threads for recovery.
     pub(crate) threads: usize,
-    /// Of whoever wants to know how far it is.
+    /// Counters for a thread that shows the progress.
     pub(crate) progress: Option<Arc<OpenProgress>>,
 }
 
@@ -44,9 +44,9 @@ pub(crate) fn folder_name(tablespace: usize) -> String {
     format!("node-{tablespace}")
 }
 
-/// The folders of the tablespaces. One that is missing, or has lost its home, is perhaps not
-/// mounted, and must not be made.
-pub(super) fn existing_media(
+/// The folders of the tablespaces. A folder that is missing, or lacks its checkpoint store, is
+/// perhaps not mounted, so it is an error and is not created.
+pub(crate) fn existing_media(
     root: &dyn Medium,
     tablespaces: usize,
 ) -> Result<Vec<Arc<dyn Medium>>> {
@@ -65,8 +65,8 @@ pub(super) fn existing_media(
     folders.collect()
 }
 
-/// Opens a database: its tables are made in `engine`, which has none. What is returned takes its
-/// checkpoints from now on.
+/// Opens a database: recovers its tables into `engine`, which has none yet. The checkpointer that
+/// is returned takes its checkpoints from now on.
 pub(crate) fn open(
     root: &dyn Medium,
     engine: &Engine,
@@ -74,7 +74,7 @@ pub(crate) fn open(
 ) -> Result<(Checkpointer, RecoveryReport)> {
     let is_there = |name: &str| Ok::<_, Error>(root.names()?.iter().any(|known| known == name));
     if !is_there(control::FILE)? {
-        check_may_create(root)?; // Before a file is locked that is somebody else's.
+        check_may_create(root)?; // Before a lock is taken in a foreign folder.
     }
     let locked = match root.lock()? {
         Ok(locked) => locked,
@@ -127,7 +127,7 @@ pub(crate) fn open(
     let begin = Instant::now();
     report.rows = load::index(engine, options.threads, &progress.indexes)?;
     report.index_s = begin.elapsed().as_secs_f64();
-    // Before anything of this life is written: RECOVER-2.
+    // The control file starts a new incarnation before anything of it is written (RECOVER-2).
     control.incarnation += 1;
     control.ring_bytes = options.logs.ring_bytes;
     control.ends = None;
@@ -143,7 +143,7 @@ pub(crate) fn open(
     match logs.begin() {
         Err(LogError::Medium(cause)) if cause.is_full() => report.notes.push(waiting(&cause)),
         Err(error) => {
-            // What stands there is of no life that has begun; the error says what is wrong.
+            // No incarnation has begun, so closing changes nothing; `error` is the cause.
             let _ = logs.close();
             return Err(error.into());
         }
@@ -170,11 +170,11 @@ pub(crate) fn open(
     ))
 }
 
-/// What is told of a database that can only be read for want of space.
+/// The message for a database that accepts no changes because the medium is full.
 pub(super) fn waiting(cause: &impl std::fmt::Display) -> String {
     format!(
-        "the database can be read, and changes are refused until there is space: {cause}; it goes \
-         on by itself then"
+        "the database can be read, and changes are refused until there is space: {cause}; \
+         then it accepts changes again by itself"
     )
 }
 
@@ -184,8 +184,8 @@ fn open_archive(root: &dyn Medium, control: &Control) -> Result<Archive> {
     opened.map_err(|pid| Error::InUse { path: root.path(""), pid })
 }
 
-/// That no folder for a tablespace is named in vain.
-pub(super) fn check_folders(folders: &[PathBuf], tablespaces: usize) -> Result<()> {
+/// Checks that there are not more folders than tablespaces.
+pub(crate) fn check_folders(folders: &[PathBuf], tablespaces: usize) -> Result<()> {
     let folders = folders.len();
     if folders > tablespaces {
         return Err(Error::TooManyFolders { folders, tablespaces });
@@ -193,14 +193,14 @@ pub(super) fn check_folders(folders: &[PathBuf], tablespaces: usize) -> Result<(
     Ok(())
 }
 
-/// That a folder without a control file holds nothing that somebody would miss.
+/// Checks that a folder without a control file holds no files of a database or of anything else.
 pub(super) fn check_may_create(root: &dyn Medium) -> Result<()> {
     let names = root.names()?;
     if names.iter().any(|name| name == control::COPY) {
         return Err(LogError::CutShort { path: root.path("") }.into());
     }
     if names.iter().any(|name| name == control::NEW) {
-        return Ok(()); // It was being made.
+        return Ok(()); // Creation was interrupted.
     }
     if root.folders()?.iter().any(|name| name.starts_with("node-")) {
         return Err(LogError::Missing { file: root.path(control::FILE) }.into());
@@ -233,8 +233,8 @@ fn create(root: &dyn Medium, options: &OpenOptions) -> Result<()> {
     Ok(ControlFile::finish(root, control::NEW)?)
 }
 
-/// What the checkpoints that are kept hold. If that of the newest cannot be read, the one before
-/// counts, and the logs behind it.
+/// The contents of the kept checkpoints, the newest first. If the newest cannot be read, recovery
+/// uses the checkpoint before it and the logs behind that one.
 fn newest_holdings(
     control: &mut Control,
     stores: &[CheckpointStore],
@@ -252,7 +252,7 @@ fn newest_holdings(
             Ok(read) => {
                 let notes = helped.iter().map(|error| format!("a copy was used: {error}"));
                 report.notes.extend(notes);
-                // Of the older ones, only the blocks must be known that they need.
+                // Of an older checkpoint only the map is needed: it says which blocks are in use.
                 let is_newest = holdings.is_empty();
                 let map_only =
                     |holding: Holding| Holding { map: holding.map, ..Holding::default() };

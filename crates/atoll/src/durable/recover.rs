@@ -1,16 +1,16 @@
-//! Applying again what the logs have behind a checkpoint.
+//! Redo: applies the commits that the logs hold behind a checkpoint.
 //!
-//! The logs are read side by side, each once. A transaction is applied when it is known to be at or
-//! below the durable horizon, which blocks further on say (`BLOCK-5`); the last few wait until all
-//! logs have been read and the horizon of the crash is known. Since a table's changes are in one
-//! log, in the order in which they happened, the logs need not wait for each other, but for a
-//! table to be made.
+//! The logs are read in parallel, each once. A transaction is applied when it is known to be at or
+//! below the durable horizon, which later blocks record (`BLOCK-5`); the last few transactions wait
+//! until all logs have been read and the horizon at the crash is known. All changes of a table are
+//! in one log, in the order in which they happened, so one log does not wait for another, except
+//! until a table has been created.
 //!
-//! Who reads a log applies nothing: it hands commits to a few threads, each of which applies those
-//! changes of all of them that are for its own segments. So changes of a row keep their order.
+//! The thread that reads a log applies nothing: it passes the commits to a few applier threads, and
+//! each of them applies the changes to its own segments. So the changes of a row keep their order.
 //!
-//! - `RECOVER-1`: exactly the transactions with a GSN up to the horizon are applied.
-//! - `RECOVER-2`: what the logs hold above it is cut off before the database goes on.
+//! - `RECOVER-1`: recovery applies exactly the transactions with a GSN up to the durable horizon.
+//! - `RECOVER-2`: the log behind the horizon is cut off before the database writes anything.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,66 +30,68 @@ use atoll_storage::{Change, SEGMENT_ROWS, StorageError, Table};
 use atoll_txn::describe;
 
 use super::load::member;
-use super::progress::OpenPart;
+use crate::core::Engine;
 use crate::error::{Error, Result};
-use crate::inner::Engine;
+use crate::progress::OpenPart;
 
-/// Commits are passed on when they have so many bytes together, and so many batches may wait.
+/// A batch of commits is sent to the appliers when it has this many bytes,
 const BATCH_BYTES: usize = 1 << 20;
+/// and this many batches may wait for an applier.
 const BATCHES: usize = 16;
-/// So many pieces of a log does a batch keep in memory at most, if few of their bytes count.
+/// A batch keeps at most this many log chunks in memory, even if few of their bytes count.
 const BATCH_WINDOWS: usize = 2;
 /// Changes that are applied in one section of the gate.
 const CHANGES_IN_SECTION: usize = 64;
-/// Bytes of the next commit that are brought in while one is applied.
+/// Bytes of the next commit that are prefetched while one is applied.
 const AHEAD_BYTES: usize = 1 << 10;
 
-/// What the logs say.
+/// What the logs contain.
 pub(super) struct Found {
-    /// Where they go on.
+    /// The positions at which the logs go on.
     pub(super) starts: Vec<Start>,
-    /// Greatest life of a block.
+    /// Greatest incarnation of a block.
     pub(super) incarnation: u32,
     pub(super) log_bytes: u64,
     pub(super) redone: u64,
     pub(super) dropped: u64,
 }
 
-/// What the threads that read the logs have in common.
+/// State that the threads which read the logs share.
 struct Common<'e> {
     engine: &'e Engine,
     tablespaces: usize,
     checkpoint: Option<&'e Checkpoint>,
-    /// The greatest horizon that any block has told of.
+    /// The greatest horizon that any block read so far records.
     horizon: AtomicU64,
     tables: Mutex<Tables>,
     changed: Condvar,
     failed: AtomicBool,
-    /// One at a time adds segments.
+    /// Serializes the adding of segments.
     adding: Mutex<()>,
     progress: &'e OpenPart,
-    /// What the logs lie on, and the bytes of their files.
+    /// The media of the logs.
     media: &'e [Arc<dyn Medium>],
+    /// The size of a log file.
     file_bytes: u64,
 }
 
-/// The tables, which the first log describes in their order.
+/// The tables, which the first log describes in the order of their numbers.
 struct Tables {
-    /// How many there are.
+    /// Number of tables created so far.
     made: usize,
-    /// Read, and not known yet to be at or below the horizon.
+    /// Descriptions that were read and are not yet known to be at or below the horizon.
     pending: VecDeque<PendingBlock>,
-    /// More may come.
+    /// Whether the first log may still describe further tables.
     reading: bool,
 }
 
-/// A block that waits for the horizon, and where it lies.
+/// A block that waits for the horizon, with the chunk that contains it.
 struct PendingBlock {
     header: Header,
     chunk: Arc<LogChunk>,
 }
 
-/// A log that has been read.
+/// A log and what has been read of it.
 struct Read {
     scan: Scan,
     begun: u64,
@@ -98,26 +100,26 @@ struct Read {
     idle: Vec<(u32, IdleWatermark)>,
     last_gsn: u64,
     redone: u64,
-    /// On its way to those who apply it.
+    /// Commits to be sent to the appliers.
     batch: Batch,
     appliers: Vec<SyncSender<Arc<Batch>>>,
 }
 
-/// Commits that count.
+/// Commits that are at or below the horizon.
 #[derive(Default)]
 struct Batch {
     commits: Vec<(Header, ChangesIn)>,
-    /// What they lie in. Kept once for all, since counting who keeps it is what threads that do so
-    /// for each commit would spend their time with.
+    /// The chunks that contain them. The batch holds each chunk once, because counting references
+    /// for each commit would take most of the threads' time.
     chunks: Vec<Arc<LogChunk>>,
     bytes: usize,
 }
 
-/// Where the changes of a commit are.
+/// The place of a commit's changes.
 enum ChangesIn {
-    /// In the window of this number.
+    /// In the chunk of this number.
     Chunk(usize),
-    /// Here, put together from pieces.
+    /// In memory, joined from pieces.
     Joined(Vec<u8>),
 }
 
@@ -144,14 +146,14 @@ impl Batch {
     }
 }
 
-/// What applies changes.
+/// The state of a thread that applies changes.
 struct Applier {
     member: Member,
-    /// Which segments are its own: one of so many parts.
+    /// This applier's part, and the number of parts, among which segments are divided.
     part: (u64, u64),
-    /// A table that is not there may still be read, in another log than its own.
+    /// Whether to wait for a table that the reader of the first log may still find.
     may_wait: bool,
-    /// Tables that have been met.
+    /// The tables that have been looked up.
     tables: Vec<Option<Arc<Table<Native>>>>,
     hints: Hints,
 }
@@ -164,21 +166,22 @@ impl Applier {
 }
 
 impl Read {
-    /// Gives the batch to all who apply. When they have been let go it is kept: what is left then
-    /// is applied by who knows the horizon of the crash.
+    /// Sends the batch to all appliers. After the appliers have been released the batch is kept:
+    /// the caller of [`replay`], which then knows the horizon at the crash, applies the rest.
     fn send(&mut self) {
         if self.batch.commits.is_empty() || self.appliers.is_empty() {
             return;
         }
         let batch = Arc::new(std::mem::take(&mut self.batch));
         for applier in &self.appliers {
-            // One that is gone has failed, and says why.
+            // An applier that is gone has failed, and returns its error.
             let _ = applier.send(Arc::clone(&batch));
         }
     }
 }
 
-/// Reads the logs and applies what counts. Up to the GSN `known`, everything does.
+/// Reads the logs and applies every commit at or below the durable horizon, which is at least that
+/// of the control file.
 pub(super) fn replay(
     engine: &Engine,
     control: &Control,
@@ -224,7 +227,8 @@ pub(super) fn replay(
                     let applied = appliers
                         .into_iter()
                         .map(|applier| applier.join().expect("no panic in a thread"));
-                    // Why something cannot be applied comes before why nothing was read any more.
+                    // The error of an applier comes before that of the reader, which may only
+                    // follow from it.
                     applied.collect::<Result<Vec<()>>>().and(read)
                 })
             })
@@ -232,9 +236,9 @@ pub(super) fn replay(
         let joined = threads.into_iter().map(|thread| thread.join().expect("no panic in a thread"));
         joined.collect::<Result<Vec<Read>>>()
     })?;
-    // What the logs say of their ends, and what was known before them.
+    // The horizon is recorded in the logs, or was known before.
     let horizon = durable_horizon(&reads, control)?.max(common.horizon.load(Ordering::Relaxed));
-    // Above all that is left, and all that is cut off.
+    // Greater than the GSN of every block that is kept or cut off.
     let gsn = reads.iter().map(|read| read.last_gsn).max().unwrap_or(0).max(horizon);
     let mut found =
         Found { starts: Vec::new(), incarnation: 0, log_bytes: 0, redone: 0, dropped: 0 };
@@ -258,13 +262,14 @@ pub(super) fn replay(
     Ok(found)
 }
 
-/// The GSN up to which all logs were durable, as they say themselves and of each other.
+/// The GSN up to which all logs were durable, by their last blocks and by the idle watermarks of
+/// other logs.
 fn durable_horizon(reads: &[Read], control: &Control) -> Result<u64> {
     let mut gsns: Vec<u64> = reads.iter().map(|read| read.last_gsn).collect();
     for (incarnation, watermark) in reads.iter().flat_map(|read| &read.idle) {
         let number = usize::from(watermark.tablespace);
         let Some(other) = reads.get(number) else { continue };
-        // What an earlier life left behind its end was cut off.
+        // What an earlier incarnation left behind its end was cut off.
         let cut = if *incarnation < control.incarnation { control.cuts[number] } else { u64::MAX };
         if other.scan.at() < watermark.lsn.min(cut) {
             let (file, offset) = other.scan.place_of(other.scan.at());
@@ -297,7 +302,8 @@ impl Common<'_> {
             appliers,
         };
         loop {
-            // Not for each block, since the threads would spend their time with counting.
+            // Not for each block, because updating a shared counter would take most of the threads'
+            // time.
             if read.scan.at() - counted >= BATCH_BYTES as u64 {
                 self.progress.add(read.scan.at() - counted);
                 counted = read.scan.at();
@@ -327,7 +333,7 @@ impl Common<'_> {
                 Kind::IdleWatermark => {
                     let idle = IdleWatermark::decode_all(payload).unwrap_or_default();
                     for watermark in idle {
-                        // The last word on each counts.
+                        // The last watermark of each log counts.
                         read.idle.retain(|(_, known)| known.tablespace != watermark.tablespace);
                         read.idle.push((header.incarnation, watermark));
                     }
@@ -345,12 +351,12 @@ impl Common<'_> {
         }
     }
 
-    /// Passes on what is held, up to a GSN, to be applied.
+    /// Moves the held commits up to the GSN `horizon` into the batch.
     fn pass_on_held(&self, read: &mut Read, horizon: u64) -> Result<()> {
         while read.held.front().is_some_and(|held| held.header.gsn <= horizon) {
             let Some(held) = read.held.pop_front() else { return Ok(()) };
             self.pass_on(read, held)?;
-            // A block that tells of a horizon far ahead lets many go at once.
+            // A block that records a horizon far ahead can free many commits at once.
             if read.batch.bytes >= BATCH_BYTES || read.batch.chunks.len() >= BATCH_WINDOWS {
                 read.send();
             }
@@ -358,7 +364,7 @@ impl Common<'_> {
         Ok(())
     }
 
-    /// Makes the tables that were described, up to a GSN.
+    /// Creates the tables that were described up to the GSN `horizon`.
     fn make_tables(&self, horizon: u64) -> Result<()> {
         let mut tables = self.lock();
         while tables.pending.front().is_some_and(|next| next.header.gsn <= horizon) {
@@ -372,7 +378,7 @@ impl Common<'_> {
         let described = describe::decode(held.chunk.payload(&held.header));
         let described = described.ok_or_else(|| self.bad_block(&held.header, "a table"))?;
         if (described.id as usize) < tables.made {
-            return Ok(()); // The checkpoint has it.
+            return Ok(()); // The checkpoint contains it.
         }
         if described.id as usize != tables.made {
             return Err(self.bad_block(&held.header, "the next table"));
@@ -397,7 +403,8 @@ impl Common<'_> {
             read.batch.push(held);
             return Ok(());
         };
-        // Read again: a transaction that never commits must not fill the memory.
+        // The pieces are read again from the log: kept in memory, those of a transaction that never
+        // commits could fill it.
         let back = read.scan.place();
         let mut all = Vec::new();
         for lsn in pieces {
@@ -411,21 +418,23 @@ impl Common<'_> {
         Ok(())
     }
 
-    /// Applies what comes, as far as it is for its own segments.
+    /// Applies the received batches, as far as they concern the segments of this applier.
     fn apply_all(
         &self,
         batches: &Receiver<Arc<Batch>>,
         log: usize,
         part: (u64, u64),
     ) -> Result<()> {
-        // Who reads the first log has read its tables before it, and may wait for this thread.
+        // The reader of the first log has read all tables that its commits use, and may wait for
+        // this thread.
         let mut applier = Applier::new(self.engine, part, log != 0)?;
         let mut done = Ok(());
         while let Ok(batch) = batches.recv() {
             if done.is_ok() {
                 done = self.apply(&mut applier, &batch);
             }
-            // What comes after an error is let go, so that nobody waits for room.
+            // Batches after an error are dropped, so that the reader does not wait for space in the
+            // channel.
             if done.is_err() {
                 self.failed.store(true, Ordering::Relaxed);
                 self.changed.notify_all();
@@ -434,13 +443,13 @@ impl Common<'_> {
         done
     }
 
-    /// Applies changes of commits in their order, some together: where they go is brought in from
-    /// memory for all of those before the first is stored.
+    /// Applies changes of commits in their order, in groups: the targets of all changes of a group
+    /// are prefetched before the first of them is stored.
     fn apply(&self, applier: &mut Applier, batch: &Batch) -> Result<()> {
         let Applier { member, part: (part, parts), may_wait, tables, hints } = applier;
         let mut commits = batch.iter();
         let mut open: Option<(&Header, Changes<'_>)> = None;
-        // Changes, each with the end of its cells among those of all.
+        // Changes, each with the end of its cells in `cells`.
         let mut window = Vec::with_capacity(CHANGES_IN_SECTION);
         let mut cells = Vec::with_capacity(4 * CHANGES_IN_SECTION);
         loop {
@@ -451,7 +460,7 @@ impl Common<'_> {
             while window.len() < CHANGES_IN_SECTION {
                 let Some((header, changes)) = &mut open else {
                     let Some((header, payload)) = commits.next() else { break };
-                    // The next commit lies behind this one, mostly.
+                    // Usually the next commit follows this one in memory.
                     Native::prefetch(payload.as_ptr_range().end, AHEAD_BYTES);
                     open = Some((header, Changes::new(payload)));
                     continue;
@@ -469,7 +478,7 @@ impl Common<'_> {
                 if tables.get(number).is_none_or(Option::is_none) {
                     let Some(table) = self.table(number, *may_wait)? else {
                         if self.failed.load(Ordering::Relaxed) {
-                            return Ok(()); // Somebody else's error says why.
+                            return Ok(()); // Another thread returns the error.
                         }
                         return Err(self.bad_block(header, "changes of known tables"));
                     };
@@ -499,9 +508,9 @@ impl Common<'_> {
         }
     }
 
-    /// Sees to it that a table has a segment.
+    /// Adds segments to a table until it has the segment `number`.
     fn add_segments(&self, table: &Table<Native>, change: Change, number: u64) -> Result<()> {
-        /// Farther than any number of workers could have been ahead of each other.
+        /// More segments than workers can ever have begun ahead of each other.
         const AHEAD_MAX: u64 = 1 << 16;
         if number < table.segment_count() {
             return Ok(());
@@ -516,7 +525,7 @@ impl Common<'_> {
         Ok(table.add_segments(change, number + 1)?)
     }
 
-    /// A block with the right checksum whose payload means nothing.
+    /// The error for a block with a correct checksum and a payload of no meaning.
     fn bad_block(&self, header: &Header, expected: &str) -> Error {
         let medium = &*self.media[usize::from(header.tablespace)];
         let (file, offset) = place_of(medium, self.file_bytes, header.lsn);
@@ -524,7 +533,8 @@ impl Common<'_> {
         LogError::Damaged { file, offset, expected, found }.into()
     }
 
-    /// A table, once it has been read. Whoever has changed it comes after it, so it counts.
+    /// A table, once its description has been read. A commit that changes the table has a greater
+    /// GSN than its description, so the description is below the horizon too.
     fn table(&self, number: usize, may_wait: bool) -> Result<Option<Arc<Table<Native>>>> {
         let mut tables = self.lock();
         while tables.made <= number {

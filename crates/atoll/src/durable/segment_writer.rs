@@ -1,4 +1,4 @@
-//! The bytes of a segment of a snapshot, as a home keeps them.
+//! Writes a segment of a snapshot into a checkpoint store.
 
 use arrow_buffer::Buffer;
 use atoll_log::checkpoint_store::{ColumnMap, Part, PartName, SegmentMap, Writer};
@@ -9,20 +9,21 @@ use crate::error::Result;
 use crate::export::ColumnSource;
 use crate::snapshot_table::SnapshotSegment;
 
-/// A segment of the checkpoint before: what it showed, and where that lies.
+/// The same segment in the checkpoint before: its snapshot, and the map of its blocks.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'b> {
     pub(super) segment: &'b SnapshotSegment,
     pub(super) map: &'b SegmentMap,
 }
 
-/// Whether nothing has changed since: both snapshots are held, so whoever changed anything had to
-/// copy the node, and nothing of it is undone on the reader's side.
+/// Whether the segment has not changed since the checkpoint before. Both snapshots are held, so a
+/// writer that changed anything had to copy the node; and neither snapshot has patch entries for
+/// the segment.
 pub(super) fn is_same(now: &SnapshotSegment, before: Before<'_>) -> bool {
     now.node() == before.segment.node() && !now.has_patch() && !before.segment.has_patch()
 }
 
-/// Writes what has changed of a segment.
+/// Writes the parts of a segment that have changed.
 pub(super) fn write(
     writer: &mut Writer<'_>,
     schema: &[Column],
@@ -46,7 +47,7 @@ pub(super) fn write(
     Ok(map)
 }
 
-/// A bit for each slot that is filled, and none behind.
+/// One bit for each slot up to the last row.
 fn presence_bytes(segment: &SnapshotSegment) -> Vec<u8> {
     let mut bytes = vec![0; segment.slots().div_ceil(8)];
     for (first, len) in segment.runs() {
@@ -67,7 +68,7 @@ fn write_column(
     let name = at as u32;
     if let (Some((_, map)), Some(old)) = (before, &old_source)
         && same_rows
-        && lies_where(&source, old)
+        && is_in_place(&source, old)
         && writer.may_stay(Some(name))
     {
         return Ok(ColumnMap { zone: now.zone_words(at), ..map.clone() });
@@ -100,16 +101,17 @@ fn write_column(
     Ok(ColumnMap { values, validity, heap, zone: now.zone_words(at) })
 }
 
-/// Whether a column lies where it lay, so that it is the same, as far as rows are that were there:
-/// of a row that has come since, the long values may already have been there, and were not kept.
-fn lies_where(now: &ColumnSource, before: &ColumnSource) -> bool {
+/// Whether a column is at the same positions in both snapshots, and not patched. Then the values of
+/// rows that both snapshots show are equal. This does not hold for a row that was added since: its
+/// long values may have been in the heap already, and the checkpoint before did not write them.
+fn is_in_place(now: &ColumnSource, before: &ColumnSource) -> bool {
     let is_patched = now.is_patched() || before.is_patched();
     let place = |source: &ColumnSource| (source.values(), source.validity());
     !is_patched && place(now) == place(before)
 }
 
-/// Heap blocks grow and do not change, so what is known of one that lies where it lay is its
-/// beginning.
+/// Writes the heap blocks of a column. A heap block only grows, so if it is at the same position as
+/// before, the bytes that the checkpoint before wrote are its beginning.
 fn write_heap(
     writer: &mut Writer<'_>,
     (segment, column): (&SnapshotSegment, u32),

@@ -1,4 +1,4 @@
-//! Durabilities that transactions ask for, in a database that flushes by itself once an hour.
+//! Durabilities of single transactions, in a database that flushes by itself once an hour.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use atoll::{Database, DatabaseOptions, Durability, SchemeKind, TransactionOption
 use super::scene::{create, options, row};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// After this somebody has forgotten to flush.
+/// After this the flush was forgotten.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn database(medium: &CrashMedium) -> Database {
@@ -20,7 +20,7 @@ fn database(medium: &CrashMedium) -> Database {
     db
 }
 
-/// Inserts a row; `late` is what the transaction asks for at its end.
+/// Inserts a row; `late` is the durability that the transaction asks for at its end.
 fn insert(db: &Database, id: i64, early: Option<Durability>, late: Option<Durability>) {
     let options = TransactionOptions { durability: early, ..TransactionOptions::default() };
     let mut transaction = db.begin_with(&options).unwrap();
@@ -31,7 +31,7 @@ fn insert(db: &Database, id: i64, early: Option<Durability>, late: Option<Durabi
     transaction.commit().unwrap();
 }
 
-/// How many rows there are if the power is lost now.
+/// The number of rows that survive if the power fails now.
 fn durable(medium: &CrashMedium) -> u64 {
     let crashed = medium.crash(medium.events(), || false);
     let db = Database::open_on(&crashed, options(SchemeKind::default())).unwrap();
@@ -42,10 +42,10 @@ fn durable(medium: &CrashMedium) -> u64 {
 fn a_bound_that_is_shorter_than_the_databases_is_kept_without_anything_else_happening() {
     let medium = CrashMedium::default();
     let db = database(&medium);
-    // The second and third show that it is looked at again and again.
+    // The second and third round show that the deadline is checked again and again.
     for round in 0..3 {
         insert(&db, 2 * round, None, None);
-        assert_eq!(durable(&medium), 2 * round as u64, "nobody has asked for it");
+        assert_eq!(durable(&medium), 2 * round as u64, "no transaction has asked for it");
         let bound = Durability::Group(Duration::from_millis(1));
         insert(&db, 2 * round + 1, Some(bound), Some(bound));
         let begin = Instant::now();

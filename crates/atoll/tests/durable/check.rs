@@ -1,4 +1,4 @@
-//! What a check of the files tells: every damage with its place, and nothing else.
+//! The report of a check of the files: every damage with its place, and nothing else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::scene::{LOGS, create, options, rows, work};
 const LOG: &str = "node-0/log-000000000000";
 const NOTHING: [Damage; 0] = [];
 
-/// A database that was opened several times and is closed now, with an archive of its logs and a
+/// A database that was opened several times and is closed, with an archive of its logs and a
 /// backup.
 struct Scene {
     folder: tempfile::TempDir,
@@ -50,8 +50,7 @@ impl Scene {
         inspect::check(&self.path(name), Some(&self.path("archive"))).unwrap()
     }
 
-    /// Flips bits of bytes of a file; what a check of the database tells then. The file is as it
-    /// was afterwards.
+    /// Flips bits in bytes of a file; returns the report of a check, and restores the file.
     fn damaged(&self, name: &str, places: &[usize]) -> Vec<Damage> {
         self.damaged_of("db", name, places)
     }
@@ -72,7 +71,7 @@ fn flip(file: &Path, places: &[usize]) {
     fs::write(file, bytes).unwrap();
 }
 
-/// Files, as far as they are told by their ends, and offsets.
+/// File names, reduced to their ends, and offsets.
 fn places(damages: &[Damage], names: &[&str]) -> Vec<(usize, u64)> {
     let number = |damage: &Damage| names.iter().position(|name| damage.file.ends_with(name));
     let mut found: Vec<_> = damages
@@ -83,7 +82,7 @@ fn places(damages: &[Damage], names: &[&str]) -> Vec<(usize, u64)> {
     found
 }
 
-/// Where commits begin in the first log, of those in its first file.
+/// The positions of commits in the first log, within its first file.
 fn blocks(scene: &Scene) -> Vec<usize> {
     let mut blocks = Vec::new();
     inspect::log_records(&scene.path("db"), Some(0), |record| {
@@ -124,7 +123,7 @@ fn damage_in_several_places_is_all_told_with_its_place() {
     let (log, stores) = (scene.path("db").join(LOG), scene.path("db/node-0/home"));
     let sound = (fs::read(&log).unwrap(), fs::read(&stores).unwrap());
     flip(&stores, &[store as usize + 9]);
-    // A payload, or what a header says of the block's length.
+    // A payload, and the length of the block in a header.
     for at in [70, 4] {
         flip(&log, &[first + at, second + at]);
         let damages = scene.check("db").damages;
@@ -135,7 +134,7 @@ fn damage_in_several_places_is_all_told_with_its_place() {
         fs::write(&log, &sound.0).unwrap();
     }
     fs::write(&stores, &sound.1).unwrap();
-    // All that lies between two blocks.
+    // Everything between two blocks.
     let between: Vec<usize> = (first..second).collect();
     let damages = scene.damaged(&format!("db/{LOG}"), &between);
     assert_eq!(places(&damages, &[LOG]), [(0, first as u64)], "{damages:?}");
@@ -161,7 +160,7 @@ fn a_control_file_of_no_use_is_told_with_what_else_is_damaged() {
     let more = [(1, lsns[5] as u64), (1, lsns[9] as u64), (2, store)];
     let damages = scene.check("db").damages;
     assert_eq!(places(&damages, &names), [&slots[..], &more].concat(), "{damages:?}");
-    // Not even there, it is told as any other.
+    // A missing file is reported like any other damage.
     fs::remove_file(&control).unwrap();
     let damages = scene.check("db").damages;
     assert_eq!(places(&damages, &names), [&[(0, 0)][..], &more].concat(), "{damages:?}");
@@ -177,7 +176,7 @@ fn archives_and_origins_are_verified() {
     let bytes = fs::metadata(scene.path(&archived)).unwrap().len() - 16;
     let damages = scene.damaged(&archived, &[100]);
     assert_eq!(places(&damages, &[&archived]), [(0, bytes)], "{damages:?}");
-    // Of a copy that is as it was made, what was copied.
+    // Of an intact copy, the blocks are checked.
     let lsns = blocks(&scene);
     let sound = fs::read(scene.path(&archived)).unwrap();
     let mut copied = sound.clone();
@@ -188,7 +187,7 @@ fn archives_and_origins_are_verified() {
     let damages = scene.check("db").damages;
     assert_eq!(places(&damages, &[&archived]), [(0, lsns[7] as u64)], "{damages:?}");
     fs::write(scene.path(&archived), sound).unwrap();
-    // Somebody else's.
+    // The archive of another database.
     let other = scene.path("other");
     let options =
         DatabaseOptions { archive: Some(other.clone()), ..options(SchemeKind::default()) };
@@ -221,7 +220,7 @@ fn a_database_that_was_never_finished_is_not_called_damaged() {
         assert!(matches!(&error, Error::Log(LogError::CutShort { .. })), "{error}");
     }
     assert_eq!(inspect::check(path, None).unwrap().damages, NOTHING);
-    // Begun, and no more than that.
+    // Creation was interrupted at the begin.
     for name in ["control", "node-0", "node-1"] {
         let _ = fs::remove_dir_all(path.join(name));
         let _ = fs::remove_file(path.join(name));

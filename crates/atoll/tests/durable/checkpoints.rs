@@ -35,7 +35,7 @@ fn a_checkpoint_writes_what_has_changed_and_shortens_the_logs() {
         })
         .unwrap();
     let third = db.checkpoint().unwrap();
-    // One line of values, and what says where it belongs; the index is not kept.
+    // One line of values, and the metadata of its place; the index is not in checkpoints.
     assert_eq!((third.segments_changed, third.bytes), (1, 0));
     assert!((64..256).contains(&third.file_bytes), "{third:?}");
     let files = |medium: &CrashMedium| {
@@ -95,7 +95,7 @@ fn a_transaction_that_is_open_across_a_checkpoint_is_not_forgotten() {
         let killed = medium.crash(medium.events(), || true);
         let with = Database::open_on(&killed, options(scheme)).unwrap();
         assert_eq!(rows(&with, "table_0"), expected, "{scheme}");
-        // And once more through a checkpoint, which must not take what it stored for unchanged.
+        // Through another checkpoint, which must not regard the stored values as unchanged.
         db.checkpoint().unwrap();
         let killed = medium.crash(medium.events(), || true);
         let again = Database::open_on(&killed, options(scheme)).unwrap();
@@ -120,7 +120,7 @@ fn long_values_of_rows_that_come_back_are_kept_by_checkpoints() {
         let delete = |id: i64| db.transaction(|tx| tx.delete(&table, &[text(id, "key")])).unwrap();
         assert!(delete(19) && delete(7));
         db.checkpoint().unwrap();
-        // One that was open at the cut, in the slot that is free.
+        // A transaction that is open at the cut, in the free slot.
         let mut open = db.begin().unwrap();
         open.insert(&table, &row(30)).unwrap();
         open.insert(&table, &row(19)).unwrap();
@@ -153,7 +153,7 @@ fn a_backup_of_a_database_at_work_is_a_database() {
             let mut session = db.session().unwrap();
             let mut id = 10_000;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                // Two at a time, so that a half is seen.
+                // Two rows at a time, so that half a transaction would be visible.
                 session
                     .transaction(|tx| {
                         (id..id + 2).try_for_each(|id| tx.insert(&table, &row(id, 0)))
@@ -174,7 +174,7 @@ fn a_backup_of_a_database_at_work_is_a_database() {
             let late = found.split_off(&10_000);
             assert_eq!(found, expected);
             assert!(late.len().is_multiple_of(2), "{} rows of pairs", late.len());
-            // It goes on by itself.
+            // The copy can be used further.
             let table = copy.table("table_0").unwrap();
             copy.transaction(|tx| tx.insert(&table, &row(5_000, 0))).unwrap();
             drop(copy);
@@ -185,7 +185,7 @@ fn a_backup_of_a_database_at_work_is_a_database() {
     });
 }
 
-/// Waits until so many checkpoints have been taken; the deadline is for a test that would hang.
+/// Waits until `count` checkpoints have been taken; the deadline ends a test that would hang.
 fn wait_for_checkpoints(db: &Database, count: u64) {
     let deadline = std::time::Instant::now() + Duration::from_secs(120);
     while db.checkpoints() < count {
@@ -200,12 +200,12 @@ fn checkpoints_are_taken_by_time_while_something_is_logged() {
     let options = DatabaseOptions {
         checkpoint_log_bytes: u64::MAX,
         checkpoint_interval: Some(Duration::from_millis(1)),
-        // What a checkpoint has to flush is not taken for something new.
+        // A flush by the checkpoint itself must not count as new log.
         durability: Durability::None,
         ..options(SchemeKind::default())
     };
     let db = Database::open_on(&medium, options.clone()).unwrap();
-    // No texts, which the database would move when it finds that they keep sparse blocks.
+    // No texts, because the keeper would move them when it compacts sparse blocks.
     let columns = vec![Column::new("id", DataType::Int64), Column::new("round", DataType::Int32)];
     let schema = Schema::new(columns, &["id"]).unwrap();
     let table = db.create_table("numbers", schema).unwrap();
@@ -221,7 +221,7 @@ fn checkpoints_are_taken_by_time_while_something_is_logged() {
     insert(3);
     let last = db.checkpoint().unwrap().number;
     assert_eq!(db.checkpoints(), last);
-    // Nothing has been logged since, so none is due, however long it takes.
+    // Nothing was logged since, so no checkpoint is due, however long it takes.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(db.checkpoints(), last);
     let killed = medium.crash(medium.events(), || false);

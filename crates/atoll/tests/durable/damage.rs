@@ -1,4 +1,4 @@
-//! What is damaged, lost or full: told, and never made worse.
+//! Damaged, lost and full files: there is an error, and nothing is made worse.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ fn a_failed_flush_ends_acknowledgements_and_reading_goes_on() {
     drop(db);
     let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
     let mut found = rows(&db, "table_0");
-    // Of what was never acknowledged, the first may be there.
+    // Of the transactions without acknowledgement, the first may be there.
     found.remove(&5_000);
     assert_eq!(found, expected);
 }
 
-/// Waits until the database says something of its health; the deadline is for a test that hangs.
+/// Waits for a state of the database's health; the deadline ends a test that hangs.
 fn wait_for(db: &Database, is_so: impl Fn(&Health) -> bool) -> Health {
     let deadline = std::time::Instant::now() + Duration::from_secs(120);
     loop {
@@ -47,7 +47,7 @@ fn wait_for(db: &Database, is_so: impl Fn(&Health) -> bool) -> Health {
 #[test]
 fn a_log_that_fails_is_told_to_who_asks_and_nothing_acknowledged_is_lost() {
     for (fault, call) in [(Fault::Full, "write"), (Fault::Sync, "sync")] {
-        // Also where nobody waits for the flush that fails.
+        // Also where no transaction waits for the flush that fails.
         for durability in [Durability::Strict, Durability::Group(Duration::from_millis(1))] {
             let medium = CrashMedium::default();
             let options = DatabaseOptions { durability, ..options(SchemeKind::default()) };
@@ -55,7 +55,7 @@ fn a_log_that_fails_is_told_to_who_asks_and_nothing_acknowledged_is_lost() {
             let table = create(&db, "table_0");
             let mut expected = Rows::new();
             work(&db, &table, &mut expected, 0);
-            db.flush().unwrap(); // Acknowledges all, where a commit does not.
+            db.flush().unwrap(); // Acknowledges all commits.
             assert!(db.health().is_well(), "{:?}", db.health());
             medium.fail(fault, 0);
             let insert = |id: i64| db.transaction(|tx| tx.insert(&table, &row(id, 0)));
@@ -66,7 +66,7 @@ fn a_log_that_fails_is_told_to_who_asks_and_nothing_acknowledged_is_lost() {
                 panic!("{health:?}")
             };
             assert_eq!(cause.what, call);
-            // It stays so when the medium is mended, and a checkpoint does not help.
+            // The log stays failed when the medium is repaired, and a checkpoint does not help.
             medium.mend();
             for id in 5_001..5_010 {
                 let refused = insert(id).unwrap_err();
@@ -75,10 +75,10 @@ fn a_log_that_fails_is_told_to_who_asks_and_nothing_acknowledged_is_lost() {
             assert!(db.flush().is_err() && db.checkpoint().is_err() && db.checkpoint().is_err());
             let health = db.health();
             assert_eq!((health.logs.len(), health.checkpoint.as_ref().unwrap().in_a_row), (1, 2));
-            // Once, though two things have failed.
+            // One message, though two operations have failed.
             let [told] = &health.troubles()[..] else { panic!("{:?}", health.troubles()) };
             assert!(told.contains("a flush failed") && told.contains(&cause.path), "{told}");
-            // Reading goes on, of what the flush has lost too.
+            // Reads go on, also of changes that the flush has lost.
             let mut seen = rows(&db, "table_0");
             assert_eq!(seen.remove(&5_000), Some(row(5_000, 0)));
             assert_eq!(seen, expected);
@@ -97,7 +97,7 @@ fn what_fails_where_nobody_waits_is_told_until_it_is_done() {
     let table = create(&db, "table_0");
     let mut expected = Rows::new();
     work(&db, &table, &mut expected, 0);
-    // The next file of a log, which is made ahead of need.
+    // The next file of a log, which is prepared ahead of need.
     medium.fail(Fault::Create, 0);
     for id in 10_000.. {
         let mut new = row(id, 0);
@@ -108,7 +108,7 @@ fn what_fails_where_nobody_waits_is_told_until_it_is_done() {
         expected.insert(id, new);
     }
     wait_for(&db, |health| health.files.is_some());
-    // A checkpoint, whose map needs a file too.
+    // A checkpoint also needs a file, for its map.
     for in_a_row in 1..=3 {
         assert!(db.checkpoint().is_err());
         let failed = db.health().checkpoint.unwrap();
@@ -213,7 +213,7 @@ fn what_is_missing_is_told_and_not_made() {
         assert!(!from.exists());
         std::fs::rename(&aside, &from).unwrap();
     }
-    // A backup that was cut short is no database.
+    // An interrupted backup is not a database.
     std::fs::rename(path.join("control"), path.join("control.copy")).unwrap();
     let error = Database::open(path, options(SchemeKind::default())).unwrap_err();
     assert!(matches!(error, Error::Log(LogError::CutShort { .. })), "{error}");

@@ -1,4 +1,4 @@
-//! Folders: whose they are, and where tablespaces lie.
+//! Folders: their owners, and the places of tablespaces.
 
 use atoll::machine::CrashMedium;
 use atoll::{Database, DatabaseOptions, Error, LogError, LogsOptions, SchemeKind, TableOptions};
@@ -23,7 +23,7 @@ fn a_folder_that_is_no_database_is_left_alone() {
     let error = Database::open(folder.path(), options(SchemeKind::default())).unwrap_err();
     assert!(matches!(error, Error::Log(LogError::NoDatabase { .. })), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    // Not even one that has the name of something of ours.
+    // Not even a file with a name that a database uses.
     let other = tempfile::tempdir().unwrap();
     std::fs::write(other.path().join("lock"), "of a door").unwrap();
     std::fs::write(other.path().join("key"), "to it").unwrap();
@@ -114,10 +114,10 @@ fn tablespaces_lie_in_the_folders_that_were_named() {
         Database::open(&data, options)
     };
     std::fs::create_dir(&used).unwrap();
-    std::fs::write(used.join("photo"), "of somebody").unwrap();
+    std::fs::write(used.join("photo"), "of a person").unwrap();
     let error = open(vec![other.clone(), used.clone()]).unwrap_err();
     assert!(error.to_string().contains("used"), "{error}");
-    // The same again, with a folder that is free.
+    // The same call with an empty folder.
     let (one, two) = (root.path().join("one"), other);
     let mut expected = Rows::new();
     {
@@ -156,7 +156,7 @@ fn folders_for_more_tablespaces_than_there_are_are_refused() {
     is_refused(open(&["a", "b", "c"]));
     assert!(!place("a").exists() && !place("db").join("control").exists());
     drop(open(&["a", "b"]).unwrap());
-    // What there is stays where it is, and is not said to be elsewhere.
+    // The existing tablespaces stay where they are; a call with other places is refused.
     is_refused(open(&["a", "b", "c"]));
     drop(open(&["a", "b"]).unwrap());
     drop(open(&[]).unwrap());

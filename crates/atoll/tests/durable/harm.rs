@@ -1,8 +1,8 @@
-//! Files that are harmed in any way, of databases that were closed and of some that were not: what
-//! was acknowledged is there, or it is told what is wrong with which file.
+//! Any damage to the files of databases that were closed and of some that were not: every
+//! acknowledged commit is there, or an error names the damaged file.
 //!
-//! One thing cannot be told from a write that a crash has torn: damage of the last flush of a log
-//! (`BLOCK-4`). It takes the transactions of that flush, whole, and nothing else.
+//! One damage looks like a write that a crash has torn: damage of the last flush of a log
+//! (`BLOCK-4`). It loses the transactions of that flush, completely, and nothing else.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ use atoll_log::scan::Scan;
 use super::scene::{Rows, create, options, row, rows, work};
 
 const TABLES: [&str; 2] = ["table_0", "table_1"];
-/// Bits of each file that are flipped, one at a time.
+/// Number of bits of each file that are flipped, one at a time.
 const BITS: u64 = 40;
-/// Places where each file is cut, besides those that are always tried.
+/// Number of positions at which each file is truncated, besides those that are always tried.
 const CUTS: u64 = 3;
 
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl Harm {
     fn some(size: u64, draw: &mut impl FnMut(u64) -> u64) -> Vec<Self> {
         let mut harms = vec![Self::Remove, Self::CutTo(0), Self::CutTo(size.saturating_sub(1))];
         harms.extend((0..CUTS).map(|_| Self::CutTo(draw(size))));
-        // Half of them where most files hold something.
+        // Half of them where most files have contents.
         let flips = (0..BITS).map(|number| {
             let at = draw(if number % 2 == 0 { size } else { size.min(16 << 10) });
             Self::Flip { at, bit: draw(8) }
@@ -53,7 +53,7 @@ impl Harm {
     }
 }
 
-/// A database that has been worked in, and what it holds before its last transaction and after it.
+/// A database with some changes, and its contents before and after its last transaction.
 fn scene() -> (CrashMedium, Database, [[Rows; 2]; 2]) {
     let medium = CrashMedium::default();
     let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
@@ -74,7 +74,7 @@ fn scene() -> (CrashMedium, Database, [[Rows; 2]; 2]) {
     (medium, db, [before, expected])
 }
 
-/// Where the last flush of each log lies, as positions in it.
+/// The last flush of each log, as a range of positions.
 fn last_flushes(medium: &CrashMedium) -> Vec<Range<u64>> {
     let (_, control) = ControlFile::open(medium, Open::Read).unwrap();
     let logs = (0..control.tablespaces).map(|number| {
@@ -90,7 +90,7 @@ fn last_flushes(medium: &CrashMedium) -> Vec<Range<u64>> {
     logs.collect()
 }
 
-/// Whether a harm is to the last flush of a log.
+/// Whether a harm affects the last flush of a log.
 fn is_to_last_flush(name: &str, harm: Harm, flushes: &[Range<u64>]) -> bool {
     let Some((folder, file)) = name.split_once('/') else { return false };
     let number: usize = folder.strip_prefix("node-").unwrap().parse().unwrap();
@@ -99,12 +99,12 @@ fn is_to_last_flush(name: &str, harm: Harm, flushes: &[Range<u64>]) -> bool {
             let file_bytes = options(SchemeKind::default()).logs.file_bytes;
             flushes[number].contains(&(file * file_bytes + at))
         }
-        // A log of which bytes are missing is told from one that has ended.
+        // A log with missing bytes can be distinguished from one that has ended.
         _ => false,
     }
 }
 
-/// What all files hold.
+/// The contents of all files.
 fn contents(medium: &CrashMedium) -> Vec<Vec<u8>> {
     let files = medium.all_files().into_iter().map(|(name, size)| {
         let (folder, file) = name.rsplit_once('/').unwrap_or(("", &name));
@@ -130,7 +130,7 @@ fn harm_all(medium: &CrashMedium, states: &[[Rows; 2]; 2], may_lose_last: bool) 
     let (mut lost, mut refused) = (0, 0);
     for (name, size) in medium.all_files() {
         let mut harms = Harm::some(size, &mut draw);
-        // Of the last flushes, every byte that the drawn places may miss.
+        // Every byte of the last flushes, which the random positions may miss.
         for (number, flush) in flushes.iter().enumerate() {
             let file_bytes = options(SchemeKind::default()).logs.file_bytes;
             let file = name.strip_prefix(&format!("node-{number}/")).and_then(file_number);

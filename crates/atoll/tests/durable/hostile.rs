@@ -1,4 +1,5 @@
-//! Blocks of logs with the right checksums that no database has written: told, and nothing else.
+//! Blocks of logs with correct checksums that no database has written: there is an error, and
+//! nothing else happens.
 
 use atoll::machine::medium::Open;
 use atoll::machine::{CrashMedium, Medium};
@@ -17,7 +18,7 @@ fn options() -> DatabaseOptions {
     DatabaseOptions { logs, ..scene::options(SchemeKind::default()) }
 }
 
-/// A database with a table in each tablespace, whose machine has lost power.
+/// A database with a table in each tablespace, after a power failure.
 fn database() -> CrashMedium {
     let medium = CrashMedium::default();
     let db = Database::open_on(&medium, options()).unwrap();
@@ -72,7 +73,7 @@ fn changes_of_a_table_that_there_cannot_be_take_no_memory() {
 #[test]
 fn changes_of_an_unknown_table_hold_nobody_up() {
     let medium = database();
-    // More than can be on their way to those who apply them.
+    // More than the channels to the appliers hold.
     let many = (0..60).map(|_| (Kind::Commit, delete(9).repeat(30_000)));
     append(&medium, many);
     is_told(&medium, "changes of known tables");

@@ -1,4 +1,4 @@
-//! Durable databases: what was committed is there again, however the database ended.
+//! Durable databases: every commit is there again, however the database ended.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bounds;

@@ -1,4 +1,4 @@
-//! What was committed is there again, however the database ended.
+//! Every commit is there again, however the database ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn every_scheme_finds_everything_again_after_closing_and_without() {
             if round % 3 == 0 {
                 db.close().unwrap();
             } else {
-                // As if the process had been killed.
+                // As after a kill of the process.
                 let killed = medium.crash(medium.events(), || true);
                 drop(db);
                 let db = Database::open_on(&killed, options(scheme)).unwrap();
@@ -65,7 +65,7 @@ fn a_transaction_larger_than_a_block_is_there_or_not() {
         })
         .unwrap();
         let done = medium.events();
-        // Another one that spills and is rolled back, across a checkpoint.
+        // Another transaction that spills and is rolled back, across a checkpoint.
         let mut open = db.begin().unwrap();
         (10_000..19_000).try_for_each(|id| open.insert(&table, &row(id, 0))).unwrap();
         db.checkpoint().unwrap();
@@ -78,7 +78,7 @@ fn a_transaction_larger_than_a_block_is_there_or_not() {
             let db = Database::open_on(&killed, options(scheme)).unwrap();
             assert_eq!(rows(&db, "table_0"), expected);
         }
-        // Before its commit is durable, nothing of it is there.
+        // Before its commit is durable, nothing of the transaction is there.
         let killed = medium.crash(done - 1, || false);
         let db = Database::open_on(&killed, options(scheme)).unwrap();
         assert_eq!(rows(&db, "table_0").len(), 0);
@@ -107,7 +107,7 @@ fn weaker_durabilities_lose_no_more_than_their_end() {
 
 #[test]
 fn commits_of_which_only_the_end_says_that_they_count_are_all_there() {
-    // So many that they are handed to who applies them in several batches, elsewhere.
+    // So many commits that they are sent to the appliers in several batches.
     const COMMITS: i64 = 300;
     let medium = CrashMedium::default();
     let logs = LogsOptions { file_bytes: 1 << 20, ring_bytes: 16 << 20, ..LOGS };
@@ -130,7 +130,7 @@ fn commits_of_which_only_the_end_says_that_they_count_are_all_there() {
 
 #[test]
 fn tables_of_a_log_are_found_by_the_others() {
-    // Nothing but descriptions in the first log, and changes in the second.
+    // The first log has only table descriptions, the second one the changes.
     for _ in 0..20 {
         let medium = CrashMedium::default();
         let db = Database::open_on(&medium, options(SchemeKind::default())).unwrap();
@@ -158,7 +158,7 @@ fn what_is_left_of_a_closed_database_writes_nothing() {
     let read = session.transaction(|tx| tx.read(&table, &[Value::Int64(1)])).unwrap();
     assert_eq!(read, Some(row(1, 0)));
     assert_eq!(rows(&again, "table_0").len(), 1);
-    // Nor does a clone, whose files are somebody else's now.
+    // Nor does a copy, which is another owner's now.
     let clone = again.clone();
     again.close().unwrap();
     let third = Database::open(folder.path(), options(SchemeKind::default())).unwrap();
@@ -216,7 +216,7 @@ fn how_far_the_opening_is_can_be_watched() {
     let killed = medium.crash(medium.events(), || false);
     db.close().unwrap();
     for (medium, is_closed) in [(medium, true), (killed, false)] {
-        // Reads fail from the first on, from the second on, and so forth.
+        // Reads fail from the first one on, from the second one on, and so on.
         let mut reached = Vec::new();
         let report = (0..).find_map(|reads| {
             let medium = medium.copy();
@@ -236,12 +236,12 @@ fn how_far_the_opening_is_can_be_watched() {
         assert!(home.0 > 0 && home.0 == home.1 && home.0.is_multiple_of(4096), "{home:?}");
         assert_eq!(log, (report.log_bytes, report.log_bytes));
         assert_eq!(indexes, (2, 2));
-        // Half of the home has been read; or all of it, and none of the log yet.
+        // Half of the checkpoint store was read; or all of it, and nothing of the log yet.
         assert!(reached.iter().any(|parts| parts[0].0 > 0 && parts[0].0 < home.1), "{reached:?}");
         let in_log =
             |parts: &[(u64, u64); 3]| parts[0] == home && parts[1].0 < log.0 && parts[2] == (0, 0);
         assert!(reached.iter().any(in_log), "{reached:?}");
-        // What a log has that was not closed is known for about a file.
+        // The length of a log that was not closed is estimated to within a file.
         let most = if is_closed { log.1 } else { log.1 + 2 * LOGS.file_bytes };
         let begun = reached.iter().map(|parts| parts[1]).find(|part| part.1 > 0).unwrap();
         assert!(begun.0 <= begun.1 && (log.1..=most).contains(&begun.1), "{reached:?}");

@@ -1,4 +1,4 @@
-//! A table, and what is done to it.
+//! A table, and changes to it.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub fn create(db: &Database, name: &str) -> Table {
 
 pub type Rows = BTreeMap<i64, Vec<Value>>;
 
-/// All rows, by snapshot; and that keys and the index find them.
+/// All rows by a snapshot; checks that the key and the index find them.
 pub fn rows(db: &Database, name: &str) -> Rows {
     let table = db.table(name).unwrap();
     let index = table.index("by_amount").unwrap();
@@ -91,7 +91,7 @@ pub fn rows(db: &Database, name: &str) -> Rows {
     by_key
 }
 
-/// Inserts, updates and deletes; returns what should be there.
+/// Inserts, updates and deletes; `expected` gets the same changes.
 pub fn work(db: &Database, table: &Table, expected: &mut Rows, round: i64) {
     let mut session = db.session().unwrap();
     for base in 0..20 {

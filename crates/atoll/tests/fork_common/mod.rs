@@ -1,4 +1,4 @@
-//! Forked children for tests: a child runs one closure and reports by how it ends.
+//! Forked children for tests: a child runs one closure and reports by its exit status.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 pub struct Child(libc::pid_t);
 
-/// Runs `body` in a forked child, whose status says whether it returned true. Nothing else of the
-/// child runs, and one that hangs is ended.
+/// Runs `body` in a forked child; the exit status of the child tells whether `body` returned true.
+/// The child runs nothing else, and is killed if it hangs.
 pub fn forked(body: impl FnOnce() -> bool) -> Child {
-    // SAFETY: the child runs `body` on the one thread that it has.
+    // SAFETY: the child runs `body` on its only thread.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "{}", std::io::Error::last_os_error());
     if pid == 0 {
@@ -30,13 +30,13 @@ pub fn forked(body: impl FnOnce() -> bool) -> Child {
 impl Child {
     pub fn holds(self) {
         let mut status = 0;
-        // SAFETY: a child of this process and a place for its status.
+        // SAFETY: the pid of a child of this process, and a valid pointer for its status.
         assert_eq!(unsafe { libc::waitpid(self.0, &raw mut status, 0) }, self.0);
         assert_eq!(status, 0, "what the child looked at does not hold, or it hung");
     }
 
     pub fn kill(self) {
-        // SAFETY: a child of this process that nobody has waited for.
+        // SAFETY: the pid of a child of this process that has not been waited for.
         unsafe {
             libc::kill(self.0, libc::SIGKILL);
             libc::waitpid(self.0, std::ptr::null_mut(), 0);
@@ -44,13 +44,13 @@ impl Child {
     }
 }
 
-/// Between a parent and its child: one waits until the other has said something.
+/// A signal between a parent and its child: one waits until the other sends it.
 pub struct Signal(File, File);
 
 impl Signal {
     pub fn new() -> Self {
         let mut ends = [0; 2];
-        // SAFETY: room for two descriptors, which the call makes.
+        // SAFETY: the array has space for the two descriptors that the call writes.
         let [reading, writing] = unsafe {
             assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
             ends.map(|fd| File::from(OwnedFd::from_raw_fd(fd)))
@@ -67,7 +67,7 @@ impl Signal {
     }
 }
 
-/// Waits for what must come to be; the limit only ends a broken test.
+/// Waits for a condition that must become true; the limit ends a broken test.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {

@@ -1,4 +1,4 @@
-//! What the tests at the limits share: a database of a given size, a wide table, waiting.
+//! Helpers of the tests of limits: a database of a given size, a wide table, waiting.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ pub fn small(mib: u64) -> DatabaseOptions {
     DatabaseOptions { memory_limit_bytes: Some(mib << 20), ..Default::default() }
 }
 
-/// A table whose segments take 2 MiB and more.
+/// A table with segments of 2 MiB and more.
 pub fn wide(db: &Database, rows: i64) -> Table {
     let columns = vec![
         Column::new("id", DataType::Int64),
@@ -49,7 +49,7 @@ pub fn insert(db: &Database, table: &Table, ids: std::ops::Range<i64>) -> Result
     })
 }
 
-/// Gives the rows with these ids another value, in one transaction.
+/// Sets another value in the rows with these ids, in one transaction.
 pub fn update(
     db: &Database,
     table: &Table,
@@ -63,7 +63,7 @@ pub fn update(
     })
 }
 
-/// Rows and the sum of their values, each looked at with its payload.
+/// The number of rows and the sum of their values; checks the payload of each.
 pub fn total(snapshot: &Snapshot) -> Result<(i64, i64)> {
     let table = snapshot.table("t")?;
     let (mut rows, mut sum) = (0, 0);
@@ -89,7 +89,7 @@ pub fn is_out_of_memory(error: &Error) -> bool {
     matches!(error, Error::Memory(MemoryError::OutOfMemory { .. }))
 }
 
-/// Waits for something that must happen; the limit only keeps a broken test from hanging.
+/// Waits for a condition that must become true; the limit ends a broken test.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -98,7 +98,7 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a test on a thread, so that one that hangs fails.
+/// Runs a test on a thread, so that a test that hangs fails.
 pub fn in_time(body: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel::<()>();
     let thread = std::thread::spawn(move || {
@@ -112,7 +112,7 @@ pub fn in_time(body: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Something that is mounted on a folder; unmounted on drop.
+/// A file system mounted on a folder; unmounted on drop.
 pub struct Mounted<'f>(&'f Path);
 
 impl<'f> Mounted<'f> {
@@ -121,14 +121,14 @@ impl<'f> Mounted<'f> {
         Self::new(at, &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"])
     }
 
-    /// Another folder, to be read only.
+    /// A read-only view of another folder.
     pub fn read_only(at: &'f Path, of: &Path) -> Option<Self> {
         let mounted = Self::new(at, &["--bind", of.to_str().unwrap()])?;
         mounted.remount("bind,ro");
         Some(mounted)
     }
 
-    /// Mounts something on a folder, which is made; `None` where that is not permitted.
+    /// Mounts a file system on a folder, which is created; `None` where that is not permitted.
     fn new(at: &'f Path, what: &[&str]) -> Option<Self> {
         std::fs::create_dir(at).unwrap();
         if !mount(what, at) {

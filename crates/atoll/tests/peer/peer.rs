@@ -1,5 +1,5 @@
-//! A process for the tests of several processes: it does as it is told on its input, line by line,
-//! and answers each line with one line. Any role in a chain is a matter of what it is told.
+//! A process for tests of several processes: it executes commands from its input, line by line, and
+//! answers each with one line. The commands determine its role in a chain.
 //!
 //! `atoll-test-peer RUNTIME_DIR`; the commands are the arms of [`Peer::obey`]. It ends with its
 //! input.
@@ -129,7 +129,7 @@ impl Peer {
         Ok("ok".into())
     }
 
-    /// Leases and the bytes that they keep, as the owner tells.
+    /// The leases and the bytes that they keep, as the owner reports them.
     fn leases(&self, name: &str) -> Answer {
         let held = known(&self.attachments, name)?.snapshots()?;
         let kept: u64 = held.iter().map(|info| info.bytes_kept).sum();
@@ -159,7 +159,7 @@ fn fill(db: &Database, name: &str, rows: i64, value: i64) -> Answer {
     Ok("ok".into())
 }
 
-/// Gives every row another value, in one transaction.
+/// Sets another value in every row, in one transaction.
 fn overwrite(db: &Database, table: &Table, value: i64) -> Answer {
     let rows = table.row_count() as i64;
     db.transaction(|tx| -> TxnResult<()> {
@@ -171,8 +171,8 @@ fn overwrite(db: &Database, table: &Table, value: i64) -> Answer {
     Ok("ok".into())
 }
 
-/// A number for all that a snapshot shows. Within a table every value and every note must belong
-/// together, or there is no number but an error.
+/// A checksum over all that a snapshot shows. It is an error if values and notes within a table do
+/// not belong together.
 fn checksum(snapshot: &Snapshot) -> Answer {
     let mut sum = 0u64;
     let mut add = |bytes: &[u8]| {

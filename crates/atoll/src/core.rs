@@ -1,9 +1,13 @@
-//! What a database is made of, and what snapshots of it keep alive.
+//! The core of a database: its engine, its memory, its leases and its pool of workers.
+//!
+//! Transactions, snapshots and the services (keeper, evictor, flusher) work on the core and share
+//! it; the core depends on none of them, except that it owns the evictor: a snapshot that outlives
+//! the [`Database`](crate::Database) keeps the core, and its store must stay within the budget.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use atoll_machine::fork::{Here, Legacy, Mark};
+use atoll_machine::fork::{Legacy, Mark};
 use atoll_machine::{Machine, Native, Topology};
 use atoll_memory::lease::{LeaseId, Peer};
 use atoll_memory::{Memory, Purpose};
@@ -11,48 +15,47 @@ use atoll_storage::{Directory, undo};
 use atoll_txn::any::{self, AnyEngine, AnyWorker};
 use atoll_txn::{SchemeKind, SchemeOptions};
 
+use crate::acknowledger::Acknowledger;
 use crate::counters::Counters;
-use crate::durable::Acknowledger;
+use crate::errands::Errands;
 use crate::error::{Error, Result};
 use crate::evictor::Evictor;
-use crate::keeper::Errands;
 use crate::leases::{Leases, NewLease};
 use crate::memory_setup::MemorySetup;
 use crate::options::DatabaseOptions;
-use crate::snapshot::{LocalLease, Origin, Snapshot, SnapshotParts};
 
-/// Most values that are stored again in one go to empty sparse blocks.
+/// Most values that [`Core::compact`] stores again for one table in one call.
 const COMPACT_VALUES_MAX: usize = 16_384;
-/// Most rows and entries that the keeper has one worker take away at a time: a millisecond or two.
+/// Most rows and entries that [`Core::collect_garbage`] collects from one worker in one call; this
+/// takes a millisecond or two.
 const COLLECT_MAX: usize = 4096;
 
-/// Most partitions; each has a queue with a place for every worker.
+/// Most partitions; each has a queue with one entry for every worker.
 const PARTITIONS_MAX: u32 = 4096;
 
-/// The engine, of whatever scheme.
+/// The engine of any scheme.
 pub(crate) type Engine = Arc<dyn AnyEngine<Native>>;
-/// Its workers.
+/// A worker of the engine.
 pub(crate) type CoreWorker = Box<dyn AnyWorker<Native>>;
 
-/// A database and everything of it that snapshots in this process keep alive.
-pub(crate) struct Inner {
+/// See the module. Snapshots in this process keep it alive.
+pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) scheme: SchemeKind,
     pub(crate) leases: Mutex<Leases>,
     workers: Mutex<Vec<CoreWorker>>,
-    pub(crate) bases: Vec<Snapshot>,
     pub(crate) topology: Topology,
-    /// One snapshot is taken at a time.
+    /// Serializes the taking of snapshots.
     taking: Mutex<()>,
     pub(crate) errands: Arc<Errands>,
-    /// Of a database with a budget of memory.
+    /// Set for a database with a memory budget.
     pub(crate) evictor: Option<Evictor>,
-    /// Of a durable database.
+    /// Set for a durable database.
     pub(crate) acknowledger: OnceLock<Acknowledger>,
-    /// The process that owns it.
+    /// Identifies the process that owns the database.
     mark: Mark,
     pid: u32,
-    /// Leases that this process has let go of and forked children may be reading from.
+    /// Leases of snapshots that this process has dropped while forked children may still read it.
     inherited: Mutex<Vec<(LeaseId, Legacy)>>,
 }
 
@@ -70,14 +73,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Inner {
-    /// `folder` is where the database is kept, if that is on a file system.
-    pub(crate) fn new(
-        bases: Vec<Snapshot>,
-        options: &DatabaseOptions,
-        folder: Option<&Path>,
-    ) -> Result<Arc<Self>> {
-        bases.iter().try_for_each(Snapshot::check)?;
+impl Core {
+    /// `folder` is the folder of the database if it is on a file system.
+    pub(crate) fn new(options: &DatabaseOptions, folder: Option<&Path>) -> Result<Arc<Self>> {
         let topology = match options.nodes {
             Some(nodes) => Topology::discover()?.with_logical_nodes(nodes)?,
             None => Topology::discover()?,
@@ -100,7 +98,6 @@ impl Inner {
             scheme: options.scheme,
             leases,
             workers: Mutex::default(),
-            bases,
             topology,
             taking: Mutex::default(),
             errands: Arc::default(),
@@ -112,9 +109,9 @@ impl Inner {
         }))
     }
 
-    /// That this process owns the database. In a child that was forked from its owner all of it is
-    /// refused: shared memory would be changed behind the owner's back, and whatever latches were
-    /// held at the fork are held for ever.
+    /// Checks that this process owns the database. A child that was forked from the owner may not
+    /// use it: the child would change shared memory without the owner's knowledge, and a latch that
+    /// another thread held at the fork stays locked in the child for ever.
     ///
     /// # Errors
     /// [`Error::ForkedChild`].
@@ -142,7 +139,8 @@ impl Inner {
             return Ok(());
         }
         let bytes = self.memory().swing().make_ready(bytes)?;
-        // Beyond the limit of the store, so the machine must have it twice.
+        // This memory is outside the store and its limit, so at most half of what the machine still
+        // has is touched.
         let free_bytes = atoll_machine::memory_allowed().available_bytes / 2;
         let bytes = bytes.min(free_bytes).try_into().unwrap_or(usize::MAX);
         atoll_machine::huge_pages::make_ready(bytes);
@@ -178,15 +176,20 @@ impl Inner {
         }
     }
 
-    /// A worker that has no open transaction is used again.
+    /// Returns a worker that has no open transaction to the pool.
     pub(crate) fn give_back(&self, worker: CoreWorker) {
         lock(&self.workers).push(worker);
     }
 
-    /// Takes a snapshot for `holder`: the cut, the patch that undoes what was open at it, and a
-    /// line in the book. No limit is set to what is the database's own.
+    /// A number for a lease within this process.
+    pub(crate) fn local_lease_id(&self) -> LeaseId {
+        lock(&self.leases).local_id()
+    }
+
+    /// Takes a snapshot for `holder`: the cut, the patch that undoes the transactions that were
+    /// open at the cut, and a line in the book of leases. A lease with `is_own` belongs to the
+    /// database itself and has no limits.
     pub(crate) fn take(&self, id: LeaseId, holder: Peer, is_own: bool) -> Result<Taken> {
-        self.bases.iter().try_for_each(Snapshot::check)?;
         let memory = self.memory();
         self.end_inherited();
         let _taking = lock(&self.taking);
@@ -229,7 +232,7 @@ impl Inner {
         Ok((extent.offset, bytes))
     }
 
-    /// A lease has ended. Returns whether memory can be reclaimed now.
+    /// Ends a lease. Returns whether memory can be reclaimed now.
     pub(crate) fn end_lease(&self, id: LeaseId) -> bool {
         let memory = self.memory();
         let Some(lease) = lock(&self.leases).remove(memory, id) else { return false };
@@ -239,8 +242,9 @@ impl Inner {
         memory.release(lease.epoch)
     }
 
-    /// A snapshot in this process has gone. Returns whether memory can be reclaimed now: its lease
-    /// goes on while a child that was forked meanwhile may be reading.
+    /// Called when a snapshot in this process is dropped. The lease goes on while a child that was
+    /// forked meanwhile may read the snapshot; otherwise it ends. Returns whether memory can be
+    /// reclaimed now.
     pub(crate) fn let_go(&self, id: LeaseId, legacy: Option<Legacy>) -> bool {
         match legacy {
             Some(legacy) if legacy.has_readers() => {
@@ -251,52 +255,29 @@ impl Inner {
         }
     }
 
-    /// Ends the leases that only children have read from that are gone by now. Returns whether
-    /// memory can be reclaimed.
+    /// Ends the leases that only forked children were reading, once those children are gone.
+    /// Returns whether memory can be reclaimed.
     pub(crate) fn end_inherited(&self) -> bool {
         let ended: Vec<_> =
             lock(&self.inherited).extract_if(.., |(_, legacy)| !legacy.has_readers()).collect();
         ended.iter().fold(false, |any, (id, _)| self.end_lease(*id) | any)
     }
 
-    pub(crate) fn snapshot(self: &Arc<Self>, name: String, is_own: bool) -> Result<Snapshot> {
-        self.check_owner()?;
-        // Before there is anything to be read. What is the database's own no child can reach.
-        let legacy = (!is_own).then(Legacy::new);
-        let begin = Native::now_ns();
-        let id = lock(&self.leases).local_id();
-        let holder = Peer { pid: std::process::id(), uid: 0, command: "(this process)".to_owned() };
-        let taken = self.take(id, holder, is_own)?;
-        let lease = LocalLease { inner: Here::new(Arc::clone(self)), id, legacy };
-        let origin = Origin::Here { _lease: lease };
-        Snapshot::open(SnapshotParts {
-            database: name,
-            store: Arc::clone(self.memory().store()),
-            root: taken.root,
-            epoch: taken.epoch,
-            patch: taken.patch,
-            line: taken.line,
-            take_ns: taken.take_ns,
-            attach_ns: Native::now_ns() - begin,
-            origin,
-            bases: self.bases.clone(),
-        })
-    }
-
-    /// Empties blocks of long texts that few values keep.
+    /// Moves long values out of heap blocks that are mostly empty, so that those blocks can be
+    /// freed.
     pub(crate) fn compact(&self) {
         for table in self.engine.all_tables() {
             if !table.may_be_sparse() {
                 continue;
             }
-            // Without a place at the gate it is left for another time.
+            // Without a free slot at the gate, a later call compacts the table.
             let Ok(mut worker) = self.worker() else { return };
             worker.compact(&table, COMPACT_VALUES_MAX);
             self.give_back(worker);
         }
     }
 
-    /// Takes away what waits in workers that nobody uses, and what those that are gone have left.
+    /// Collects the garbage queues of idle workers, and the garbage that ended workers have left.
     pub(crate) fn collect_garbage(&self) {
         let mut from = 0;
         loop {
@@ -306,7 +287,8 @@ impl Inner {
             let mut worker = workers.remove(at);
             drop(workers);
             worker.collect_garbage(COLLECT_MAX);
-            // Where it was: those at the end are in use and have all they need in caches.
+            // Put the worker back at its position: workers at the end of the pool are used most and
+            // have their data in caches.
             let mut workers = lock(&self.workers);
             let at = at.min(workers.len());
             workers.insert(at, worker);
@@ -320,14 +302,14 @@ impl Inner {
         }
     }
 
-    /// How many workers nobody uses, and how many of them are untidy.
+    /// The number of idle workers, and how many of them have garbage.
     #[cfg(test)]
     pub(crate) fn idle_workers(&self) -> (usize, usize) {
         let workers = lock(&self.workers);
         (workers.len(), workers.iter().filter(|worker| worker.has_garbage()).count())
     }
 
-    /// That what does not fit memory is where it was put.
+    /// Checks that the data beyond the memory budget could be written out.
     pub(crate) fn check_spill(&self) -> Result<()> {
         self.evictor.as_ref().map_or(Ok(()), Evictor::check)
     }

@@ -1,4 +1,7 @@
-//! Databases of this process: empty ones, and ones built on snapshots.
+//! Databases of this process: empty ones, and ones built on snapshots; and the snapshots, from
+//! which databases can be derived.
+
+pub(crate) mod snapshot;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,16 +12,16 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::attach::snapshot_list;
+use self::snapshot::Snapshot;
 use crate::convert::{self, IncomingRows};
 use crate::errors::{Fault, Outcome};
 use crate::interrupt;
+use crate::leases::snapshot_list;
 use crate::result::QueryResult;
 use crate::session::{Session, Sessions};
-use crate::snapshot::Snapshot;
 use crate::table::Table;
 
-/// A database that this process owns, perhaps built on snapshots of others.
+/// A database that this process owns; it may be built on snapshots of other databases.
 #[pyclass(frozen, module = "atolldb", name = "Database")]
 pub(crate) struct Database(Mutex<Option<Held>>);
 
@@ -51,7 +54,7 @@ pub(crate) fn options(
     })
 }
 
-/// A database on these snapshots.
+/// Creates a database on these snapshots.
 pub(crate) fn build(
     py: Python<'_>,
     bases: Vec<atoll::Snapshot>,
@@ -63,7 +66,7 @@ pub(crate) fn build(
     Ok(Database(Mutex::new(Some(Held { db, locals, sessions }))))
 }
 
-/// A new, empty database.
+/// Creates an empty database.
 ///
 /// `memory_limit` is in bytes, by default 80 % of what the process may use; `snapshot_age_max` is
 /// in seconds; `snapshot_bytes_max` limits what snapshots keep alive together; `scheme` says how
@@ -110,7 +113,7 @@ pub(crate) fn derive(
 }
 
 impl Database {
-    /// With Python's lock and for a moment only, so that a fork finds it free.
+    /// Locked while this thread holds the GIL, and only briefly, so that a fork finds it unlocked.
     fn lock(&self) -> MutexGuard<'_, Option<Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,13 +153,13 @@ impl Database {
 
 #[pymethods]
 impl Database {
-    /// The name that it is published by, or None.
+    /// The name under which it is published, or None.
     #[getter]
     fn name(&self) -> Outcome<Option<String>> {
         Ok(self.db()?.name())
     }
 
-    /// Names of its tables, those of the snapshots that it is built on included.
+    /// Names of its tables, including those of the snapshots that it is built on.
     #[getter]
     fn tables(&self, py: Python<'_>) -> Outcome<Vec<String>> {
         let db = self.db()?;

@@ -1,15 +1,15 @@
-//! The folder of a benchmark, which goes with it.
+//! A temporary folder for a benchmark.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::BenchError;
 
-/// A folder of this process's own; removed when dropped.
+/// A folder for this process; removed when dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one in `parent`, or where temporary files go.
+    /// Makes a folder in `parent`, or in the system's folder for temporary files.
     ///
     /// # Errors
     /// [`BenchError::System`].
@@ -21,7 +21,7 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -29,7 +29,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Whatever cannot be removed is in a folder for temporary files.
+        // What cannot be removed stays in a folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,22 +1,22 @@
-//! How far the opening of a database is, for whoever waits for it.
+//! Progress of opening a database.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters that grow while a database is opened with them
-/// ([`crate::DatabaseOptions::progress`]); another thread looks. The parts come one after the
-/// other, and the total of one is 0 until it begins.
+/// Counters that grow while a database is opened with them ([`crate::DatabaseOptions::progress`]),
+/// for another thread to read. The parts follow one another, and the total of a part is 0 until the
+/// part begins.
 #[derive(Debug, Default)]
 pub struct OpenProgress {
-    /// Bytes of the homes that were read.
+    /// Bytes of the checkpoint stores that were read.
     pub checkpoint: OpenPart,
-    /// Bytes of the logs that were read. Where a log ends that was not closed shows when it is
-    /// read; until then the total is what its files suggest.
+    /// Bytes of the logs that were read. The end of a log that was not closed is known only when it
+    /// has been read; until then the total is estimated from its files.
     pub log: OpenPart,
-    /// Segments whose rows have their entries in the indexes.
+    /// Segments that have been entered into the indexes.
     pub indexes: OpenPart,
 }
 
-/// A part of the opening.
+/// One part of opening.
 #[derive(Debug, Default)]
 pub struct OpenPart {
     done: AtomicU64,
@@ -24,12 +24,12 @@ pub struct OpenPart {
 }
 
 impl OpenPart {
-    /// What has been done.
+    /// The amount done so far.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// What there is to do; 0 before it begins.
+    /// The total amount; 0 before the part begins.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
@@ -42,7 +42,7 @@ impl OpenPart {
         self.done.fetch_add(done, Ordering::Relaxed);
     }
 
-    /// Nothing is left to do.
+    /// Ends the part: sets the total to the amount done.
     pub(crate) fn end(&self) {
         self.total.store(self.done(), Ordering::Relaxed);
     }

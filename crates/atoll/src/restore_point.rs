@@ -1,15 +1,15 @@
-//! Moments, and how people read them.
+//! Restore points, and their text form.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A moment of a database's history that is marked in its logs; it shows, in UTC, as in
+/// A moment in the history of a database that its logs record; it is displayed in UTC, as in
 /// `2026-11-21 10:00:00.000000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct RestorePoint {
-    /// Its global sequence number: what had been committed has a smaller one, and what came later
-    /// a greater one.
+    /// Its global sequence number: commits before it have a smaller one, later commits a greater
+    /// one.
     pub gsn: u64,
-    /// Microseconds since 1970, UTC, by the clock of the machine then.
+    /// Microseconds since 1970, UTC, by the machine's clock at that moment.
     pub time_us: u64,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn now_us() -> u64 {
     now.as_micros().try_into().unwrap_or(u64::MAX)
 }
 
-/// A time as people read it.
+/// A time as text, in UTC.
 pub(crate) fn utc(time_us: u64) -> String {
     let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
     let (year, month, day) = date(seconds / 86_400);
@@ -33,8 +33,8 @@ pub(crate) fn utc(time_us: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Year, month and day of a day since 1970. Years are counted from March, so that a leap day is
-/// the last of one; 400 of them have 146,097 days.
+/// Year, month and day of a day since 1970. Years begin in March here, so that a leap day is the
+/// last day of a year; 400 years have 146,097 days.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // from the 1st of March of the year 0
     let (era, day) = (days / 146_097, days % 146_097);

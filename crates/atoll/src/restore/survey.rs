@@ -1,8 +1,9 @@
-//! What logs have, and how far they reach together.
+//! A survey of the logs: what they contain, and how far they reach together.
 //!
-//! A log is known up to a GSN when everything of it up to there has been read: up to its last
-//! block, since GSNs never go down, or up to what another log says of it where it rested. What all
-//! are known up to can be restored; a commit above it may be there in part only.
+//! A log is known up to a GSN when every block of it up to there has been read. That is the GSN of
+//! its last block, because GSNs never decrease in a log, or a greater one if an idle watermark in
+//! another log says that this log had nothing more up to there. Everything up to the GSN to which
+//! all logs are known can be restored; a commit above it may be incomplete.
 
 use atoll_log::LogError;
 use atoll_log::archived::Archived;
@@ -12,20 +13,20 @@ use atoll_log::origin::Origin;
 use atoll_log::scan::Scan;
 use atoll_log::time_mark;
 
-use super::restore_point::RestorePoint;
+use crate::restore_point::RestorePoint;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Survey {
-    /// The GSN up to which all logs are known; `None` if they do not reach to the backup's.
+    /// The GSN up to which all logs are known; `None` if they do not reach the backup's GSN.
     pub(super) known: Option<u64>,
-    /// The moments from the backup's on, up to there.
+    /// The restore points from the backup's up to `known`.
     pub(super) restore_points: Vec<RestorePoint>,
-    /// Greatest life of a block.
+    /// Greatest incarnation of a block.
     pub(super) incarnation: u32,
 }
 
-/// A log that says that another had nothing more up to a GSN where it ended.
+/// An idle watermark: at position `lsn`, the log `about` had nothing more up to `gsn`.
 #[derive(Debug, PartialEq, Eq)]
 struct Claim {
     about: usize,
@@ -35,7 +36,7 @@ struct Claim {
 
 #[derive(Debug, Default)]
 struct Read {
-    /// Where each log ends, and its last GSN.
+    /// The end of each log, and the GSN of its last block.
     ends: Vec<(u64, u64)>,
     claims: Vec<Claim>,
     restore_points: Vec<RestorePoint>,
@@ -43,7 +44,7 @@ struct Read {
 }
 
 impl Survey {
-    /// Reads the logs; `own` is the control file of a folder in which they end.
+    /// Reads the logs; `own` is the control file of the folder in which they end.
     pub(super) fn of(
         logs: &[Archived],
         origin: &Origin,
@@ -71,7 +72,7 @@ impl Survey {
     }
 }
 
-/// Reads a log, up to where the folder that it ends in says that it does.
+/// Reads a log, at most up to the end that the control file `own` records.
 fn scan(log: &Archived, number: usize, own: Option<&Control>) -> Scan {
     let mut scan = log.scan();
     if let Some(own) = own {
@@ -81,7 +82,8 @@ fn scan(log: &Archived, number: usize, own: Option<&Control>) -> Scan {
     scan
 }
 
-/// Where the first block of a log lies that has a greater GSN than `bound`; its end, if none has.
+/// The position of the first block of a log with a GSN above `bound`; the end of the log, if there
+/// is none.
 pub(super) fn end(
     log: &Archived,
     number: usize,
@@ -102,7 +104,7 @@ pub(super) fn end(
 impl Read {
     fn add(&mut self, scan: &mut Scan) -> Result<(), LogError> {
         let mut last = 0;
-        // Of each other log, the last claim.
+        // The last claim about each other log.
         let mut claims: Vec<Claim> = Vec::new();
         while let Some((header, payload)) = scan.read_next()? {
             (last, self.incarnation) = (header.gsn, self.incarnation.max(header.incarnation));
@@ -112,7 +114,7 @@ impl Read {
                         let (lsn, gsn) = (watermark.lsn, watermark.gsn);
                         let new = Claim { about: watermark.tablespace.into(), lsn, gsn };
                         match claims.iter_mut().find(|claim| claim.about == new.about) {
-                            // While a log rests at one place, the last word counts.
+                            // While a log is idle at one position, the greatest GSN counts.
                             Some(claim) if claim.lsn == lsn => claim.gsn = gsn.max(claim.gsn),
                             Some(claim) => self.claims.push(std::mem::replace(claim, new)),
                             None => claims.push(new),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use atoll_sql::SqlSession;
 use pyo3::prelude::*;
 
-use crate::derive::{self, Database};
+use super::Database;
 use crate::errors::{Fault, Outcome};
 use crate::interrupt;
 use crate::result::QueryResult;
@@ -36,7 +36,7 @@ impl Snapshot {
         }
     }
 
-    /// With Python's lock and for a moment only, so that a fork finds it free.
+    /// Locked while this thread holds the GIL, and only briefly, so that a fork finds it unlocked.
     fn held(&self) -> MutexGuard<'_, Option<atoll::Snapshot>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,13 +71,14 @@ impl Snapshot {
         self.take_ns
     }
 
-    /// Nanoseconds from asking for it until it could be used here, taking included.
+    /// Nanoseconds from the request until the snapshot could be used here, including the time of
+    /// the owner.
     #[getter]
     fn attach_ns(&self) -> u64 {
         self.attach_ns
     }
 
-    /// Bytes copied to make it readable here: always 0, its memory is the owner's own.
+    /// Bytes copied to make it readable here: always 0, because it is read in the owner's memory.
     #[getter]
     fn bytes_copied_attach(&self) -> u64 {
         0
@@ -89,7 +90,7 @@ impl Snapshot {
         Ok(self.inner()?.bytes_patched())
     }
 
-    /// Names of its tables, those that it is built on included.
+    /// Names of its tables, including those of the snapshots that it is built on.
     #[getter]
     fn tables(&self, py: Python<'_>) -> Outcome<Vec<String>> {
         let snapshot = self.inner()?;
@@ -148,8 +149,8 @@ impl Snapshot {
         snapshot_bytes_max: Option<u64>,
         scheme: Option<&str>,
     ) -> Outcome<Database> {
-        let options = derive::options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
-        derive::build(py, vec![self.inner()?], options)
+        let options = super::options(memory_limit, snapshot_age_max, snapshot_bytes_max, scheme)?;
+        super::build(py, vec![self.inner()?], options)
     }
 
     /// Releases the snapshot. Tables, arrays and results from it stay readable and keep its memory

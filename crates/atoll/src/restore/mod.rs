@@ -1,17 +1,21 @@
-//! A database as it was at some moment, from a backup and archived logs.
+//! Restores a database as it was at some moment, from a backup and archived logs.
 //!
-//! 1. The logs are found, from where the backup begins, in the archive and in what is left of the
-//!    database's folder, and read once: how far they reach, and which moments they have.
-//! 2. A bound is chosen: the GSN of the moment that was asked for.
-//! 3. The new folder gets the backup's homes, and of each log what lies before its first block
-//!    above the bound. Its control file says that everything up to the bound is durable, and that
-//!    the logs end there.
-//! 4. So it is opened as any other, which applies what the logs have behind the backup; and a
-//!    checkpoint is taken.
+//! 1. Find the logs, from the position where the backup begins, in the archive and in what is left
+//!    of the database's folder, and read them once: how far they reach, and which restore points
+//!    they have.
+//! 2. Choose the bound: the GSN of the requested moment.
+//! 3. Copy the backup's checkpoint stores into the new folder, and of each log the part before its
+//!    first block above the bound. The control file of the new folder says that everything up to
+//!    the bound is durable and that the logs end there.
+//! 4. Open the database like any other, which applies the commits in the logs behind the backup,
+//!    and take a checkpoint.
 //!
-//! - `RESTORE-1`: exactly the commits with a GSN up to the bound are in it (`RECOVER-1`).
-//! - `RESTORE-2`: until it is whole its control file has another name, so what was cut short is no
-//!   database.
+//! - `RESTORE-1`: the database contains exactly the commits with a GSN up to the bound
+//!   (`RECOVER-1`).
+//! - `RESTORE-2`: the control file has another name until everything is copied, so the folder of an
+//!   interrupted restore does not open as a database.
+
+mod survey;
 
 use std::path::Path;
 
@@ -24,111 +28,60 @@ use atoll_log::origin::{self, Origin};
 use atoll_machine::medium::{Locked, Open};
 use atoll_machine::{FileMedium, Medium};
 
-use super::backup::{CHECKPOINT, FIRST_INCARNATION, lock_empty, lock_to_read};
-use super::open::{check_folders, existing_media, folder_name};
-use super::restore_point::{RestorePoint, utc};
-use super::survey::{self, Survey};
-use super::{CheckpointReport, RecoveryReport};
+use self::survey::Survey;
 use crate::database::Database;
+use crate::durable::backup::{CHECKPOINT, FIRST_INCARNATION, lock_empty, lock_to_read};
+use crate::durable::open::{check_folders, existing_media, folder_name};
+use crate::durable::{CheckpointReport, RecoveryReport};
+pub use crate::error::RestoreError;
 use crate::error::Result;
 use crate::options::DatabaseOptions;
+use crate::restore_point::{RestorePoint, utc};
 
-/// What is copied at once.
+/// Bytes that are copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Why a database cannot be restored to a moment.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum RestoreError {
-    /// A folder that a database cannot be restored from.
-    #[error(
-        "{path} is no backup as it was made (it has been opened since, or never was one); name a \
-         folder that `\\backup` has written and nobody has opened"
-    )]
-    NoBackup {
-        /// The folder.
-        path: String,
-    },
-    /// A part of the logs is missing.
-    #[error(
-        "the archive has a gap: {file} is missing, or not all of it is there, while later files \
-         are; bring it back, or restore to a moment before it, the last of which is {last}"
-    )]
-    Gap {
-        /// The file.
-        file: String,
-        /// The last moment before it.
-        last: RestorePoint,
-    },
-    /// The archive ends before the backup was made.
-    #[error(
-        "the archive in {path} ends before the backup was made, on {made}; open the backup itself, \
-         or name the folder of the database too if it is still there"
-    )]
-    Behind {
-        /// The archive.
-        path: String,
-        /// The backup's moment.
-        made: RestorePoint,
-    },
-    /// A moment that is not between the backup and the end of the logs.
-    #[error(
-        "{wanted} cannot be restored: the backup and the logs have the moments from {first} to \
-         {last} and changes up to GSN {known}; ask for one of them, use an older backup, or name \
-         the folder of the database too if it is still there"
-    )]
-    OutOfReach {
-        /// What was asked for.
-        wanted: String,
-        /// The backup's moment.
-        first: RestorePoint,
-        /// The last moment known.
-        last: RestorePoint,
-        /// The GSN up to which the logs are known.
-        known: u64,
-    },
-}
-
-/// How far a database is to be restored.
+/// The moment to which a database is restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// As far as the logs reach.
+    /// The end of the logs.
     Latest,
-    /// To the last moment marked that is not after this time: microseconds since 1970, UTC.
+    /// The last restore point that is not after this time: microseconds since 1970, UTC.
     Time(u64),
-    /// With everything up to this global sequence number.
+    /// Everything up to this global sequence number.
     Gsn(u64),
 }
 
-/// What a database is restored from.
+/// The folders from which a database is restored.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'s> {
-    /// A backup that nobody has opened, see [`Database::backup`].
+    /// A backup that has not been opened since, see [`Database::backup`].
     pub backup: &'s dyn Medium,
     /// The archive of its logs, see [`DatabaseOptions::archive`].
     pub archive: &'s dyn Medium,
-    /// What is left of the database's own folder: for the last of its logs.
+    /// What is left of the database's own folder: it has the end of the logs.
     pub data: Option<&'s dyn Medium>,
 }
 
-/// What restoring a database has done.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct RestoreReport {
-    /// It has everything up to this global sequence number.
+    /// The database has everything up to this global sequence number.
     pub gsn: u64,
-    /// The last moment marked up to there.
+    /// The last restore point up to there.
     #[serde(rename = "moment")]
     pub restore_point: RestorePoint,
     /// Bytes of logs that were copied.
     pub log_bytes: u64,
-    /// What opening it has found and done.
+    /// What recovery found and did.
     pub recovery: RecoveryReport,
-    /// The checkpoint that was taken then.
+    /// The checkpoint that was taken at the end.
     pub checkpoint: CheckpointReport,
 }
 
-/// Makes a database in the folder `new`, which is empty or is made, as it was at a moment, from
-/// the folders of a backup, of an archive, and of the database if it is still there.
+/// Restores a database as it was at a moment into the folder `new`, which is empty or does not
+/// exist yet, from the folders of a backup, of an archive, and of the database itself if it is
+/// still there.
 ///
 /// # Errors
 /// As [`restore_on`].
@@ -150,8 +103,8 @@ pub fn restore(
 ///
 /// # Errors
 /// [`crate::Error::Restore`]; [`crate::Error::TooManyFolders`]; [`crate::Error::InUse`];
-/// [`crate::Error::Log`] for damage, for logs of another database, and when `new` holds something.
-/// There is no database in `new` then, unless it was opening it that failed.
+/// [`crate::Error::Log`] for damage, for logs of another database, and when `new` is not empty.
+/// There is no database in `new` then, unless opening it failed.
 pub fn restore_on(
     sources: &Sources<'_>,
     new: &dyn Medium,
@@ -174,7 +127,7 @@ pub fn restore_on(
     Ok(RestoreReport { gsn, restore_point, log_bytes, recovery, checkpoint })
 }
 
-/// What a database is made from.
+/// The files from which a database is restored.
 struct Begin<'s> {
     backup: &'s dyn Medium,
     archive: &'s dyn Medium,
@@ -197,7 +150,7 @@ impl<'s> Begin<'s> {
         let mut locked = vec![lock_to_read(backup)?];
         let (_, control) = ControlFile::open(backup, Open::Read)?;
         let origin = Origin::read(backup)?;
-        // Whoever opens a backup writes into its homes.
+        // Opening a backup writes into its checkpoint stores.
         if control.incarnation != FIRST_INCARNATION || origin.logs.len() != control.tablespaces {
             return Err(no_backup().into());
         }
@@ -235,7 +188,7 @@ impl<'s> Begin<'s> {
         self.own.as_ref()
     }
 
-    /// The GSN up to which everything is wanted.
+    /// The GSN up to which commits are restored.
     fn bound(&self, survey: &Survey, until: Until) -> Result<u64> {
         let Origin { gsn, time_us, .. } = self.origin;
         let first = RestorePoint { gsn, time_us };
@@ -268,7 +221,7 @@ impl<'s> Begin<'s> {
         Ok(found?)
     }
 
-    /// Writes the files of a database that has everything up to `bound`; returns the bytes of logs.
+    /// Writes the files of a database that has everything up to `bound`; returns the bytes of log.
     fn write(
         &self,
         new: &dyn Medium,
@@ -304,7 +257,7 @@ impl<'s> Begin<'s> {
         let Origin { epoch, incarnation: made, .. } = self.origin;
         control.checkpoints =
             vec![Checkpoint { number: CHECKPOINT, epoch, incarnation: made, parts }];
-        // Of a later life than all blocks, which end where the logs were cut.
+        // A later incarnation than that of every block, so that the logs end where they were cut.
         control.incarnation = incarnation + 1;
         (control.cuts, control.horizon) = (ends.clone(), bound);
         control.ends = Some(ends);
@@ -314,7 +267,7 @@ impl<'s> Begin<'s> {
     }
 }
 
-/// Copies everything of a tablespace but its log.
+/// Copies all files of a tablespace except its log.
 fn copy_store(from: &dyn Medium, to: &dyn Medium) -> Result<()> {
     let names = from.names()?;
     let mut piece = Vec::new();
