@@ -7,7 +7,8 @@ use std::sync::Once;
 use atoll::machine::{Machine, Native};
 use atoll_bench::torture::lineup::options;
 use atoll_bench::torture::machine::{Stepped, is_on_stage};
-use atoll_bench::torture::run::{Rules, run_native, run_seed};
+use atoll_bench::torture::rules::Rules;
+use atoll_bench::torture::run::{run_native, run_seed};
 use atoll_txn::before_image::BeforeImage;
 use atoll_txn::common::timestamp::TimestampKind;
 use atoll_txn::scheme::{

@@ -208,7 +208,7 @@ impl Scope<'_> {
         }
     }
 
-    /// An expression with its value may be NULL.
+    /// An expression, which may be NULL.
     fn value(&mut self, expr: Expr) -> Result<Expr> {
         let rewritten = expr.transform_up(|expr| match Comparison::of(expr) {
             Ok(comparison) => self.three_valued(comparison).map(Transformed::yes),
