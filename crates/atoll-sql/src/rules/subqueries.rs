@@ -142,26 +142,26 @@ impl Comparison {
     }
 
     /// NOT of it.
-    fn negated(self) -> std::result::Result<Self, Self> {
+    fn negated(self) -> std::result::Result<Self, Box<Self>> {
         match self.op.negate() {
             Some(op) => Ok(Self { op, is_all: !self.is_all, ..self }),
-            None => Err(self),
+            None => Err(Box::new(self)),
         }
     }
 
     /// `SUBQUERY-1`: as an IN or NOT IN that a join answers, if it is one.
-    fn as_join(self) -> std::result::Result<Expr, Self> {
+    fn into_join(self) -> std::result::Result<Expr, Box<Self>> {
         let negated = match (self.op, self.is_all) {
             (Operator::Eq, false) => false,
             (Operator::NotEq, true) => true,
-            _ => return Err(self),
+            _ => return Err(Box::new(self)),
         };
         // An anti-join knows NULL if it has one pair of keys and no other condition. A value that
         // turns out to be a constant is no key.
         let knows_null = self.subquery.outer_ref_columns.is_empty() && is_column(&self.value);
         let is_key = self.value.any_column_refs() && !has_any_subquery(&self.value);
         if !is_key || (negated && !knows_null) {
-            return Err(self);
+            return Err(Box::new(self));
         }
         let expr = Box::new(self.value);
         Ok(Expr::InSubquery(InSubquery { expr, subquery: self.subquery, negated }))
@@ -188,20 +188,20 @@ impl Scope<'_> {
             Expr::Not(inner) => match Comparison::of(*inner).map(Comparison::negated) {
                 Ok(Ok(negated)) => Ok(negated),
                 Ok(Err(same)) => {
-                    return Ok(Expr::Not(Box::new(self.three_valued(same)?)));
+                    return Ok(Expr::Not(Box::new(self.three_valued(*same)?)));
                 }
                 Err(inner) => Err(Expr::Not(Box::new(inner))),
             },
             other => Comparison::of(other),
         };
-        match comparison.map(Comparison::as_join) {
+        match comparison.map(Comparison::into_join) {
             Ok(Ok(join)) => Ok(join),
             Ok(Err(comparison)) if comparison.is_all => {
-                let (plan, compared) = self.compared(comparison)?;
+                let (plan, compared) = self.compared(*comparison)?;
                 self.exists(plan, Some(Expr::IsNotTrue(Box::new(compared))), true)
             }
             Ok(Err(comparison)) => {
-                let (plan, compared) = self.compared(comparison)?;
+                let (plan, compared) = self.compared(*comparison)?;
                 self.exists(plan, Some(compared), false)
             }
             Err(other) => self.value(other),
