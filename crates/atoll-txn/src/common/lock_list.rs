@@ -128,13 +128,13 @@ impl LockList {
     ) -> Result<(), Busy> {
         match lock.lock_exclusive(0, age) {
             Ok(()) => self.exclusive.push(place),
-            Err(busy) => self.own_slow(place, lock, age, busy)?,
+            Err(busy) => self.lock_exclusive_slow(place, lock, age, busy)?,
         }
         Ok(())
     }
 
     #[cold]
-    fn own_slow<M: Machine>(
+    fn lock_exclusive_slow<M: Machine>(
         &mut self,
         place: Place,
         lock: &Lock<M>,
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_somebody_else_shares_is_not_owned_and_what_is_held_stays() {
+    fn a_place_shared_with_another_is_not_locked_exclusively_and_locks_stay() {
         let locks = Locks::new(1, |_| ());
         let mut list = LockList::default();
         assert_eq!(list.lock_shared(place(0), &locks.0[0], 0), Ok(()));
