@@ -2,7 +2,9 @@
 //!
 //! - `POOL-1`: an operator that cannot spill takes free memory, first come, first served; an
 //!   operator that can spill gets at most an even share of the rest, so it spills before it can
-//!   starve another.
+//!   starve another. A small part of the pool is kept for operators that cannot spill: some
+//!   operators that can spill take memory that they are not asked about ([`MemoryPool::grow`]),
+//!   and may then hold more than the limit.
 //! - `POOL-2`: a refused request changes nothing. Operators that can spill do so when they are
 //!   refused with [`DataFusionError::ResourcesExhausted`]; for all others it ends their query.
 
@@ -14,6 +16,9 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
+
+/// The share of the pool that operators that cannot spill always get.
+const FIXED_SHARE: usize = 16;
 
 /// Memory that queries share, up to a limit that may be changed at any time.
 #[derive(Debug)]
@@ -81,11 +86,13 @@ impl MemoryPool for Pool {
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let (limit, can_spill) = (self.limit(), reservation.consumer().can_spill());
         let mut state = self.state();
+        let kept = limit / FIXED_SHARE;
         let fits = if can_spill {
-            let share = limit.saturating_sub(state.fixed) / state.spillers.max(1);
+            let share = limit.saturating_sub(state.fixed.max(kept)) / state.spillers.max(1);
             reservation.size().saturating_add(additional) <= share
         } else {
-            state.fixed.saturating_add(state.spillable).saturating_add(additional) <= limit
+            let fixed = state.fixed.saturating_add(additional);
+            fixed <= kept || fixed.saturating_add(state.spillable) <= limit
         };
         if !fits {
             let name = reservation.consumer().name();
@@ -142,6 +149,19 @@ mod tests {
         fixed.try_grow(60).unwrap();
         drop(fixed);
         assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn what_cannot_spill_gets_a_little_beside_an_operator_above_the_limit() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(Pool::new(160));
+        let sort = consumer(&pool, "a sort", true);
+        assert!(sort.try_grow(151).is_err());
+        sort.try_grow(150).unwrap();
+        sort.grow(50);
+        let count = consumer(&pool, "a count", false);
+        count.try_grow(0).unwrap();
+        count.try_grow(10).unwrap();
+        assert!(count.try_grow(1).is_err());
     }
 
     #[test]
